@@ -1,0 +1,1 @@
+"""EdgeFirst Maivin/Raivin sensor data to training data: recordings in, datasets out."""

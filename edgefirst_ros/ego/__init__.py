@@ -1,0 +1,1 @@
+"""NavSat, IMU or odometry to rig poses."""

@@ -1,0 +1,1 @@
+"""EdgeFirst datasets: sensor files in a ZIP or folder, annotations in Arrow."""

@@ -1,0 +1,1 @@
+"""CDR bytes to typed measurements: one module a sensor."""

@@ -1,0 +1,82 @@
+"""What every sensor's datum has in common once it is decoded: topic, frame and times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgefirst_ros.messages.camera import CameraInfo, CompressedImage, RawImage, VideoPacket
+from edgefirst_ros.messages.detection import Detections, Mask, ModelInfo
+from edgefirst_ros.messages.imu import Imu
+from edgefirst_ros.messages.navsat import NavSatFix
+from edgefirst_ros.messages.odometry import Odometry
+from edgefirst_ros.messages.pointcloud import PointCloud
+from edgefirst_ros.messages.radar import RadarCube, RadarInfo
+from edgefirst_ros.messages.transform import Transforms
+
+Datum = (
+    VideoPacket
+    | CompressedImage
+    | RawImage
+    | CameraInfo
+    | PointCloud
+    | RadarCube
+    | RadarInfo
+    | Imu
+    | NavSatFix
+    | Odometry
+    | Transforms
+    | Detections
+    | Mask
+    | ModelInfo
+)
+"""Everything a message can decode to."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawMessage:
+    """One message as it arrived, still CDR: what every source yields.
+
+    Times are nanoseconds since 1970 of the receiver's clock; ``arrival`` counts the source's
+    messages from 0 in the order they arrived. ``definition`` is the ROS message definition text
+    where the source carries one (MCAP does), else empty.
+    """
+
+    topic: str
+    schema: str
+    data: bytes
+    receive_ns: int
+    publish_ns: int
+    arrival: int
+    definition: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A message after decoding, before a time base was chosen for it."""
+
+    stamp_ns: int
+    frame_id: str
+    datum: Datum
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One sensor's datum at one time of the recording's clock.
+
+    Attributes:
+        topic: the name on the wire.
+        time_ns: acquisition, in nanoseconds since 1970 of the recording's clock.
+        stamp_ns: the header stamp as sent, of whichever clock the sensor uses.
+        receive_ns: when it arrived, receiver's clock.
+        arrival: running number over the whole source.
+        frame_id: the coordinate frame as sent (may be empty: imu, gps).
+        datum: the payload; arrays are read-only views of the message.
+    """
+
+    topic: str
+    time_ns: int
+    stamp_ns: int
+    receive_ns: int
+    arrival: int
+    frame_id: str
+    datum: Datum

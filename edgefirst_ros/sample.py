@@ -1,0 +1,129 @@
+"""Samples: what was measured around one reference frame, and where the vehicle was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefirst_ros.messages.camera import CameraInfo
+from edgefirst_ros.messages.detection import ModelInfo
+from edgefirst_ros.messages.measurement import Measurement
+from edgefirst_ros.messages.radar import RadarInfo
+from edgefirst_ros.messages.transform import Transform
+
+
+class Role(StrEnum):
+    """What a topic is to the dataset, whatever it is called on the wire."""
+
+    CAMERA = "camera"
+    CAMERA_INFO = "camera_info"
+    RADAR_TARGETS = "radar_targets"
+    RADAR_CLUSTERS = "radar_clusters"
+    RADAR_CUBE = "radar_cube"
+    RADAR_INFO = "radar_info"
+    LIDAR_POINTS = "lidar_points"
+    LIDAR_CLUSTERS = "lidar_clusters"
+    LIDAR_DEPTH = "lidar_depth"
+    LIDAR_REFLECT = "lidar_reflect"
+    DEPTH = "depth"
+    IMU = "imu"
+    GPS = "gps"
+    ODOMETRY = "odometry"
+    TF = "tf"
+    MODEL = "model"
+    MODEL_INFO = "model_info"
+    MASK = "mask"
+    BOXES_3D = "boxes3d"
+    FUSION_RADAR = "fusion_radar"
+    FUSION_LIDAR = "fusion_lidar"
+
+
+@dataclass(frozen=True, slots=True)
+class GeoPoint:
+    """A WGS-84 position: degrees, metres above the ellipsoid."""
+
+    latitude_deg: float
+    longitude_deg: float
+    altitude_m: float
+
+
+@dataclass(frozen=True, slots=True)
+class EgoPose:
+    """Where the rig was at one time; any part may be unknown.
+
+    ``location`` is the interpolated fix, ``fix_time_ns`` the time of the fix nearest to it;
+    ``position_m`` is ENU metres from the sequence's ``origin``; ``rotation_xyzw`` turns rig (x forward,
+    y left, z up) into that ENU frame; ``rpy_deg`` are its roll, pitch, yaw in signed degrees.
+    """
+
+    time_ns: int
+    location: GeoPoint | None = None
+    fix_time_ns: int | None = None
+    origin: GeoPoint | None = None
+    position_m: tuple[float, float, float] | None = None
+    rotation_xyzw: tuple[float, float, float, float] | None = None
+    rpy_deg: tuple[float, float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CameraImage:
+    """One camera picture, encoded once and shared by every writer; no EXIF yet.
+
+    ``format`` is "jpeg" or "png"; ``data`` the encoded bytes.
+    """
+
+    format: str
+    data: bytes
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceInfo:
+    """One uninterrupted run of one host: ``name`` is hostname_date_time and safe as a file name."""
+
+    name: str
+    host: str
+    start_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The slow-changing context in force at a sample, latest message of each kind."""
+
+    camera_info: CameraInfo | None = None
+    radar_info: RadarInfo | None = None
+    model_info: ModelInfo | None = None
+    transforms: Mapping[str, Transform] = field(default_factory=dict)
+    """By child frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Measurements aligned to one reference frame.
+
+    ``frame`` counts reference frames of the sequence from 0, so gaps stay visible. ``companions`` hold
+    at most one measurement a role, the reference's own role included; ``error_ns`` is companion minus
+    reference time. ``image`` is the encoded camera picture, None if the sample has no camera.
+    """
+
+    sequence: SequenceInfo
+    frame: int
+    time_ns: int
+    companions: Mapping[Role, Measurement]
+    error_ns: Mapping[Role, int]
+    ego: EgoPose
+    calibration: Calibration
+    image: CameraImage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedFile:
+    """One file of a sample, ready to be stored: name inside the container, bytes."""
+
+    name: str
+    data: bytes | bytearray | memoryview | npt.NDArray[np.uint8]

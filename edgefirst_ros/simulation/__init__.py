@@ -1,0 +1,1 @@
+"""A drive with known ground truth, as a Maivin recording."""

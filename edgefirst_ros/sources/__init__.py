@@ -1,0 +1,1 @@
+"""Where messages come from: anything that yields RawMessage."""

@@ -1,0 +1,1 @@
+"""Which time a message carries, and which messages belong together."""
