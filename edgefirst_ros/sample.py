@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-import numpy as np
-import numpy.typing as npt
-
 from edgefirst_ros.messages.camera import CameraInfo
 from edgefirst_ros.messages.detection import ModelInfo
 from edgefirst_ros.messages.measurement import Measurement
@@ -122,8 +119,13 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class EncodedFile:
-    """One file of a sample, ready to be stored: name inside the container, bytes."""
+class Observation:
+    """One measurement as a measurement writer gets it: what it is, and the context in force.
 
-    name: str
-    data: bytes | bytearray | memoryview | npt.NDArray[np.uint8]
+    ``image`` is set for cameras only: the encoded picture of a video packet or still image.
+    """
+
+    role: Role
+    measurement: Measurement
+    calibration: Calibration
+    image: CameraImage | None = None

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
-from edgefirst_ros.messages.measurement import Measurement
-from edgefirst_ros.sample import EgoPose, Sample, SequenceInfo
+from edgefirst_ros.sample import EgoPose, Observation, Sample, SequenceInfo
 
 Prepared = TypeVar("Prepared")
 
@@ -53,14 +52,17 @@ class SampleWriter(Protocol[Prepared]):
 
 @runtime_checkable
 class MeasurementWriter(Protocol[Prepared]):
-    """A format made of every sensor's own measurements, delivered in order of time."""
+    """A format made of every sensor's own measurements, delivered in order of time.
+
+    Calls as for a SampleWriter; ``pose`` comes from the writing thread, between ``write`` calls.
+    """
 
     name: str
 
     def begin(self, sequence: SequenceInfo) -> None:
         """A sequence starts; its measurements follow."""
 
-    def prepare(self, measurement: Measurement) -> Prepared:
+    def prepare(self, observation: Observation) -> Prepared:
         """Encode the measurement; pure, any thread."""
 
     def write(self, prepared: Prepared) -> Written:
