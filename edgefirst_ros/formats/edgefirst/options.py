@@ -1,0 +1,100 @@
+"""What a user can choose about an EdgeFirst dataset."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+SchemaVersion = Literal["2025.01", "2026.10"]
+Container = Literal["zip", "folder"]
+
+
+class EdgeFirstOptions(BaseModel):
+    """Options of an EdgeFirst dataset; every field has a default that suits a Maivin.
+
+    Raises:
+        pydantic.ValidationError: a value out of range, or a field of another name.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: SchemaVersion = Field(
+        default="2025.01",
+        description="Columns and types of the Arrow file: 2025.01 is the published article, 2026.10 what the "
+        "vendor's client writes today. 2026.10 has no lidar.png and lidar.jpeg.",
+    )
+    container: Container = Field(
+        default="zip", description="Sensor files in one stored ZIP, or as plain files in a folder."
+    )
+    camera_format: Literal["jpeg", "png"] = Field(
+        default="jpeg",
+        description="How decoded camera frames are encoded. A still image is passed through in the format it "
+        "arrived in, whatever this says.",
+    )
+    val_ratio: float = Field(
+        default=0.2, ge=0.0, le=1.0, description="Share of each sequence's time that goes to the group val."
+    )
+    block_s: float = Field(
+        default=10.0,
+        gt=0.0,
+        allow_inf_nan=False,
+        description="Train and val alternate in blocks of about this many seconds; shorter in sequences "
+        "that are too short for val_ratio to come out otherwise.",
+    )
+    lidar_images: bool = Field(
+        default=True,
+        description="Write lidar.png and lidar.jpeg (schema 2025.01 only): from lidar/depth and lidar/reflect "
+        "where the device sends them, else projected from the points.",
+    )
+    lidar_rows: int = Field(
+        default=128,
+        ge=1,
+        le=4096,
+        description="Rows of the projected range image. With the default elevations a row is 0.7°, one beam "
+        "of an OS1-64 and about one of an E1R.",
+    )
+    lidar_columns: int = Field(
+        default=1024,
+        ge=1,
+        le=16384,
+        description="Columns of the projected range image, over 360° of azimuth; straight ahead is the middle.",
+    )
+    lidar_elevation_min_deg: float = Field(
+        default=-45.0, ge=-90.0, le=90.0, description="Elevation of the range image's lower edge."
+    )
+    lidar_elevation_max_deg: float = Field(
+        default=45.0, ge=-90.0, le=90.0, description="Elevation of the range image's upper edge."
+    )
+    lidar_jpeg_quality: int = Field(
+        default=95, ge=1, le=100, description="JPEG quality of the reflectivity image lidar.jpeg."
+    )
+    camera_make: str = Field(
+        default="Au-Zone Technologies",
+        pattern=r"^[\x20-\x7e]*$",
+        max_length=64,
+        description="EXIF Make: who built the camera. Empty leaves the tag out.",
+    )
+    camera_model: str = Field(
+        default="Maivin",
+        pattern=r"^[\x20-\x7e]*$",
+        max_length=64,
+        description="EXIF Model of the camera. Empty leaves the tag out.",
+    )
+    sensor_width_mm: float | None = Field(
+        default=None,
+        gt=0.0,
+        allow_inf_nan=False,
+        description="Width of the part of the image sensor that the picture shows. When given, EXIF gets "
+        "FocalLength and FocalPlaneXResolution, whose product is CameraInfo's focal length in pixels; "
+        "FocalLengthIn35mmFilm needs no sensor size and is always written.",
+    )
+
+    @model_validator(mode="after")
+    def _elevations_ascend(self) -> EdgeFirstOptions:
+        if not self.lidar_elevation_min_deg < self.lidar_elevation_max_deg:
+            raise ValueError(
+                f"lidar_elevation_min_deg {self.lidar_elevation_min_deg} must be less than "
+                f"lidar_elevation_max_deg {self.lidar_elevation_max_deg}"
+            )
+        return self
