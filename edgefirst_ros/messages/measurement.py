@@ -38,7 +38,8 @@ class RawMessage:
 
     Times are nanoseconds since 1970 of the receiver's clock; ``arrival`` counts the source's
     messages from 0 in the order they arrived. ``definition`` is the ROS message definition text
-    where the source carries one (MCAP does), else empty.
+    where the source carries one (MCAP does), else empty; ``fault`` says why the source does not trust the
+    bytes (a damaged chunk), else empty.
     """
 
     topic: str
@@ -48,6 +49,7 @@ class RawMessage:
     publish_ns: int
     arrival: int
     definition: str = ""
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)

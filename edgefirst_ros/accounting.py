@@ -1,0 +1,176 @@
+"""Every message counted once, under the furthest stage it reached."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from threading import Lock
+from typing import Any
+
+
+class Outcome(IntEnum):
+    """Where a message ended; a message with several ends counts under the highest."""
+
+    REFUSED = 0
+    """It does not decode, is of the wrong type, or makes no sense (a fix at 0,0)."""
+    DECODED = 1
+    """Read for what it says about the others (calibration, poses, settings); no file of its own."""
+    SKIPPED = 2
+    """Left out by the selection, or a topic the configuration has no use for."""
+    UNPAIRED = 3
+    """Sound, but no reference frame took it, or its reference frame lacked something."""
+    DROPPED = 4
+    """Could not be used: late, damaged by a lost frame, pushed out of a full queue, write failed."""
+    WRITTEN = 5
+    """Its content is in the output."""
+
+
+COLUMNS = ("decoded", "refused", "skipped", "unpaired", "dropped", "written")
+"""Column names of the report; ``received`` is their sum."""
+
+_BIN_NS = 100_000
+
+
+@dataclass(slots=True)
+class PairingError:
+    """Distribution of |companion − reference|, kept as a histogram so that memory does not grow."""
+
+    bins: Counter[int] = field(default_factory=Counter)
+    largest_ns: int = 0
+
+    def add(self, error_ns: int) -> None:
+        """Count one pair."""
+        size = abs(error_ns)
+        self.bins[round(size / _BIN_NS)] += 1
+        self.largest_ns = max(self.largest_ns, size)
+
+    def summary(self) -> dict[str, float] | None:
+        """p50, p95 and max in milliseconds, None without pairs."""
+        total = self.bins.total()
+        if not total:
+            return None
+        result: dict[str, float] = {}
+        for name, share in (("p50", 0.5), ("p95", 0.95)):
+            seen = 0
+            for value in sorted(self.bins):
+                seen += self.bins[value]
+                if seen >= share * total:
+                    result[name] = round(value * _BIN_NS / 1e6, 1)
+                    break
+        return {**result, "max": round(self.largest_ns / 1e6, 3)}
+
+
+@dataclass(slots=True)
+class TopicAccount:
+    """Counts of one topic."""
+
+    schema: str
+    received: int = 0
+    bytes: int = 0
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    reasons: dict[Outcome, Counter[str]] = field(default_factory=dict)
+    pairing: PairingError = field(default_factory=PairingError)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The account as plain values for the report."""
+        counts = {name: self.outcomes[Outcome[name.upper()]] for name in COLUMNS}
+        reasons = {o.name.lower(): dict(sorted(c.items())) for o, c in sorted(self.reasons.items()) if c}
+        return {
+            "type": self.schema,
+            "received": self.received,
+            **counts,
+            "bytes": self.bytes,
+            "pairing_error_ms": self.pairing.summary(),
+            "reasons": reasons,
+        }
+
+
+class Ticket:
+    """One message's place in the account; settled when nobody holds it any more."""
+
+    __slots__ = ("holds", "outcome", "reason", "topic")
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.holds = 1
+        self.outcome: Outcome | None = None
+        self.reason = ""
+
+
+class Ledger:
+    """The account of all topics; safe to use from any thread.
+
+    ``received == decoded + refused + skipped + unpaired + dropped + written`` for every topic as soon as
+    every ticket is released.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._topics: dict[str, TopicAccount] = {}
+        self._open = 0
+
+    def receive(self, topic: str, schema: str, size: int) -> Ticket:
+        """A message arrived; its ticket must be released once."""
+        with self._lock:
+            account = self._topics.setdefault(topic, TopicAccount(schema))
+            account.received += 1
+            account.bytes += size
+            self._open += 1
+        return Ticket(topic)
+
+    def hold(self, ticket: Ticket) -> None:
+        """One more party depends on the message and will release its ticket."""
+        with self._lock:
+            ticket.holds += 1
+
+    def note(self, ticket: Ticket, outcome: Outcome, reason: str = "") -> None:
+        """Say how far the message came; the furthest counts."""
+        with self._lock:
+            self._note(ticket, outcome, reason)
+
+    def release(self, ticket: Ticket, outcome: Outcome | None = None, reason: str = "") -> None:
+        """One party is done with the message; the last one settles its account."""
+        with self._lock:
+            if outcome is not None:
+                self._note(ticket, outcome, reason)
+            ticket.holds -= 1
+            if ticket.holds:
+                return
+            final = Outcome.UNPAIRED if ticket.outcome is None else ticket.outcome
+            account = self._topics[ticket.topic]
+            account.outcomes[final] += 1
+            if ticket.reason:
+                account.reasons.setdefault(final, Counter())[ticket.reason] += 1
+            self._open -= 1
+
+    def paired(self, topic: str, error_ns: int) -> None:
+        """Count one pair's error."""
+        with self._lock:
+            self._topics[topic].pairing.add(error_ns)
+
+    @property
+    def open(self) -> int:
+        """Messages whose account is not settled yet."""
+        with self._lock:
+            return self._open
+
+    def snapshot(self) -> dict[str, dict[str, Any]]:
+        """All accounts by topic, as plain values."""
+        with self._lock:
+            return {topic: account.as_dict() for topic, account in sorted(self._topics.items())}
+
+    @property
+    def totals(self) -> Mapping[str, int]:
+        """Messages received and in each column, over all topics."""
+        with self._lock:
+            sums: Counter[str] = Counter(received=sum(a.received for a in self._topics.values()))
+            for name in COLUMNS:
+                sums[name] = sum(a.outcomes[Outcome[name.upper()]] for a in self._topics.values())
+            return sums
+
+    @staticmethod
+    def _note(ticket: Ticket, outcome: Outcome, reason: str) -> None:
+        if ticket.outcome is None or outcome > ticket.outcome:
+            ticket.outcome, ticket.reason = outcome, reason

@@ -1,0 +1,196 @@
+"""Configuration: one validated model behind the command line, the YAML files and the ROS parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+from edgefirst_ros.sample import Role
+
+ClockChoice = Literal["auto", "stamp", "publish", "receive"]
+Policy = Literal["nearest", "before", "exact"]
+Required = Literal["auto", "always", "never"]
+
+STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class TopicRule(BaseModel):
+    """How one topic takes part: what it is, which time it carries, how it pairs."""
+
+    model_config = STRICT
+
+    topic: str = Field("", description="Name without the device's prefix (radar/cube); empty turns it off.")
+    role: Role = Field(description="What the topic is to the dataset.")
+    tile: Literal["", "tl", "tr", "bl", "br"] = Field(
+        "", description="Which quarter of a tiled 4K picture; the four tiles must carry equal stamps."
+    )
+    clock: ClockChoice = Field(
+        "auto", description="Which time its messages carry; auto finds out and says so."
+    )
+    offset_ms: float = Field(0.0, description="Added to every time of the topic: corrects a known latency.")
+    tolerance_ms: float = Field(50.0, ge=0, le=1000, description="Farthest a companion may be off.")
+    policy: Policy = Field("nearest", description="nearest, before (the last one not later) or exact.")
+    required: Required = Field(
+        "auto",
+        description="always: no sample without it; never: optional; auto: required while the topic is alive, "
+        "so samples are complete, yet a sensor that dies does not end the dataset.",
+    )
+
+    @property
+    def offset_ns(self) -> int:
+        """The latency correction in nanoseconds."""
+        return round(self.offset_ms * 1e6)
+
+    @property
+    def tolerance_ns(self) -> int:
+        """Pairing tolerance in nanoseconds; exact pairs equal times only."""
+        return 0 if self.policy == "exact" else round(self.tolerance_ms * 1e6)
+
+
+def _rule(role: Role, topic: str, **more: Any) -> TopicRule:  # noqa: ANN401 - any field of the model
+    return TopicRule(role=role, topic=topic, **more)
+
+
+MAIVIN_TOPICS: Mapping[str, TopicRule] = {
+    "camera": _rule(Role.CAMERA, "camera/h264"),
+    "camera_h265": _rule(Role.CAMERA, "camera/h265"),
+    "camera_tl": _rule(Role.CAMERA, "camera/h264/tl", tile="tl", policy="exact"),
+    "camera_tr": _rule(Role.CAMERA, "camera/h264/tr", tile="tr", policy="exact"),
+    "camera_bl": _rule(Role.CAMERA, "camera/h264/bl", tile="bl", policy="exact"),
+    "camera_br": _rule(Role.CAMERA, "camera/h264/br", tile="br", policy="exact"),
+    "camera_jpeg": _rule(Role.CAMERA, "camera/jpeg"),
+    "camera_info": _rule(Role.CAMERA_INFO, "camera/info"),
+    "radar_targets": _rule(Role.RADAR_TARGETS, "radar/targets"),
+    "radar_clusters": _rule(Role.RADAR_CLUSTERS, "radar/clusters", required="never"),
+    "radar_cube": _rule(Role.RADAR_CUBE, "radar/cube"),
+    "radar_info": _rule(Role.RADAR_INFO, "radar/info"),
+    "lidar_points": _rule(Role.LIDAR_POINTS, "lidar/points"),
+    "lidar_clusters": _rule(Role.LIDAR_CLUSTERS, "lidar/clusters", required="never"),
+    "lidar_depth": _rule(Role.LIDAR_DEPTH, "lidar/depth"),
+    "lidar_reflect": _rule(Role.LIDAR_REFLECT, "lidar/reflect"),
+    "depth": _rule(Role.DEPTH, "camera/depth"),
+    "imu": _rule(Role.IMU, "imu"),
+    "gps": _rule(Role.GPS, "gps"),
+    "tf": _rule(Role.TF, "tf_static"),
+    # A neighbouring frame's boxes are wrong labels, so a model pairs with its own frame: half of 1/30 s.
+    "model": _rule(Role.MODEL, "model/output", tolerance_ms=16.0),
+    "model_boxes2d": _rule(Role.MODEL, "model/boxes2d", tolerance_ms=16.0),
+    "model_mask": _rule(Role.MASK, "model/mask", tolerance_ms=16.0),
+    "model_info": _rule(Role.MODEL_INFO, "model/info"),
+    "boxes3d": _rule(Role.BOXES_3D, "fusion/boxes3d", required="never"),
+    "fusion_radar": _rule(Role.FUSION_RADAR, "fusion/radar", required="never"),
+    "fusion_lidar": _rule(Role.FUSION_LIDAR, "fusion/lidar", required="never"),
+}
+"""What a Maivin or Raivin sends, by name; a configuration overrides entry by entry."""
+
+
+class EgoOptions(BaseModel):
+    """How NavSat, IMU and odometry become rig poses."""
+
+    model_config = STRICT
+
+    max_gap_s: float = Field(5.0, gt=0, description="Longest gap between fixes that is interpolated across.")
+    hold_s: float = Field(2.0, ge=0, description="How long the first and last fix are held beyond them.")
+    wait_s: float = Field(2.0, ge=0, description="How long a sample waits for the fix after it.")
+
+
+class Config(BaseModel):
+    """Everything a conversion or capture can be told."""
+
+    model_config = STRICT
+
+    prefix: str | None = Field(None, description="Topic prefix (host name or rt); found when unset.")
+    host: str = Field("", description="Host name in sequence names; from the recording's name when empty.")
+    topics: dict[str, TopicRule] = Field(default_factory=lambda: dict(MAIVIN_TOPICS))
+    reference: str = Field("camera", description="Topic, entry or role that samples are aligned to.")
+    rate_hz: float = Field(0.0, ge=0, description="At most so many samples a second; 0 keeps every frame.")
+    every_n: int = Field(1, ge=1, description="Keep one reference frame in N.")
+    keyframes: bool = Field(False, description="Keep video key frames only; nothing else is decoded.")
+    lookahead_s: float = Field(1.0, ge=0.1, le=30, description="Disorder and latency that pairing tolerates.")
+    alive_s: float = Field(5.0, gt=0, description="A topic silent for longer no longer counts as required.")
+    clock_window_s: float = Field(
+        3.0, ge=0.5, le=30, description="How long clocks are watched before one is chosen."
+    )
+    jpeg_quality: int = Field(90, ge=1, le=100, description="Quality of JPEGs made from video.")
+    workers: int = Field(0, ge=0, description="Encoder threads; 0 is one a core. The result is the same.")
+    formats: tuple[Literal["edgefirst"], ...] = Field(("edgefirst",), min_length=1)
+    ego: EgoOptions = EgoOptions()
+    edgefirst: EdgeFirstOptions = EdgeFirstOptions()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _overlay_topics(cls, data: Any) -> Any:  # noqa: ANN401 - pydantic hands over whatever the user wrote
+        """Merge the user's topics into the Maivin's; an entry's name is its role by default."""
+        if not isinstance(data, dict) or not isinstance(data.get("topics"), dict):
+            return data
+        roles = set(Role)
+        merged: dict[str, Any] = {name: rule.model_dump() for name, rule in MAIVIN_TOPICS.items()}
+        for name, rule in data["topics"].items():
+            own = rule.model_dump() if isinstance(rule, TopicRule) else rule
+            if not isinstance(own, dict):
+                merged[name] = own
+                continue
+            base = merged.get(name, {"role": name} if name in roles else {})
+            merged[name] = {**base, **own}
+        return {**data, "topics": merged}
+
+    @model_validator(mode="after")
+    def _one_selection(self) -> Config:
+        chosen = [
+            name
+            for name, on in (
+                ("rate_hz", self.rate_hz > 0),
+                ("every_n", self.every_n > 1),
+                ("keyframes", self.keyframes),
+            )
+            if on
+        ]
+        if len(chosen) > 1:
+            raise ValueError(f"{' and '.join(chosen)} exclude one another: give one of them")
+        return self
+
+
+def build_config(values: Mapping[str, Any]) -> Config:
+    """Validate plain values into a configuration.
+
+    Raises:
+        ConfigError: with one sentence for every fault.
+    """
+    try:
+        return Config.model_validate(dict(values))
+    except ValidationError as error:
+        raise ConfigError(
+            [f"{'.'.join(map(str, e['loc'])) or 'configuration'}: {e['msg']}" for e in error.errors()]
+        ) from error
+
+
+def load_values(path: Path) -> dict[str, Any]:
+    """Values of a YAML file: a ROS 2 parameter file (any node's ``ros__parameters``) or a plain mapping.
+
+    Raises:
+        ConfigError: if the file is missing, not YAML or not a mapping.
+    """
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError([f"{path}: no such configuration file"]) from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError([f"{path}: cannot be read as YAML: {error}"]) from error
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise ConfigError([f"{path}: holds a {type(data).__name__}, expected parameters by name"])
+    blocks = [v["ros__parameters"] for v in data.values() if isinstance(v, dict) and "ros__parameters" in v]
+    if not blocks:
+        return data
+    if len(blocks) > 1:
+        raise ConfigError([f"{path}: holds parameters of {len(blocks)} nodes, expected one"])
+    if not isinstance(blocks[0], dict):
+        raise ConfigError([f"{path}: ros__parameters is not a mapping"])
+    return blocks[0]

@@ -1,0 +1,312 @@
+"""Which time a topic's messages carry: found from receive minus stamp, said once, watched ever after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeVar
+
+import numpy as np
+
+NEAR_NS = (-50_000_000, 2_000_000_000)
+"""receive − stamp of a stamp that is of the recording's own clock."""
+STEADY_NS = 1_000_000_000
+"""Spread of receive − stamp (10th to 90th percentile) above which stamps say nothing."""
+SAME_CLOCK_NS = 1_000_000_000
+"""Topics whose least receive − stamp lie this close together share a clock; latencies differ by less."""
+OUTLIER_NS = (-500_000_000, 5_000_000_000)
+"""receive − time beyond which a stamp is out of line: a damaged message, or the first after a step."""
+CONFIRM = 5
+"""So many consecutive messages out of line are a step; fewer are damaged messages."""
+BACKWARDS_NS = 1_000_000_000
+PAUSE_NS = 60_000_000_000
+DRIFT_NS = 20_000_000
+DRIFT_WINDOW_NS = 5_000_000_000
+DRIFT_MESSAGES = 100
+"""Least latencies are compared over windows of at least so many messages: a minimum of few is noise."""
+
+_NO_CLOCK, _BACKWARDS, _PAUSE = -1, -2, -3
+"""What a suspect message's time hangs on where that is none of the clocks found."""
+
+Source = Literal["stamp", "publish", "receive"]
+Choice = Literal["auto", "stamp", "publish", "receive"]
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The three times of one message, nanoseconds."""
+
+    topic: str
+    stamp_ns: int
+    publish_ns: int
+    receive_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found about a topic's clock and which time was chosen.
+
+    ``offset_ns`` is added to the chosen time; ``group`` numbers the clock among those found (0 is the
+    recording's own), None where no stamp is used.
+    """
+
+    topic: str
+    source: Source
+    offset_ns: int
+    group: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """The time base broke here: what follows is a new sequence."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timed(Generic[Item]):
+    """An item with its time on the recording's clock; ``refusal`` says why it has none."""
+
+    item: Item
+    times: Times
+    time_ns: int
+    refusal: str | None = None
+
+
+@dataclass(slots=True)
+class _Drift:
+    """Least latency of one clock, window by window."""
+
+    baseline_ns: int | None = None
+    start_ns: int | None = None
+    count: int = 0
+    least_ns: int = 0
+    off: int = 0
+
+    def add(self, receive_ns: int, latency_ns: int) -> int | None:
+        """Take one message in; the drift in nanoseconds once two successive windows agree on one."""
+        if self.start_ns is None:
+            self.start_ns, self.count, self.least_ns = receive_ns, 0, latency_ns
+        self.count += 1
+        self.least_ns = min(self.least_ns, latency_ns)
+        if receive_ns - self.start_ns < DRIFT_WINDOW_NS or self.count < DRIFT_MESSAGES:
+            return None
+        self.start_ns = None
+        if self.baseline_ns is None:
+            self.baseline_ns = self.least_ns
+            return None
+        drift = self.least_ns - self.baseline_ns
+        self.off = self.off + 1 if abs(drift) > DRIFT_NS else 0
+        return drift if self.off >= 2 else None
+
+
+@dataclass(slots=True)
+class _Topic:
+    choice: Choice
+    offset_ns: int
+    times: list[Times] = field(default_factory=list)
+    since_ns: int = 0
+    finding: Finding | None = None
+
+
+def seconds(ns: int) -> str:
+    """A span for people: milliseconds below 2 s, else seconds."""
+    return f"{ns / 1e6:+.1f} ms" if abs(ns) < 2_000_000_000 else f"{ns / 1e9:+,.3f} s"
+
+
+class ClockFinder(Generic[Item]):
+    """Gives every message its time on the recording's clock.
+
+    Messages are held until their topic's clock is known: ``window_ns`` at the start, ``late_ns`` for a
+    topic that appears later. Stamps that are steadily far off belong to another clock; topics of the same
+    clock are grouped and share one offset, the lower envelope of receive − stamp, so that the stamps keep
+    their precision. A step of the wall clock, a pause or a drift yields a ``Boundary`` and everything
+    is learnt anew.
+    """
+
+    def __init__(self, window_ns: int = 3_000_000_000, late_ns: int = 400_000_000) -> None:
+        self._window_ns = window_ns
+        self._late_ns = late_ns
+        self._rules: dict[str, tuple[Choice, int]] = {}
+        self.findings: list[Finding] = []
+        self._reset()
+
+    def _reset(self) -> None:
+        self._topics: dict[str, _Topic] = {}
+        self._held: list[tuple[Item, Times]] = []
+        self._suspects: dict[int, list[tuple[int, Item, Times]]] = {}
+        self._fed = 0
+        self._groups: list[int] = [0]
+        self._drifts: dict[int, _Drift] = {}
+        self._first_ns: int | None = None
+        self._latest_ns: int | None = None
+        self._settled = False
+
+    def rule(self, topic: str, choice: Choice, offset_ns: int = 0) -> None:
+        """Say which time a topic carries instead of finding out, and its known latency."""
+        self._rules[topic] = (choice, offset_ns)
+
+    def feed(self, item: Item, times: Times) -> Iterator[Timed[Item] | Boundary]:
+        """Take a message in order of arrival; yield what now has a time."""
+        if self._first_ns is None:
+            self._first_ns = self._latest_ns = times.receive_ns
+        self._fed += 1
+        group, broken = self._judge(times)
+        if broken is not None:
+            suspects = self._suspects.setdefault(group, [])
+            suspects.append((self._fed, item, times))
+            if len(suspects) >= CONFIRM or group == _PAUSE:
+                yield from self._restart(broken)
+            return
+        if self._suspects:
+            yield from self._forgive(_BACKWARDS, group)
+        self._latest_ns = max(self._latest_ns or 0, times.receive_ns)
+        topic = self._topics.get(times.topic)
+        if topic is None:
+            choice, offset_ns = self._rules.get(times.topic, ("auto", 0))
+            topic = self._topics[times.topic] = _Topic(choice, offset_ns, since_ns=times.receive_ns)
+        if self._settled and topic.finding is not None:
+            timed = self._timed(item, times, topic.finding)
+            yield timed
+            yield from self._watch(timed, topic.finding)
+        else:
+            topic.times.append(times)
+            self._held.append((item, times))
+        yield from self._settle(times.receive_ns)
+
+    def flush(self) -> Iterator[Timed[Item]]:
+        """The end: decide with what there is and yield everything held."""
+        yield from self._forgive(*self._suspects)
+        yield from self._release(self._latest_ns or 0, final=True)
+
+    def _settle(self, now_ns: int) -> Iterator[Timed[Item]]:
+        if self._first_ns is None or not self._held:
+            return
+        if not self._settled and now_ns - self._first_ns < self._window_ns:
+            return
+        yield from self._release(now_ns, final=False)
+
+    def _release(self, now_ns: int, *, final: bool) -> Iterator[Timed[Item]]:
+        first = not self._settled
+        self._settled = True
+        due = [
+            (name, t)
+            for name, t in self._topics.items()
+            if t.finding is None and (final or first or now_ns - t.since_ns >= self._late_ns)
+        ]
+        if not due:
+            return
+        self._decide(due)
+        held, self._held = self._held, []
+        for item, times in held:
+            finding = self._topics[times.topic].finding
+            if finding is None:
+                self._held.append((item, times))
+            else:
+                yield self._timed(item, times, finding)
+
+    def _decide(self, due: Sequence[tuple[str, _Topic]]) -> None:
+        """Choose for topics seen long enough; far-off steady ones are grouped by clock first."""
+        far: list[tuple[int, str]] = []
+        for name, topic in due:
+            latency = np.array([t.receive_ns - t.stamp_ns for t in topic.times], dtype=np.int64)
+            if topic.choice == "auto" and self._is_steady(topic.times, latency) and not _is_near(latency):
+                far.append((int(latency.min()), name))
+        clocks: dict[str, int] = {}
+        for least_ns, name in sorted(far):
+            group = next(
+                (g for g, o in enumerate(self._groups) if g and abs(least_ns - o) <= SAME_CLOCK_NS), None
+            )
+            if group is None:
+                # Sorted, so the group's first topic has its least latency: the lower envelope.
+                self._groups.append(least_ns)
+                group = len(self._groups) - 1
+            clocks[name] = group
+        for name, topic in due:
+            topic.finding = self._choose(name, topic, clocks.get(name))
+            topic.times = []
+            self.findings.append(topic.finding)
+
+    @staticmethod
+    def _is_steady(times: Sequence[Times], latency: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bool:
+        frozen = len(times) > 1 and len({t.stamp_ns for t in times}) == 1
+        low, high = np.percentile(latency, (10, 90))
+        return not frozen and len(times) > 1 and bool(high - low <= STEADY_NS)
+
+    def _choose(self, name: str, topic: _Topic, clock: int | None) -> Finding:
+        latency = np.array([t.receive_ns - t.stamp_ns for t in topic.times], dtype=np.int64)
+        median_ns = int(np.median(latency))
+        own, about = topic.offset_ns, f"receive − stamp is {seconds(median_ns)}"
+        if topic.choice != "auto":
+            group = 0 if topic.choice == "stamp" else None
+            return Finding(name, topic.choice, own, group, f"{topic.choice} time, as configured; {about}")
+        frozen = len(topic.times) > 1 and len({t.stamp_ns for t in topic.times}) == 1
+        if _is_near(latency) and not frozen:
+            return Finding(name, "stamp", own, 0, f"stamp: the recording's own clock; {about}")
+        if clock is not None:
+            offset_ns = self._groups[clock]
+            text = f"stamp of another clock, {seconds(offset_ns)} behind the recording's; shared offset added"
+            return Finding(name, "stamp", own + offset_ns, clock, text)
+        if frozen:
+            why = f"the stamp stands still ({len(topic.times)} messages, {about})"
+        elif len(topic.times) == 1:
+            why = f"a single message whose stamp is far off ({about})"
+        else:
+            why = f"the stamp is erratic ({about}, spread {seconds(int(np.ptp(latency)))})"
+        publishes = {t.publish_ns for t in topic.times}
+        sound = len(publishes) == len(topic.times) and all(
+            NEAR_NS[0] <= t.receive_ns - t.publish_ns <= NEAR_NS[1] for t in topic.times
+        )
+        source: Source = "publish" if sound and not frozen else "receive"
+        return Finding(name, source, own, None, f"{source} time: {why}")
+
+    @staticmethod
+    def _timed(item: Item, times: Times, finding: Finding) -> Timed[Item]:
+        base = {"stamp": times.stamp_ns, "publish": times.publish_ns, "receive": times.receive_ns}
+        return Timed(item, times, base[finding.source] + finding.offset_ns)
+
+    def _judge(self, times: Times) -> tuple[int, str | None]:
+        """The clock that a message's time hangs on, and why it cannot be of the time base in force."""
+        topic = self._topics.get(times.topic)
+        finding = topic.finding if topic is not None else None
+        group = finding.group if finding is not None and finding.group is not None else _NO_CLOCK
+        latest = self._latest_ns
+        if latest is None:
+            return group, None
+        if times.receive_ns < latest - BACKWARDS_NS:
+            return _BACKWARDS, "the receiver's clock was set back"
+        if times.receive_ns > latest + PAUSE_NS:
+            return _PAUSE, f"nothing received for {(times.receive_ns - latest) / 1e9:,.0f} s"
+        if finding is None or group == _NO_CLOCK or (topic is not None and topic.choice != "auto"):
+            return group, None
+        late = times.receive_ns - times.stamp_ns - finding.offset_ns
+        return group, None if OUTLIER_NS[0] <= late <= OUTLIER_NS[1] else "the wall clock was stepped"
+
+    def _forgive(self, *groups: int) -> Iterator[Timed[Item]]:
+        """Too few suspects for a step, and their clock is in line again: they were damaged."""
+        for group in groups:
+            for _, item, times in self._suspects.pop(group, []):
+                yield Timed(item, times, 0, refusal="stamp out of line")
+
+    def _restart(self, reason: str) -> Iterator[Timed[Item] | Boundary]:
+        suspects = sorted((s for group in self._suspects.values() for s in group), key=lambda s: s[0])
+        self._suspects = {}
+        yield from self._release(self._latest_ns or 0, final=True)
+        self._reset()
+        yield Boundary(reason)
+        for _, item, times in suspects:
+            yield from self.feed(item, times)
+
+    def _watch(self, timed: Timed[Item], finding: Finding) -> Iterator[Timed[Item] | Boundary]:
+        if finding.group is None:
+            return
+        late = timed.times.receive_ns - timed.time_ns
+        drift = self._drifts.setdefault(finding.group, _Drift()).add(timed.times.receive_ns, late)
+        if drift is not None:
+            yield from self._restart(f"{finding.topic}'s clock drifted by {seconds(drift)}")
+
+
+def _is_near(latency: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bool:
+    return NEAR_NS[0] <= float(np.median(latency)) <= NEAR_NS[1]
