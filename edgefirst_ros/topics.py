@@ -145,7 +145,9 @@ def choose_reference(config: Config, topics: Iterable[str], routes: TopicMap) ->
     )
     if not matches:
         usable = ", ".join(sorted(r.topic for r in present if r.rule.role in COMPANION_ROLES)) or "none"
-        raise ConfigError([f"no topic for the reference {config.reference!r}; there could be: {usable}"])
+        raise ConfigError(
+            [f"no topic for the reference {config.reference!r}; name one with --reference: {usable}"]
+        )
     first = matches[0]
     if not first.rule.tile:
         return first.rule.role, frozenset({first.topic})

@@ -116,6 +116,11 @@ class Aligner(Generic[Entry]):
             while stream.entries and stream.entries[0].time_ns < limit_ns:
                 self._expired.append((name, stream.entries.popleft()))
 
+    @property
+    def oldest_ns(self) -> int | None:
+        """Time of the oldest reference frame not settled yet."""
+        return self._pending[0].time_ns if self._pending else None
+
     def flush(self) -> Iterator[Aligned[Entry]]:
         """No more entries: settle every frame and let everything go."""
         while self._pending:

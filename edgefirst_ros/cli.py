@@ -1,0 +1,204 @@
+"""The one command of a pip user: edgefirst-ros."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from edgefirst_ros.config import Config, build_config, load_values
+from edgefirst_ros.convert import convert as run_convert
+from edgefirst_ros.errors import ConfigError, EdgeFirstError
+from edgefirst_ros.terminal import ProgressView, print_report
+
+EXIT_POOR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+
+app = typer.Typer(
+    name="edgefirst-ros",
+    help="Turn what an EdgeFirst Maivin or Raivin saw into training data, every message accounted for.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+class Schema(StrEnum):
+    """Version of the annotation columns."""
+
+    V2025_01 = "2025.01"
+    V2026_10 = "2026.10"
+
+
+class ContainerChoice(StrEnum):
+    """Where the sensor files go."""
+
+    ZIP = "zip"
+    FOLDER = "folder"
+
+
+@app.command()
+def convert(
+    recordings: Annotated[
+        list[Path], typer.Argument(metavar="RECORDING...", help="MCAP files, or folders of them.")
+    ],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder that the dataset goes below.")],
+    config_file: Annotated[
+        Path | None, typer.Option("--config", help="YAML or ROS 2 parameter file; see config/*.yaml.")
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="Dataset name; default: that of the recording.")] = "",
+    schema: Annotated[
+        Schema | None, typer.Option(help="Annotation columns: the published article's, or the client's.")
+    ] = None,
+    container: Annotated[ContainerChoice | None, typer.Option(help="One ZIP, or plain files.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="Topic that samples are aligned to, e.g. camera/h264, lidar/points.")
+    ] = None,
+    prefix: Annotated[str | None, typer.Option(help="Topic prefix, when several devices are in it.")] = None,
+    rate: Annotated[
+        float | None, typer.Option(metavar="HZ", help="At most so many samples a second.")
+    ] = None,
+    every_n: Annotated[int | None, typer.Option(metavar="N", help="Keep one reference frame in N.")] = None,
+    keyframes: Annotated[bool, typer.Option("--keyframes", help="Video key frames only.")] = False,
+    incomplete: Annotated[
+        bool, typer.Option("--incomplete", help="Also write samples that lack a sensor's companion.")
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", help="Encoder threads; default: one a core.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a dataset of that name.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 1 if anything was refused, damaged or poor.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Warnings and errors only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, nothing else.")] = False,
+) -> None:
+    """Convert MCAP recordings into an EdgeFirst dataset.
+
+    A sample is a camera frame with its nearest radar, lidar and model messages (within 50 ms; the same frame
+    for a model). By default a sample is complete: a frame that lacks a sensor which is alive is left out, and
+    the summary says how many and why; [bold]--incomplete[/] keeps them.
+
+    Ctrl-C finishes what has been read and exits with 130. Exit 0: done; 1: empty, or poor with --strict;
+    2: wrong usage or input.
+
+    [bold]Examples[/]
+
+      edgefirst-ros convert maivin_2026_03_14_10_20_30.mcap -o out
+
+      edgefirst-ros convert drive/ -o out --rate 2 --name monday --container folder
+    """
+    err = Console(stderr=True)
+    with _guarded(err):
+        chosen = {
+            "reference": reference,
+            "prefix": prefix,
+            "rate_hz": rate,
+            "every_n": every_n,
+            "keyframes": keyframes or None,
+            "workers": workers,
+        }
+        edgefirst = {
+            "schema_version": None if schema is None else schema.value,
+            "container": None if container is None else container.value,
+        }
+        config = _config(config_file, chosen, edgefirst, incomplete=incomplete)
+        stop = threading.Event()
+        with _interruptible(stop, err), ProgressView(err, quiet=quiet or as_json) as view:
+            done = run_convert(
+                recordings,
+                output,
+                config,
+                dataset=name,
+                overwrite=overwrite,
+                stop=stop,
+                on_progress=view.update,
+            )
+        if as_json:
+            sys.stdout.write(json.dumps({**done.report, "paths": [str(p) for p in done.paths]}) + "\n")
+        else:
+            print_report(err, done.report, details=not quiet)
+            if done.interrupted:
+                err.print("interrupted: what had been read is finished and complete", highlight=False)
+            if not quiet:
+                for path in done.paths:
+                    sys.stdout.write(f"{path}\n")
+        code = exit_code(done.report, strict=strict)
+    raise typer.Exit(EXIT_INTERRUPTED if done.interrupted else code)
+
+
+def exit_code(report: dict[str, Any], *, strict: bool) -> int:
+    """1 for an empty result, and with ``strict`` for one with refusals, damage or warnings; else 0."""
+    if not report["samples"]:
+        return EXIT_POOR
+    refused = report["totals"]["refused"] or any(r["faults"] for r in report["recordings"])
+    return EXIT_POOR if strict and (refused or report["warnings"]) else 0
+
+
+def _config(
+    file: Path | None, chosen: dict[str, Any], edgefirst: dict[str, Any], *, incomplete: bool
+) -> Config:
+    """The file's values, overridden by those of the command line."""
+    values = load_values(file) if file is not None else {}
+    values |= {key: value for key, value in chosen.items() if value is not None}
+    own = values.get("edgefirst") or {}
+    if not isinstance(own, dict):
+        raise ConfigError([f"edgefirst: is a {type(own).__name__}, expected parameters by name"])
+    values["edgefirst"] = {**own, **{k: v for k, v in edgefirst.items() if v is not None}}
+    config = build_config(values)
+    if incomplete:
+        topics = {name: rule.model_copy(update={"required": "never"}) for name, rule in config.topics.items()}
+        config = config.model_copy(update={"topics": topics})
+    return config
+
+
+@contextmanager
+def _guarded(console: Console) -> Iterator[None]:
+    """Turn this package's errors into a message and an exit code."""
+    try:
+        yield
+    except ConfigError as error:
+        for fault in error.faults:
+            console.print(f"[bold red]error[/]: {escape(fault)}", highlight=False, soft_wrap=True)
+        raise typer.Exit(EXIT_USAGE) from error
+    except EdgeFirstError as error:
+        console.print(f"[bold red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
+        raise typer.Exit(EXIT_USAGE) from error
+    except KeyboardInterrupt as error:
+        console.print("interrupted at once; unfinished output stays in .part files")
+        raise typer.Exit(EXIT_INTERRUPTED) from error
+
+
+@contextmanager
+def _interruptible(stop: threading.Event, console: Console) -> Iterator[None]:
+    """The first SIGINT or SIGTERM asks to finish, the second ends at once."""
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        console.print("finishing what has been read; press Ctrl-C again to stop at once")
+
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def main() -> None:
+    """Entry point of the command."""
+    app()

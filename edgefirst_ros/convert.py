@@ -1,0 +1,141 @@
+"""Recordings to datasets, offline: which files, in which order, and what is left behind."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgefirst_ros.config import Config
+from edgefirst_ros.errors import RecordingNotFound, WriteError
+from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+from edgefirst_ros.naming import safe_name
+from edgefirst_ros.pipeline import Pipeline, Progress
+from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.topics import TopicMap, choose_reference, find_prefix
+
+REPORT = "capture_report.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What a conversion left behind."""
+
+    paths: tuple[Path, ...]
+    report: dict[str, Any]
+    interrupted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Progress for people: bytes of input read, and what came of them."""
+
+    file: str
+    bytes_read: int
+    bytes_total: int
+    run: Progress
+    notes: Sequence[str]
+
+
+def find_recordings(paths: Sequence[Path]) -> list[Path]:
+    """The recordings meant by files and folders, in the order given; folders by name.
+
+    Raises:
+        RecordingNotFound: a path that is not there, or a folder without recordings.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(path.glob("*.mcap"))
+            if not inside:
+                raise RecordingNotFound(f"{path}: the folder holds no .mcap files")
+            found.extend(inside)
+        elif path.exists():
+            found.append(path)
+        else:
+            raise RecordingNotFound(f"{path}: no such recording")
+    return found
+
+
+def convert(
+    paths: Sequence[Path],
+    output: Path,
+    config: Config,
+    *,
+    dataset: str = "",
+    overwrite: bool = False,
+    stop: threading.Event | None = None,
+    on_progress: Callable[[Position], None] | None = None,
+) -> Conversion:
+    """Convert recordings into one dataset below ``output``.
+
+    Everything that can be known beforehand is checked before anything is written. When ``stop`` is set,
+    what has been read is finished and the result says it was interrupted.
+
+    Raises:
+        RecordingNotFound: a recording that is not there.
+        RecordingError: a file that is not a recording.
+        ConfigError: a prefix or reference that does not fit a recording.
+        OutputExists: the dataset is there already and ``overwrite`` is off.
+        WriteError: the output cannot be written; what was committed stays in ``.part`` files.
+    """
+    recordings = [McapRecording(path) for path in find_recordings(paths)]
+    topics = [recording.topics() for recording in recordings]
+    for known in topics:
+        names = [t.topic for t in known]
+        choose_reference(config, names, TopicMap(config, find_prefix(names, config)))
+    name = safe_name(dataset or recordings[0].path.stem)
+    root = output / "edgefirst"
+    writer = EdgeFirstWriter(root, name, config.edgefirst, overwrite=overwrite)
+    pipeline = Pipeline(config, [writer])
+    stop = stop or threading.Event()
+    total = sum(r.size for r in recordings)
+    before = 0
+    try:
+        for recording, known in zip(recordings, topics, strict=True):
+            if stop.is_set():
+                break
+            pipeline.begin_source(known, recording.host, recording.sequence_name)
+            for message in recording.messages():
+                pipeline.feed(message)
+                if on_progress is not None:
+                    read = before + recording.position
+                    on_progress(Position(recording.path.name, read, total, pipeline.progress, pipeline.notes))
+                if stop.is_set():
+                    break
+            pipeline.end_source("interrupted" if stop.is_set() else "end of the recording")
+            before += recording.size
+        paths_written = pipeline.close()
+    except BaseException:
+        pipeline.abort()
+        raise
+    report = {
+        "dataset": name,
+        "recordings": [_recording(r) for r in recordings],
+        "interrupted": stop.is_set(),
+        **pipeline.report(),
+    }
+    where = root / name / REPORT
+    _write_text(where, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+    return Conversion((*paths_written, where), report, stop.is_set())
+
+
+def _recording(recording: McapRecording) -> dict[str, Any]:
+    return {
+        "file": recording.path.name,
+        "bytes": recording.size,
+        "unreadable_bytes": sum(f.bytes for f in recording.faults),
+        "faults": [{"offset": f.offset, "bytes": f.bytes, "what": f.text} for f in recording.faults],
+    }
+
+
+def _write_text(path: Path, text: str) -> None:
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise WriteError(f"{path}: cannot be written: {error.strerror}") from error

@@ -1,0 +1,84 @@
+"""From camera entries to encoded pictures: video decoded on demand, stills passed through, tiles stitched."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Literal
+
+from edgefirst_ros.entry import Entry
+from edgefirst_ros.messages.camera import CompressedImage, RawImage, VideoPacket
+from edgefirst_ros.production import chain, gather
+from edgefirst_ros.sample import CameraImage
+from edgefirst_ros.video.encode import encode, passthrough
+from edgefirst_ros.video.picture import Picture, picture_of, stitch
+from edgefirst_ros.video.stream import VideoStream
+
+TILES: tuple[Literal["tl", "tr", "bl", "br"], ...] = ("tl", "tr", "bl", "br")
+
+
+class Pictures:
+    """The video streams of one sequence, and the encoding of what is asked for."""
+
+    def __init__(
+        self, pool: ThreadPoolExecutor, workers: int, image_format: Literal["jpeg", "png"], quality: int
+    ) -> None:
+        self._pool = pool
+        self._workers = workers
+        self._format: Literal["jpeg", "png"] = image_format
+        self._quality = quality
+        self._streams: dict[str, VideoStream] = {}
+        self._released_ns: int | None = None
+
+    def arrive(self, entry: Entry) -> None:
+        """Take a camera entry in order of arrival, which is a video's order of decoding."""
+        datum = entry.measurement.datum
+        if isinstance(datum, VideoPacket):
+            topic = entry.route.topic
+            stream = self._streams.get(topic)
+            if stream is None:
+                stream = self._streams[topic] = VideoStream(topic, workers=self._workers)
+            entry.keyframe = stream.push(entry.measurement.arrival, entry.time_ns, datum)
+
+    def judge(self, entry: Entry) -> None:
+        """Say whether the picture can be had, in order of time, when what follows it has arrived."""
+        if isinstance(entry.measurement.datum, VideoPacket):
+            entry.unusable = self._streams[entry.route.topic].verdict(entry.time_ns)
+
+    def request(self, entry: Entry) -> Future[CameraImage]:
+        """The encoded picture of an entry or of its tiles; asked for twice it is encoded once."""
+        if entry.image is None:
+            entry.image = self._stitched(entry) if entry.parts else self._single(entry)
+        return entry.image
+
+    def release(self, before_ns: int) -> None:
+        """No picture before this time will be asked for."""
+        if self._released_ns is not None and before_ns <= self._released_ns:
+            return
+        self._released_ns = before_ns
+        for stream in self._streams.values():
+            stream.release(before_ns - 1)
+
+    def close(self) -> None:
+        """Decode what is still asked for and end the decoders."""
+        for stream in self._streams.values():
+            stream.close()
+
+    def _encode(self, picture: Picture) -> CameraImage:
+        return encode(picture, self._format, self._quality)
+
+    def _single(self, entry: Entry) -> Future[CameraImage]:
+        datum = entry.measurement.datum
+        if isinstance(datum, CompressedImage):
+            return self._pool.submit(passthrough, datum)
+        return chain(self._pool, self._decoded(entry), self._encode)
+
+    def _stitched(self, entry: Entry) -> Future[CameraImage]:
+        by_tile = {part.route.rule.tile: part for part in entry.parts}
+        decoded = gather([self._decoded(by_tile[tile]) for tile in TILES])
+        return chain(self._pool, decoded, lambda tiles: self._encode(stitch(*tiles)))
+
+    def _decoded(self, entry: Entry) -> Future[Picture]:
+        datum = entry.measurement.datum
+        if isinstance(datum, RawImage):
+            return self._pool.submit(picture_of, datum)
+        return self._streams[entry.route.topic].request(entry.time_ns)

@@ -1,0 +1,137 @@
+"""Encodes on all cores and writes in order: the pool between the aligned samples and the files."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Generic, TypeVar
+
+from edgefirst_ros.errors import EdgeFirstError
+from edgefirst_ros.formats.base import Written
+
+Prepared = TypeVar("Prepared")
+Result = TypeVar("Result")
+
+
+def worker_count(configured: int) -> int:
+    """Encoder threads: as configured, else one for every core this process may use."""
+    if configured:
+        return configured
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def chain(
+    pool: ThreadPoolExecutor, source: Future[Prepared], then: Callable[[Prepared], Result]
+) -> Future[Result]:
+    """Run ``then`` in the pool on what ``source`` brings; errors of either arrive in the result."""
+    result: Future[Result] = Future()
+
+    def run(value: Prepared) -> None:
+        try:
+            result.set_result(then(value))
+        except BaseException as error:  # noqa: BLE001 - handed on to whoever asks for the result
+            result.set_exception(error)
+
+    def ready(done: Future[Prepared]) -> None:
+        error = done.exception()
+        if error is not None:
+            result.set_exception(error)
+            return
+        try:
+            pool.submit(run, done.result())
+        except RuntimeError as shut:
+            result.set_exception(shut)
+
+    source.add_done_callback(ready)
+    return result
+
+
+def gather(sources: Sequence[Future[Prepared]]) -> Future[list[Prepared]]:
+    """All results in order, or the first error among them."""
+    result: Future[list[Prepared]] = Future()
+    left = len(sources)
+    lock = threading.Lock()
+
+    def ready(_: Future[Prepared]) -> None:
+        nonlocal left
+        with lock:
+            left -= 1
+            last = left == 0
+        if not last:
+            return
+        errors = [e for s in sources if (e := s.exception()) is not None]
+        if errors:
+            result.set_exception(errors[0])
+        else:
+            result.set_result([s.result() for s in sources])
+
+    for source in sources:
+        source.add_done_callback(ready)
+    return result
+
+
+class OrderedWriter(Generic[Prepared]):
+    """One writer's thread: takes prepared items in the order they were announced.
+
+    ``settled`` is called in that thread for every item with what was written, or with the error that kept
+    it from being prepared. An error of the writer itself, or one that is not this package's own, is
+    ``failure``: nothing more is written then, and everything submitted settles with it.
+    """
+
+    def __init__(self, name: str, write: Callable[[Prepared], Written], limit: threading.Semaphore) -> None:
+        self._write = write
+        self._limit = limit
+        self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self.failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=f"write-{name}", daemon=True)
+        self._thread.start()
+
+    def submit(
+        self,
+        prepared: Future[Prepared],
+        settled: Callable[[Written | None, BaseException | None], None],
+    ) -> None:
+        """Announce an item; blocks while too many are under way."""
+        self._limit.acquire()
+        self._queue.put(lambda: self._one(prepared, settled))
+
+    def call(self, action: Callable[[], Any]) -> None:
+        """Run something in the writer's thread, after all that was submitted before."""
+        self._queue.put(action)
+
+    def join(self) -> None:
+        """Wait until everything submitted is written."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _one(
+        self,
+        prepared: Future[Prepared],
+        settled: Callable[[Written | None, BaseException | None], None],
+    ) -> None:
+        try:
+            error = prepared.exception() if self.failure is None else self.failure
+            if error is not None:
+                if not isinstance(error, EdgeFirstError):
+                    self.failure = error
+                settled(None, error)
+                return
+            try:
+                written = self._write(prepared.result())
+            except BaseException as failure:  # noqa: BLE001 - kept for the caller; the rest is accounted for
+                self.failure = failure
+                settled(None, failure)
+            else:
+                settled(written, None)
+        finally:
+            self._limit.release()
+
+    def _run(self) -> None:
+        while (action := self._queue.get()) is not None:
+            try:
+                action()
+            except BaseException as failure:  # noqa: BLE001 - kept for the caller
+                self.failure = self.failure or failure

@@ -1,0 +1,97 @@
+"""The capture report: what became of every message, and what a poor result most likely comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from edgefirst_ros.accounting import Ledger
+from edgefirst_ros.config import Config
+from edgefirst_ros.sequence import SequenceRun, StreamStats
+
+if TYPE_CHECKING:
+    from edgefirst_ros.pipeline import SequenceSummary
+
+FORMAT = "edgefirst_ros capture report, version 1"
+
+
+def build_report(
+    config: Config, ledger: Ledger, sequences: Sequence[SequenceSummary], samples: int, notes: Sequence[str]
+) -> dict[str, Any]:
+    """Everything a user or a script may want to know of a run; holds no clock time and no path."""
+    return {
+        "format": FORMAT,
+        "samples": samples,
+        "totals": dict(ledger.totals),
+        "topics": ledger.snapshot(),
+        "sequences": [_sequence(s) for s in sequences],
+        "notes": list(notes),
+        "warnings": _warnings(config, sequences, samples),
+    }
+
+
+def _sequence(summary: SequenceSummary) -> dict[str, Any]:
+    run = summary.run
+    return {
+        "name": summary.name,
+        "start_ns": run.info.start_ns,
+        "reference_frames": sum(run.kinds.values()),
+        **{kind: run.kinds[kind] for kind in ("sample", "incomplete", "skipped", "unusable")},
+        "ended": summary.ended,
+        "rates_hz": {s.topic: round(s.rate_hz, 3) for s in run.stats.values()},
+        "clocks": {
+            f.topic: {"source": f.source, "offset_ns": f.offset_ns, "clock": f.group, "finding": f.text}
+            for f in sorted(summary.findings, key=lambda f: f.topic)
+        },
+    }
+
+
+def _warnings(config: Config, sequences: Sequence[SequenceSummary], samples: int) -> list[str]:
+    found: list[str] = []
+    for summary in sequences:
+        kinds = summary.run.kinds
+        chosen = kinds["sample"] + kinds["incomplete"] + kinds["unusable"]
+        if chosen and kinds["sample"] < chosen / 2:
+            head = f"{summary.name}: {kinds['sample']} of {chosen} reference frames became samples"
+            found.append(f"{head}: {_cause(config, summary)}")
+    if not samples:
+        why = "" if found else ": no reference frame arrived, or none was selected"
+        found.insert(0, f"the dataset is empty{why}")
+    return found
+
+
+def _cause(config: Config, summary: SequenceSummary) -> str:
+    run = summary.run
+    if run.kinds["unusable"] > run.kinds["incomplete"] or not run.lacking:
+        return "the others could not be decoded (see the reasons of the reference topic)"
+    name, count = max(run.lacking.items(), key=lambda item: (item[1], item[0]))
+    rule = config.topics[name]
+    stats = run.stats.get(name)
+    lead = f"{count} lacked {rule.topic}"
+    if stats is None:
+        return f"{lead}, which sent nothing usable in this sequence"
+    finding = next((f for f in summary.findings if f.topic == stats.topic), None)
+    if finding is not None and finding.group is None:
+        return f"{lead}, whose stamps cannot be used ({finding.text}); correct them with clock and offset_ms"
+    apart_ns = _apart_ns(run, stats, rule.tolerance_ns)
+    if apart_ns:
+        return f"{lead}, whose times are {apart_ns / 1e9:,.1f} s off: two clocks differ; set its clock"
+    share = stats.rate_hz * 2 * rule.tolerance_ns / 1e9
+    if 0 < share < 0.9:
+        return (
+            f"{lead}, which comes at {stats.rate_hz:.1f} Hz, so about {share:.0%} of the frames have one "
+            f"within ±{rule.tolerance_ms:g} ms; keep the others with --incomplete, or raise its tolerance_ms"
+        )
+    return f"{lead} within ±{rule.tolerance_ms:g} ms; if its latency is known, correct it with offset_ms"
+
+
+def _apart_ns(run: SequenceRun, stats: StreamStats, tolerance_ns: int) -> int:
+    """How far a stream's first message lies from the reference's if they never overlap, else 0."""
+    reference = next((s for s in run.stats.values() if s.topic in run.reference_topics), None)
+    if reference is None:
+        return 0
+    overlap = (
+        stats.first_ns <= reference.last_ns + tolerance_ns
+        and stats.last_ns >= reference.first_ns - tolerance_ns
+    )
+    return 0 if overlap else abs(stats.first_ns - reference.first_ns)

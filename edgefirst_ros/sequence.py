@@ -1,0 +1,279 @@
+"""One sequence: measurements of one unbroken time base in, aligned samples out."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+
+from edgefirst_ros.accounting import Ledger, Outcome
+from edgefirst_ros.config import Config
+from edgefirst_ros.ego.trajectory import Trajectory
+from edgefirst_ros.entry import Entry
+from edgefirst_ros.messages.camera import CameraInfo
+from edgefirst_ros.messages.detection import ModelInfo
+from edgefirst_ros.messages.imu import Imu
+from edgefirst_ros.messages.navsat import NavSatFix
+from edgefirst_ros.messages.odometry import Odometry
+from edgefirst_ros.messages.radar import RadarInfo
+from edgefirst_ros.messages.transform import Transforms
+from edgefirst_ros.pictures import Pictures
+from edgefirst_ros.sample import Calibration, CameraImage, Role, Sample, SequenceInfo
+from edgefirst_ros.tiles import TileGrouper
+from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule
+from edgefirst_ros.timing.reorder import Reorder
+from edgefirst_ros.timing.select import Selection
+from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
+
+LATE = "arrived later than the look-ahead"
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A sample whose picture may still be in the making, and the entries it is made of."""
+
+    sample: Sample
+    image: Future[CameraImage] | None
+    entries: tuple[Entry, ...]
+
+
+@dataclass(slots=True)
+class StreamStats:
+    """How one topic went by, for the report."""
+
+    topic: str
+    count: int = 0
+    first_ns: int = 0
+    last_ns: int = 0
+
+    def add(self, time_ns: int) -> None:
+        """Count one message, in order of time."""
+        self.first_ns = time_ns if self.count == 0 else self.first_ns
+        self.last_ns = time_ns
+        self.count += 1
+
+    @property
+    def rate_hz(self) -> float:
+        """Mean rate over the time between first and last."""
+        span_ns = self.last_ns - self.first_ns
+        return (self.count - 1) * 1e9 / span_ns if span_ns > 0 else 0.0
+
+
+class SequenceRun:
+    """Everything between two breaks of the time base.
+
+    Entries come in order of arrival through ``feed``; samples leave through ``emit`` in order of time.
+    """
+
+    def __init__(
+        self,
+        info: SequenceInfo,
+        config: Config,
+        reference: tuple[Role, frozenset[str]],
+        pictures: Pictures,
+        ledger: Ledger,
+        *,
+        emit: Callable[[Emitted], None],
+    ) -> None:
+        self.info = info
+        self.kinds: Counter[str] = Counter()
+        """Reference frames by verdict: sample, incomplete, skipped, unusable."""
+        self.stats: dict[str, StreamStats] = {}
+        """By entry of the configuration's topics."""
+        self._config = config
+        reference_role, self.reference_topics = reference
+        self._pictures = pictures
+        self._ledger = ledger
+        self._emit = emit
+        self._rules = config.topics
+        rules = {
+            name: PairingRule(rule.tolerance_ns, rule.policy, rule.required)
+            for name, rule in config.topics.items()
+            if rule.topic
+            and rule.role not in CONTEXT_ROLES | EGO_ROLES | {reference_role}
+            and rule.tile in {"", "tl"}
+        }
+        self._reach_ns = max((r.tolerance_ns for r in rules.values()), default=0)
+        self._reorder: Reorder[Entry] = Reorder(max(0, round(config.lookahead_s * 1e9) - self._reach_ns))
+        selection = Selection(rate_hz=config.rate_hz, every_n=config.every_n, keyframes=config.keyframes)
+        self._aligner: Aligner[Entry] = Aligner(rules, selection, round(config.alive_s * 1e9))
+        self._trajectory = Trajectory(
+            max_gap_ns=round(config.ego.max_gap_s * 1e9), hold_ns=round(config.ego.hold_s * 1e9)
+        )
+        self._has_ego = False
+        self._wait_ns = round(config.ego.wait_s * 1e9)
+        self._tiles = TileGrouper()
+        self._calibration = Calibration()
+        self._waiting: deque[tuple[Aligned[Entry], Calibration]] = deque()
+        self._now_ns = 0
+
+    @property
+    def lacking(self) -> Mapping[str, int]:
+        """Selected frames that lacked a required companion, by entry of the configuration's topics."""
+        return self._aligner.lacking
+
+    def expect(self, names: Iterable[str]) -> None:
+        """These entries of the configuration's topics are known to send."""
+        known = set(names)
+        self._has_ego = self._has_ego or any(self._rules[n].role in EGO_ROLES for n in known)
+        self._aligner.expect(known)
+
+    def feed(self, entry: Entry) -> None:
+        """Take a measurement in order of arrival."""
+        if entry.route.rule.role is Role.CAMERA:
+            self._pictures.arrive(entry)
+        measurement = entry.measurement
+        if not self._reorder.push(entry.time_ns, measurement.topic, measurement.arrival, entry):
+            self._ledger.release(entry.ticket, Outcome.DROPPED, LATE)
+            return
+        for _, ready in self._reorder.pop():
+            self._ordered(ready)
+
+    def finish(self) -> None:
+        """The sequence ends: everything still inside comes out."""
+        for _, entry in self._reorder.flush():
+            self._ordered(entry)
+        self._joined(self._tiles.flush())
+        self._take(self._aligner.flush())
+        self._pump(final=True)
+
+    def _ordered(self, entry: Entry) -> None:
+        """One measurement in order of time."""
+        self._now_ns = entry.time_ns
+        self.stats.setdefault(entry.route.name, StreamStats(entry.route.topic)).add(entry.time_ns)
+        role = entry.route.rule.role
+        if role in CONTEXT_ROLES:
+            self._context(entry)
+        elif role in EGO_ROLES:
+            self._ego(entry)
+        else:
+            if role is Role.CAMERA:
+                self._pictures.judge(entry)
+            if entry.route.rule.tile:
+                self._joined(self._tiles.feed(entry))
+            else:
+                self._joined(self._tiles.advance(entry.time_ns))
+                self._pair(entry)
+        self._pump(final=False)
+
+    def _joined(self, picture: Entry | None) -> None:
+        if picture is not None:
+            self._pair(picture)
+
+    def _pair(self, entry: Entry) -> None:
+        if entry.route.topic in self.reference_topics:
+            self._take(self._aligner.reference(entry))
+        else:
+            self._take(self._aligner.companion(entry.route.name, entry))
+
+    def _context(self, entry: Entry) -> None:
+        datum, known = entry.measurement.datum, self._calibration
+        if isinstance(datum, CameraInfo):
+            self._calibration = replace(known, camera_info=datum)
+        elif isinstance(datum, RadarInfo):
+            self._calibration = replace(known, radar_info=datum)
+        elif isinstance(datum, ModelInfo):
+            self._calibration = replace(known, model_info=datum)
+        elif isinstance(datum, Transforms):
+            new = {t.child: t for t in datum.transforms if known.transforms.get(t.child) != t}
+            if new:
+                self._calibration = replace(known, transforms={**known.transforms, **new})
+        self._ledger.release(entry.ticket, Outcome.DECODED)
+
+    def _ego(self, entry: Entry) -> None:
+        datum, refusal = entry.measurement.datum, None
+        self._has_ego = True
+        if isinstance(datum, NavSatFix):
+            refusal = self._trajectory.add_fix(entry.time_ns, datum)
+        elif isinstance(datum, Imu):
+            self._trajectory.add_imu(entry.time_ns, datum)
+        elif isinstance(datum, Odometry):
+            self._trajectory.add_odometry(entry.time_ns, datum)
+        if refusal is None:
+            self._ledger.release(entry.ticket, Outcome.DECODED)
+        else:
+            self._ledger.release(entry.ticket, Outcome.REFUSED, refusal)
+
+    def _take(self, verdicts: Iterable[Aligned[Entry]]) -> None:
+        for aligned in verdicts:
+            self.kinds[aligned.kind] += 1
+            if aligned.kind == "sample":
+                for entry in self._entries(aligned):
+                    self._ledger.hold(entry.ticket)
+                self._waiting.append((aligned, self._calibration))
+                reference_end: tuple[Outcome, str] | None = None
+            else:
+                reference_end = self._rejected(aligned)
+            for part in aligned.reference.all_parts:
+                if reference_end is None:
+                    self._ledger.release(part.ticket)
+                else:
+                    self._ledger.release(part.ticket, *reference_end)
+        for name, entry in self._aligner.expired():
+            reason = f"no reference frame within {self._rules[name].tolerance_ms:g} ms took it"
+            for part in entry.all_parts:
+                if part.unusable is not None:
+                    self._ledger.release(part.ticket, Outcome.DROPPED, part.unusable)
+                elif part.ticket.outcome is None and part.ticket.holds == 1:
+                    self._ledger.release(part.ticket, Outcome.UNPAIRED, reason)
+                else:
+                    self._ledger.release(part.ticket)
+
+    def _rejected(self, aligned: Aligned[Entry]) -> tuple[Outcome, str]:
+        """Where a reference frame ended that is no sample; its companions are told why."""
+        if aligned.kind == "skipped":
+            own = (Outcome.SKIPPED, "not selected")
+            theirs = (Outcome.SKIPPED, "its reference frame was not selected")
+        elif aligned.kind == "unusable":
+            own = (Outcome.DROPPED, aligned.reason)
+            theirs = (Outcome.UNPAIRED, f"its reference frame was not usable: {aligned.reason}")
+        else:
+            lacked = ", ".join(self._rules[name].topic for name in aligned.reason.split())
+            own = (Outcome.UNPAIRED, f"no {lacked} close enough")
+            theirs = (Outcome.UNPAIRED, f"its reference frame lacked {lacked}")
+        for companion in aligned.companions.values():
+            for part in companion.all_parts:
+                self._ledger.note(part.ticket, *theirs)
+        return own
+
+    @staticmethod
+    def _entries(aligned: Aligned[Entry]) -> Iterator[Entry]:
+        yield from aligned.reference.all_parts
+        for companion in aligned.companions.values():
+            yield from companion.all_parts
+
+    def _pump(self, *, final: bool) -> None:
+        """Let samples go whose pose is known, and pictures that nobody can ask for any more."""
+        while self._waiting:
+            time_ns = self._waiting[0][0].reference.time_ns
+            known = not self._has_ego or self._trajectory.settled(time_ns)
+            if not (final or known or self._now_ns >= time_ns + self._wait_ns):
+                break
+            aligned, calibration = self._waiting.popleft()
+            self._emit(self._sample(aligned, calibration))
+            self._trajectory.forget(time_ns)
+        oldest_ns = self._waiting[0][0].reference.time_ns if self._waiting else self._aligner_oldest_ns()
+        self._pictures.release(oldest_ns - self._reach_ns)
+
+    def _aligner_oldest_ns(self) -> int:
+        oldest = self._aligner.oldest_ns
+        return self._now_ns - self._reach_ns if oldest is None else oldest
+
+    def _sample(self, aligned: Aligned[Entry], calibration: Calibration) -> Emitted:
+        reference = aligned.reference
+        by_role: dict[Role, Entry] = {reference.route.rule.role: reference}
+        for companion in aligned.companions.values():
+            by_role.setdefault(companion.route.rule.role, companion)
+        camera = by_role.get(Role.CAMERA)
+        sample = Sample(
+            sequence=self.info,
+            frame=aligned.frame,
+            time_ns=reference.time_ns,
+            companions={role: entry.measurement for role, entry in by_role.items()},
+            error_ns={role: entry.time_ns - reference.time_ns for role, entry in by_role.items()},
+            ego=self._trajectory.pose(reference.time_ns),
+            calibration=calibration,
+        )
+        image = None if camera is None else self._pictures.request(camera)
+        return Emitted(sample, image, tuple(self._entries(aligned)))
