@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from edgefirst.schemas import foxglove_msgs, sensor_msgs
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.messages.cdr import Stamped, decode_as, octets
+from edgefirst_ros.messages.pixels import pixels_of, quoted
 
 Codec = Literal["h264", "h265"]
+
+_CODECS: dict[str, Codec] = {"h264": "h264", "avc": "h264", "h265": "h265", "hevc": "h265"}
+_JPEG = b"\xff\xd8\xff"
+_PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +42,9 @@ class CompressedImage:
 class RawImage:
     """Uncompressed pixels (sensor_msgs/Image).
 
-    ``pixels`` is (height, width) or (height, width, channels), uint8 or uint16 in native byte
-    order; ``encoding`` is the ROS name (rgb8, bgr8, mono8, mono16, 16UC1, ...).
+    ``pixels`` is (height, width) or (height, width, channels), contiguous, uint8, uint16 or float32 in
+    native byte order; ``encoding`` is the ROS name (rgb8, bgr8, mono8, mono16, 16UC1, ...). Packed 4:2:2
+    (yuv422 is U Y V Y, yuv422_yuy2 is Y U Y V) has 2 channels; nv12 is (height * 3 / 2, width).
     """
 
     encoding: str
@@ -54,3 +66,96 @@ class CameraInfo:
     k: npt.NDArray[np.float64]
     r: npt.NDArray[np.float64]
     p: npt.NDArray[np.float64]
+
+
+def decode_video(data: bytes, definition: str = "") -> Stamped[VideoPacket]:
+    """Decode a foxglove_msgs/CompressedVideo in H.264 or H.265.
+
+    Raises:
+        DecodeError: the bytes are no such message, or hold no Annex-B packet of a known codec.
+    """
+    return decode_as("foxglove_msgs/CompressedVideo", data, definition, _video)
+
+
+def decode_compressed_image(data: bytes, definition: str = "") -> Stamped[CompressedImage]:
+    """Decode a sensor_msgs/CompressedImage; what the data is decides, not what ``format`` says.
+
+    Raises:
+        DecodeError: the bytes are no such message, or hold neither JPEG nor PNG.
+    """
+    return decode_as("sensor_msgs/CompressedImage", data, definition, _compressed)
+
+
+def decode_foxglove_image(data: bytes, definition: str = "") -> Stamped[CompressedImage]:
+    """Decode a foxglove_msgs/CompressedImage, as ``decode_compressed_image`` does.
+
+    Raises:
+        DecodeError: the bytes are no such message, or hold neither JPEG nor PNG.
+    """
+    return decode_as("foxglove_msgs/CompressedImage", data, definition, _compressed)
+
+
+def decode_image(data: bytes, definition: str = "") -> Stamped[RawImage]:
+    """Decode a sensor_msgs/Image; row padding is removed and big-endian pixels are turned round.
+
+    Raises:
+        DecodeError: the bytes are no such message, its encoding is not known, or its sizes disagree.
+    """
+    return decode_as("sensor_msgs/Image", data, definition, _image)
+
+
+def decode_camera_info(data: bytes, definition: str = "") -> Stamped[CameraInfo]:
+    """Decode a sensor_msgs/CameraInfo; binning and region of interest are left out.
+
+    Raises:
+        DecodeError: the bytes are no such message, or its numbers are not finite.
+    """
+    return decode_as("sensor_msgs/CameraInfo", data, definition, _camera_info)
+
+
+def _video(message: foxglove_msgs.CompressedVideo) -> VideoPacket:
+    name = str(message.format).strip().lower().replace(".", "")
+    codec = _CODECS.get(name)
+    if codec is None:
+        raise DecodeError(f"video format {quoted(message.format)}")
+    packet = octets(message.data)
+    if not packet:
+        raise DecodeError("empty video packet")
+    zeros = len(packet) - len(packet.lstrip(b"\x00"))
+    if zeros < 2 or packet[zeros : zeros + 1] != b"\x01":
+        raise DecodeError("video packet is not Annex-B")
+    return VideoPacket(codec, packet)
+
+
+def _compressed(message: sensor_msgs.CompressedImage | foxglove_msgs.CompressedImage) -> CompressedImage:
+    encoded = octets(message.data)
+    if encoded.startswith(_JPEG):
+        return CompressedImage("jpeg", encoded)
+    if encoded.startswith(_PNG):
+        return CompressedImage("png", encoded)
+    raise DecodeError(f"neither JPEG nor PNG data, format {quoted(message.format)}")
+
+
+def _image(message: sensor_msgs.Image) -> RawImage:
+    return RawImage(*pixels_of(message))
+
+
+def _camera_info(message: sensor_msgs.CameraInfo) -> CameraInfo:
+    info = CameraInfo(
+        width=int(message.width),
+        height=int(message.height),
+        distortion_model=str(message.distortion_model),
+        d=tuple(map(float, message.d)),
+        k=_matrix(message.k, 3),
+        r=_matrix(message.r, 3),
+        p=_matrix(message.p, 4),
+    )
+    if not (all(map(math.isfinite, info.d)) and all(np.isfinite(m).all() for m in (info.k, info.r, info.p))):
+        raise DecodeError("camera calibration is not finite")
+    return info
+
+
+def _matrix(values: Sequence[float], columns: int) -> npt.NDArray[np.float64]:
+    matrix = np.array(values, np.float64).reshape(3, columns)
+    matrix.flags.writeable = False
+    return matrix

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import zstandard
+from edgefirst.schemas import edgefirst_msgs
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.messages.cdr import Stamped, array, decode_as, time_ns
+from edgefirst_ros.messages.pixels import quoted
+
+_MAX_MASK_BYTES = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +64,104 @@ class ModelInfo:
 
     name: str
     labels: tuple[str, ...]
+
+
+def decode_model(data: bytes, definition: str = "") -> Stamped[Detections]:
+    """Decode an edgefirst_msgs/Model; its durations are left out.
+
+    Raises:
+        DecodeError: the bytes are no such message, or a box or mask of it makes no sense.
+    """
+    return decode_as("edgefirst_msgs/Model", data, definition, _model)
+
+
+def decode_detect(data: bytes, definition: str = "") -> Stamped[Detections]:
+    """Decode an edgefirst_msgs/Detect: the legacy model/boxes2d, and fusion/boxes3d.
+
+    Raises:
+        DecodeError: the bytes are no such message, or a box of it makes no sense.
+    """
+    return decode_as("edgefirst_msgs/Detect", data, definition, _detect)
+
+
+def decode_mask(data: bytes, definition: str = "") -> Stamped[Mask]:
+    """Decode an edgefirst_msgs/Mask, which has no header: its stamp is 0.
+
+    Raises:
+        DecodeError: the bytes are no such message, its encoding is not known, or its size is not as declared.
+    """
+    return decode_as("edgefirst_msgs/Mask", data, definition, _mask)
+
+
+def decode_model_info(data: bytes, definition: str = "") -> Stamped[ModelInfo]:
+    """Decode an edgefirst_msgs/ModelInfo, with or without the fields of newer devices.
+
+    Raises:
+        DecodeError: the bytes are no such message.
+    """
+    return decode_as("edgefirst_msgs/ModelInfo", data, definition, _model_info)
+
+
+def _model(message: edgefirst_msgs.Model) -> Detections:
+    return Detections(tuple(map(_box, message.boxes)), tuple(map(_mask, message.masks)))
+
+
+def _detect(message: edgefirst_msgs.Detect) -> Detections:
+    return Detections(tuple(map(_box, message.boxes)), ())
+
+
+def _box(box: edgefirst_msgs.DetectBox) -> Box:
+    sure = (float(box.center_x), float(box.center_y), float(box.width), float(box.height), float(box.score))
+    if not all(map(math.isfinite, sure)):
+        raise DecodeError("box is not finite")
+    center_x, center_y, width, height, score = sure
+    track = getattr(box, "track", None)
+    if track is None:
+        track_id, lifetime, created = box.track_id, box.track_lifetime, box.track_created
+    else:
+        track_id, lifetime, created = track.id, track.lifetime, track.created
+    return Box(
+        center_x=center_x,
+        center_y=center_y,
+        width=width,
+        height=height,
+        label=str(box.label),
+        score=score,
+        distance_m=_known(box.distance),
+        speed_m_s=_known(box.speed),
+        track_id=str(track_id),
+        track_lifetime=int(lifetime),
+        track_created_ns=time_ns(created),
+    )
+
+
+def _known(value: float) -> float:
+    return float(value) if math.isfinite(value) else 0.0
+
+
+def _mask(message: edgefirst_msgs.Mask | edgefirst_msgs.MaskBox) -> Mask:
+    shape = (int(message.height), int(message.width), int(message.length) or 1)
+    size = math.prod(shape)
+    values = array(message.mask, np.uint8)
+    if message.encoding == "zstd":
+        values = _unpacked(values, size)
+    elif message.encoding:
+        raise DecodeError(f"mask encoding {quoted(message.encoding)}")
+    if len(values) != size:
+        raise DecodeError("mask does not have the size of its shape")
+    return Mask(values.reshape(shape), bool(message.boxed))
+
+
+def _unpacked(packed: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.uint8]:
+    if size > _MAX_MASK_BYTES:
+        raise DecodeError("mask is absurdly large")
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(packed.tobytes()) as reader:
+            # one byte more than declared shows that there is more, however much
+            return np.frombuffer(reader.read(size + 1), np.uint8)
+    except zstandard.ZstdError as error:
+        raise DecodeError("mask is not zstd data") from error
+
+
+def _model_info(message: edgefirst_msgs.ModelInfo) -> ModelInfo:
+    return ModelInfo(name=str(message.model_name), labels=tuple(map(str, message.labels)))

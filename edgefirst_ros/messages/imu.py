@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgefirst.schemas import sensor_msgs
+
+from edgefirst_ros.messages.cdr import Stamped, decode_as
+from edgefirst_ros.messages.quaternion import unit_xyzw, xyz
+
 
 @dataclass(frozen=True, slots=True)
 class Imu:
@@ -16,3 +21,23 @@ class Imu:
     orientation_xyzw: tuple[float, float, float, float] | None
     angular_velocity_rad_s: tuple[float, float, float]
     linear_acceleration_m_s2: tuple[float, float, float]
+
+
+def decode_imu(data: bytes, definition: str = "") -> Stamped[Imu]:
+    """Decode a sensor_msgs/Imu.
+
+    ``orientation_covariance[0] == -1`` does not remove the orientation: the device sends it with every
+    valid one.
+
+    Raises:
+        DecodeError: the bytes are no such message.
+    """
+    return decode_as("sensor_msgs/Imu", data, definition, _imu)
+
+
+def _imu(message: sensor_msgs.Imu) -> Imu:
+    return Imu(
+        orientation_xyzw=unit_xyzw(message.orientation),
+        angular_velocity_rad_s=xyz(message.angular_velocity),
+        linear_acceleration_m_s2=xyz(message.linear_acceleration),
+    )

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+from edgefirst.schemas import nav_msgs
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.messages.cdr import Stamped, decode_as
+from edgefirst_ros.messages.quaternion import unit_xyzw, xyz
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +24,26 @@ class Odometry:
     orientation_xyzw: tuple[float, float, float, float]
     linear_m_s: tuple[float, float, float]
     angular_rad_s: tuple[float, float, float]
+
+
+def decode_odometry(data: bytes, definition: str = "") -> Stamped[Odometry]:
+    """Decode a nav_msgs/Odometry; the quaternion is normalised, covariances are left out.
+
+    Raises:
+        DecodeError: the bytes are no such message, or its pose is none.
+    """
+    return decode_as("nav_msgs/Odometry", data, definition, _odometry)
+
+
+def _odometry(message: nav_msgs.Odometry) -> Odometry:
+    pose, twist = message.pose.pose, message.twist.twist
+    position, orientation = xyz(pose.position), unit_xyzw(pose.orientation)
+    if orientation is None or not all(map(math.isfinite, position)):
+        raise DecodeError("odometry pose is zero or not finite")
+    return Odometry(
+        child_frame_id=str(message.child_frame_id),
+        position_m=position,
+        orientation_xyzw=orientation,
+        linear_m_s=xyz(twist.linear),
+        angular_rad_s=xyz(twist.angular),
+    )

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from edgefirst.schemas import sensor_msgs
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.messages.cdr import Stamped, array, decode_as
+
+_CODES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
+_MAX_POINT_STEP = 1 << 20
+
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,9 +25,90 @@ class PointCloud:
 
     ``points`` is a structured array of shape (height * width,), row by row, whose field names,
     types and counts are those of the message; unaligned and big-endian fields stay as they are, so
-    convert a column with ``astype`` before arithmetic in a hurry. ``height`` > 1 means organised.
+    take them through ``column``. ``height`` > 1 means organised.
     """
 
     points: npt.NDArray[np.void]
     height: int
     width: int
+
+    def has(self, *names: str) -> bool:
+        """Whether the cloud has all these fields."""
+        return set(names) <= set(self.points.dtype.names or ())
+
+    def column(self, name: str, dtype: type[Scalar] = np.float32) -> npt.NDArray[Scalar]:  # type: ignore[assignment]
+        """One field as a new contiguous array in native byte order: (N,), or (N, count) if its count is > 1.
+
+        Raises:
+            DecodeError: the cloud has no such field.
+        """
+        if not self.has(name):
+            raise DecodeError(f"point cloud has no field {name}")
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.ascontiguousarray(self.points[name].astype(dtype))
+
+    def xyz(self) -> npt.NDArray[np.float32]:
+        """Cartesian coordinates in metres, (N, 3) float32, contiguous, native byte order.
+
+        Raises:
+            DecodeError: the cloud lacks one of the fields x, y and z, or it is not one number.
+        """
+        columns = [self.column(name, np.float32) for name in ("x", "y", "z")]
+        if any(column.ndim != 1 for column in columns):
+            raise DecodeError("point cloud has more than one number in x, y or z")
+        return np.ascontiguousarray(np.stack(columns, axis=1))
+
+
+def decode_pointcloud(data: bytes, definition: str = "") -> Stamped[PointCloud]:
+    """Decode a sensor_msgs/PointCloud2: any fields at any offset, rows padded or not, either byte order.
+
+    ``row_step`` counts only where there is more than one row; a field's count of 0 is read as 1, as PCL does.
+    Points are a view of ``data`` unless rows are padded.
+
+    Raises:
+        DecodeError: the bytes are no such message, or its layout contradicts itself or its data.
+    """
+    return decode_as("sensor_msgs/PointCloud2", data, definition, _cloud)
+
+
+def _cloud(message: sensor_msgs.PointCloud2) -> PointCloud:
+    height, width, point_step = int(message.height), int(message.width), int(message.point_step)
+    dtype = _point_dtype(message.fields, ">" if message.is_bigendian else "<", point_step)
+    if not height * width:
+        empty = np.empty(0, dtype)
+        empty.flags.writeable = False
+        return PointCloud(empty, height, width)
+    row_bytes = width * point_step
+    row_step = int(message.row_step) if height > 1 else row_bytes
+    if row_step < row_bytes:
+        raise DecodeError("point cloud rows overlap")
+    raw = array(message.data, np.uint8)
+    if len(raw) < row_step * (height - 1) + row_bytes:
+        raise DecodeError("point cloud data is shorter than declared")
+    rows: npt.NDArray[np.void] = np.ndarray((height, width), dtype, raw.data, 0, (row_step, point_step))
+    points = rows.reshape(-1)
+    points.flags.writeable = False
+    return PointCloud(points, height, width)
+
+
+def _point_dtype(fields: Sequence[sensor_msgs.PointField], order: str, point_step: int) -> np.dtype[np.void]:
+    names: list[str] = []
+    formats: list[str | tuple[str, int]] = []
+    offsets: list[int] = []
+    for field in fields:
+        name, count, offset = str(field.name), int(field.count) or 1, int(field.offset)
+        code = _CODES.get(int(field.datatype))
+        if code is None:
+            raise DecodeError("point cloud field of an unknown datatype")
+        if not name or name in names:
+            raise DecodeError("point cloud fields without a name of their own")
+        if offset + count * int(code[1]) > point_step:
+            raise DecodeError("point cloud field beyond the point step")
+        names.append(name)
+        formats.append(order + code if count == 1 else (order + code, count))
+        offsets.append(offset)
+    if not names:
+        raise DecodeError("point cloud without fields")
+    if point_step > _MAX_POINT_STEP:
+        raise DecodeError("point cloud with an absurd point step")
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": point_step})

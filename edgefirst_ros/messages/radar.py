@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
+from edgefirst.schemas import edgefirst_msgs
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.messages.cdr import Stamped, array, decode_as
 
 
 class Axis(IntEnum):
@@ -46,3 +51,67 @@ class RadarInfo:
     range_toggle: str
     detection_sensitivity: str
     cube: bool
+
+
+_AXES = {int(axis): axis for axis in Axis}
+
+
+def decode_radar_cube(data: bytes, definition: str = "") -> Stamped[RadarCube]:
+    """Decode an edgefirst_msgs/RadarCube of any rank and order of axes.
+
+    Axis codes that are not known become UNDEFINED. Scales that are missing at the end are 1, as they
+    are for an axis "taken as is".
+
+    Raises:
+        DecodeError: the bytes are no such message, or shape, layout, scales and cube contradict each other.
+    """
+    return decode_as("edgefirst_msgs/RadarCube", data, definition, _cube)
+
+
+def decode_radar_info(data: bytes, definition: str = "") -> Stamped[RadarInfo]:
+    """Decode an edgefirst_msgs/RadarInfo.
+
+    Raises:
+        DecodeError: the bytes are no such message.
+    """
+    return decode_as("edgefirst_msgs/RadarInfo", data, definition, _info)
+
+
+def _cube(message: edgefirst_msgs.RadarCube) -> RadarCube:
+    cube = array(message.cube, np.int16)
+    shape = tuple(int(bins) for bins in array(message.shape, np.uint16))
+    layout = tuple(_axis(int(code)) for code in array(message.layout, np.uint8))
+    scales = tuple(float(scale) for scale in array(message.scales, np.float32))
+    if not cube.size:
+        raise DecodeError("radar cube is empty")
+    if not shape or math.prod(shape) != cube.size:
+        raise DecodeError("radar cube does not have the size of its shape")
+    if len(layout) != len(shape):
+        raise DecodeError("radar cube's layout and shape differ in rank")
+    if len(scales) > len(shape):
+        raise DecodeError("radar cube has more scales than axes")
+    if not all(map(math.isfinite, scales)):
+        raise DecodeError("radar cube's scales are not finite")
+    if message.is_complex and shape[-1] % 2:
+        raise DecodeError("complex radar cube with an odd last axis")
+    return RadarCube(
+        cube=cube.reshape(shape),
+        layout=layout,
+        scales=scales + (1.0,) * (len(shape) - len(scales)),
+        is_complex=bool(message.is_complex),
+        radar_time_us=int(message.timestamp),
+    )
+
+
+def _axis(code: int) -> Axis:
+    return _AXES.get(code, Axis.UNDEFINED)
+
+
+def _info(message: edgefirst_msgs.RadarInfo) -> RadarInfo:
+    return RadarInfo(
+        center_frequency=str(message.center_frequency),
+        frequency_sweep=str(message.frequency_sweep),
+        range_toggle=str(message.range_toggle),
+        detection_sensitivity=str(message.detection_sensitivity),
+        cube=bool(message.cube),
+    )

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+from edgefirst.schemas import geometry_msgs
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.messages.cdr import Stamped, decode_as, header_of, read
+from edgefirst_ros.messages.quaternion import unit_xyzw, xyz
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +30,41 @@ class Transforms:
     """All transforms of one message (tf2_msgs/TFMessage, or one of geometry_msgs/TransformStamped)."""
 
     transforms: tuple[Transform, ...]
+
+
+def decode_transform(data: bytes, definition: str = "") -> Stamped[Transforms]:
+    """Decode a geometry_msgs/TransformStamped, which the device sends as tf_static.
+
+    Raises:
+        DecodeError: the bytes are no such message, or it is no transform.
+    """
+    return decode_as("geometry_msgs/TransformStamped", data, definition, _single)
+
+
+def decode_tf(data: bytes, definition: str = "") -> Stamped[Transforms]:
+    """Decode a tf2_msgs/TFMessage; stamp and frame are those of its first transform.
+
+    Raises:
+        DecodeError: the bytes are no such message, it is empty, or one of its transforms is none.
+    """
+    message = read("tf2_msgs/TFMessage", data, definition)
+    if not message.transforms:
+        raise DecodeError("no transforms in the message")
+    stamp_ns, frame_id = header_of(message.transforms[0])
+    return Stamped(stamp_ns, frame_id, Transforms(tuple(map(_transform, message.transforms))))
+
+
+def _single(message: geometry_msgs.TransformStamped) -> Transforms:
+    return Transforms((_transform(message),))
+
+
+def _transform(message: geometry_msgs.TransformStamped) -> Transform:
+    translation = xyz(message.transform.translation)
+    rotation = unit_xyzw(message.transform.rotation)
+    if rotation is None or not all(map(math.isfinite, translation)):
+        raise DecodeError("transform is zero or not finite")
+    _, parent = header_of(message)
+    child = str(message.child_frame_id)
+    if not child or child == parent:
+        raise DecodeError("transform does not join two frames")
+    return Transform(parent, child, translation, rotation)

@@ -1,0 +1,184 @@
+"""CDR bytes to message objects, and what goes wrong on the way as countable refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+import edgefirst.schemas
+import numpy as np
+import numpy.typing as npt
+from edgefirst.schemas import BorrowedBuf, builtin_interfaces
+from mcap.records import Schema
+from mcap.well_known import MessageEncoding, SchemaEncoding
+from mcap_ros2.decoder import DecoderFactory
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.messages.definitions import definition as own_definition
+
+_LITTLE_ENDIAN = b"\x00\x01"
+_BIG_ENDIAN = b"\x00\x00"
+_MAX_PADDING = 3
+_GROWING = frozenset({"edgefirst_msgs/ModelInfo"})
+"""Types to which fields were appended in use, so that a longer message is no damage."""
+
+Bulk: TypeAlias = BorrowedBuf | bytes | list[int]
+"""A sequence of a message: borrowed by edgefirst-schemas; bytes or a list by mcap-ros2-support."""
+
+Datum_co = TypeVar("Datum_co", covariant=True)
+Scalar = TypeVar("Scalar", bound=np.generic)
+_Parser = Callable[[Any], Any]
+Message: TypeAlias = Any
+"""A message object of either library: fields by their names in the message definition."""
+
+
+class Stamped(NamedTuple, Generic[Datum_co]):
+    """A datum with the header it came with; ``stamp_ns`` is 0 and ``frame_id`` empty if it has none."""
+
+    stamp_ns: int
+    frame_id: str
+    datum: Datum_co
+
+
+def decode_as(
+    schema: str, data: bytes, definition: str, convert: Callable[[Any], Datum_co]
+) -> Stamped[Datum_co]:
+    """Read a message and convert it, keeping its header.
+
+    Args:
+        schema: ``pkg/Type``.
+        data: encapsulated CDR.
+        definition: the definition text that came with it, or empty for our own.
+        convert: turns the message object into the datum; raises DecodeError where it makes no sense.
+
+    Raises:
+        DecodeError: the bytes are not such a message, or ``convert`` refused it.
+    """
+    message = read(schema, data, definition)
+    stamp_ns, frame_id = header_of(message)
+    return Stamped(stamp_ns, frame_id, convert(message))
+
+
+def read(schema: str, data: bytes, definition: str = "") -> Message:
+    """The message object of CDR bytes; fields by the names of the message definition.
+
+    Little-endian messages of types known to edgefirst-schemas are views of ``data`` and have their header
+    flattened (``stamp``, ``frame_id``); everything else is read field by field by mcap-ros2-support, with
+    the header nested as defined. Up to 3 bytes of padding may follow a message, as DDS adds.
+
+    Raises:
+        DecodeError: not CDR, truncated, or followed by more than padding.
+    """
+    if len(data) < 4:
+        raise DecodeError("shorter than a CDR header")
+    encapsulation = bytes(data[:2])
+    if encapsulation not in {_LITTLE_ENDIAN, _BIG_ENDIAN}:
+        raise DecodeError("unknown CDR encapsulation")
+    parse = _compiled(schema) if encapsulation == _LITTLE_ENDIAN else None
+    if parse is None:
+        parse = _dynamic(schema, definition)
+        whole: bytes = _Strict(data)
+        shorter: bytes | memoryview = _Strict(data[: -_MAX_PADDING - 1])
+    else:
+        # DDS implementations count their padding in the option bytes, which edgefirst-schemas wants zero
+        whole = data if data[2:4] == b"\x00\x00" else encapsulation + b"\x00\x00" + data[4:]
+        shorter = memoryview(whole)[: -_MAX_PADDING - 1]
+    message = _parse(parse, whole, schema)
+    if schema not in _GROWING and _parses(parse, shorter):
+        raise DecodeError(f"bytes after the end of the {schema}")
+    return message
+
+
+def header_of(message: Message) -> tuple[int, str]:
+    """Stamp in nanoseconds and frame of a message, however its type spells them; (0, "") if it has none."""
+    header: Message = getattr(message, "header", message)
+    time = getattr(header, "stamp", None) or getattr(header, "timestamp", None)
+    if time is None or isinstance(time, int):
+        return 0, ""
+    return time_ns(time), str(header.frame_id)
+
+
+def time_ns(time: builtin_interfaces.Time) -> int:
+    """Nanoseconds of a builtin_interfaces/Time or Duration, which may be negative."""
+    seconds = int(time.sec)
+    if seconds >= 1 << 31:  # mcap-ros2-support takes the seconds for unsigned where no definition is given
+        seconds -= 1 << 32
+    return seconds * 1_000_000_000 + int(time.nanosec)
+
+
+def array(bulk: Bulk, dtype: type[Scalar]) -> npt.NDArray[Scalar]:
+    """A message's sequence as a read-only array (n,): a view of the bytes wherever they are little-endian.
+
+    Args:
+        bulk: the sequence of either library.
+        dtype: native element type.
+    """
+    if isinstance(bulk, list):
+        values = np.array(bulk, dtype)
+        values.flags.writeable = False
+        return values
+    view: npt.NDArray[Scalar] = np.frombuffer(_buffer(bulk), np.dtype(dtype).newbyteorder("<"))
+    return view.astype(dtype, copy=False)
+
+
+def octets(bulk: Bulk) -> bytes:
+    """A message's uint8 sequence as bytes of its own."""
+    return bytes(_buffer(bulk))
+
+
+def _buffer(bulk: Bulk) -> memoryview:
+    return bulk.view() if isinstance(bulk, BorrowedBuf) else memoryview(bytes(bulk))
+
+
+@cache
+def _compiled(schema: str) -> _Parser | None:
+    package, _, name = schema.partition("/")
+    found = getattr(getattr(edgefirst.schemas, package, None), name, None)
+    parse: _Parser | None = getattr(found, "from_cdr", None)
+    return parse
+
+
+@lru_cache(maxsize=64)
+def _dynamic(schema: str, definition: str) -> _Parser:
+    texts = [definition] if definition else []
+    try:
+        texts.append(own_definition(schema))
+    except KeyError as error:
+        if not texts:
+            raise DecodeError(f"no definition of {schema}") from error
+    fault: Exception | None = None
+    for text in texts:
+        record = Schema(id=1, data=text.encode(), encoding=SchemaEncoding.ROS2, name=schema)
+        try:
+            parse: _Parser | None = DecoderFactory().decoder_for(MessageEncoding.CDR, record)
+        except Exception as error:  # noqa: BLE001 - a foreign text in a foreign parser: ours is tried next
+            fault = error
+            continue
+        if parse is not None:
+            return parse
+    raise DecodeError(f"unreadable definition of {schema}") from fault
+
+
+def _parse(parse: _Parser, data: bytes | memoryview, schema: str) -> Message:
+    try:
+        return parse(data)
+    except Exception as error:
+        raise DecodeError(f"truncated or damaged {schema}") from error
+
+
+def _parses(parse: _Parser, data: bytes | memoryview) -> bool:
+    try:
+        parse(data)
+    except Exception:  # noqa: BLE001 - any failure is the answer
+        return False
+    return True
+
+
+class _Strict(bytes):
+    """Bytes that refuse a slice beyond their end, where bytes would be silently shorter than declared."""
+
+    def __getitem__(self, key: Any) -> Any:  # noqa: ANN401 - the overloads of bytes say nothing more here
+        if isinstance(key, slice) and key.stop is not None and key.stop > len(self):
+            raise IndexError("beyond the end")
+        return super().__getitem__(key)
