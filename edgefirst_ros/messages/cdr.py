@@ -21,7 +21,7 @@ _LITTLE_ENDIAN = b"\x00\x01"
 _BIG_ENDIAN = b"\x00\x00"
 _MAX_PADDING = 3
 _GROWING = frozenset({"edgefirst_msgs/ModelInfo"})
-"""Types to which fields were appended in use, so that a longer message is no damage."""
+"""Types to which fields were appended in use, and whose reader takes them with and without."""
 
 Bulk: TypeAlias = BorrowedBuf | bytes | list[int]
 """A sequence of a message: borrowed by edgefirst-schemas; bytes or a list by mcap-ros2-support."""
@@ -49,23 +49,32 @@ def decode_as(
     Args:
         schema: ``pkg/Type``.
         data: encapsulated CDR.
-        definition: the definition text that came with it, or empty for our own.
+        definition: the definition text that came with it, or empty.
         convert: turns the message object into the datum; raises DecodeError where it makes no sense.
+        stamped_part: the part of the message that has the header.
 
     Raises:
-        DecodeError: the bytes are not such a message, or ``convert`` refused it.
+        DecodeError: the bytes are no such message, or ``convert`` refused it.
     """
     message = read(schema, data, definition)
-    stamp_ns, frame_id = header_of(message)
-    return Stamped(stamp_ns, frame_id, convert(message))
+    try:
+        datum = convert(message)
+        stamp_ns, frame_id = header_of(stamped_part(message))
+    except DecodeError:
+        raise
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        raise DecodeError(f"{schema} with other fields than expected") from error
+    return Stamped(stamp_ns, frame_id, datum)
 
 
 def read(schema: str, data: bytes, definition: str = "") -> Message:
     """The message object of CDR bytes; fields by the names of the message definition.
 
     Little-endian messages of types known to edgefirst-schemas are views of ``data`` and have their header
-    flattened (``stamp``, ``frame_id``); everything else is read field by field by mcap-ros2-support, with
-    the header nested as defined. Up to 3 bytes of padding may follow a message, as DDS adds.
+    flattened (``stamp``, ``frame_id``). Everything else is read field by field by mcap-ros2-support, with
+    the header nested as defined: types that edgefirst-schemas lacks, big-endian messages, and messages of
+    an older or newer generation than it knows, which only their own definition describes. Up to 3 bytes of
+    padding may follow a message, as DDS adds.
 
     Raises:
         DecodeError: not CDR, truncated, or followed by more than padding.
@@ -75,19 +84,22 @@ def read(schema: str, data: bytes, definition: str = "") -> Message:
     encapsulation = bytes(data[:2])
     if encapsulation not in {_LITTLE_ENDIAN, _BIG_ENDIAN}:
         raise DecodeError("unknown CDR encapsulation")
-    parse = _compiled(schema) if encapsulation == _LITTLE_ENDIAN else None
-    if parse is None:
-        parse = _dynamic(schema, definition)
-        whole: bytes = _Strict(data)
-        shorter: bytes | memoryview = _Strict(data[: -_MAX_PADDING - 1])
-    else:
+    compiled = _compiled(schema) if encapsulation == _LITTLE_ENDIAN else None
+    refusal: DecodeError | None = None
+    if compiled is not None:
         # DDS implementations count their padding in the option bytes, which edgefirst-schemas wants zero
-        whole = data if data[2:4] == b"\x00\x00" else encapsulation + b"\x00\x00" + data[4:]
-        shorter = memoryview(whole)[: -_MAX_PADDING - 1]
-    message = _parse(parse, whole, schema)
-    if schema not in _GROWING and _parses(parse, shorter):
-        raise DecodeError(f"bytes after the end of the {schema}")
-    return message
+        plain = data if data[2:4] == b"\x00\x00" else encapsulation + b"\x00\x00" + data[4:]
+        try:
+            return _exactly(compiled, plain, schema, growing=schema in _GROWING)
+        except DecodeError as error:
+            refusal = error
+    parse = _dynamic(schema, definition) if definition or compiled is None else None
+    if parse is not None:
+        try:
+            return _exactly(parse, _Strict(data), schema)
+        except DecodeError as error:
+            refusal = refusal or error
+    raise refusal or DecodeError(f"no readable definition of {schema}")
 
 
 def header_of(message: Message) -> tuple[int, str]:
@@ -140,36 +152,36 @@ def _compiled(schema: str) -> _Parser | None:
 
 
 @lru_cache(maxsize=64)
-def _dynamic(schema: str, definition: str) -> _Parser:
-    texts = [definition] if definition else []
+def _dynamic(schema: str, definition: str) -> _Parser | None:
     try:
-        texts.append(own_definition(schema))
-    except KeyError as error:
-        if not texts:
-            raise DecodeError(f"no definition of {schema}") from error
-    fault: Exception | None = None
-    for text in texts:
+        texts = [definition, own_definition(schema)]
+    except KeyError:
+        texts = [definition]
+    for text in filter(None, texts):
         record = Schema(id=1, data=text.encode(), encoding=SchemaEncoding.ROS2, name=schema)
         try:
             parse: _Parser | None = DecoderFactory().decoder_for(MessageEncoding.CDR, record)
-        except Exception as error:  # noqa: BLE001 - a foreign text in a foreign parser: ours is tried next
-            fault = error
+        except Exception:  # noqa: BLE001 - a foreign text in a foreign parser: ours is tried next
             continue
-        if parse is not None:
-            return parse
-    raise DecodeError(f"unreadable definition of {schema}") from fault
+        return parse
+    return None
 
 
-def _parse(parse: _Parser, data: bytes | memoryview, schema: str) -> Message:
+def _exactly(parse: _Parser, data: bytes, schema: str, *, growing: bool = False) -> Message:
     try:
-        return parse(data)
+        message = parse(data)
     except Exception as error:
         raise DecodeError(f"truncated or damaged {schema}") from error
+    if not growing and _parses(parse, data):
+        raise DecodeError(f"bytes after the end of the {schema}")
+    return message
 
 
-def _parses(parse: _Parser, data: bytes | memoryview) -> bool:
+def _parses(parse: _Parser, data: bytes) -> bool:
+    """Whether a message is still whole without what could be padding."""
+    shorter = data[: -_MAX_PADDING - 1]
     try:
-        parse(data)
+        parse(_Strict(shorter) if isinstance(data, _Strict) else shorter)
     except Exception:  # noqa: BLE001 - any failure is the answer
         return False
     return True

@@ -15,6 +15,7 @@ from edgefirst_ros.messages.cdr import Stamped, array, decode_as, time_ns
 from edgefirst_ros.messages.pixels import quoted
 
 _MAX_MASK_BYTES = 1 << 28
+_MAX_CLASSES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Box:
 class Mask:
     """A segmentation mask (edgefirst_msgs/Mask): uint8, (height, width, length) with length classes or 1.
 
-    ``boxed`` masks belong to the box of the same index.
+    Empty (0, 0, 1) while the device has no model yet. ``boxed`` masks belong to the box of the same index.
     """
 
     mask: npt.NDArray[np.uint8]
@@ -86,6 +87,8 @@ def decode_detect(data: bytes, definition: str = "") -> Stamped[Detections]:
 
 def decode_mask(data: bytes, definition: str = "") -> Stamped[Mask]:
     """Decode an edgefirst_msgs/Mask, which has no header: its stamp is 0.
+
+    A declared length of 0 or 1 gives way to the number of classes that the data holds.
 
     Raises:
         DecodeError: the bytes are no such message, its encoding is not known, or its size is not as declared.
@@ -140,25 +143,27 @@ def _known(value: float) -> float:
 
 
 def _mask(message: edgefirst_msgs.Mask | edgefirst_msgs.MaskBox) -> Mask:
-    shape = (int(message.height), int(message.width), int(message.length) or 1)
-    size = math.prod(shape)
+    height, width, length = int(message.height), int(message.width), int(message.length)
     values = array(message.mask, np.uint8)
     if message.encoding == "zstd":
-        values = _unpacked(values, size)
+        values = _unpacked(values, height * width * (length if length > 1 else _MAX_CLASSES))
     elif message.encoding:
         raise DecodeError(f"mask encoding {quoted(message.encoding)}")
-    if len(values) != size:
+    if length <= 1:
+        # devices of the first generations say 1 whatever the number of classes
+        length = max(len(values) // max(height * width, 1), 1)
+    if len(values) != height * width * length:
         raise DecodeError("mask does not have the size of its shape")
-    return Mask(values.reshape(shape), bool(message.boxed))
+    return Mask(values.reshape(height, width, length), bool(getattr(message, "boxed", False)))
 
 
-def _unpacked(packed: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.uint8]:
-    if size > _MAX_MASK_BYTES:
-        raise DecodeError("mask is absurdly large")
+def _unpacked(packed: npt.NDArray[np.uint8], most: int) -> npt.NDArray[np.uint8]:
+    data, most = packed.tobytes(), min(most, _MAX_MASK_BYTES)
     try:
-        with zstandard.ZstdDecompressor().stream_reader(packed.tobytes()) as reader:
-            # one byte more than declared shows that there is more, however much
-            return np.frombuffer(reader.read(size + 1), np.uint8)
+        size = zstandard.frame_content_size(data)
+        with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+            # one byte more than there can be shows that there is more, however much
+            return np.frombuffer(reader.read((size if 0 <= size < most else most) + 1), np.uint8)
     except zstandard.ZstdError as error:
         raise DecodeError("mask is not zstd data") from error
 

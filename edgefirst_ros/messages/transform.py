@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 from edgefirst.schemas import geometry_msgs
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.cdr import Stamped, decode_as, header_of, read
+from edgefirst_ros.messages.cdr import Stamped, decode_as, header_of
 from edgefirst_ros.messages.quaternion import unit_xyzw, xyz
 
 
@@ -32,6 +33,10 @@ class Transforms:
     transforms: tuple[Transform, ...]
 
 
+class _TFMessage(Protocol):
+    transforms: list[geometry_msgs.TransformStamped]
+
+
 def decode_transform(data: bytes, definition: str = "") -> Stamped[Transforms]:
     """Decode a geometry_msgs/TransformStamped, which the device sends as tf_static.
 
@@ -47,11 +52,17 @@ def decode_tf(data: bytes, definition: str = "") -> Stamped[Transforms]:
     Raises:
         DecodeError: the bytes are no such message, it is empty, or one of its transforms is none.
     """
-    message = read("tf2_msgs/TFMessage", data, definition)
+    return decode_as("tf2_msgs/TFMessage", data, definition, _all, _first)
+
+
+def _all(message: _TFMessage) -> Transforms:
     if not message.transforms:
         raise DecodeError("no transforms in the message")
-    stamp_ns, frame_id = header_of(message.transforms[0])
-    return Stamped(stamp_ns, frame_id, Transforms(tuple(map(_transform, message.transforms))))
+    return Transforms(tuple(map(_transform, message.transforms)))
+
+
+def _first(message: _TFMessage) -> geometry_msgs.TransformStamped:
+    return message.transforms[0]
 
 
 def _single(message: geometry_msgs.TransformStamped) -> Transforms:
