@@ -42,7 +42,11 @@ class Stamped(NamedTuple, Generic[Datum_co]):
 
 
 def decode_as(
-    schema: str, data: bytes, definition: str, convert: Callable[[Any], Datum_co]
+    schema: str,
+    data: bytes,
+    definition: str,
+    convert: Callable[[Any], Datum_co],
+    stamped_part: Callable[[Any], Message] = lambda message: message,
 ) -> Stamped[Datum_co]:
     """Read a message and convert it, keeping its header.
 
