@@ -14,10 +14,13 @@ STEADY_NS = 1_000_000_000
 """Spread of receive − stamp (10th to 90th percentile) above which stamps say nothing."""
 SAME_CLOCK_NS = 1_000_000_000
 """Topics whose least receive − stamp lie this close together share a clock; latencies differ by less."""
-OUTLIER_NS = (-500_000_000, 5_000_000_000)
-"""receive − time beyond which a stamp is out of line: a damaged message, or the first after a step."""
-CONFIRM = 5
-"""So many consecutive messages out of line are a step; fewer are damaged messages."""
+OUTLIER_NS = 1_000_000_000
+"""A message this much later or earlier than its topic's usual latency is out of line."""
+CONFIRM, CONFIRM_NS = 5, 500_000_000
+"""So many messages out of line by the same amount over so long are a step; late ones catch up instead."""
+CONFIRM_FEW_NS = 2_000_000_000
+"""Slow topics: two messages this far apart and out of line by the same amount are a step, too."""
+QUARANTINE_NS = 3_000_000_000
 BACKWARDS_NS = 1_000_000_000
 PAUSE_NS = 60_000_000_000
 DRIFT_NS = 20_000_000
@@ -106,6 +109,8 @@ class _Drift:
 class _Topic:
     choice: Choice
     offset_ns: int
+    usual_ns: int = 0
+    """Median of receive − time while its clock was being found."""
     times: list[Times] = field(default_factory=list)
     since_ns: int = 0
     finding: Finding | None = None
@@ -136,8 +141,8 @@ class ClockFinder(Generic[Item]):
     def _reset(self) -> None:
         self._topics: dict[str, _Topic] = {}
         self._held: list[tuple[Item, Times]] = []
-        self._suspects: dict[int, list[tuple[int, Item, Times]]] = {}
-        self._fed = 0
+        self._quarantine: list[tuple[Item, Times]] = []
+        self._suspects: dict[int, list[tuple[int, int]]] = {}
         self._groups: list[int] = [0]
         self._drifts: dict[int, _Drift] = {}
         self._first_ns: int | None = None
@@ -152,16 +157,35 @@ class ClockFinder(Generic[Item]):
         """Take a message in order of arrival; yield what now has a time."""
         if self._first_ns is None:
             self._first_ns = self._latest_ns = times.receive_ns
-        self._fed += 1
-        group, broken = self._judge(times)
+        group, off_ns, broken = self._judge(times)
+        if broken is None and not self._quarantine:
+            yield from self._accept(item, times, off_ns)
+            return
+        # While a step is possible everything waits: it belongs to one side of it or to the other.
+        self._quarantine.append((item, times))
         if broken is not None:
             suspects = self._suspects.setdefault(group, [])
-            suspects.append((self._fed, item, times))
-            if len(suspects) >= CONFIRM or group == _PAUSE:
+            suspects.append((times.receive_ns, off_ns))
+            if group == _PAUSE or _is_step(suspects):
                 yield from self._restart(broken)
+                return
+        else:
+            self._suspects.pop(group, None)
+            self._suspects.pop(_BACKWARDS, None)
+        waited_ns = times.receive_ns - self._quarantine[0][1].receive_ns
+        if not self._suspects or waited_ns > QUARANTINE_NS:
+            yield from self._forgive()
+
+    def flush(self) -> Iterator[Timed[Item] | Boundary]:
+        """The end: decide with what there is and yield everything held."""
+        yield from self._forgive()
+        yield from self._release(self._latest_ns or 0, final=True)
+
+    def _accept(self, item: Item, times: Times, off_ns: int) -> Iterator[Timed[Item] | Boundary]:
+        """A message of the time base in force, though perhaps damaged by itself."""
+        if off_ns < -OUTLIER_NS:
+            yield Timed(item, times, 0, refusal="stamp lies in the future")
             return
-        if self._suspects:
-            yield from self._forgive(_BACKWARDS, group)
         self._latest_ns = max(self._latest_ns or 0, times.receive_ns)
         topic = self._topics.get(times.topic)
         if topic is None:
@@ -175,11 +199,6 @@ class ClockFinder(Generic[Item]):
             topic.times.append(times)
             self._held.append((item, times))
         yield from self._settle(times.receive_ns)
-
-    def flush(self) -> Iterator[Timed[Item]]:
-        """The end: decide with what there is and yield everything held."""
-        yield from self._forgive(*self._suspects)
-        yield from self._release(self._latest_ns or 0, final=True)
 
     def _settle(self, now_ns: int) -> Iterator[Timed[Item]]:
         if self._first_ns is None or not self._held:
@@ -225,7 +244,9 @@ class ClockFinder(Generic[Item]):
                 group = len(self._groups) - 1
             clocks[name] = group
         for name, topic in due:
-            topic.finding = self._choose(name, topic, clocks.get(name))
+            topic.finding = finding = self._choose(name, topic, clocks.get(name))
+            usual = [t.receive_ns - t.stamp_ns - finding.offset_ns for t in topic.times]
+            topic.usual_ns = int(np.median(usual))
             topic.times = []
             self.findings.append(topic.finding)
 
@@ -267,36 +288,34 @@ class ClockFinder(Generic[Item]):
         base = {"stamp": times.stamp_ns, "publish": times.publish_ns, "receive": times.receive_ns}
         return Timed(item, times, base[finding.source] + finding.offset_ns)
 
-    def _judge(self, times: Times) -> tuple[int, str | None]:
-        """The clock that a message's time hangs on, and why it cannot be of the time base in force."""
+    def _judge(self, times: Times) -> tuple[int, int, str | None]:
+        """The clock a message hangs on, how far it is out of line, and the step that this would mean."""
         topic = self._topics.get(times.topic)
         finding = topic.finding if topic is not None else None
-        group = finding.group if finding is not None and finding.group is not None else _NO_CLOCK
         latest = self._latest_ns
-        if latest is None:
-            return group, None
-        if times.receive_ns < latest - BACKWARDS_NS:
-            return _BACKWARDS, "the receiver's clock was set back"
-        if times.receive_ns > latest + PAUSE_NS:
-            return _PAUSE, f"nothing received for {(times.receive_ns - latest) / 1e9:,.0f} s"
-        if finding is None or group == _NO_CLOCK or (topic is not None and topic.choice != "auto"):
-            return group, None
-        late = times.receive_ns - times.stamp_ns - finding.offset_ns
-        return group, None if OUTLIER_NS[0] <= late <= OUTLIER_NS[1] else "the wall clock was stepped"
+        group = _NO_CLOCK if finding is None or finding.group is None else finding.group
+        off_ns = 0
+        if topic is not None and finding is not None and group != _NO_CLOCK and topic.choice == "auto":
+            off_ns = times.receive_ns - times.stamp_ns - finding.offset_ns - topic.usual_ns
+        if latest is not None and times.receive_ns < latest - BACKWARDS_NS:
+            return _BACKWARDS, 0, "the receiver's clock was set back"
+        if latest is not None and times.receive_ns > latest + PAUSE_NS:
+            return _PAUSE, 0, f"nothing received for {(times.receive_ns - latest) / 1e9:,.0f} s"
+        return group, off_ns, "the wall clock was stepped" if abs(off_ns) > OUTLIER_NS else None
 
-    def _forgive(self, *groups: int) -> Iterator[Timed[Item]]:
-        """Too few suspects for a step, and their clock is in line again: they were damaged."""
-        for group in groups:
-            for _, item, times in self._suspects.pop(group, []):
-                yield Timed(item, times, 0, refusal="stamp out of line")
+    def _forgive(self) -> Iterator[Timed[Item] | Boundary]:
+        """No step after all: those out of line were damaged, or late and have caught up."""
+        held, self._quarantine, self._suspects = self._quarantine, [], {}
+        for item, times in held:
+            group, off_ns, _ = self._judge(times)
+            yield from self._accept(item, times, 0 if group == _BACKWARDS else off_ns)
 
     def _restart(self, reason: str) -> Iterator[Timed[Item] | Boundary]:
-        suspects = sorted((s for group in self._suspects.values() for s in group), key=lambda s: s[0])
-        self._suspects = {}
+        held, self._quarantine = self._quarantine, []
         yield from self._release(self._latest_ns or 0, final=True)
         self._reset()
         yield Boundary(reason)
-        for _, item, times in suspects:
+        for item, times in held:
             yield from self.feed(item, times)
 
     def _watch(self, timed: Timed[Item], finding: Finding) -> Iterator[Timed[Item] | Boundary]:
@@ -306,6 +325,17 @@ class ClockFinder(Generic[Item]):
         drift = self._drifts.setdefault(finding.group, _Drift()).add(timed.times.receive_ns, late)
         if drift is not None:
             yield from self._restart(f"{finding.topic}'s clock drifted by {seconds(drift)}")
+
+
+def _is_step(suspects: Sequence[tuple[int, int]]) -> bool:
+    """Whether (receive time, distance) pairs are those of a step: off by the same amount for long enough."""
+    (first_ns, first_off), (last_ns, last_off) = suspects[0], suspects[-1]
+    if abs(last_off - first_off) > OUTLIER_NS // 4:
+        return False
+    span_ns = abs(last_ns - first_ns)
+    return (len(suspects) >= CONFIRM and span_ns >= CONFIRM_NS) or (
+        len(suspects) >= 2 and span_ns >= CONFIRM_FEW_NS
+    )
 
 
 def _is_near(latency: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bool:

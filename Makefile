@@ -1,0 +1,42 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := demo
+
+.PHONY: help demo test oracles clean
+help: ## show this
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/ready: setup.py pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	touch $@
+
+demo: $(VENV)/ready ## simulate a drive, convert it, show what came of it
+	rm -rf $(DEMO)
+	$(BIN)/edgefirst-ros simulate -o $(DEMO)/recording --seconds 10
+	$(BIN)/edgefirst-ros convert $(DEMO)/recording -o $(DEMO)/out --name demo
+	$(BIN)/edgefirst-ros sheet $(DEMO)/out/edgefirst/demo -o $(DEMO)/contact-sheet.png
+	@echo "dataset:       $(DEMO)/out/edgefirst/demo"
+	@echo "contact sheet: $(DEMO)/contact-sheet.png"
+
+test: $(VENV)/ready oracles ## lint, types and the whole suite
+	$(BIN)/python -m pytest
+
+# The vendors' own readers judge what is written. They live in venvs of their own because what they pin would
+# hold the project back; where such a venv cannot be made, the tests that need it skip and say so.
+oracles: .venv-edgefirst/ready .venv-ncore/ready
+
+.venv-edgefirst/ready:
+	-$(PYTHON) -m venv .venv-edgefirst && .venv-edgefirst/bin/python -m pip install --quiet --disable-pip-version-check \
+		numpy polars pyarrow pillow opencv-python-headless pypcd4 edgefirst-client && touch $@
+
+.venv-ncore/ready:
+	-$(PYTHON) -m venv .venv-ncore && .venv-ncore/bin/python -m pip install --quiet --disable-pip-version-check \
+		numpy 'zarr<3' 'numcodecs<0.16' dataclasses_json pillow cbor2 scipy typing_extensions universal_pathlib \
+		&& .venv-ncore/bin/python -m pip install --quiet --disable-pip-version-check --no-deps nvidia-ncore && touch $@
+
+clean: ## remove what the others made
+	rm -rf $(VENV) .venv-edgefirst .venv-ncore $(DEMO) build dist *.egg-info

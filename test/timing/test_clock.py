@@ -1,0 +1,237 @@
+"""Clocks found against clocks made."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from edgefirst_ros.timing.clock import Boundary, ClockFinder, Finding, Timed, Times
+
+MS = 1_000_000
+SECOND = 1000 * MS
+WALL = 1_773_483_630 * SECOND
+MONOTONIC = 137 * SECOND
+
+Event = Timed[int] | Boundary
+
+
+def stream(
+    topic: str,
+    hz: float,
+    seconds: float,
+    *,
+    stamp: Callable[[int], int],
+    latency_ms: float,
+    jitter_ms: float = 5.0,
+    start_ns: int = 0,
+    step: Callable[[int], int] = lambda _: 0,
+) -> list[tuple[int, Times]]:
+    """(true time, times) of one topic; ``stamp`` and ``step`` are functions of the true time from 0."""
+    rng = random.Random(topic)
+    made = []
+    for n in range(int(seconds * hz)):
+        true_ns = start_ns + round(n * 1e9 / hz)
+        late = round((latency_ms + rng.uniform(0, jitter_ms)) * MS)
+        receive = WALL + true_ns + late + step(true_ns + late)
+        made.append((true_ns, Times(topic, stamp(true_ns), receive, receive)))
+    return made
+
+
+def wall(true_ns: int) -> int:
+    return WALL + true_ns
+
+
+def monotonic(true_ns: int) -> int:
+    return MONOTONIC + true_ns
+
+
+def run(
+    *streams: list[tuple[int, Times]], finder: ClockFinder[int] | None = None
+) -> tuple[list[Event], list[Finding]]:
+    finder = finder or ClockFinder()
+    arrivals = sorted((m for s in streams for m in s), key=lambda m: m[0])
+    events: list[Event] = []
+    for true_ns, times in arrivals:
+        events += finder.feed(true_ns, times)
+    events += finder.flush()
+    return events, finder.findings
+
+
+def errors(events: Iterable[Event], topic: str, base: int = WALL) -> list[int]:
+    return [
+        e.time_ns - (base + e.item)
+        for e in events
+        if isinstance(e, Timed) and e.times.topic == topic and e.refusal is None
+    ]
+
+
+def test_stamps_of_the_recordings_own_clock_are_taken_as_they_are() -> None:
+    events, findings = run(stream("camera", 30, 8, stamp=wall, latency_ms=25))
+    assert set(errors(events, "camera")) == {0}
+    assert len(errors(events, "camera")) == 240
+    assert [(f.source, f.group) for f in findings] == [("stamp", 0)]
+
+
+def test_topics_of_another_clock_share_the_least_latency_of_their_group() -> None:
+    events, findings = run(
+        stream("camera", 30, 8, stamp=wall, latency_ms=25),
+        stream("lidar", 10, 8, stamp=monotonic, latency_ms=60, jitter_ms=20),
+        stream("radar", 18, 8, stamp=monotonic, latency_ms=15),
+        stream("imu", 140, 8, stamp=monotonic, latency_ms=3, jitter_ms=1),
+    )
+    for topic, count in (("lidar", 80), ("radar", 144), ("imu", 1120)):
+        off = errors(events, topic)
+        assert len(off) == count
+        assert max(off) - min(off) == 0, "the stamps' own precision must be kept"
+        assert 3 * MS <= off[0] <= 3.1 * MS
+    groups = {f.topic: f.group for f in findings}
+    assert groups["camera"] == 0
+    assert groups["lidar"] == groups["radar"] == groups["imu"] == 1
+
+
+def test_three_clocks_are_told_apart() -> None:
+    events, findings = run(
+        stream("a", 50, 6, stamp=wall, latency_ms=5),
+        stream("b", 50, 6, stamp=monotonic, latency_ms=5),
+        stream("c", 50, 6, stamp=lambda t: t + 5000 * SECOND, latency_ms=5),
+    )
+    assert len({f.group for f in findings}) == 3
+    for topic in "abc":
+        assert all(0 <= e <= 6 * MS for e in errors(events, topic))
+
+
+def test_a_frozen_stamp_gives_way_to_the_receive_time() -> None:
+    events, findings = run(
+        stream("camera", 30, 6, stamp=wall, latency_ms=25),
+        stream("info", 30, 6, stamp=lambda _: WALL - 41 * SECOND, latency_ms=25),
+    )
+    finding = next(f for f in findings if f.topic == "info")
+    assert finding.source == "receive"
+    assert "stands still" in finding.text
+    assert all(25 * MS <= e <= 30 * MS for e in errors(events, "info"))
+
+
+def test_a_stamp_frozen_shortly_before_the_recording_is_found_too() -> None:
+    """At first its distance looks like a latency; frozen it is all the same."""
+    _, findings = run(stream("info", 30, 6, stamp=lambda _: WALL - SECOND // 2, latency_ms=25))
+    assert findings[0].source == "receive"
+
+
+def test_erratic_stamps_give_way_to_the_publish_time() -> None:
+    rng = random.Random(5)
+    events, findings = run(stream("odd", 30, 6, stamp=lambda _: rng.randrange(WALL), latency_ms=10))
+    assert findings[0].source == "publish"
+    assert "erratic" in findings[0].text
+    assert len(errors(events, "odd")) == 180
+
+
+def test_what_is_configured_is_not_second_guessed() -> None:
+    finder: ClockFinder[int] = ClockFinder()
+    finder.rule("lidar", "stamp", offset_ns=WALL - MONOTONIC - 7)
+    events, findings = run(stream("lidar", 10, 6, stamp=monotonic, latency_ms=60), finder=finder)
+    assert set(errors(events, "lidar")) == {-7}
+    assert "as configured" in findings[0].text
+
+
+def test_a_topic_that_appears_later_joins_the_clock_it_shares() -> None:
+    events, findings = run(
+        stream("imu", 140, 10, stamp=monotonic, latency_ms=3, jitter_ms=1),
+        stream("lidar", 10, 4, stamp=monotonic, latency_ms=60, start_ns=6 * SECOND),
+    )
+    assert {f.group for f in findings} == {1}
+    assert set(errors(events, "lidar")) == set(errors(events, "imu"))
+
+
+def test_a_step_of_the_wall_clock_is_a_boundary_and_times_fit_on_both_sides() -> None:
+    def step(at_ns: int) -> int:
+        return 3 * SECOND if at_ns >= 10 * SECOND else 0
+
+    events, _ = run(
+        stream("camera", 30, 20, stamp=lambda t: wall(t) + step(t), latency_ms=25, step=step),
+        stream("imu", 140, 20, stamp=monotonic, latency_ms=3, jitter_ms=1, step=step),
+    )
+    at = [n for n, e in enumerate(events) if isinstance(e, Boundary)]
+    assert len(at) == 1
+    boundary = events[at[0]]
+    assert isinstance(boundary, Boundary)
+    assert "stepped" in boundary.reason
+    before, after = errors(events[: at[0]], "imu"), errors(events[at[0] :], "imu", WALL + 3 * SECOND)
+    assert all(3 * MS <= e <= 4 * MS for e in before)
+    assert all(3 * MS <= e <= 4 * MS for e in after)
+    assert len(before) + len(after) == 2800
+    assert 9.9 * SECOND < max(e.item for e in events[: at[0]] if isinstance(e, Timed)) < 10.1 * SECOND
+
+
+def test_a_clock_set_back_is_a_boundary() -> None:
+    def step(at_ns: int) -> int:
+        return -100 * SECOND if at_ns >= 6 * SECOND else 0
+
+    made = stream("camera", 30, 12, stamp=lambda t: wall(t) + step(t), latency_ms=1, jitter_ms=0, step=step)
+    events, _ = run(made)
+    boundaries = [e for e in events if isinstance(e, Boundary)]
+    assert [b.reason for b in boundaries] == ["the receiver's clock was set back"]
+    assert len([e for e in events if isinstance(e, Timed)]) == 360
+
+
+def test_a_single_damaged_stamp_is_refused_and_breaks_nothing() -> None:
+    made = stream("imu", 140, 10, stamp=monotonic, latency_ms=3)
+    true_ns, good = made[900]
+    made[900] = (true_ns, Times("imu", good.stamp_ns + 900 * SECOND, good.publish_ns, good.receive_ns))
+    events, _ = run(made)
+    assert not [e for e in events if isinstance(e, Boundary)]
+    refused = [e for e in events if isinstance(e, Timed) and e.refusal is not None]
+    assert [e.item for e in refused] == [true_ns]
+    assert len(events) == 1400
+
+
+@pytest.mark.parametrize(("ppm", "breaks"), [(5, False), (500, True)])
+def test_drift_beyond_20_ms_is_a_boundary_and_less_is_not(ppm: int, breaks: bool) -> None:
+    events, _ = run(
+        stream(
+            "imu", 140, 120, stamp=lambda t: MONOTONIC + t - t * ppm // 1_000_000, latency_ms=3, jitter_ms=1
+        )
+    )
+    assert any(isinstance(e, Boundary) for e in events) is breaks
+    worst = max(abs(e) for e in errors(events, "imu"))
+    assert worst < 35 * MS
+
+
+def test_a_stall_that_catches_up_is_no_step() -> None:
+    """A burst after 3 s without delivery is late by less and less; a step is late by the same amount."""
+    made = []
+    for true_ns, times in stream("imu", 140, 20, stamp=monotonic, latency_ms=3, jitter_ms=1):
+        receive = times.receive_ns
+        if 10 * SECOND <= true_ns < 13 * SECOND:
+            receive = WALL + 13 * SECOND + (true_ns - 10 * SECOND) // 100
+        made.append((true_ns, Times("imu", times.stamp_ns, receive, receive)))
+    events, _ = run(made)
+    assert not [e for e in events if isinstance(e, Boundary)]
+    assert len(errors(events, "imu")) == len(made)
+
+
+def test_what_lies_between_a_step_and_its_discovery_goes_to_the_new_sequence() -> None:
+    def step(at_ns: int) -> int:
+        return 3 * SECOND if at_ns >= 10 * SECOND else 0
+
+    events, _ = run(
+        stream("camera", 30, 20, stamp=lambda t: wall(t) + step(t), latency_ms=0, jitter_ms=0, step=step),
+        stream("imu", 140, 20, stamp=monotonic, latency_ms=0, jitter_ms=0, step=step),
+    )
+    at = next(n for n, e in enumerate(events) if isinstance(e, Boundary))
+    late = [e.item for e in events[:at] if isinstance(e, Timed) and e.item >= 10 * SECOND + 40 * MS]
+    assert late == []
+
+
+def test_nothing_is_lost_or_made_up() -> None:
+    streams = [
+        stream("camera", 30, 15, stamp=wall, latency_ms=25),
+        stream("gps", 3, 15, stamp=wall, latency_ms=120, jitter_ms=60),
+        stream("info", 1, 15, stamp=lambda _: 5, latency_ms=2),
+        stream("imu", 140, 15, stamp=monotonic, latency_ms=3),
+    ]
+    events, _ = run(*streams)
+    assert sorted((e.times.topic, e.item) for e in events if isinstance(e, Timed)) == sorted(
+        (t.topic, true_ns) for s in streams for true_ns, t in s
+    )
