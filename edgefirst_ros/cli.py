@@ -16,11 +16,17 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import Progress
 
 from edgefirst_ros.config import Config, build_config, load_values
 from edgefirst_ros.convert import convert as run_convert
+from edgefirst_ros.convert import find_recordings
 from edgefirst_ros.errors import ConfigError, EdgeFirstError
-from edgefirst_ros.terminal import ProgressView, print_report
+from edgefirst_ros.inspect import inspect
+from edgefirst_ros.simulation import DriveOptions
+from edgefirst_ros.simulation import simulate as run_simulation
+from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.terminal import ProgressView, print_info, print_report
 
 EXIT_POOR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -39,6 +45,13 @@ class Schema(StrEnum):
 
     V2025_01 = "2025.01"
     V2026_10 = "2026.10"
+
+
+class CodecChoice(StrEnum):
+    """Video codec of a simulated camera."""
+
+    H264 = "h264"
+    H265 = "h265"
 
 
 class ContainerChoice(StrEnum):
@@ -137,6 +150,72 @@ def convert(
                     sys.stdout.write(f"{path}\n")
         code = exit_code(done.report, strict=strict)
     raise typer.Exit(EXIT_INTERRUPTED if done.interrupted else code)
+
+
+@app.command()
+def info(
+    recordings: Annotated[
+        list[Path], typer.Argument(metavar="RECORDING...", help="MCAP files, or folders of them.")
+    ],
+    *,
+    prefix: Annotated[str | None, typer.Option(help="Topic prefix, when several devices are in it.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a recording, a line each.")
+    ] = False,
+) -> None:
+    """Say what is in a recording: topics, types, counts, rates, gaps, clocks, damage.
+
+    Nothing is converted or written. The clock findings are those that [bold]convert[/] will act on.
+    """
+    err, out = Console(stderr=True), Console()
+    with _guarded(err):
+        config = build_config({} if prefix is None else {"prefix": prefix})
+        for path in find_recordings(recordings):
+            found = inspect(McapRecording(path), config)
+            if as_json:
+                sys.stdout.write(json.dumps(found) + "\n")
+            else:
+                print_info(out, found)
+
+
+@app.command()
+def simulate(
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the recording and its truth.")],
+    seconds: Annotated[float, typer.Option(help="Length of the drive.")] = 10.0,
+    seed: Annotated[
+        int, typer.Option(help="Another seed, another drive; the same seed, the same bytes.")
+    ] = 0,
+    fps: Annotated[int, typer.Option(help="Camera frames a second.")] = 30,
+    size: Annotated[str, typer.Option(metavar="WxH", help="Camera picture size.")] = "1280x720",
+    codec: Annotated[CodecChoice, typer.Option(help="Video codec.")] = CodecChoice.H264,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the recording's path only.")] = False,
+) -> None:
+    """Make a Maivin recording of a simulated drive whose truth is known.
+
+    Camera, radar, lidar, IMU, GPS, calibration and model boxes are computed from one world, with the device's
+    clocks and latencies; truth.json beside the recording says where everything was.
+    """
+    err = Console(stderr=True)
+    with _guarded(err):
+        width, height = _size(size)
+        options = DriveOptions(
+            seconds=seconds, seed=seed, fps=fps, width=width, height=height, codec=codec.value
+        )
+        bar = Progress(console=err, transient=True, disable=quiet or not err.is_terminal)
+        with bar:
+            task = bar.add_task("simulating", total=1.0)
+            made = run_simulation(output, options, lambda share: bar.update(task, completed=share))
+        sys.stdout.write(f"{made.mcap}\n")
+        if not quiet:
+            sys.stdout.write(f"{made.truth}\n")
+
+
+def _size(text: str) -> tuple[int, int]:
+    width, _, height = text.partition("x")
+    if not (width.isdecimal() and height.isdecimal()):
+        raise ConfigError([f"--size {text}: expected WIDTHxHEIGHT, e.g. 1280x720"])
+    return int(width), int(height)
 
 
 def exit_code(report: dict[str, Any], *, strict: bool) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Self
 
 from rich.console import Console
@@ -141,3 +142,47 @@ def _print_clocks(console: Console, sequence: Mapping[str, Any]) -> None:
     )
     for topic, found in sequence["clocks"].items():
         console.print(f"  {topic}: {found['finding']}", highlight=False, soft_wrap=True)
+
+
+def print_info(console: Console, info: Mapping[str, Any]) -> None:
+    """What is in a recording, topic by topic."""
+    start = datetime.fromtimestamp(info["start_ns"] / 1e9, UTC)
+    console.print(
+        f"{info['file']}: {info['bytes'] / 1e6:,.1f} MB, {info['messages']:,} messages, "
+        f"{clock(info['duration_s'])} from {start:%Y-%m-%d %H:%M:%S} UTC, "
+        f"topic prefix {info['prefix'] or 'none'}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    table = Table()
+    table.add_column("topic", overflow="fold")
+    table.add_column("type", overflow="fold")
+    table.add_column("used as", overflow="fold")
+    for name in ("messages", "Hz", "MB", "not decodable", "gaps", "longest s"):
+        table.add_column(name, justify="right")
+    for topic, t in info["topics"].items():
+        table.add_row(
+            topic,
+            t["type"].replace("/msg/", "/"),
+            t["use"] or "·",
+            f"{t['messages']:,}",
+            f"{t['rate_hz']:.1f}",
+            f"{t['bytes'] / 1e6:,.1f}",
+            _count(t["undecodable"]),
+            _count(t["gaps"]),
+            f"{t['longest_gap_s']:.2f}" if t["gaps"] else "·",
+        )
+    console.print(table)
+    for topic, t in info["topics"].items():
+        if t["clock"]:
+            console.print(f"  {topic}: {t['clock']}", highlight=False, soft_wrap=True)
+    for text in info["clock_breaks"]:
+        console.print(f"[yellow]clock break[/]: {text}", highlight=False, soft_wrap=True)
+    for fault in info["faults"]:
+        console.print(
+            f"[yellow]damage[/]: {fault['what']} ({fault['bytes']:,} bytes at {fault['offset']:,})",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if info["ambiguous"]:
+        console.print(f"[yellow]note[/]: {info['ambiguous']}", highlight=False, soft_wrap=True)

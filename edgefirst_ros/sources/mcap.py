@@ -88,14 +88,10 @@ class McapRecording:
         """Every topic with at least a channel; reads the whole file where it has no summary."""
         reader = _Reader()
         with self.path.open("rb") as file:
-            summary = _summary_start(file, self.size)
-            if summary is not None:
-                file.seek(summary)
-                for _ in reader.records(file, self.size):
-                    pass
-                # A writer may leave channels out of the summary; then only the data section has them.
-                if reader.channels:
-                    return reader.topics()
+            self._read_summary(reader, file)
+            # A writer may leave channels out of the summary; then only the data section has them.
+            if reader.channels:
+                return reader.topics()
             file.seek(len(MAGIC))
             for _ in reader.records(file, self.size):
                 pass
@@ -104,9 +100,11 @@ class McapRecording:
     def messages(self) -> Iterator[RawMessage]:
         """All messages in file order; those of a damaged chunk carry a ``fault``."""
         reader = _Reader()
-        self.faults = reader.faults
         arrival = 0
         with self.path.open("rb") as file:
+            # Channels are declared in the first chunk that uses them, which may be the damaged one.
+            self._read_summary(reader, file)
+            self.faults = reader.faults = []
             file.seek(len(MAGIC))
             for channel_id, log_ns, publish_ns, data, fault in reader.records(file, self.size):
                 self.position = file.tell()
@@ -118,6 +116,13 @@ class McapRecording:
                 yield RawMessage(topic, schema, data, log_ns, publish_ns, arrival, definition, fault)
                 arrival += 1
         self.position = self.size
+
+    def _read_summary(self, reader: _Reader, file: BinaryIO) -> None:
+        start = _summary_start(file, self.size)
+        if start is not None:
+            file.seek(start)
+            for _ in reader.records(file, self.size):
+                pass
 
 
 class _Reader:
