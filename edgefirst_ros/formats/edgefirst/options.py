@@ -44,8 +44,8 @@ class EdgeFirstOptions(BaseModel):
     )
     lidar_images: bool = Field(
         default=True,
-        description="Write lidar.png and lidar.jpeg (schema 2025.01 only): from lidar/depth and lidar/reflect "
-        "where the device sends them, else projected from the points.",
+        description="Write lidar.png and lidar.jpeg (schema 2025.01 only): from lidar/depth and "
+        "lidar/reflect where the device sends them, else projected from the points.",
     )
     lidar_rows: int = Field(
         default=128,
@@ -58,7 +58,7 @@ class EdgeFirstOptions(BaseModel):
         default=1024,
         ge=1,
         le=16384,
-        description="Columns of the projected range image, over 360° of azimuth; straight ahead is the middle.",
+        description="Columns of the projected range image, over 360° of azimuth; ahead is the middle.",
     )
     lidar_elevation_min_deg: float = Field(
         default=-45.0, ge=-90.0, le=90.0, description="Elevation of the range image's lower edge."

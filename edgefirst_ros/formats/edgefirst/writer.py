@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from edgefirst_ros.errors import OutputExists, WriteError
 from edgefirst_ros.formats.base import Written
+from edgefirst_ros.formats.edgefirst.archive import Archive, open_archive, remove_archive
+from edgefirst_ros.formats.edgefirst.journal import Journal
+from edgefirst_ros.formats.edgefirst.layout import DatasetPaths, finish_dataset, part
+from edgefirst_ros.formats.edgefirst.names import safe_name
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+from edgefirst_ros.formats.edgefirst.prepare import PreparedFile, PreparedSample, prepare_sample
 from edgefirst_ros.sample import Sample, SequenceInfo
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedSample:
-    """A sample's files and rows, ready to be appended."""
-
-
 class EdgeFirstWriter:
-    """Writes one dataset below ``root/<dataset>/``; implements SampleWriter."""
+    """Writes one dataset into ``root/<dataset>/``; implements SampleWriter.
+
+    Several sequences may follow one another; their names must differ. The container grows as ``.part``
+    beside a journal of what is committed, so that ``recover`` can finish a killed run; ``close`` makes the
+    annotation table from the journal and renames both. Memory does not grow with the number of samples.
+
+    Args:
+        root: folder of the datasets; made if it is not there, once the first sequence begins.
+        dataset: the dataset's name, made safe as a file name.
+        options: what the user chose.
+        overwrite: replace a dataset of this name, at the end.
+
+    Raises:
+        OutputExists: the dataset is there, finished or not, and ``overwrite`` was not given.
+    """
 
     name = "edgefirst"
 
@@ -24,23 +40,131 @@ class EdgeFirstWriter:
         self, root: Path, dataset: str, options: EdgeFirstOptions, *, overwrite: bool = False
     ) -> None:
         self.options = options
+        self.paths = DatasetPaths(root / safe_name(dataset))
+        if not overwrite:
+            _refuse_existing(self.paths)
+        self._journal: Journal | None = None
+        self._archive: Archive | None = None
+        self._broken = False
+        self._sequences: set[str] = set()
+        self._sequence = ""
+        self._last_frame = -1
+        self._sizes: dict[str, tuple[int, int]] = {}
 
     def begin(self, sequence: SequenceInfo) -> None:
-        """A sequence starts; its samples follow."""
-        raise NotImplementedError
+        """A sequence starts; the first makes the output's ``.part`` files.
+
+        Raises:
+            OutputExists: the dataset has a sequence of this name already.
+            WriteError: the output cannot be made, or another process is writing it.
+        """
+        name = safe_name(sequence.name)
+        if name in self._sequences:
+            raise OutputExists(f"{self.paths.folder}: sequence {name} is in this dataset already; rename one")
+        if self._journal is None:
+            with self._reporting():
+                self._open()
+        self._sequences.add(name)
+        self._sequence, self._last_frame, self._sizes = name, -1, {}
 
     def prepare(self, sample: Sample) -> PreparedSample:
         """Encode every file and row of the sample; pure, any thread."""
-        raise NotImplementedError
+        return prepare_sample(sample, self.options)
 
     def write(self, prepared: PreparedSample) -> Written:
-        """Append the files, then commit them with one journal line."""
-        raise NotImplementedError
+        """Append the sample's files, then commit them with a line of the journal.
+
+        Images whose size differs from the sequence's first of their kind are refused, because a sequence
+        has one size; camera and cube are kept whatever their size. A sample without any file is not
+        committed. ``refused`` names parts: a message may be in ``topics`` as well.
+
+        Raises:
+            WriteError: disk full or the like; what was committed before stays, as ``.part``.
+        """
+        journal, archive = self._growing()
+        if prepared.sequence != self._sequence or prepared.frame <= self._last_frame:
+            raise WriteError(
+                f"sample {prepared.sequence} {prepared.frame} after {self._sequence} {self._last_frame}: "
+                "samples must come in order, each sequence begun"
+            )
+        refused = list(prepared.refused)
+        files = [file for file in prepared.files if self._fits(file, refused)]
+        if not files:
+            refused += [(topic, "sample without sensor files") for topic in prepared.annotation_topics]
+            return Written((), 0, tuple(refused))
+        with self._reporting():
+            for file in files:
+                archive.add(file.record, file.data, prepared.time_ns)
+            journal.commit([file.record for file in files], prepared.record_json)
+        self._last_frame = prepared.frame
+        topics = {file.topic for file in files if file.topic} | set(prepared.annotation_topics)
+        return Written(tuple(sorted(topics)), sum(file.record.size for file in files), tuple(refused))
 
     def close(self) -> list[Path]:
-        """Finish the container and the Arrow file and rename them into place."""
-        raise NotImplementedError
+        """Finish the container and the table and rename them into place; without any sequence, do nothing.
+
+        Raises:
+            WriteError: they cannot be written, or an earlier ``write`` failed; ``.part`` files stay.
+        """
+        if self._journal is None:
+            return []
+        journal, archive = self._growing()
+        with self._reporting():
+            finish_dataset(self.paths, archive, journal, self.options)
+        self._journal = self._archive = None
+        return [self.paths.arrow, self.paths.container(self.options.container)]
 
     def abort(self) -> None:
         """Release files without finishing; what is on disk stays as ``.part``."""
-        raise NotImplementedError
+        self._broken = self._journal is not None
+        if self._archive:
+            with suppress(OSError):
+                self._archive.abort()
+        if self._journal:
+            self._journal.close()
+
+    def _open(self) -> None:
+        self.paths.folder.mkdir(parents=True, exist_ok=True)
+        self._journal = Journal(self.paths.journal)
+        self._journal.start(self.paths.name, self.options)
+        for path in self.paths.unfinished()[:-1]:
+            remove_archive(path)
+        container = self.paths.container(self.options.container)
+        self._archive = open_archive(part(container), self.options.container)
+
+    def _growing(self) -> tuple[Journal, Archive]:
+        if self._broken or self._journal is None or self._archive is None:
+            raise WriteError(f"{self.paths.folder}: not being written; {self._advice()}")
+        return self._journal, self._archive
+
+    def _fits(self, file: PreparedFile, refused: list[tuple[str, str]]) -> bool:
+        if file.size is None or self._sizes.setdefault(file.kind, file.size) == file.size:
+            return True
+        refused.append((file.topic, f"{file.kind} of another size than the sequence's first"))
+        return False
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.abort()
+            if isinstance(error, WriteError):
+                raise
+            reason = error.strerror or str(error)
+            raise WriteError(f"{self.paths.folder}: cannot write: {reason}; {self._advice()}") from error
+
+    def _advice(self) -> str:
+        return f"what is committed stays as .part: edgefirst-ros recover {self.paths.folder}"
+
+
+def _refuse_existing(paths: DatasetPaths) -> None:
+    for path in paths.finished():
+        if path.exists():
+            raise OutputExists(f"{path} exists: choose another name or allow overwriting")
+    for path in paths.unfinished():
+        if path.exists():
+            raise OutputExists(
+                f"{path} was left by an unfinished run: edgefirst-ros recover {paths.folder}, "
+                "choose another name, or allow overwriting"
+            )

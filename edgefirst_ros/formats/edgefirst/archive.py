@@ -1,0 +1,234 @@
+"""Sensor containers that grow file by file: a stored ZIP, or a plain folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Protocol
+
+from edgefirst_ros.formats.edgefirst.deflate import crc32
+from edgefirst_ros.formats.edgefirst.ziprecords import (
+    LOCAL,
+    ZipEntry,
+    central_header,
+    dos_time,
+    end_records,
+    local_header,
+    parse_local_header,
+    variable_length,
+)
+
+BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """A sensor file of the container: relative POSIX path, bytes, CRC-32."""
+
+    path: str
+    size: int
+    crc: int
+
+
+class Archive(Protocol):
+    """A container under construction; nothing is kept in memory for each file.
+
+    A new one takes ``add``; one that a crash left behind takes ``keep`` for what is to stay, then ``cut``.
+    Either ends with ``finish`` or ``abort``.
+    """
+
+    def add(self, record: FileRecord, data: bytes, time_ns: int) -> None:
+        """Append a file, dated ``time_ns`` (UTC).
+
+        Raises:
+            OSError: as the file system has it; what was there before stays whole.
+        """
+
+    def keep(self, records: Sequence[FileRecord]) -> bool:
+        """Whether the next files on disk are these and whole; only then do they stay."""
+
+    def cut(self) -> int:
+        """Drop everything that was not kept; returns the bytes dropped."""
+
+    def finish(self) -> None:
+        """Complete the container on disk and close it."""
+
+    def abort(self) -> None:
+        """Close it as it is."""
+
+
+class ZipArchive:
+    """A ZIP of stored entries with complete local headers, ZIP64 where needed.
+
+    The central directory grows in an unlinked temporary file beside the archive, so that memory does not
+    grow with the number of entries, and each entry can be recovered from its local header alone.
+    """
+
+    def __init__(self, path: Path, *, resume: bool = False) -> None:
+        self._file = FileIO(path, "r+" if resume else "w")
+        self._directory = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115 - lives as long as the archive
+        self._count = 0
+        self._offset = 0
+        self._whole = self._scan()
+
+    def add(self, record: FileRecord, data: bytes, time_ns: int) -> None:
+        """Append a file, dated ``time_ns`` (UTC); see Archive."""
+        entry = ZipEntry(record.path, record.size, record.crc, self._offset, dos_time(time_ns))
+        _write_all(self._file, local_header(entry))
+        _write_all(self._file, data)
+        self._adopt(entry)
+
+    def keep(self, records: Sequence[FileRecord]) -> bool:
+        """Whether the next entries are these and whole; see Archive."""
+        entries = []
+        for record in records:
+            entry = next(self._whole, None)
+            if entry is None or FileRecord(entry.path, entry.size, entry.crc) != record:
+                return False
+            entries.append(entry)
+        for entry in entries:
+            self._adopt(entry)
+        return True
+
+    def cut(self) -> int:
+        """Drop everything behind the last entry kept; see Archive."""
+        dropped = self._file.seek(0, os.SEEK_END) - self._offset
+        self._file.truncate(self._offset)
+        self._file.seek(self._offset)
+        return dropped
+
+    def finish(self) -> None:
+        """Append the central directory and close; see Archive."""
+        size = self._directory.seek(0, os.SEEK_END)
+        self._directory.seek(0)
+        while block := self._directory.read(BLOCK):
+            _write_all(self._file, block)
+        _write_all(self._file, end_records(self._count, size, self._offset))
+        os.fsync(self._file.fileno())
+        self.abort()
+
+    def abort(self) -> None:
+        """Close it as it is; see Archive."""
+        self._file.close()
+        with suppress(OSError):  # what is still buffered goes nowhere: the file is unlinked
+            self._directory.close()
+
+    def _adopt(self, entry: ZipEntry) -> None:
+        self._directory.write(central_header(entry))
+        self._count += 1
+        self._offset = entry.offset + len(local_header(entry)) + entry.size
+
+    def _scan(self) -> Iterator[ZipEntry]:
+        """Entries from their local headers, as long as they are whole."""
+        offset = 0
+        while True:
+            self._file.seek(offset)
+            fixed = self._file.read(LOCAL.size)
+            if len(fixed) < LOCAL.size or (length := variable_length(fixed)) < 0:
+                return
+            try:
+                entry = parse_local_header(fixed, self._file.read(length), offset)
+            except ValueError:
+                return
+            if not _is_whole(self._file, entry.size, entry.crc):
+                return
+            yield entry
+            offset += LOCAL.size + length + entry.size
+
+
+class FolderArchive:
+    """Plain files, modified at the time of their frame."""
+
+    def __init__(self, path: Path, *, resume: bool = False) -> None:
+        self._root = path
+        self._kept: dict[str, int] = {}
+        path.mkdir(exist_ok=resume)
+
+    def add(self, record: FileRecord, data: bytes, time_ns: int) -> None:
+        """Write a file, dated ``time_ns``; see Archive."""
+        path = self._root / record.path
+        path.parent.mkdir(exist_ok=True)
+        with FileIO(path, "w") as file:
+            _write_all(file, data)
+        os.utime(path, ns=(time_ns, time_ns))
+
+    def keep(self, records: Sequence[FileRecord]) -> bool:
+        """Whether these files are there and whole; see Archive."""
+        for record in records:
+            try:
+                with FileIO(self._root / record.path) as file:
+                    if os.fstat(file.fileno()).st_size != record.size:
+                        return False
+                    if not _is_whole(file, record.size, record.crc):
+                        return False
+            except OSError:
+                return False
+        for record in records:
+            sequence, frame = _sequence_and_frame(record.path)
+            self._kept[sequence] = frame
+        return True
+
+    def cut(self) -> int:
+        """Remove the files of frames behind the last kept of each sequence; see Archive."""
+        dropped = 0
+        for folder in filter(Path.is_dir, self._root.iterdir()):
+            for path in folder.iterdir():
+                sequence, frame = _sequence_and_frame(f"{folder.name}/{path.name}")
+                if frame > self._kept.get(sequence, -1):
+                    dropped += path.stat().st_size
+                    path.unlink()
+            if folder.name not in self._kept:
+                folder.rmdir()
+        return dropped
+
+    def finish(self) -> None:
+        """Nothing is missing; see Archive."""
+
+    def abort(self) -> None:
+        """Nothing is open; see Archive."""
+
+
+def open_archive(path: Path, container: str, *, resume: bool = False) -> Archive:
+    """A new archive of kind "zip" or "folder" at ``path``, or the one a crash left there.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    return ZipArchive(path, resume=resume) if container == "zip" else FolderArchive(path, resume=resume)
+
+
+def remove_archive(path: Path) -> None:
+    """Remove a container of either kind, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _write_all(file: FileIO, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def _is_whole(file: FileIO, size: int, crc: int) -> bool:
+    value = 0
+    while size:
+        block = file.read(min(size, BLOCK))
+        if not block:
+            return False
+        value, size = crc32(block, value), size - len(block)
+    return value == crc
+
+
+def _sequence_and_frame(path: str) -> tuple[str, int]:
+    sequence, _, name = path.partition("/")
+    digits = re.match(r"_(\d+)\.", name.removeprefix(sequence))
+    return sequence, int(digits[1]) if digits else -1

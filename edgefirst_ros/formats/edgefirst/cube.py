@@ -1,0 +1,121 @@
+"""Radar cubes as the format's grid of range-doppler matrices in a 16-bit PNG, and back."""
+
+from __future__ import annotations
+
+import io
+import math
+
+import numpy as np
+from PIL import Image
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.edgefirst.png16 import encode_gray
+from edgefirst_ros.messages.radar import Axis, RadarCube
+
+OFFSET = 32768
+"""Pixel = value + OFFSET, so that int16 fits the PNG's unsigned 16 bits."""
+
+ORDER = (
+    Axis.SEQUENCE,
+    Axis.RANGE,
+    Axis.RXCHANNEL,
+    Axis.AZIMUTH,
+    Axis.ELEVATION,
+    Axis.UNDEFINED,
+    Axis.DOPPLER,
+)
+"""The grid's axes from slowest to fastest. Rows are the first two, columns the rest."""
+ROW_AXES = ORDER[:2]
+
+
+def encode_cube(cube: RadarCube) -> bytes:
+    """The cube as radar.png: rows sequence × range, columns rx × doppler × (re, im), pixel = value + 32768.
+
+    The wire's layout [SEQUENCE, RANGE, RXCHANNEL, DOPPLER] is a plain reshape; any other is transposed
+    first. Absent axes count as length 1; azimuth, elevation and undefined axes stand where the receive
+    channels do. A cube of real values gets imaginary parts of 0, because the format's columns are pairs.
+
+    Text entries, enough for ``read_cube`` to restore array and axes exactly:
+        shape: sequence, rx, range and doppler bins of the grid, as the format's article orders them.
+        layout: the wire's axes, slowest first, by name.
+        lengths: the wire's shape; of a complex cube the last counts re and im.
+        scales: per wire axis: metres a range bin, m/s a doppler bin, else 1.
+        is_complex: true or false.
+        offset: what was added to each value.
+        radar_time_us: acquisition in microseconds of the radar's own clock.
+
+    Raises:
+        DecodeError: layout and shape that contradict each other, or a cube without values.
+    """
+    lengths = cube.cube.shape
+    if len(cube.layout) != len(lengths):
+        raise DecodeError(f"cube layout has {len(cube.layout)} axes, shape {len(lengths)}")
+    if cube.is_complex and (not lengths or lengths[-1] % 2):
+        raise DecodeError("complex cube whose last axis is no row of (re, im) pairs")
+    if not cube.cube.size:
+        raise DecodeError("cube without values")
+    bins = _bins(lengths, cube.is_complex)
+    order = _canonical(cube.layout)
+    if cube.is_complex:
+        grid = cube.cube.reshape(*bins, 2).transpose(*order, len(bins))
+    else:
+        grid = np.zeros((*(bins[axis] for axis in order), 2), np.int16)
+        grid[..., 0] = cube.cube.transpose(order)
+    rows = math.prod(bins[axis] for axis in order if cube.layout[axis] in ROW_AXES)
+    pixels = np.ascontiguousarray(grid, dtype=np.int16).view(np.uint16).reshape(rows, -1) ^ np.uint16(OFFSET)
+    text = {
+        "shape": ",".join(map(str, _grid_shape(cube.layout, bins))),
+        "layout": ",".join(axis.name for axis in cube.layout),
+        "lengths": ",".join(map(str, lengths)),
+        "scales": ",".join(repr(float(scale)) for scale in cube.scales),
+        "is_complex": "true" if cube.is_complex else "false",
+        "offset": str(OFFSET),
+        "radar_time_us": str(cube.radar_time_us),
+    }
+    return encode_gray(pixels, text)
+
+
+def read_cube(png: bytes) -> RadarCube:
+    """The cube as it was on the wire, from a radar.png that ``encode_cube`` made.
+
+    Raises:
+        DecodeError: no 16-bit gray PNG with the text entries of ``encode_cube``.
+    """
+    try:
+        with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
+            pixels = np.asarray(image)
+            text = dict(getattr(image, "text", {}))
+        layout = tuple(Axis[name] for name in text["layout"].split(",") if name)
+        lengths = tuple(int(length) for length in text["lengths"].split(",") if length)
+        scales = tuple(float(scale) for scale in text["scales"].split(",") if scale)
+        is_complex = {"true": True, "false": False}[text["is_complex"]]
+        bins = _bins(lengths, is_complex)
+        order = _canonical(layout)
+        values = (pixels.astype(np.uint16) ^ np.uint16(OFFSET)).view(np.int16)
+        grid = values.reshape(*(bins[axis] for axis in order), 2)
+        back = [order.index(axis) for axis in range(len(order))]
+        wire = grid.transpose(*back, len(order)) if is_complex else grid[..., 0].transpose(back)
+        return RadarCube(
+            cube=np.ascontiguousarray(wire).reshape(lengths),
+            layout=layout,
+            scales=scales,
+            is_complex=is_complex,
+            radar_time_us=int(text["radar_time_us"]),
+        )
+    except (KeyError, ValueError, OSError) as error:
+        raise DecodeError(f"not a radar.png of this package: {error!r}") from error
+
+
+def _bins(lengths: tuple[int, ...], is_complex: bool) -> tuple[int, ...]:
+    return (*lengths[:-1], lengths[-1] // 2) if is_complex else lengths
+
+
+def _canonical(layout: tuple[Axis, ...]) -> list[int]:
+    return sorted(range(len(layout)), key=lambda axis: ORDER.index(layout[axis]))
+
+
+def _grid_shape(layout: tuple[Axis, ...], bins: tuple[int, ...]) -> tuple[int, int, int, int]:
+    def product(*axes: Axis) -> int:
+        return math.prod(length for axis, length in zip(layout, bins, strict=True) if axis in axes)
+
+    return product(Axis.SEQUENCE), product(*ORDER[2:-1]), product(Axis.RANGE), product(Axis.DOPPLER)

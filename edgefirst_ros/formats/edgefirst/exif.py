@@ -1,0 +1,188 @@
+"""EXIF of camera images: when, where and with what the picture was taken.
+
+Source: EXIF 2.32 (CIPA DC-008-2019), table 4 ff.; PNG third edition, clause 11.3.2.3 (eXIf).
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from PIL import Image
+from PIL.ExifTags import GPS, IFD, Base
+from PIL.TiffImagePlugin import IFDRational
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.edgefirst.png16 import SIGNATURE, chunk
+from edgefirst_ros.messages.camera import CameraInfo
+from edgefirst_ros.sample import CameraImage, GeoPoint
+
+EXIF_HEADER = b"Exif\0\0"
+FULL_FRAME_DIAGONAL_MM = math.hypot(36.0, 24.0)
+CENTIMETRE = 3
+SOI, SOS, APP1 = b"\xff\xd8", 0xDA, 0xE1
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureInfo:
+    """What EXIF says about a picture.
+
+    Attributes:
+        name: the sample's name, ImageUniqueID.
+        time_ns: acquisition, nanoseconds since 1970 UTC.
+        width: of the picture, pixels.
+        location: position of the rig at that time, if known.
+        fix_time_ns: time of the fix it comes from, if known.
+        camera_info: calibration in force, if known.
+        make: who built the camera; empty if unknown.
+        model: the camera's model; empty if unknown.
+        sensor_width_mm: width of the part of the sensor that the picture shows, if known.
+    """
+
+    name: str
+    time_ns: int
+    width: int
+    location: GeoPoint | None = None
+    fix_time_ns: int | None = None
+    camera_info: CameraInfo | None = None
+    make: str = ""
+    model: str = ""
+    sensor_width_mm: float | None = None
+
+
+def build_exif(info: CaptureInfo) -> bytes:
+    """The EXIF block as TIFF bytes, without the ``Exif`` header that only JPEG has.
+
+    Times are UTC: DateTimeOriginal, SubSecTimeOriginal (nine digits), OffsetTimeOriginal +00:00. GPS angles
+    are degrees, minutes and seconds to a millionth of a second; altitude is above the ellipsoid, to a
+    millimetre. A focal length in pixels says nothing about millimetres unless the sensor's size is known,
+    but fixes the angle of view, which FocalLengthIn35mmFilm expresses: focal length × full frame diagonal ÷
+    picture diagonal (CIPA DCG-001). With ``sensor_width_mm`` FocalLength and FocalPlaneXResolution follow;
+    their product is the focal length in pixels.
+    """
+    exif = Image.Exif()
+    for tag, value in ((Base.Make, info.make), (Base.Model, info.model)):
+        if value:
+            exif[tag] = value
+    seconds, nanoseconds = divmod(info.time_ns, 10**9)
+    exif[IFD.Exif] = {
+        Base.ExifVersion: b"0232",
+        Base.DateTimeOriginal: datetime.fromtimestamp(seconds, UTC).strftime("%Y:%m:%d %H:%M:%S"),
+        Base.OffsetTimeOriginal: "+00:00",
+        Base.SubsecTimeOriginal: f"{nanoseconds:09d}",
+        Base.ImageUniqueID: info.name.encode("ascii", "replace").decode(),
+        **_focal_tags(info),
+    }
+    if info.location is not None:
+        exif[IFD.GPSInfo] = _gps_tags(info.location, info.fix_time_ns)
+    return exif.tobytes().removeprefix(EXIF_HEADER)
+
+
+def insert_exif(image: CameraImage, tiff: bytes) -> bytes:
+    """The encoded picture with this EXIF in place of any it had; every other byte stays as it is.
+
+    Raises:
+        DecodeError: bytes that are no JPEG or PNG, whatever they claim to be.
+    """
+    return _into_jpeg(image.data, tiff) if image.format == "jpeg" else _into_png(image.data, tiff)
+
+
+def _into_jpeg(data: bytes, tiff: bytes) -> bytes:
+    """APP1 right behind SOI, as EXIF wants it; JFIF's APP0 and all else follow."""
+    if data[:2] != SOI:
+        raise DecodeError("camera image is no JPEG")
+    payload = EXIF_HEADER + tiff
+    parts = [SOI, struct.pack(">BBH", 0xFF, APP1, 2 + len(payload)), payload]
+    offset = 2
+    while True:
+        if offset + 4 > len(data) or data[offset] != 0xFF:
+            raise DecodeError("camera JPEG is damaged before its scan")
+        marker = data[offset + 1]
+        if marker == 0xFF:  # fill byte
+            offset += 1
+            continue
+        if marker == SOS:
+            break
+        end = offset + 2 + struct.unpack_from(">H", data, offset + 2)[0]
+        if marker != APP1 or not data.startswith(EXIF_HEADER, offset + 4):
+            parts.append(data[offset:end])
+        offset = end
+    return b"".join((*parts, data[offset:]))
+
+
+def _into_png(data: bytes, tiff: bytes) -> bytes:
+    """An eXIf chunk right behind IHDR."""
+    if not data.startswith(SIGNATURE):
+        raise DecodeError("camera image is no PNG")
+    parts = [SIGNATURE]
+    offset = len(SIGNATURE)
+    while offset < len(data):
+        if offset + 12 > len(data):
+            raise DecodeError("camera PNG is damaged")
+        length, kind = struct.unpack_from(">I4s", data, offset)
+        end = offset + 12 + length
+        if kind != b"eXIf":
+            parts.append(data[offset:end])
+        if kind == b"IHDR":
+            parts.append(chunk(b"eXIf", tiff))
+        offset = end
+    return b"".join(parts)
+
+
+def _focal_tags(info: CaptureInfo) -> dict[int, Any]:
+    camera = info.camera_info
+    if camera is None or not camera.width or not camera.height:
+        return {}
+    fx, fy = float(camera.k[0, 0]), float(camera.k[1, 1])
+    if not (math.isfinite(fx) and math.isfinite(fy) and fx > 0.0 and fy > 0.0):
+        return {}
+    diagonal_px = math.hypot(camera.width, camera.height * fx / fy)
+    tags: dict[int, Any] = {}
+    if 1 <= (film_mm := round(fx * FULL_FRAME_DIAGONAL_MM / diagonal_px)) <= 0xFFFF:
+        tags[Base.FocalLengthIn35mmFilm] = film_mm
+    if info.sensor_width_mm:
+        scale = info.width / camera.width
+        pixels_per_cm = info.width / info.sensor_width_mm * 10.0
+        tags[Base.FocalLength] = _rational(fx * scale / pixels_per_cm * 10.0, 1_000_000)
+        tags[Base.FocalPlaneXResolution] = _rational(pixels_per_cm, 10_000)
+        tags[Base.FocalPlaneYResolution] = _rational(pixels_per_cm * fy / fx, 10_000)
+        tags[Base.FocalPlaneResolutionUnit] = CENTIMETRE
+    return tags
+
+
+def _gps_tags(location: GeoPoint, fix_time_ns: int | None) -> dict[int, Any]:
+    tags: dict[int, Any] = {
+        GPS.GPSVersionID: b"\x02\x03\x00\x00",
+        GPS.GPSLatitudeRef: "S" if location.latitude_deg < 0.0 else "N",
+        GPS.GPSLatitude: _angle(location.latitude_deg),
+        GPS.GPSLongitudeRef: "W" if location.longitude_deg < 0.0 else "E",
+        GPS.GPSLongitude: _angle(location.longitude_deg),
+        GPS.GPSMapDatum: "WGS-84",
+    }
+    if math.isfinite(location.altitude_m):
+        tags[GPS.GPSAltitudeRef] = b"\x01" if location.altitude_m < 0.0 else b"\x00"
+        tags[GPS.GPSAltitude] = _rational(abs(location.altitude_m), 1000)
+    if fix_time_ns is not None:
+        fix = datetime.fromtimestamp(fix_time_ns // 10**9, UTC)
+        millionths = fix_time_ns % (60 * 10**9) // 1000
+        tags[GPS.GPSDateStamp] = fix.strftime("%Y:%m:%d")
+        tags[GPS.GPSTimeStamp] = (
+            IFDRational(fix.hour),
+            IFDRational(fix.minute),
+            IFDRational(millionths, 1_000_000),
+        )
+    return tags
+
+
+def _angle(degrees: float) -> tuple[IFDRational, IFDRational, IFDRational]:
+    millionths = round(abs(degrees) * 3600 * 1_000_000)
+    minutes, millionths = divmod(millionths, 60 * 1_000_000)
+    whole, minutes = divmod(minutes, 60)
+    return IFDRational(whole), IFDRational(minutes), IFDRational(millionths, 1_000_000)
+
+
+def _rational(value: float, denominator: int) -> IFDRational:
+    return IFDRational(min(round(value * denominator), 0xFFFFFFFF), denominator)

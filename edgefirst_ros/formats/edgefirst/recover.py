@@ -1,0 +1,122 @@
+"""Finishing a dataset whose writer was killed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgefirst_ros.errors import RecordingNotFound, WriteError
+from edgefirst_ros.formats.edgefirst.archive import Archive, open_archive, remove_archive
+from edgefirst_ros.formats.edgefirst.journal import Journal
+from edgefirst_ros.formats.edgefirst.layout import DatasetPaths, finish_dataset, part
+from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What ``recover`` found and did.
+
+    Attributes:
+        dataset: its name.
+        was_finished: there was nothing to do.
+        samples: committed samples that are in the dataset now.
+        samples_lost: committed samples whose files were no longer whole, or that follow such a one.
+        files: sensor files in the dataset now.
+        bytes_dropped: of the container: torn files, and whole ones of samples that were not committed.
+        rows: rows of the annotation table.
+        paths: what a user should look at; empty if nothing had been committed.
+    """
+
+    dataset: str
+    was_finished: bool
+    samples: int
+    samples_lost: int
+    files: int
+    bytes_dropped: int
+    rows: int
+    paths: tuple[Path, ...]
+
+
+def recover(dataset_folder: Path) -> Recovery:
+    """Finish what a crash left in a dataset's folder; safe to repeat, also when interrupted itself.
+
+    Kept are the samples that the journal says were committed, in order, up to the first whose files are not
+    whole in the container. If there are none, the leftovers are removed and nothing takes the place of an
+    earlier dataset.
+
+    Raises:
+        RecordingNotFound: no dataset in that folder.
+        WriteError: it is being written right now, its journal is missing, or the disk refuses.
+    """
+    paths = DatasetPaths(dataset_folder.resolve())
+    if not paths.journal.exists():
+        return _without_journal(paths)
+    journal = Journal(paths.journal)
+    try:
+        options = journal.options()
+        if options is None:
+            return _nothing_committed(paths, 0, 0)
+        return _with_journal(paths, journal, options)
+    except OSError as error:
+        if isinstance(error, WriteError):
+            raise
+        raise WriteError(f"{paths.folder}: cannot recover: {error.strerror or error}") from error
+    finally:
+        journal.close()
+
+
+def _without_journal(paths: DatasetPaths) -> Recovery:
+    if leftover := next((path for path in paths.unfinished() if path.exists()), None):
+        raise WriteError(f"{leftover}: its journal {paths.journal.name} is missing, nothing can be recovered")
+    found = tuple(path for path in paths.finished() if path.exists())
+    if not found:
+        raise RecordingNotFound(f"{paths.folder} holds no EdgeFirst dataset, finished or not")
+    return Recovery(paths.name, True, 0, 0, 0, 0, 0, found)
+
+
+def _with_journal(paths: DatasetPaths, journal: Journal, options: EdgeFirstOptions) -> Recovery:
+    container = paths.container(options.container)
+    growing = part(container).exists()
+    if not growing and not container.exists():
+        return _nothing_committed(paths, sum(1 for _ in journal), 0)
+    archive = open_archive(part(container) if growing else container, options.container, resume=True)
+    try:
+        kept = _keep(journal, archive)
+        if not growing and kept.lost:
+            raise WriteError(f"{container} is not what {paths.journal.name} describes; nothing was changed")
+        dropped = archive.cut() if growing else 0
+        if not kept.samples:
+            return _nothing_committed(paths, kept.lost, dropped)
+        journal.cut(kept.end)
+        rows = finish_dataset(paths, archive if growing else None, journal, options)
+    finally:
+        archive.abort()
+    found = (paths.arrow, container)
+    return Recovery(paths.name, False, kept.samples, kept.lost, kept.files, dropped, rows, found)
+
+
+@dataclass(slots=True)
+class _Kept:
+    samples: int = 0
+    lost: int = 0
+    files: int = 0
+    end: int = 0
+
+
+def _keep(journal: Journal, archive: Archive) -> _Kept:
+    """Whole samples from the journal's first on, ``end`` being the journal's offset behind the last."""
+    kept = _Kept()
+    for committed in journal:
+        if kept.lost or not archive.keep(committed.files):
+            kept.lost += 1
+        else:
+            kept.samples += 1
+            kept.files += len(committed.files)
+            kept.end = committed.end
+    return kept
+
+
+def _nothing_committed(paths: DatasetPaths, lost: int, dropped: int) -> Recovery:
+    for path in paths.unfinished():
+        remove_archive(path)
+    return Recovery(paths.name, False, 0, lost, 0, dropped, 0, ())
