@@ -19,9 +19,10 @@ from rich.markup import escape
 from rich.progress import Progress
 
 from edgefirst_ros.config import Config, build_config, load_values
+from edgefirst_ros.contactsheet import contact_sheet
 from edgefirst_ros.convert import convert as run_convert
 from edgefirst_ros.convert import find_recordings
-from edgefirst_ros.errors import ConfigError, EdgeFirstError
+from edgefirst_ros.errors import ConfigError, EdgeFirstError, WriteError
 from edgefirst_ros.inspect import inspect
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.simulation import simulate as run_simulation
@@ -209,6 +210,24 @@ def simulate(
         sys.stdout.write(f"{made.mcap}\n")
         if not quiet:
             sys.stdout.write(f"{made.truth}\n")
+
+
+@app.command()
+def sheet(
+    dataset: Annotated[Path, typer.Argument(help="Folder of an EdgeFirst dataset, OUT/edgefirst/NAME.")],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="PNG to write.")],
+    rows: Annotated[int, typer.Option(min=1, max=50, help="Samples to show.")] = 6,
+) -> None:
+    """Draw a contact sheet of an EdgeFirst dataset: camera with boxes, lidar, radar and cube."""
+    err = Console(stderr=True)
+    with _guarded(err):
+        picture = contact_sheet(dataset, rows)
+        try:
+            picture.save(output, "PNG")
+        except OSError as error:
+            raise WriteError(f"{output}: cannot be written: {error.strerror or error}") from error
+        sys.stdout.write(f"{output}\n")
 
 
 def _size(text: str) -> tuple[int, int]:

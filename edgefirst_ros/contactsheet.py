@@ -1,0 +1,193 @@
+"""One picture of an EdgeFirst dataset: a row a sample, a column a sensor, as a first look."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from io import BytesIO
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from PIL import Image, ImageDraw, UnidentifiedImageError
+
+from edgefirst_ros.errors import RecordingError, RecordingNotFound
+
+CELL = (400, 225)
+GAP = 6
+BACKGROUND, INK, FAINT = (24, 26, 30), (230, 230, 230), (70, 74, 80)
+REACH_M = 50.0
+COLUMNS = ("camera", "lidar from above", "radar from above", "radar cube")
+
+Row = Mapping[str, Any]
+
+
+class DatasetFiles:
+    """Files of one dataset by name, from its ZIP or its folder.
+
+    Raises:
+        RecordingNotFound: no dataset there.
+    """
+
+    def __init__(self, dataset: Path) -> None:
+        name = dataset.name
+        self.table = dataset / f"{name}.arrow"
+        archive, folder = dataset / f"{name}.zip", dataset / name
+        self._read: Callable[[str], bytes]
+        if archive.is_file():
+            opened = zipfile.ZipFile(archive)
+            self.names, self._read = frozenset(opened.namelist()), opened.read
+        elif folder.is_dir():
+            files = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
+            self.names, self._read = frozenset(files), lambda n: files[n].read_bytes()
+        else:
+            raise RecordingNotFound(
+                f"{dataset}: holds neither {name}.zip nor {name}/; is it a dataset's folder?"
+            )
+
+    def read(self, stem: str, *kinds: str) -> bytes | None:
+        """The first of the kinds that the sample has."""
+        for kind in kinds:
+            if f"{stem}.{kind}" in self.names:
+                return self._read(f"{stem}.{kind}")
+        return None
+
+    def stems(self) -> list[str]:
+        """Every sample's path without its sensor and extension."""
+        return sorted({n[: n.index(".", n.rindex("_"))] for n in self.names if "_" in PurePosixPath(n).name})
+
+
+def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
+    """Draw ``rows`` samples spread over the dataset.
+
+    Raises:
+        RecordingNotFound: no dataset there.
+        RecordingError: a dataset without samples, or with files that cannot be read.
+    """
+    files = DatasetFiles(dataset)
+    stems = files.stems()
+    if not stems:
+        raise RecordingError(f"{dataset}: the dataset holds no samples")
+    chosen = [stems[i] for i in np.unique(np.linspace(0, len(stems) - 1, rows).round().astype(int))]
+    table = pl.read_ipc(files.table, memory_map=False) if files.table.is_file() else pl.DataFrame()
+    width = len(COLUMNS) * (CELL[0] + GAP) + GAP
+    sheet = Image.new("RGB", (width, len(chosen) * (CELL[1] + 22 + GAP) + 28), BACKGROUND)
+    draw = ImageDraw.Draw(sheet)
+    for column, title in enumerate(COLUMNS):
+        draw.text((GAP + column * (CELL[0] + GAP), 8), title, INK)
+    for number, stem in enumerate(chosen):
+        top = 28 + number * (CELL[1] + 22 + GAP)
+        draw.text((GAP, top + 4), PurePosixPath(stem).name, INK)
+        try:
+            cells = _cells(files, stem, _rows_of(table, stem))
+        except (ValueError, UnidentifiedImageError, OSError) as error:
+            raise RecordingError(f"{dataset}: {stem} cannot be read: {error}") from error
+        for column, cell in enumerate(cells):
+            sheet.paste(cell, (GAP + column * (CELL[0] + GAP), top + 22))
+    return sheet
+
+
+def _rows_of(table: pl.DataFrame, stem: str) -> list[dict[str, Any]]:
+    if table.is_empty():
+        return []
+    name, _, frame = PurePosixPath(stem).name.rpartition("_")
+    return table.filter((pl.col("name").cast(pl.String) == name) & (pl.col("frame") == int(frame))).to_dicts()
+
+
+def _cells(files: DatasetFiles, stem: str, rows: Iterable[Row]) -> Iterable[Image.Image]:
+    yield _camera(files.read(stem, "camera.jpeg", "camera.png"), rows)
+    yield _cloud(files.read(stem, "lidar.pcd"), "z", radius=0)
+    yield _cloud(files.read(stem, "radar.pcd"), "speed", radius=2)
+    yield _cube(files.read(stem, "radar.png"))
+
+
+def _empty() -> Image.Image:
+    cell = Image.new("RGB", CELL, BACKGROUND)
+    ImageDraw.Draw(cell).rectangle((0, 0, CELL[0] - 1, CELL[1] - 1), outline=FAINT)
+    return cell
+
+
+def _camera(data: bytes | None, rows: Iterable[Row]) -> Image.Image:
+    cell = _empty()
+    if data is None:
+        return cell
+    picture = Image.open(BytesIO(data)).convert("RGB")
+    picture.thumbnail(CELL)
+    draw = ImageDraw.Draw(picture)
+    for row in rows:
+        if (box := row.get("box2d")) is None:
+            continue
+        x, y, w, h = (v * picture.size[k % 2] for k, v in enumerate(box))
+        draw.rectangle((x - w / 2, y - h / 2, x + w / 2, y + h / 2), outline=(255, 220, 0))
+        draw.text((x - w / 2 + 2, y - h / 2), str(row.get("label") or ""), (255, 220, 0))
+    cell.paste(picture, ((CELL[0] - picture.width) // 2, (CELL[1] - picture.height) // 2))
+    return cell
+
+
+def read_pcd(data: bytes) -> npt.NDArray[np.void]:
+    """Points of a binary PCD as a structured array.
+
+    Raises:
+        ValueError: not a binary PCD.
+    """
+    head, found, body = data.partition(b"DATA binary\n")
+    if not found:
+        raise ValueError("not a binary PCD")
+    fields = dict(line.split(" ", 1) for line in head.decode("ascii").splitlines() if " " in line)
+    kinds = {"F": "f", "U": "u", "I": "i"}
+    columns = zip(*(fields[key].split() for key in ("FIELDS", "TYPE", "SIZE", "COUNT")), strict=True)
+    dtype = np.dtype(
+        [
+            (name, f"<{kinds[kind]}{size}", (int(count),) if int(count) > 1 else ())
+            for name, kind, size, count in columns
+        ]
+    )
+    return np.frombuffer(body, dtype, int(fields["POINTS"]))
+
+
+def _cloud(data: bytes | None, colour_by: str, radius: int) -> Image.Image:
+    """Seen from above, the sensor at the lower middle, forward up; range rings every 10 m."""
+    cell = _empty()
+    if data is None:
+        return cell
+    draw = ImageDraw.Draw(cell)
+    scale = CELL[1] / (REACH_M * 1.1)
+    origin = (CELL[0] / 2, CELL[1] - 12)
+    for ring in range(10, int(REACH_M) + 1, 10):
+        r = ring * scale
+        draw.arc((origin[0] - r, origin[1] - r, origin[0] + r, origin[1] + r), 180, 360, FAINT)
+    points = read_pcd(data)
+    u = origin[0] - points["y"].astype(float) * scale
+    v = origin[1] - points["x"].astype(float) * scale
+    shade = _spread(points[colour_by].astype(float)) if colour_by in (points.dtype.names or ()) else 0 * u
+    inside = (u >= 0) & (u < CELL[0]) & (v >= 0) & (v < CELL[1])
+    colours = np.stack([60 + 195 * shade, 200 - 60 * abs(shade - 0.5), 255 - 195 * shade], axis=-1)
+    for x, y, rgb in zip(u[inside], v[inside], colours[inside].astype(int).tolist(), strict=True):
+        if radius:
+            draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=tuple(rgb))
+        else:
+            draw.point((x, y), fill=tuple(rgb))
+    return cell
+
+
+def _cube(data: bytes | None) -> Image.Image:
+    """Logarithm of the 16-bit picture around its middle, as stored: sequences down, receivers across."""
+    cell = _empty()
+    if data is None:
+        return cell
+    level = np.asarray(Image.open(BytesIO(data)), dtype=np.float64) - 32768
+    shade = _spread(np.log1p(np.abs(level)))
+    picture = Image.fromarray((shade * 255).astype(np.uint8), "L").resize(CELL, Image.Resampling.BOX)
+    cell.paste(Image.merge("RGB", (picture, picture, picture.point(lambda p: 40 + p * 0.8))), (0, 0))
+    return cell
+
+
+def _spread(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Values to 0..1 between their 1st and 99th percentile."""
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return np.zeros_like(values)
+    low, high = np.percentile(finite, (1, 99))
+    return np.clip(np.nan_to_num((values - low) / max(high - low, 1e-9)), 0, 1)
