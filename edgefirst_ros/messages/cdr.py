@@ -176,19 +176,30 @@ def _exactly(parse: _Parser, data: bytes, schema: str, *, growing: bool = False)
         message = parse(data)
     except Exception as error:
         raise DecodeError(f"truncated or damaged {schema}") from error
-    if not growing and _parses(parse, data):
+    text = _last_text(message) if isinstance(data, _Strict) else None
+    # mcap-ros2-support steps over the end of a string without looking whether it is there
+    spare = _MAX_PADDING if text is None else _MAX_PADDING + 1
+    if not growing and _parses(parse, type(data)(data[: -spare - 1])):
         raise DecodeError(f"bytes after the end of the {schema}")
+    if text:
+        end = text.encode() + b"\x00"
+        if end not in bytes(data)[-len(end) - _MAX_PADDING :]:
+            raise DecodeError(f"truncated or damaged {schema}")
     return message
 
 
 def _parses(parse: _Parser, data: bytes) -> bool:
-    """Whether a message is still whole without what could be padding."""
-    shorter = data[: -_MAX_PADDING - 1]
     try:
-        parse(_Strict(shorter) if isinstance(data, _Strict) else shorter)
+        parse(data)
     except Exception:  # noqa: BLE001 - any failure is the answer
         return False
     return True
+
+
+def _last_text(message: Message) -> str | None:
+    names = getattr(message, "__slots__", ())
+    last = getattr(message, names[-1], None) if names else None
+    return last if isinstance(last, str) else None
 
 
 class _Strict(bytes):

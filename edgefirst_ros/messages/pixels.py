@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,13 @@ _LAYOUTS: dict[str, tuple[str, str, int]] = {
     "nv12": ("nv12", "u1", 1),
 }
 """Spelling on the wire in lower case → name, element, channels (sensor_msgs/image_encodings.hpp)."""
+_NAME = re.compile(r"[A-Za-z0-9_ .,:;/+-]{0,40}")
 
 
-def quoted(text: object) -> str:
-    """A name from a message, fit for a reason that is counted: printable and short."""
-    shown = "".join(letter if letter.isprintable() else "?" for letter in str(text))
-    return f'"{shown[:24]}"'
+def quoted(name: object) -> str:
+    """A name from a message, fit for a reason that is counted: short, and one for all that is no name."""
+    text = str(name)
+    return f'"{text}"' if _NAME.fullmatch(text) else "that is unreadable"
 
 
 def pixels_of(message: sensor_msgs.Image) -> tuple[str, _Pixels]:
