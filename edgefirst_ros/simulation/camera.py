@@ -1,0 +1,207 @@
+"""What the camera sees: where boxes fall in the picture, and the rendered picture itself."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw
+
+from edgefirst_ros.simulation.world import Box, FloatArray, World, inverse, transform
+
+Pixels = npt.NDArray[np.uint8]
+Rectangle = tuple[float, float, float, float]
+
+NUMBER_BITS = 24
+NEAR_M = 0.2
+FACES = (
+    # corners, counted with x in bit 2, y in bit 1, z in bit 0; outward normal; brightness
+    ((4, 5, 7, 6), (1, 0, 0), 0.80),
+    ((0, 1, 3, 2), (-1, 0, 0), 0.90),
+    ((2, 3, 7, 6), (0, 1, 0), 0.65),
+    ((0, 1, 5, 4), (0, -1, 0), 0.72),
+    ((1, 3, 7, 5), (0, 0, 1), 1.00),
+)
+
+
+def corners(box: Box, time_s: float) -> FloatArray:
+    """The eight corners (8, 3) in the world, x slowest, z fastest, low before high."""
+    unit = np.array([[i >> 2 & 1, i >> 1 & 1, i & 1] for i in range(8)]) - [0.5, 0.5, 0.0]
+    return transform(box.motion.state(time_s).matrix(), unit * box.size_m)
+
+
+def image_box(world: World, index: int, time_s: float) -> Rectangle | None:
+    """Bounding rectangle of a box in the picture, whether or not something hides it.
+
+    Returns:
+        Left, top, right, bottom in pixels from the picture's top left corner, clipped to the picture; None
+        where the box is outside it.
+    """
+    T_optical_world = inverse(world.sensor("camera_optical", time_s))
+    optical = transform(T_optical_world, corners(world.boxes[index], time_s))
+    points = np.concatenate([_clip(optical[list(face)]) for face, _, _ in FACES])
+    if not len(points):
+        return None
+    pixels = world.camera.project(points) + 0.5
+    left, top = np.maximum(pixels.min(axis=0), 0).tolist()
+    right, bottom = np.minimum(pixels.max(axis=0), [world.camera.width, world.camera.height]).tolist()
+    return (left, top, right, bottom) if left < right and top < bottom else None
+
+
+class Renderer:
+    """Draws the world by the painter's algorithm; pictures are RGB, uint8 (height, width, 3)."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._light, self._dark = _backdrops(world)
+        self._tiles = _checkerboard()
+        self._marks = _road_marks(world)
+
+    def picture(self, time_s: float) -> Pixels:
+        """The view at that time."""
+        T_world_optical = self._world.sensor("camera_optical", time_s)
+        T_optical_world = inverse(T_world_optical)
+        shade = Image.new("L", self._light.size)
+        self._fill(ImageDraw.Draw(shade), transform(T_optical_world, self._tiles), 255, reach_m=90)
+        image = Image.composite(self._dark, self._light, shade)
+        canvas = ImageDraw.Draw(image)
+        self._fill(canvas, transform(T_optical_world, self._marks), (225, 225, 215), reach_m=55)
+        eye = T_world_optical[:3, 3]
+        for box in self._far_to_near(eye, time_s):
+            points = corners(box, time_s)
+            rotation = box.motion.state(time_s).rotation()
+            for face, normal, brightness in FACES:
+                if (eye - points[face[0]]) @ (rotation @ normal) > 0:
+                    r, g, b = (round(v * brightness) for v in box.color)
+                    self._fill(canvas, transform(T_optical_world, points[None, list(face)]), (r, g, b))
+        return np.array(image)
+
+    def _fill(
+        self,
+        canvas: ImageDraw.ImageDraw,
+        polygons_m: FloatArray,
+        color: int | tuple[int, int, int],
+        reach_m: float = math.inf,
+    ) -> None:
+        """Paint polygons (N, corners, 3) of the optical frame."""
+        depth = polygons_m[..., 2]
+        for polygon in polygons_m[(depth.max(axis=1) > NEAR_M) & (depth.min(axis=1) < reach_m)]:
+            pixels = np.rint(self._world.camera.project(_clip(polygon))).astype(int)
+            canvas.polygon([(u, v) for u, v in pixels.tolist()], fill=color)
+
+    def _far_to_near(self, eye: FloatArray, time_s: float) -> list[Box]:
+        """The boxes in view so that none is painted over by one that it hides."""
+        world = self._world
+        seen = {box: r for i, box in enumerate(world.boxes) if (r := image_box(world, i, time_s))}
+        waiting = sorted(seen, key=lambda box: -math.dist(box.motion.state(time_s).position_m, eye))
+        order: list[Box] = []
+        while waiting:
+            free = (
+                box
+                for box in waiting
+                if not any(_overlap(seen[box], seen[b]) and _before(box, b, eye, time_s) for b in waiting)
+            )
+            order.append(next(free, waiting[0]))
+            waiting.remove(order[-1])
+        return order
+
+
+def burn_number(pixels: Pixels, number: int) -> Pixels:
+    """The picture with its number in 24 square cells from the top left, highest bit first, white = 1."""
+    cell = number_cell_px(pixels.shape[1])
+    bits = [255 * (number >> bit & 1) for bit in reversed(range(NUMBER_BITS))]
+    marked = pixels.copy()
+    marked[:cell, : cell * NUMBER_BITS] = np.repeat(np.array(bits, np.uint8), cell)[None, :, None]
+    return marked
+
+
+def read_number(pixels: Pixels) -> int:
+    """The number burnt into a decoded picture, grey or colour."""
+    cell = number_cell_px(pixels.shape[1])
+    middle = slice(cell // 4, cell - cell // 4)
+    cells = [pixels[middle, i * cell : (i + 1) * cell][:, middle].mean() for i in range(NUMBER_BITS)]
+    return sum(int(value > 127) << bit for bit, value in enumerate(reversed(cells)))
+
+
+def quarter(pixels: Pixels, row: int, column: int) -> Pixels:
+    """One tile of a picture cut in four."""
+    height, width = (n // 2 for n in pixels.shape[:2])
+    return pixels[row * height : (row + 1) * height, column * width : (column + 1) * width]
+
+
+def number_cell_px(width: int) -> int:
+    """Side of one cell: 16, less where 24 of them would not fit."""
+    return min(16, width // NUMBER_BITS)
+
+
+def _clip(polygon_m: FloatArray) -> FloatArray:
+    """The part of one polygon (corners, 3) beyond the near plane."""
+    inside = polygon_m[:, 2] > NEAR_M
+    kept = []
+    for i, here in enumerate(polygon_m):
+        before = polygon_m[i - 1]
+        if inside[i] != inside[i - 1]:
+            kept.append(before + (here - before) * (NEAR_M - before[2]) / (here[2] - before[2]))
+        if inside[i]:
+            kept.append(here)
+    return np.array(kept).reshape(-1, 3)
+
+
+def _overlap(a: Rectangle, b: Rectangle) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def _before(box: Box, other: Box, eye: FloatArray, time_s: float) -> bool:
+    """Whether a box may hide another: a wall of either parts the two, the eye being on the box's side."""
+    if box is other:
+        return False
+    for walls, beyond in ((box, other), (other, box)):
+        T_walls_world = inverse(walls.motion.state(time_s).matrix())
+        half = np.array(walls.size_m[:2]) / 2
+        foot = transform(T_walls_world, corners(beyond, time_s))[:, :2]
+        spot = transform(T_walls_world, eye)[:2]
+        for side in (1, -1):
+            parting = (side * foot >= half).all(axis=0)
+            if parting.any():
+                return bool((side * spot >= half)[parting][0]) == (beyond is box)
+    return False
+
+
+def _backdrops(world: World) -> tuple[Image.Image, Image.Image]:
+    """Sky over light ground, and over dark ground; they meet towards the horizon."""
+    camera = world.camera
+    mount = next(mount for mount in world.mounts if mount.child == "camera_optical")
+    below = (np.arange(camera.height) - camera.center_px[1])[:, None]
+    near = np.exp(-camera.focal_px * mount.translation_m[2] / np.maximum(below, 0.5) / 30)
+    sky = np.array([150, 175, 200]) + (below / camera.height + 0.5) * [120, 110, 90]
+    haze = np.array([175, 178, 175])
+    shades = []
+    for ground in ([122, 124, 122], [96, 98, 96]):
+        rows = np.where(below < 0, sky, haze + (ground - haze) * near).round().clip(0, 255)
+        pixels = np.repeat(rows.astype(np.uint8)[:, None], camera.width, axis=1)
+        shades.append(Image.fromarray(pixels))
+    return shades[0], shades[1]
+
+
+def _checkerboard(tile_m: float = 6.0, half_tiles: int = 26) -> FloatArray:
+    """Every other tile of the ground around the origin, (N, 4, 3) in the world."""
+    x, y = (v.ravel() for v in np.mgrid[-half_tiles:half_tiles, -half_tiles:half_tiles])
+    start = np.stack([x, y, 0 * x], axis=1)[(x + y) % 2 == 0]
+    square = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]) * tile_m
+    tiles: FloatArray = start[:, None] * tile_m + square
+    return tiles
+
+
+def _road_marks(world: World) -> FloatArray:
+    """Dashes between the lanes and lines at the road's edges, (N, 4, 3) in the world."""
+    marks = []
+    for offset, spacing_deg in ((1.8, 6), (-1.9, 6), (5.6, 3), (-7.4, 3)):
+        for start in range(0, 360, spacing_deg):
+            ends = [
+                replace(world.rig, phase_rad=math.radians(start + on), rate_rad_s=1.0, offset_m=offset + side)
+                for on, side in ((0, -0.08), (3, -0.08), (3, 0.08), (0, 0.08))
+            ]
+            marks.append([end.state(0.0).position_m for end in ends])
+    return np.array(marks)

@@ -1,0 +1,254 @@
+"""The topics of one drive, and the truth that they leave behind while they are made."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from edgefirst_ros.simulation import sensors, wire
+from edgefirst_ros.simulation.camera import (
+    Pixels,
+    Renderer,
+    burn_number,
+    number_cell_px,
+    quarter,
+)
+from edgefirst_ros.simulation.detector import Detector
+from edgefirst_ros.simulation.encode import AccessUnit, access_units, jpegs
+from edgefirst_ros.simulation.options import DriveOptions
+from edgefirst_ros.simulation.schedule import EPOCH_GAP_NS, Channel, Schedule, thinned
+from edgefirst_ros.simulation.world import build
+
+TILES = {"tl": (0, 0), "tr": (0, 1), "bl": (1, 0), "br": (1, 1)}
+
+
+class Drive:
+    """One drive: its world and the channels whose messages, made in order, see it.
+
+    ``channels`` list the topics; ``truth()`` is complete once every message was made.
+    """
+
+    def __init__(self, options: DriveOptions) -> None:
+        self.options = options
+        self.world = build(options.seed, options.width, options.height)
+        self._schedule = Schedule(options)
+        self._pictures_ns = self._schedule.camera()
+        self._hashes: dict[str, list[str]] = {}
+        self._video: dict[str, dict[str, Any]] = {}
+        self._fixes: list[tuple[float, ...]] = []
+        self.channels = [
+            *self._mounts(),
+            *self._imu_and_gps(),
+            *self._radar(),
+            *self._camera(),
+            *self._lidar(),
+            *self._model(),
+        ]
+
+    def topic(self, name: str) -> str:
+        """The channel's name in the recording."""
+        return f"/{self.options.prefix}/{name}" if self.options.prefix else f"/{name}"
+
+    def truth(self) -> dict[str, Any]:
+        """What is true about the recording, ready for JSON."""
+        channels = {self.topic(channel.name): channel for channel in self.channels}
+        epochs = [[int(n), *place] for n, *place in self._fixes]
+        return {
+            "parameters": asdict(self.options),
+            "start_ns": self.options.start_ns,
+            "realtime_minus_monotonic_ns": self._schedule.realtime_minus_monotonic_ns,
+            "counts": {topic: len(channel.log_ns) for topic, channel in channels.items()},
+            "video": self._video,
+            "gps": {"epochs": len(epochs) + self._lost_epochs, "accepted": epochs},
+            "sha256": self._hashes,
+            "messages": {
+                topic: np.stack([channel.true_ns, channel.stamp_ns, channel.log_ns], axis=1).tolist()
+                for topic, channel in channels.items()
+            },
+            "world": asdict(self.world) | {"path": [self._pose(int(t)) for t in self._pictures_ns]},
+        }
+
+    def _seconds(self, time_ns: int) -> float:
+        return (time_ns - self.options.start_ns) / 1e9
+
+    def _pose(self, time_ns: int) -> list[float]:
+        state = self.world.rig.state(self._seconds(time_ns))
+        return [time_ns, *state.position_m.tolist(), *sensors.orientation(state)]
+
+    def _hash(self, name: str, array: np.ndarray[Any, Any]) -> None:
+        self._hashes.setdefault(self.topic(name), []).append(hashlib.sha256(array.tobytes()).hexdigest())
+
+    def _mounts(self) -> Iterator[Channel]:
+        world, schedule = self.world, self._schedule
+        each_second = schedule.periodic("tf_static", 1.0, 2.0)
+        times = (each_second[:, None] + np.arange(len(world.mounts)) * 9_000_000).ravel()
+        yield schedule.channel(
+            "tf_static",
+            "geometry_msgs/msg/TransformStamped",
+            times,
+            lambda i, stamp, _: wire.mount(stamp, world.mounts[i % len(world.mounts)]),
+            sensor="tf_static",
+            frozen=True,
+        )
+
+    def _imu_and_gps(self) -> Iterator[Channel]:
+        world, schedule, options = self.world, self._schedule, self.options
+        yield schedule.channel(
+            "imu",
+            "sensor_msgs/msg/Imu",
+            schedule.periodic("imu", options.imu_hz, 4.0),
+            lambda _, stamp, at: wire.imu(stamp, world.rig.state(at)),
+            sensor="imu",
+            monotonic=True,
+        )
+        epochs = schedule.periodic("gps", options.gps_hz, 35.0)
+        self._lost_epochs = min(options.gps_no_fix, len(epochs))
+        places = [(0.0, 0.0, 0.0)] * self._lost_epochs
+        for time_ns in epochs[self._lost_epochs :]:
+            places.append(sensors.fix(world, world.rig.state(self._seconds(int(time_ns))).position_m))
+            self._fixes.append((int(time_ns), *places[-1]))
+        yield schedule.channel(
+            "gps",
+            "sensor_msgs/msg/NavSatFix",
+            (epochs[:, None] + np.array([0, EPOCH_GAP_NS])).ravel(),
+            lambda i, stamp, _: wire.gps(stamp, places[i // 2]),
+            sensor="gps",
+        )
+
+    def _radar(self) -> Iterator[Channel]:
+        world, schedule, options = self.world, self._schedule, self.options
+        scans_ns = schedule.periodic("radar", options.radar_hz, 7.0)
+        kept = thinned(scans_ns, options.radar_hz, options.cube_hz)
+
+        def scan(number: int, time_s: float) -> np.ndarray[Any, np.dtype[np.void]]:
+            # A cube shows the very returns of the targets with its stamp.
+            return sensors.radar_scan(world, time_s, np.random.default_rng([options.seed, 1, number]))
+
+        def cube(index: int, stamp_ns: int, time_s: float) -> bytes:
+            noise = np.random.default_rng([options.seed, 2, index])
+            values = sensors.radar_cube(scan(int(kept[index]), time_s), options.cube_shape, noise)
+            self._hash("radar/cube", values)
+            return wire.cube(stamp_ns, values)
+
+        def targets(index: int, stamp_ns: int, time_s: float) -> bytes:
+            return wire.cloud(stamp_ns, "radar", scan(index, time_s))
+
+        cloud, own = "sensor_msgs/msg/PointCloud2", "edgefirst_msgs/msg/"
+        yield schedule.channel(
+            "radar/cube", own + "RadarCube", scans_ns[kept], cube, sensor="radar", monotonic=True
+        )
+        yield schedule.channel("radar/targets", cloud, scans_ns, targets, sensor="radar", monotonic=True)
+        yield schedule.channel(
+            "radar/info",
+            own + "RadarInfo",
+            schedule.periodic("radar/info", 1.0, 400.0),
+            lambda _, stamp, __: wire.radar_info(stamp),
+            sensor="radar",
+            monotonic=True,
+            frozen=True,
+        )
+
+    def _lidar(self) -> Iterator[Channel]:
+        lidar = sensors.Lidar(self.world, self.options.lidar_points)
+
+        def sweep(_: int, stamp_ns: int, time_s: float) -> bytes:
+            points = lidar.sweep(time_s)
+            self._hash("lidar/points", np.stack([points[axis] for axis in "xyz"], axis=1))
+            return wire.cloud(stamp_ns, "lidar", points)
+
+        times = self._schedule.periodic("lidar", self.options.lidar_hz, 21.0)
+        yield self._schedule.channel(
+            "lidar/points", "sensor_msgs/msg/PointCloud2", times, sweep, sensor="lidar", monotonic=True
+        )
+
+    def _camera(self) -> Iterator[Channel]:
+        options = self.options
+        yield self._schedule.channel(
+            "camera/info",
+            "sensor_msgs/msg/CameraInfo",
+            self._pictures_ns,
+            lambda _, stamp, __: wire.camera_info(stamp, self.world.camera),
+            sensor="camera",
+            frozen=True,
+        )
+        renderer = Renderer(self.world)
+        pictures = (renderer.picture(self._seconds(int(time_ns))) for time_ns in self._pictures_ns)
+        if options.tiles:
+            for (tile, at), copy in zip(TILES.items(), itertools.tee(pictures, len(TILES)), strict=True):
+                cut = (quarter(pixels, *place) for pixels, place in zip(copy, itertools.repeat(at)))
+                yield self._pictures(f"camera/{options.codec}/{tile}", cut, tiles=2)
+        else:
+            yield self._pictures("camera/jpeg" if options.jpeg else f"camera/{options.codec}", pictures)
+
+    def _pictures(self, name: str, pictures: Iterator[Pixels], tiles: int = 1) -> Channel:
+        """The channel of one encoder; a message takes the time of the picture that its access unit holds."""
+        options = self.options
+        width, height = options.width // tiles, options.height // tiles
+        count = len(self._pictures_ns)
+        lost = np.flatnonzero(self._schedule.random(name + " loss").random(count) < options.drop_video)
+        kept, missing = np.setdiff1d(np.arange(count), lost), set(lost.tolist())
+        record: dict[str, Any] = {
+            "format": "jpeg" if options.jpeg else options.codec,
+            "width": width,
+            "height": height,
+            "fps": options.fps,
+            "frames": count,
+            "keyframes": [],
+            "presentation": [],
+            "dropped": lost.tolist(),
+            "number_cell_px": number_cell_px(width),
+        }
+        self._video[self.topic(name)] = record
+        numbered = (burn_number(pixels, number) for number, pixels in enumerate(pictures))
+        units = (
+            jpegs(numbered)
+            if options.jpeg
+            else access_units(
+                numbered,
+                options.codec,
+                width=width,
+                height=height,
+                fps=options.fps,
+                bframes=options.bframes,
+            )
+        )
+        arriving = (unit for number, unit in enumerate(units) if number not in missing)
+
+        def encode(index: int, _: int, __: float) -> bytes:
+            unit: AccessUnit = next(arriving)
+            record["presentation"].append(unit.picture)
+            if unit.keyframe:
+                record["keyframes"].append(index)
+            stamp_ns = int(self._pictures_ns[unit.picture])
+            channel.true_ns[index] = channel.stamp_ns[index] = stamp_ns
+            if options.jpeg:
+                return wire.jpeg(stamp_ns, unit.data)
+            return wire.video(stamp_ns, unit.data, options.codec)
+
+        schema = "sensor_msgs/msg/CompressedImage" if options.jpeg else "foxglove_msgs/msg/CompressedVideo"
+        # With B-frames an access unit waits for the pictures that its successors predict from.
+        ready_ns = self._pictures_ns[np.minimum(kept + options.bframes, count - 1)]
+        channel = self._schedule.channel(name, schema, ready_ns, encode, sensor="camera")
+        return channel
+
+    def _model(self) -> Iterator[Channel]:
+        options, own = self.options, "edgefirst_msgs/msg/"
+        frames_ns = self._pictures_ns[thinned(self._pictures_ns, options.fps, options.model_hz)]
+        flat, solid = Detector(self.world), Detector(self.world)
+
+        def boxes_2d(_: int, stamp_ns: int, time_s: float) -> bytes:
+            return wire.model(stamp_ns, flat.boxes_2d(stamp_ns, time_s))
+
+        def boxes_3d(_: int, stamp_ns: int, time_s: float) -> bytes:
+            return wire.boxes_3d(stamp_ns, solid.boxes_3d(stamp_ns, time_s))
+
+        yield self._schedule.channel("model/output", own + "Model", frames_ns, boxes_2d, sensor="model")
+        if options.boxes3d:
+            yield self._schedule.channel(
+                "fusion/boxes3d", own + "Detect", frames_ns, boxes_3d, sensor="model"
+            )

@@ -1,0 +1,74 @@
+"""An ideal detector and tracker: the boxes that the device's model would report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from edgefirst.schemas.builtin_interfaces import Time
+from edgefirst.schemas.edgefirst_msgs import DetectBox
+
+from edgefirst_ros.simulation import rays
+from edgefirst_ros.simulation.camera import Rectangle, corners, image_box
+from edgefirst_ros.simulation.world import World, inverse, transform
+
+REACH_M = 60.0
+LEAST_SHARE = 1 / 3
+LEAST_HEIGHT_PX = 8
+INNER = np.stack(np.meshgrid([-0.45, 0.0, 0.45], [-0.45, 0.0, 0.45], [0.05, 0.5, 0.95]), axis=-1).reshape(
+    -1, 3
+)
+
+
+def detected(world: World, time_s: float) -> Iterator[tuple[int, Rectangle]]:
+    """Boxes within 60 m, 8 px high or more and at least a third unhidden, with their rectangles."""
+    eye = world.sensor("camera_optical", time_s)[:3, 3]
+    for index, box in enumerate(world.boxes):
+        points = transform(box.motion.state(time_s).matrix(), INNER * box.size_m)
+        if np.linalg.norm(points.mean(axis=0) - eye) > REACH_M:
+            continue
+        rectangle = image_box(world, index, time_s)
+        if rectangle is None or rectangle[3] - rectangle[1] < LEAST_HEIGHT_PX:
+            continue
+        directions = (points - eye) / np.linalg.norm(points - eye, axis=1, keepdims=True)
+        if np.mean(rays.cast(world, time_s, eye, directions, 2 * REACH_M)[1] == index) >= LEAST_SHARE:
+            yield index, rectangle
+
+
+class Detector:
+    """Reports what it sees frame by frame, oldest first; a track keeps its id and counts its sightings."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._sightings: dict[int, tuple[int, Time]] = {}
+
+    def boxes_2d(self, stamp_ns: int, time_s: float) -> Iterator[DetectBox]:
+        """Rectangles normalised to the picture; ``distance`` is from the camera to the box's middle."""
+        camera = self._world.camera
+        eye = self._world.sensor("camera_optical", time_s)[:3, 3]
+        for index, (left, top, right, bottom) in detected(self._world, time_s):
+            middle = ((left + right) / 2 / camera.width, (top + bottom) / 2 / camera.height)
+            extent = ((right - left) / camera.width, (bottom - top) / camera.height)
+            away = np.linalg.norm(corners(self._world.boxes[index], time_s).mean(axis=0) - eye)
+            yield self._box(index, stamp_ns, time_s, (*middle, *extent, float(away)))
+
+    def boxes_3d(self, stamp_ns: int, time_s: float) -> Iterator[DetectBox]:
+        """Metres in base_link as fusion/boxes3d gives them: distance x, centre (-y, -z), extents y and z."""
+        T_rig_world = inverse(self._world.rig.state(time_s).matrix())
+        for index, _ in detected(self._world, time_s):
+            points = transform(T_rig_world, corners(self._world.boxes[index], time_s))
+            x, y, z = points.mean(axis=0).tolist()
+            _, width, height = np.ptp(points, axis=0).tolist()
+            yield self._box(index, stamp_ns, time_s, (-y, -z, width, height, x))
+
+    def _box(
+        self, index: int, stamp_ns: int, time_s: float, place: tuple[float, float, float, float, float]
+    ) -> DetectBox:
+        box = self._world.boxes[index]
+        count, created = self._sightings.get(index, (0, Time.from_nanos(stamp_ns)))
+        self._sightings[index] = (count + 1, created)
+        x, y, width, height, distance = place
+        speed = float(np.linalg.norm(box.motion.state(time_s).velocity_m_s))
+        return DetectBox(
+            x, y, width, height, box.label, 0.9, distance, speed, box.track_id, count + 1, created
+        )

@@ -1,0 +1,128 @@
+"""Reads truth.json back: where everything was at any time, for tests of whatever came out of a drive."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pymap3d
+from pydantic import TypeAdapter
+
+from edgefirst_ros.simulation import camera, rays
+from edgefirst_ros.simulation.world import FloatArray, World, inverse, transform
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """The truth of one drive. Times are ns of CLOCK_REALTIME, places ENU metres at the world's origin.
+
+    ``data`` is the JSON itself; topics are named as in the recording, boxes by index in ``world.boxes``.
+    """
+
+    data: dict[str, Any]
+    world: World
+
+    @classmethod
+    def read(cls, path: Path) -> Truth:
+        """The truth of a recording, by its .truth.json or its .mcap."""
+        data = json.loads(path.with_suffix("").with_suffix(".truth.json").read_text())
+        return cls(data, TypeAdapter(World).validate_python(data["world"]))
+
+    def seconds(self, time_ns: int) -> float:
+        """Time since the drive's start, as the world counts it."""
+        return (time_ns - int(self.data["start_ns"])) / 1e9
+
+    def true_ns(self, topic: str) -> npt.NDArray[np.int64]:
+        """Acquisition of a topic's messages in file order."""
+        return np.array(self.data["messages"][topic], np.int64).reshape(-1, 3)[:, 0]
+
+    def by_stamp(self, topic: str) -> dict[int, int]:
+        """Acquisition by header stamp, for topics whose stamps differ."""
+        return {stamp: true for true, stamp, _ in self.data["messages"][topic]}
+
+    def least_latency_ns(self, *topics: str) -> int:
+        """The least time from acquisition to receipt over all messages of these topics (of all, if none)."""
+        messages = self.data["messages"]
+        least: int = min(log - true for topic in topics or messages for true, _, log in messages[topic])
+        return least
+
+    def rig(self, time_ns: int) -> FloatArray:
+        """base_link to world, 4×4."""
+        return self.world.rig.state(self.seconds(time_ns)).matrix()
+
+    def sensor(self, child: str, time_ns: int) -> FloatArray:
+        """Sensor (camera_optical, radar, lidar) to world, 4×4."""
+        return self.world.sensor(child, self.seconds(time_ns))
+
+    def box(self, index: int, time_ns: int) -> FloatArray:
+        """Box (x forward, origin in the middle of its floor) to world, 4×4."""
+        return self.world.boxes[index].motion.state(self.seconds(time_ns)).matrix()
+
+    def box_corners(self, index: int, time_ns: int) -> FloatArray:
+        """Eight corners (8, 3) in the world."""
+        return camera.corners(self.world.boxes[index], self.seconds(time_ns))
+
+    def box_in_image(self, index: int, time_ns: int) -> tuple[float, float, float, float] | None:
+        """Left, top, right, bottom in pixels from the top left corner, clipped; None if out of view."""
+        return camera.image_box(self.world, index, self.seconds(time_ns))
+
+    def project(self, points_m: FloatArray, time_ns: int) -> tuple[FloatArray, FloatArray]:
+        """Pixels (N, 2), whole numbers being centres, and depths (N,) in metres of world points (N, 3)."""
+        optical = transform(inverse(self.sensor("camera_optical", time_ns)), points_m)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.world.camera.project(optical), optical[:, 2]
+
+    def seen(self, points_m: FloatArray, time_ns: int) -> npt.NDArray[np.bool_]:
+        """Which world points (N, 3) on surfaces the camera sees; it may look away from them all the same."""
+        eye = self.sensor("camera_optical", time_ns)[:3, 3]
+        return rays.sees(self.world, self.seconds(time_ns), eye, points_m)
+
+    def surface_distance(
+        self, points_m: FloatArray, time_ns: int
+    ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+        """Distance (N,) of world points (N, 3) to the nearest surface: that box's index or -1, the ground."""
+        distance = [np.abs(points_m[:, 2])]
+        for index, box in enumerate(self.world.boxes):
+            local = transform(inverse(self.box(index, time_ns)), points_m)
+            half = np.array(box.size_m) / 2
+            beyond = np.abs(local - [0, 0, half[2]]) - half
+            outside = np.linalg.norm(np.maximum(beyond, 0), axis=1)
+            distance.append(np.where(outside > 0, outside, -beyond.max(axis=1)))
+        nearest = np.argmin(distance, axis=0)
+        return np.min(distance, axis=0), nearest - 1
+
+    def box_of_color(self, rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+        """Which box's colour pixels (N, 3) show, in any shade; -1 for none (ground, sky, edges)."""
+        pixels = rgb.astype(np.float64)
+        chroma = pixels - pixels.min(axis=1, keepdims=True)
+        colors = np.array([box.color for box in self.world.boxes], np.float64)
+        hues = colors - colors.min(axis=1, keepdims=True)
+        hues /= np.linalg.norm(hues, axis=1, keepdims=True)
+        strength = np.linalg.norm(chroma, axis=1)
+        likeness = chroma @ hues.T / np.maximum(strength, 1)[:, None]
+        best = likeness.argmax(axis=1)
+        return np.where((strength > 90) & (likeness.max(axis=1) > 0.97), best, -1)
+
+    def enu(self, latitude_deg: float, longitude_deg: float, altitude_m: float) -> FloatArray:
+        """A geodetic position in the world (3,)."""
+        origin = (self.world.latitude_deg, self.world.longitude_deg, self.world.altitude_m)
+        return np.array(pymap3d.geodetic2enu(latitude_deg, longitude_deg, altitude_m, *origin), np.float64)
+
+    def clean_messages(self, topic: str) -> list[int]:
+        """Indices of messages that decode undamaged: all up to a loss, then from the next key frame."""
+        video = self.data["video"][topic]
+        dropped, keyframes = set(video["dropped"]), set(video["keyframes"])
+        clean, whole, message = [], False, 0
+        for unit in range(video["frames"]):
+            if unit in dropped:
+                whole = video["format"] == "jpeg"
+                continue
+            whole = whole or message in keyframes
+            if whole:
+                clean.append(message)
+            message += 1
+        return clean

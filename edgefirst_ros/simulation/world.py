@@ -1,0 +1,228 @@
+"""The one world that every simulated sensor looks at: a circuit, a rig on it, moving boxes, mounts."""
+
+from __future__ import annotations
+
+import cmath
+import colorsys
+import math
+import uuid
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial.transform import Rotation
+
+FloatArray = npt.NDArray[np.float64]
+
+CRUISE_M_S = 8.0
+CIRCUIT_RADIUS_M = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A body at one time: ENU metres and radians; bodies stay upright, so yaw is the whole attitude."""
+
+    position_m: FloatArray
+    velocity_m_s: FloatArray
+    acceleration_m_s2: FloatArray
+    yaw_rad: float
+    yaw_rate_rad_s: float
+
+    def rotation(self) -> FloatArray:
+        """Body to world, 3×3."""
+        c, s = math.cos(self.yaw_rad), math.sin(self.yaw_rad)
+        return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+
+    def matrix(self) -> FloatArray:
+        """Body to world, 4×4."""
+        return rigid(self.rotation(), self.position_m)
+
+    def velocity_at(self, points_m: FloatArray) -> FloatArray:
+        """Velocity of the body's material points that are at ``points_m`` (N×3, world)."""
+        arm = points_m - self.position_m
+        turning = np.stack([-arm[:, 1], arm[:, 0], np.zeros(len(arm))], axis=1)
+        return self.velocity_m_s + self.yaw_rate_rad_s * turning
+
+
+@dataclass(frozen=True, slots=True)
+class Circuit:
+    """A closed curve and how fast it is travelled: the rig's road, a lane beside it, or a walker's loop.
+
+    At angle a = phase + rate·t the curve is centre + (radius + wobble·sin(lobes·a))·(cos a, sin a); the
+    body is ``offset_m`` to the left of it (counter-clockwise sense) and heads along its own motion.
+    """
+
+    center_m: tuple[float, float]
+    radius_m: float
+    rate_rad_s: float
+    phase_rad: float
+    wobble_m: float = 0.0
+    lobes: int = 3
+    offset_m: float = 0.0
+
+    def state(self, time_s: float) -> State:
+        """Closed-form state; the acceleration is that of the curve without offset."""
+        angle = self.phase_rad + self.rate_rad_s * time_s
+        sin, cos = math.sin(self.lobes * angle), math.cos(self.lobes * angle)
+        r = self.radius_m + self.wobble_m * sin
+        dr = self.wobble_m * self.lobes * cos
+        ddr = -self.wobble_m * self.lobes**2 * sin
+        spin = cmath.exp(1j * angle)
+        tangent = (dr + 1j * r) * spin
+        curving = (ddr + 2j * dr - r) * spin
+        turn = (tangent.conjugate() * curving).imag / abs(tangent) ** 2
+        unit = tangent / abs(tangent)
+        position = complex(*self.center_m) + r * spin + self.offset_m * 1j * unit
+        velocity = self.rate_rad_s * (tangent - self.offset_m * turn * unit)
+        yaw = cmath.phase(unit if self.rate_rad_s >= 0 else -unit)
+        return State(
+            _vector(position),
+            _vector(velocity),
+            _vector(self.rate_rad_s**2 * curving),
+            yaw,
+            turn * self.rate_rad_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """An upright box on the ground; ``size_m`` along its own x, y, z, its origin the middle of its floor."""
+
+    label: str
+    track_id: str
+    color: tuple[int, int, int]
+    size_m: tuple[float, float, float]
+    motion: Circuit
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """Pose of a sensor in base_link, as tf_static says it; the quaternion may be unnormalised."""
+
+    child: str
+    translation_m: tuple[float, float, float]
+    rotation_xyzw: tuple[float, float, float, float]
+
+    def matrix(self) -> FloatArray:
+        """Sensor to base_link, 4×4."""
+        return rigid(Rotation.from_quat(self.rotation_xyzw).as_matrix(), np.array(self.translation_m))
+
+
+@dataclass(frozen=True, slots=True)
+class Pinhole:
+    """An ideal camera: pixels, whole numbers being pixel centres (ROS)."""
+
+    width: int
+    height: int
+    focal_px: float
+
+    @property
+    def center_px(self) -> tuple[float, float]:
+        """Principal point (cx, cy)."""
+        return (self.width - 1) / 2, (self.height - 1) / 2
+
+    def project(self, points_m: FloatArray) -> FloatArray:
+        """Pixels (..., 2) of optical-frame points (..., 3) in front of the camera."""
+        pixels: FloatArray = self.focal_px * points_m[..., :2] / points_m[..., 2:] + self.center_px
+        return pixels
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything that is true; times are seconds since the drive's start, places ENU metres at the origin."""
+
+    latitude_deg: float
+    longitude_deg: float
+    altitude_m: float
+    rig: Circuit
+    boxes: tuple[Box, ...]
+    mounts: tuple[Mount, ...]
+    camera: Pinhole
+
+    def sensor(self, child: str, time_s: float) -> FloatArray:
+        """Sensor to world at that time, 4×4; ``child`` as in tf_static."""
+        mount = next(mount for mount in self.mounts if mount.child == child)
+        return self.rig.state(time_s).matrix() @ mount.matrix()
+
+
+def rigid(rotation: FloatArray, translation: FloatArray) -> FloatArray:
+    """4×4 transform of a 3×3 rotation and a translation."""
+    matrix = np.eye(4)
+    matrix[:3, :3] = rotation
+    matrix[:3, 3] = translation
+    return matrix
+
+
+def inverse(matrix: FloatArray) -> FloatArray:
+    """The inverse of a rigid 4×4 transform."""
+    back = matrix[:3, :3].T
+    return rigid(back, -back @ matrix[:3, 3])
+
+
+def transform(matrix: FloatArray, points_m: FloatArray) -> FloatArray:
+    """Points (..., 3) taken through a 4×4 transform."""
+    moved: FloatArray = points_m @ matrix[:3, :3].T + matrix[:3, 3]
+    return moved
+
+
+def build(seed: int, width: int, height: int) -> World:
+    """A circuit of 377 m, traffic in lanes beside the rig's, parked vehicles, and people walking loops.
+
+    Lanes and loops keep clear of each other at all times and for every seed, which only shifts them
+    along the road and bends it.
+    """
+    rng = np.random.default_rng([seed, 0])
+    wobble = float(rng.uniform(4.0, 7.0))
+    start = float(rng.uniform(-math.pi, math.pi))
+    cruise = CRUISE_M_S / CIRCUIT_RADIUS_M
+
+    def lane(ahead_rad: float, offset_m: float, speed: float) -> Circuit:
+        phase = start + ahead_rad + float(rng.uniform(-0.03, 0.03))
+        return Circuit((0.0, 0.0), CIRCUIT_RADIUS_M, speed * cruise, phase, wobble, offset_m=offset_m)
+
+    def loop(ahead_rad: float, offset_m: float, rate_rad_s: float) -> Circuit:
+        x, y, _ = lane(ahead_rad, offset_m, 0.0).state(0.0).position_m
+        return Circuit((float(x), float(y)), 2.2, rate_rad_s, float(rng.uniform(-math.pi, math.pi)))
+
+    cast: list[tuple[str, tuple[float, float, float], Circuit]] = [
+        ("car", (4.4, 1.8, 1.5), lane(0.40, 0.0, 1.0)),
+        ("car", (4.2, 1.8, 1.6), lane(1.25, 3.6, -1.0)),
+        ("truck", (7.5, 2.4, 3.0), lane(0.62, -3.8, 0.55)),
+        ("bus", (10.5, 2.5, 3.2), lane(3.20, 3.6, -1.0)),
+        ("bicycle", (1.8, 0.6, 1.7), lane(0.30, -6.4, 0.5)),
+        ("person", (0.5, 0.6, 1.75), loop(0.33, 9.5, 0.55)),
+        ("person", (0.5, 0.6, 1.65), loop(0.75, -11.0, -0.6)),
+        ("person", (0.5, 0.6, 1.85), loop(1.30, 9.5, -0.5)),
+        ("person", (0.4, 0.5, 1.20), loop(3.60, -11.0, 0.7)),
+        ("person", (0.5, 0.6, 1.70), loop(5.00, 9.5, 0.6)),
+        ("car", (4.6, 1.9, 1.9), lane(1.70, -8.8, 0.0)),
+        ("truck", (6.5, 2.4, 2.8), lane(4.30, 9.0, 0.0)),
+    ]
+    boxes = tuple(
+        Box(label, str(uuid.UUID(int=(seed << 32) + 0x5EED_0000 + i, version=4)), _color(i), size, motion)
+        for i, (label, size, motion) in enumerate(cast)
+    )
+    small_tilt = Rotation.from_euler("ZYX", [3.0, 1.0, 0.5], degrees=True).as_quat()
+    small_yaw = Rotation.from_euler("Z", -2.0, degrees=True).as_quat()
+    mounts = (
+        Mount("camera_optical", (1.2, 0.0, 1.5), (-1.0, 1.0, -1.0, 1.0)),
+        Mount("radar", (1.9, -0.1, 0.6), _quaternion(small_yaw)),
+        Mount("lidar", (1.0, 0.1, 1.8), _quaternion(small_tilt)),
+    )
+    rig = Circuit((0.0, 0.0), CIRCUIT_RADIUS_M, cruise, start, wobble)
+    return World(45.5017, -73.5673, 35.0, rig, boxes, mounts, Pinhole(width, height, 0.66 * width))
+
+
+def _vector(plane: complex) -> FloatArray:
+    return np.array([plane.real, plane.imag, 0.0])
+
+
+def _quaternion(xyzw: FloatArray) -> tuple[float, float, float, float]:
+    x, y, z, w = (float(v) for v in xyzw)
+    return x, y, z, w
+
+
+def _color(index: int) -> tuple[int, int, int]:
+    """Saturated, evenly spaced hues; neighbours in the list are far apart."""
+    r, g, b = colorsys.hsv_to_rgb((index * 5 % 12) / 12, 0.9, 0.95)
+    return round(r * 255), round(g * 255), round(b * 255)
