@@ -27,7 +27,7 @@ from edgefirst_ros.inspect import inspect
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.simulation import simulate as run_simulation
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.terminal import ProgressView, print_info, print_report
+from edgefirst_ros.terminal import ProgressView, make_console, print_info, print_report
 
 EXIT_POOR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -114,7 +114,7 @@ def convert(
 
       edgefirst-ros convert drive/ -o out --rate 2 --name monday --container folder
     """
-    err = Console(stderr=True)
+    err = make_console(stderr=True)
     with _guarded(err):
         chosen = {
             "reference": reference,
@@ -168,7 +168,7 @@ def info(
 
     Nothing is converted or written. The clock findings are those that [bold]convert[/] will act on.
     """
-    err, out = Console(stderr=True), Console()
+    err, out = make_console(stderr=True), make_console(stderr=False)
     with _guarded(err):
         config = build_config({} if prefix is None else {"prefix": prefix})
         for path in find_recordings(recordings):
@@ -197,7 +197,7 @@ def simulate(
     Camera, radar, lidar, IMU, GPS, calibration and model boxes are computed from one world, with the device's
     clocks and latencies; truth.json beside the recording says where everything was.
     """
-    err = Console(stderr=True)
+    err = make_console(stderr=True)
     with _guarded(err):
         width, height = _size(size)
         options = DriveOptions(
@@ -220,7 +220,7 @@ def sheet(
     rows: Annotated[int, typer.Option(min=1, max=50, help="Samples to show.")] = 6,
 ) -> None:
     """Draw a contact sheet of an EdgeFirst dataset: camera with boxes, lidar, radar and cube."""
-    err = Console(stderr=True)
+    err = make_console(stderr=True)
     with _guarded(err):
         picture = contact_sheet(dataset, rows)
         try:

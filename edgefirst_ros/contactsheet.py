@@ -71,7 +71,7 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
     if not stems:
         raise RecordingError(f"{dataset}: the dataset holds no samples")
     chosen = [stems[i] for i in np.unique(np.linspace(0, len(stems) - 1, rows).round().astype(int))]
-    table = pl.read_ipc(files.table, memory_map=False) if files.table.is_file() else pl.DataFrame()
+    table = pl.read_ipc(files.table) if files.table.is_file() else pl.DataFrame()
     width = len(COLUMNS) * (CELL[0] + GAP) + GAP
     sheet = Image.new("RGB", (width, len(chosen) * (CELL[1] + 22 + GAP) + 28), BACKGROUND)
     draw = ImageDraw.Draw(sheet)
@@ -190,4 +190,5 @@ def _spread(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     if not finite.size:
         return np.zeros_like(values)
     low, high = np.percentile(finite, (1, 99))
-    return np.clip(np.nan_to_num((values - low) / max(high - low, 1e-9)), 0, 1)
+    shade: npt.NDArray[np.float64] = np.clip(np.nan_to_num((values - low) / max(high - low, 1e-9)), 0, 1)
+    return shade

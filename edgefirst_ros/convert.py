@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,14 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config import Config
-from edgefirst_ros.errors import RecordingNotFound, WriteError
-from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
-from edgefirst_ros.naming import safe_name
+from edgefirst_ros.errors import RecordingNotFound
+from edgefirst_ros.job import Job
 from edgefirst_ros.pipeline import Pipeline, Progress
-from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
 from edgefirst_ros.topics import TopicMap, choose_reference, find_prefix
-
-REPORT = "capture_report.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,40 +83,38 @@ def convert(
     for known in topics:
         names = [t.topic for t in known]
         choose_reference(config, names, TopicMap(config, find_prefix(names, config)))
-    name = safe_name(dataset or recordings[0].path.stem)
-    root = output / "edgefirst"
-    writer = EdgeFirstWriter(root, name, config.edgefirst, overwrite=overwrite)
-    pipeline = Pipeline(config, [writer])
     stop = stop or threading.Event()
-    total = sum(r.size for r in recordings)
-    before = 0
+    job = Job(config, output, dataset or recordings[0].path.stem, overwrite=overwrite)
     try:
-        for recording, known in zip(recordings, topics, strict=True):
-            if stop.is_set():
-                break
-            pipeline.begin_source(known, recording.host, recording.sequence_name)
-            for message in recording.messages():
-                pipeline.feed(message)
-                if on_progress is not None:
-                    read = before + recording.position
-                    on_progress(Position(recording.path.name, read, total, pipeline.progress, pipeline.notes))
-                if stop.is_set():
-                    break
-            pipeline.end_source("interrupted" if stop.is_set() else "end of the recording")
-            before += recording.size
-        paths_written = pipeline.close()
+        _feed(job.pipeline, list(zip(recordings, topics, strict=True)), stop, on_progress)
+        paths_written, report = job.finish(
+            {"recordings": [_recording(r) for r in recordings], "interrupted": stop.is_set()}
+        )
     except BaseException:
-        pipeline.abort()
+        job.abort()
         raise
-    report = {
-        "dataset": name,
-        "recordings": [_recording(r) for r in recordings],
-        "interrupted": stop.is_set(),
-        **pipeline.report(),
-    }
-    where = root / name / REPORT
-    _write_text(where, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
-    return Conversion((*paths_written, where), report, stop.is_set())
+    return Conversion(tuple(paths_written), report, stop.is_set())
+
+
+def _feed(
+    pipeline: Pipeline,
+    sources: Sequence[tuple[McapRecording, Sequence[TopicInfo]]],
+    stop: threading.Event,
+    on_progress: Callable[[Position], None] | None,
+) -> None:
+    total, before = sum(r.size for r, _ in sources), 0
+    for recording, known in sources:
+        pipeline.begin_source(known, recording.host, recording.sequence_name)
+        for message in recording.messages():
+            pipeline.feed(message)
+            if on_progress is not None:
+                read = before + recording.position
+                on_progress(Position(recording.path.name, read, total, pipeline.progress, pipeline.notes))
+            if stop.is_set():
+                pipeline.end_source("interrupted")
+                return
+        pipeline.end_source()
+        before += recording.size
 
 
 def _recording(recording: McapRecording) -> dict[str, Any]:
@@ -130,12 +124,3 @@ def _recording(recording: McapRecording) -> dict[str, Any]:
         "unreadable_bytes": sum(f.bytes for f in recording.faults),
         "faults": [{"offset": f.offset, "bytes": f.bytes, "what": f.text} for f in recording.faults],
     }
-
-
-def _write_text(path: Path, text: str) -> None:
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        raise WriteError(f"{path}: cannot be written: {error.strerror}") from error

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.accounting import Ledger, Outcome, Ticket
 from edgefirst_ros.config import Config
+from edgefirst_ros.delivery import Delivery
 from edgefirst_ros.entry import Entry
-from edgefirst_ros.errors import DecodeError, EdgeFirstError
-from edgefirst_ros.formats.base import SampleWriter, Written
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.base import Writer
 from edgefirst_ros.messages.measurement import Decoded, Measurement, RawMessage
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.naming import safe_name, sequence_name
 from edgefirst_ros.pictures import Pictures
-from edgefirst_ros.production import OrderedWriter, chain, worker_count
+from edgefirst_ros.production import worker_count
 from edgefirst_ros.report import build_report
-from edgefirst_ros.sample import CameraImage, Role, Sample, SequenceInfo
-from edgefirst_ros.sequence import Emitted, SequenceRun
+from edgefirst_ros.sample import Role, SequenceInfo
+from edgefirst_ros.sequence import SequenceRun
 from edgefirst_ros.timing.clock import Boundary, ClockFinder, Finding, Timed, Times
 from edgefirst_ros.topics import TYPES, Route, TopicMap, choose_reference, find_prefix, full_type
 
@@ -67,26 +66,17 @@ class Pipeline:
     whatever the number of workers.
     """
 
-    def __init__(self, config: Config, writers: Sequence[SampleWriter[Any]]) -> None:
+    def __init__(self, config: Config, writers: Sequence[Writer]) -> None:
         self.config = config
         self.ledger = Ledger()
         self.sequences: list[SequenceSummary] = []
-        self.samples = 0
-        self.bytes_written = 0
         self.notes: list[str] = []
         """Findings worth telling while running, once each; also in the report."""
-        self._writers = list(writers)
         self._workers = worker_count(config.workers)
         self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="encode")
-        # Enough under way to keep every core busy while one slow picture holds the order up.
-        self._limit = threading.Semaphore(4 * self._workers + 8)
-        self._threads: list[OrderedWriter[Any]] = [
-            OrderedWriter(w.name, w.write, self._limit) for w in self._writers
-        ]
-        self._counts = threading.Lock()
+        self._delivery = Delivery(writers, self._pool, self._workers, self.ledger)
         self._run: SequenceRun | None = None
         self._pictures: Pictures | None = None
-        self._begun: set[str] = set()
         self._recorded_ns = 0
         self._span: tuple[int, int] | None = None
 
@@ -130,7 +120,7 @@ class Pipeline:
             self._clock.rule(raw.topic, route.rule.clock, route.rule.offset_ns)
         times = Times(raw.topic, decoded.stamp_ns, raw.publish_ns, raw.receive_ns)
         self._timed(self._clock.feed(_Known(raw, decoded, ticket, route), times))
-        self._raise_failure()
+        self._delivery.raise_failure()
 
     def end_source(self, reason: str = "end of the recording") -> None:
         """The source is exhausted, or is to be: everything held comes out."""
@@ -144,33 +134,30 @@ class Pipeline:
         Raises:
             WriteError: or whatever made a writer fail.
         """
-        for thread in self._threads:
-            thread.join()
+        self._delivery.join()
         self._pool.shutdown()
-        self._raise_failure()
-        return [path for writer in self._writers for path in writer.close()]
+        return self._delivery.close()
 
     def abort(self) -> None:
         """Let go of files and threads after an error."""
         if self._pictures is not None:
             self._pictures.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
-        for thread in self._threads:
-            thread.join()
-        for writer in self._writers:
-            writer.abort()
+        self._delivery.abort()
 
     @property
     def progress(self) -> Progress:
         """How far the run has come."""
-        with self._counts:
-            return Progress(
-                self.ledger.totals["received"], self.samples, self.bytes_written, self._recorded_ns / 1e9
-            )
+        return Progress(
+            self.ledger.totals["received"],
+            self._delivery.samples,
+            self._delivery.bytes_written,
+            self._recorded_ns / 1e9,
+        )
 
     def report(self) -> dict[str, Any]:
         """The capture report as plain values; the same input gives the same report."""
-        return build_report(self.config, self.ledger, self.sequences, self.samples, self.notes)
+        return build_report(self.config, self.ledger, self.sequences, self._delivery.samples, self.notes)
 
     # ------------------------------------------------------------------ one sequence
     def _unwanted(self, raw: RawMessage, schema: str, route: Route | None) -> tuple[Outcome, str] | None:
@@ -221,8 +208,9 @@ class Pipeline:
         options = self.config.edgefirst
         self._pictures = Pictures(self._pool, self._workers, options.camera_format, self.config.jpeg_quality)
         self._run = SequenceRun(
-            info, self.config, self._reference, self._pictures, self.ledger, emit=self._emit
+            info, self.config, self._reference, self._pictures, self.ledger, sink=self._delivery
         )
+        self._delivery.begin(info)
         found = (self._routes.route(f.topic) for f in self._clock.findings)
         self._run.expect(route.name for route in found if route is not None)
         return self._run
@@ -238,46 +226,6 @@ class Pipeline:
         self._pictures = None
         self.sequences.append(SequenceSummary(run.info.name, run, findings, reason))
 
-    # ------------------------------------------------------------------ writing
-    def _emit(self, emitted: Emitted) -> None:
-        """Hand a sample to every writer; its entries stay open until all have settled."""
-        image: Future[CameraImage | None]
-        if emitted.image is None:
-            image = Future()
-            image.set_result(None)
-        else:
-            image = emitted.image  # type: ignore[assignment]  # Future is invariant, reading is not
-        remaining = [len(self._writers)]
-        for writer, thread in zip(self._writers, self._threads, strict=True):
-            if writer.name + emitted.sample.sequence.name not in self._begun:
-                self._begun.add(writer.name + emitted.sample.sequence.name)
-                thread.call(partial(writer.begin, emitted.sample.sequence))
-            prepared = chain(self._pool, image, partial(_prepare, writer, emitted.sample))
-            thread.submit(prepared, partial(self._settled, emitted, remaining))
-
-    def _settled(
-        self, emitted: Emitted, remaining: list[int], written: Written | None, error: BaseException | None
-    ) -> None:
-        """In a writer's thread: account for one sample of one writer."""
-        with self._counts:
-            remaining[0] -= 1
-            last = remaining[0] == 0
-            if written is not None:
-                self.bytes_written += written.bytes
-                self.samples += last
-        for entry in emitted.entries:
-            topic = entry.route.topic
-            if written is None:
-                self.ledger.note(entry.ticket, Outcome.DROPPED, _reason(error))
-            elif topic in written.topics:
-                self.ledger.note(entry.ticket, Outcome.WRITTEN)
-                if topic not in self._reference[1]:
-                    self.ledger.paired(topic, entry.time_ns - emitted.sample.time_ns)
-            else:
-                self.ledger.note(entry.ticket, Outcome.DECODED, "the format has no file for it")
-            if last:
-                self.ledger.release(entry.ticket)
-
     def _advance(self, receive_ns: int) -> None:
         if self._span is None:
             self._span = (receive_ns, receive_ns)
@@ -285,18 +233,3 @@ class Pipeline:
         if receive_ns > end:
             self._recorded_ns += receive_ns - end
             self._span = (start, receive_ns)
-
-    def _raise_failure(self) -> None:
-        for thread in self._threads:
-            if thread.failure is not None:
-                raise thread.failure
-
-
-def _prepare(writer: SampleWriter[Any], sample: Sample, image: CameraImage | None) -> Any:  # noqa: ANN401
-    return writer.prepare(replace(sample, image=image))
-
-
-def _reason(error: BaseException | None) -> str:
-    if isinstance(error, EdgeFirstError):
-        return str(error)
-    return f"could not be written: {type(error).__name__}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from edgefirst_ros.accounting import Ledger, Outcome
 from edgefirst_ros.config import Config
@@ -19,13 +20,15 @@ from edgefirst_ros.messages.odometry import Odometry
 from edgefirst_ros.messages.radar import RadarInfo
 from edgefirst_ros.messages.transform import Transforms
 from edgefirst_ros.pictures import Pictures
-from edgefirst_ros.sample import Calibration, CameraImage, Role, Sample, SequenceInfo
+from edgefirst_ros.sample import Calibration, CameraImage, EgoPose, Observation, Role, Sample, SequenceInfo
 from edgefirst_ros.tiles import TileGrouper
 from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule
 from edgefirst_ros.timing.reorder import Reorder
 from edgefirst_ros.timing.select import Selection
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
 
+POSE_EVERY_NS = 25_000_000
+"""Poses for formats that take a trajectory are no closer together than this."""
 LATE = "arrived later than the look-ahead"
 
 
@@ -36,6 +39,32 @@ class Emitted:
     sample: Sample
     image: Future[CameraImage] | None
     entries: tuple[Entry, ...]
+    reference_role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One measurement for the formats that take every one; its picture may still be in the making."""
+
+    observation: Observation
+    image: Future[CameraImage] | None
+    entries: tuple[Entry, ...]
+
+
+class Sink(Protocol):
+    """What becomes of a sequence's samples and measurements, all in order of time."""
+
+    observes: bool
+    """Whether any format wants measurements and poses."""
+
+    def sample(self, emitted: Emitted) -> None:
+        """A sample is aligned and its pose known."""
+
+    def measurement(self, observed: Observed) -> None:
+        """A measurement is in its place."""
+
+    def pose(self, pose: EgoPose) -> None:
+        """The rig's pose at the time of a navigation message."""
 
 
 @dataclass(slots=True)
@@ -63,7 +92,7 @@ class StreamStats:
 class SequenceRun:
     """Everything between two breaks of the time base.
 
-    Entries come in order of arrival through ``feed``; samples leave through ``emit`` in order of time.
+    Entries come in order of arrival through ``feed``; samples leave through the sink in order of time.
     """
 
     def __init__(
@@ -74,7 +103,7 @@ class SequenceRun:
         pictures: Pictures,
         ledger: Ledger,
         *,
-        emit: Callable[[Emitted], None],
+        sink: Sink,
     ) -> None:
         self.info = info
         self.kinds: Counter[str] = Counter()
@@ -85,7 +114,7 @@ class SequenceRun:
         reference_role, self.reference_topics = reference
         self._pictures = pictures
         self._ledger = ledger
-        self._emit = emit
+        self._sink = sink
         self._rules = config.topics
         rules = {
             name: PairingRule(rule.tolerance_ns, rule.policy, rule.required)
@@ -106,6 +135,7 @@ class SequenceRun:
         self._tiles = TileGrouper()
         self._calibration = Calibration()
         self._waiting: deque[tuple[Aligned[Entry], Calibration]] = deque()
+        self._poses: deque[int] = deque()
         self._now_ns = 0
 
     @property
@@ -150,6 +180,8 @@ class SequenceRun:
         else:
             if role is Role.CAMERA:
                 self._pictures.judge(entry)
+            else:
+                self._observe(entry)
             if entry.route.rule.tile:
                 self._joined(self._tiles.feed(entry))
             else:
@@ -161,8 +193,22 @@ class SequenceRun:
         if picture is not None:
             self._pair(picture)
 
+    def _observe(self, entry: Entry) -> None:
+        """Hand a measurement, or a picture that is usable, to the formats that take every one."""
+        if not self._sink.observes or entry.unusable is not None:
+            return
+        role = entry.route.rule.role
+        for part in entry.all_parts:
+            self._ledger.hold(part.ticket)
+        image = self._pictures.request(entry) if role is Role.CAMERA else None
+        observation = Observation(role, entry.measurement, self._calibration)
+        self._sink.measurement(Observed(observation, image, entry.all_parts))
+
     def _pair(self, entry: Entry) -> None:
-        if entry.route.topic in self.reference_topics:
+        is_reference = entry.route.topic in self.reference_topics
+        if entry.route.rule.role is Role.CAMERA and not is_reference:
+            self._observe(entry)
+        if is_reference:
             self._take(self._aligner.reference(entry))
         else:
             self._take(self._aligner.companion(entry.route.name, entry))
@@ -179,6 +225,7 @@ class SequenceRun:
             new = {t.child: t for t in datum.transforms if known.transforms.get(t.child) != t}
             if new:
                 self._calibration = replace(known, transforms={**known.transforms, **new})
+        self._observe(entry)
         self._ledger.release(entry.ticket, Outcome.DECODED)
 
     def _ego(self, entry: Entry) -> None:
@@ -191,31 +238,39 @@ class SequenceRun:
         elif isinstance(datum, Odometry):
             self._trajectory.add_odometry(entry.time_ns, datum)
         if refusal is None:
+            self._observe(entry)
+            if not self._poses or entry.time_ns - self._poses[-1] >= POSE_EVERY_NS:
+                self._poses.append(entry.time_ns)
             self._ledger.release(entry.ticket, Outcome.DECODED)
         else:
             self._ledger.release(entry.ticket, Outcome.REFUSED, refusal)
 
     def _take(self, verdicts: Iterable[Aligned[Entry]]) -> None:
         for aligned in verdicts:
+            reference = aligned.reference
             self.kinds[aligned.kind] += 1
+            if aligned.kind in {"sample", "incomplete"} and reference.route.rule.role is Role.CAMERA:
+                self._observe(reference)
             if aligned.kind == "sample":
                 for entry in self._entries(aligned):
                     self._ledger.hold(entry.ticket)
                 self._waiting.append((aligned, self._calibration))
-                reference_end: tuple[Outcome, str] | None = None
-            else:
-                reference_end = self._rejected(aligned)
-            for part in aligned.reference.all_parts:
-                if reference_end is None:
+                for part in reference.all_parts:
                     self._ledger.release(part.ticket)
-                else:
-                    self._ledger.release(part.ticket, *reference_end)
+                continue
+            end = self._rejected(aligned)
+            for part in reference.all_parts:
+                self._ledger.release(part.ticket, *end)
+        self._expire()
+
+    def _expire(self) -> None:
+        """Close the accounts of companions that no frame can take any more."""
         for name, entry in self._aligner.expired():
             reason = f"no reference frame within {self._rules[name].tolerance_ms:g} ms took it"
             for part in entry.all_parts:
                 if part.unusable is not None:
                     self._ledger.release(part.ticket, Outcome.DROPPED, part.unusable)
-                elif part.ticket.outcome is None and part.ticket.holds == 1:
+                elif part.ticket.holds == 1 and part.ticket.outcome is None:
                     self._ledger.release(part.ticket, Outcome.UNPAIRED, reason)
                 else:
                     self._ledger.release(part.ticket)
@@ -245,16 +300,21 @@ class SequenceRun:
 
     def _pump(self, *, final: bool) -> None:
         """Let samples go whose pose is known, and pictures that nobody can ask for any more."""
-        while self._waiting:
-            time_ns = self._waiting[0][0].reference.time_ns
-            known = not self._has_ego or self._trajectory.settled(time_ns)
-            if not (final or known or self._now_ns >= time_ns + self._wait_ns):
-                break
-            aligned, calibration = self._waiting.popleft()
-            self._emit(self._sample(aligned, calibration))
-            self._trajectory.forget(time_ns)
+        while self._waiting and self._is_known(self._waiting[0][0].reference.time_ns, final=final):
+            self._sink.sample(self._sample(*self._waiting.popleft()))
+        while self._poses and self._is_known(self._poses[0], final=final):
+            time_ns = self._poses.popleft()
+            if self._sink.observes:
+                self._sink.pose(self._trajectory.pose(time_ns))
         oldest_ns = self._waiting[0][0].reference.time_ns if self._waiting else self._aligner_oldest_ns()
+        self._trajectory.forget(min(oldest_ns, self._poses[0]) if self._poses else oldest_ns)
         self._pictures.release(oldest_ns - self._reach_ns)
+
+    def _is_known(self, time_ns: int, *, final: bool) -> bool:
+        """Whether the pose at a time is as good as it will be."""
+        if final or not self._has_ego or self._now_ns >= time_ns + self._wait_ns:
+            return True
+        return self._trajectory.settled(time_ns)
 
     def _aligner_oldest_ns(self) -> int:
         oldest = self._aligner.oldest_ns
@@ -276,4 +336,4 @@ class SequenceRun:
             calibration=calibration,
         )
         image = None if camera is None else self._pictures.request(camera)
-        return Emitted(sample, image, tuple(self._entries(aligned)))
+        return Emitted(sample, image, tuple(self._entries(aligned)), reference.route.rule.role)

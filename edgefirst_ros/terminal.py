@@ -15,7 +15,15 @@ from edgefirst_ros.accounting import COLUMNS
 from edgefirst_ros.convert import Position
 
 LINE_EVERY_S = 5.0
+PLAIN_WIDTH = 140
+"""Columns of output that goes to a file or a log, where nobody knows the width."""
 REFRESH_EVERY_S = 0.1
+
+
+def make_console(*, stderr: bool) -> Console:
+    """A console as wide as the terminal, or of a fixed width where there is none."""
+    console = Console(stderr=stderr)
+    return console if console.is_terminal else Console(stderr=stderr, width=PLAIN_WIDTH)
 
 
 class ProgressView:
@@ -111,7 +119,7 @@ def print_report(console: Console, report: Mapping[str, Any], *, details: bool =
 
 def _account(topics: Mapping[str, Mapping[str, Any]]) -> Table:
     table = Table(title="What became of every message", title_justify="left")
-    table.add_column("topic", overflow="fold")
+    table.add_column("topic", overflow="fold", min_width=14)
     for name in ("received", *COLUMNS):
         table.add_column(name, justify="right")
     table.add_column("pairing error ms\np50 / p95 / max", justify="right")
@@ -155,15 +163,15 @@ def print_info(console: Console, info: Mapping[str, Any]) -> None:
         soft_wrap=True,
     )
     table = Table()
-    table.add_column("topic", overflow="fold")
-    table.add_column("type", overflow="fold")
-    table.add_column("used as", overflow="fold")
-    for name in ("messages", "Hz", "MB", "not decodable", "gaps", "longest s"):
+    table.add_column("topic", overflow="fold", min_width=16)
+    table.add_column("type")
+    table.add_column("used as")
+    for name in ("messages", "Hz", "MB", "bad", "gaps", "longest s"):
         table.add_column(name, justify="right")
     for topic, t in info["topics"].items():
         table.add_row(
             topic,
-            t["type"].replace("/msg/", "/"),
+            t["type"].rpartition("/")[2],
             t["use"] or "·",
             f"{t['messages']:,}",
             f"{t['rate_hz']:.1f}",

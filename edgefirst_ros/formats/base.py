@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from edgefirst_ros.sample import EgoPose, Observation, Sample, SequenceInfo
 
@@ -76,3 +76,6 @@ class MeasurementWriter(Protocol[Prepared]):
 
     def abort(self) -> None:
         """Release files without finishing."""
+
+
+Writer = SampleWriter[Any] | MeasurementWriter[Any]

@@ -1,0 +1,59 @@
+"""One run from configuration to finished output: the writers, the pipeline and the report it leaves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from edgefirst_ros.config import Config
+from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.base import Writer
+from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+from edgefirst_ros.naming import safe_name
+from edgefirst_ros.pipeline import Pipeline
+
+REPORT = "capture_report.json"
+
+
+class Job:
+    """Writers of every configured format behind one pipeline; recordings and live capture use it alike.
+
+    Raises:
+        OutputExists: an output is there already and ``overwrite`` is off.
+        WriteError: the output folder cannot be made.
+    """
+
+    def __init__(self, config: Config, output: Path, dataset: str, *, overwrite: bool = False) -> None:
+        self.dataset = safe_name(dataset)
+        self._folder = output / "edgefirst" / self.dataset
+        self.writers: list[Writer] = [
+            EdgeFirstWriter(output / "edgefirst", self.dataset, config.edgefirst, overwrite=overwrite)
+        ]
+        self.pipeline = Pipeline(config, self.writers)
+
+    def finish(self, head: Mapping[str, Any]) -> tuple[list[Path], dict[str, Any]]:
+        """Complete the output and write the report; the paths to look at, and the report.
+
+        Raises:
+            WriteError: the output cannot be completed; what was committed stays in ``.part`` files.
+        """
+        paths = self.pipeline.close()
+        report = {"dataset": self.dataset, **head, **self.pipeline.report()}
+        path = self._folder / REPORT
+        _write_text(path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+        return [*paths, path], report
+
+    def abort(self) -> None:
+        """Let go of files and threads after an error."""
+        self.pipeline.abort()
+
+
+def _write_text(path: Path, text: str) -> None:
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise WriteError(f"{path}: cannot be written: {error.strerror}") from error
