@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from valid_messages import STAMP_NS, VALUES
+from valid_messages import STAMP_NS, VALUES, older_mask
 from wire_encoder import Encoder, encode
 
 from edgefirst_ros.errors import DecodeError
@@ -142,15 +142,6 @@ def test_stamps_before_1970_where_the_definition_leaves_out_the_time_type() -> N
     assert "sec" not in text
     values = {**VALUES["sensor_msgs/Imu"], "header": {"stamp": {"sec": -1, "nanosec": 1}}}
     assert DECODERS["sensor_msgs/Imu"](encode("sensor_msgs/Imu", values, ">"), text).stamp_ns == -999_999_999
-
-
-def older_mask() -> tuple[bytes, str]:
-    encoder = Encoder()
-    encoder.put("I", 2, 3, 1)
-    encoder.text("")
-    encoder.put("I", 6)
-    encoder.body += bytes(range(6))
-    return encoder.data(), "uint32 height\nuint32 width\nuint32 length\nstring encoding\nuint8[] mask\n"
 
 
 def test_messages_of_another_generation_are_read_by_their_own_definition() -> None:

@@ -14,6 +14,7 @@ from edgefirst.schemas import (
     sensor_msgs,
     std_msgs,
 )
+from wire_encoder import Encoder
 
 JPEG = b"\xff\xd8\xff\xe0 pretend\xff\xd9"
 PACKET = b"\0\0\0\1\x65\x88\x84"
@@ -267,3 +268,13 @@ def vendor_bytes() -> dict[str, bytes]:
         "edgefirst_msgs/ModelInfo": edgefirst_msgs.ModelInfo(_header(), **model_info),
     }
     return {schema: message.to_bytes() for schema, message in made.items()}
+
+
+def older_mask() -> tuple[bytes, str]:
+    """A Mask from before it had its last field, with the definition of that time."""
+    encoder = Encoder()
+    encoder.put("I", 2, 3, 1)
+    encoder.text("")
+    encoder.put("I", 6)
+    encoder.body += bytes(range(6))
+    return encoder.data(), "uint32 height\nuint32 width\nuint32 length\nstring encoding\nuint8[] mask\n"

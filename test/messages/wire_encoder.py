@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, TypeAlias
 
 from edgefirst_ros.messages.definitions import definition
 
@@ -21,6 +21,8 @@ CODES = {
     "float64": "d",
 }
 
+FieldValue: TypeAlias = Any
+"""What a field of a message may be given as."""
 Types = dict[str, list[tuple[str, str]]]
 
 

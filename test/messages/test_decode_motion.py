@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from valid_messages import TRANSFORM, VALUES
+from wire_encoder import FieldValue, encode
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.messages.imu import Imu, decode_imu
+from edgefirst_ros.messages.navsat import NavSatFix, decode_navsat
+from edgefirst_ros.messages.odometry import Odometry, decode_odometry
+from edgefirst_ros.messages.transform import Transform, decode_tf, decode_transform
+
+BAD_ROTATIONS = [
+    (0.0, 0.0, 0.0, 0.0),
+    (1e-12, 0.0, 0.0, 0.0),
+    (math.nan, 0.0, 0.0, 1.0),
+    (0.0, math.inf, 0.0, 1.0),
+    (1e308, 1e308, 1e308, 1e308),
+]
+
+
+def quaternion(values: tuple[float, ...]) -> dict[str, float]:
+    return dict(zip("xyzw", values, strict=True))
+
+
+def imu(**changes: FieldValue) -> Imu:
+    return decode_imu(encode("sensor_msgs/Imu", {**VALUES["sensor_msgs/Imu"], **changes})).datum
+
+
+def transform(**changes: FieldValue) -> bytes:
+    inner = {**TRANSFORM["transform"], **changes}
+    return encode("geometry_msgs/TransformStamped", {**TRANSFORM, "transform": inner})
+
+
+def test_imu_keeps_the_orientation_that_its_covariance_denies() -> None:
+    made = imu()
+    assert made.orientation_xyzw == (0, 0, 0.6, 0.8)
+    assert made.angular_velocity_rad_s == (0.1, 0.2, 0.3)
+    assert made.linear_acceleration_m_s2 == (1, 2, 9.81)
+
+
+@pytest.mark.parametrize("rotation", BAD_ROTATIONS)
+def test_imu_without_orientation(rotation: tuple[float, ...]) -> None:
+    made = imu(orientation=quaternion(rotation))
+    assert made.orientation_xyzw is None
+    assert made.angular_velocity_rad_s == (0.1, 0.2, 0.3)
+
+
+@given(st.tuples(*[st.floats(-1e6, 1e6)] * 4).filter(lambda values: math.hypot(*values) > 1e-6))
+def test_quaternions_become_unit_quaternions_of_the_same_rotation(values: tuple[float, ...]) -> None:
+    made = imu(orientation=quaternion(values)).orientation_xyzw
+    assert made is not None
+    assert math.hypot(*made) == pytest.approx(1, abs=1e-12)
+    norm = math.hypot(*values)
+    assert made == pytest.approx([value / norm for value in values], abs=1e-12)
+
+
+def test_fix_is_taken_as_sent() -> None:
+    schema = "sensor_msgs/NavSatFix"
+    assert decode_navsat(encode(schema, VALUES[schema])).datum == NavSatFix(42.377, -71.147, -23.1, -1)
+    unjudged = {"latitude": math.inf, "longitude": -500, "altitude": math.nan, "status": {"status": 2}}
+    made = decode_navsat(encode(schema, unjudged)).datum
+    assert (made.latitude_deg, made.longitude_deg, made.status) == (math.inf, -500, 2)
+    assert math.isnan(made.altitude_m)
+
+
+def test_odometry() -> None:
+    schema = "nav_msgs/Odometry"
+    assert decode_odometry(encode(schema, VALUES[schema])).datum == Odometry(
+        "base", (1, 2, 3), (0, 0.6, 0, -0.8), (4, 5, 6), (7, 8, 9)
+    )
+
+
+@pytest.mark.parametrize("rotation", BAD_ROTATIONS)
+def test_odometry_without_a_rotation_is_refused(rotation: tuple[float, ...]) -> None:
+    pose = {"pose": {"orientation": quaternion(rotation)}}
+    with pytest.raises(DecodeError, match="odometry pose"):
+        decode_odometry(encode("nav_msgs/Odometry", {"pose": pose}))
+
+
+def test_odometry_from_nowhere_is_refused() -> None:
+    pose = {"pose": {"orientation": {"w": 1}, "position": {"x": math.nan}}}
+    with pytest.raises(DecodeError, match="odometry pose"):
+        decode_odometry(encode("nav_msgs/Odometry", {"pose": pose}))
+
+
+def test_transform_is_normalised() -> None:
+    made = decode_transform(transform()).datum.transforms
+    assert made == (Transform("base_link", "radar", (1.5, 0, -2), (0, 0, 0.6, 0.8)),)
+
+
+def test_tf_message_has_many() -> None:
+    schema = "tf2_msgs/TFMessage"
+    made = decode_tf(encode(schema, VALUES[schema])).datum.transforms
+    assert [(one.parent, one.child) for one in made] == [("base_link", "radar"), ("base_link", "lidar")]
+    assert made[1].rotation_xyzw == (0, 0, 0.6, 0.8)
+
+
+@pytest.mark.parametrize("rotation", BAD_ROTATIONS)
+def test_transforms_without_a_rotation_are_refused(rotation: tuple[float, ...]) -> None:
+    data = transform(rotation=quaternion(rotation))
+    with pytest.raises(DecodeError, match="zero or not finite"):
+        decode_transform(data)
+    bad = {**TRANSFORM, "transform": {"rotation": quaternion(rotation)}}
+    with pytest.raises(DecodeError, match="zero or not finite"):
+        decode_tf(encode("tf2_msgs/TFMessage", {"transforms": [TRANSFORM, bad]}))
+
+
+def test_transforms_to_nowhere_are_refused() -> None:
+    with pytest.raises(DecodeError, match="zero or not finite"):
+        decode_transform(transform(translation={"y": -math.inf}))
+    for child in ("", "base_link"):
+        with pytest.raises(DecodeError, match="two frames"):
+            decode_transform(encode("geometry_msgs/TransformStamped", {**TRANSFORM, "child_frame_id": child}))
+    with pytest.raises(DecodeError, match="no transforms"):
+        decode_tf(encode("tf2_msgs/TFMessage", {}))
