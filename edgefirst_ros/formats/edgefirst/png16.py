@@ -55,4 +55,4 @@ def _rows(pixels: Pixels) -> tuple[int, npt.NDArray[np.uint8]]:
         return 1, np.packbits(pixels, axis=1)
     if pixels.dtype == np.uint8:
         return 8, pixels.astype(np.uint8, copy=False)
-    return 16, pixels.astype(">u2").view(np.uint8).reshape(len(pixels), -1)
+    return 16, np.ascontiguousarray(pixels, ">u2").view(np.uint8).reshape(len(pixels), -1)

@@ -1,0 +1,54 @@
+"""PNG files, judged by Pillow."""
+
+from __future__ import annotations
+
+import io
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from PIL import Image
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.edgefirst import deflate
+from edgefirst_ros.formats.edgefirst.png16 import Pixels, encode_gray
+
+MODES = {np.dtype(np.bool_): "1", np.dtype(np.uint8): "L", np.dtype(np.uint16): "I;16"}
+IMAGES = st.sampled_from([np.bool_, np.uint8, np.uint16]).flatmap(
+    lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=2, max_dims=2, max_side=40))
+)
+
+
+@given(IMAGES)
+def test_pillow_reads_the_same_pixels(pixels: Pixels) -> None:
+    data = encode_gray(pixels, {"shape": "1,2,3,4", "Comment": "Höhe"})
+    Image.open(io.BytesIO(data)).verify()
+    with Image.open(io.BytesIO(data)) as image:
+        assert image.mode == MODES[pixels.dtype]
+        np.testing.assert_array_equal(np.asarray(image), pixels)
+        assert image.text == {"shape": "1,2,3,4", "Comment": "Höhe"}  # type: ignore[attr-defined]
+    assert data[25] == 0, "colour type gray"
+
+
+def test_it_does_not_matter_which_library_deflates(monkeypatch: pytest.MonkeyPatch) -> None:
+    pixels = np.arange(6000, dtype=np.uint16).reshape(60, 100)
+    fast = encode_gray(pixels)
+    monkeypatch.setattr(deflate, "_compress", zlib.compress)
+    monkeypatch.setattr(deflate, "_crc32", zlib.crc32)
+    for data in (fast, encode_gray(pixels)):
+        with Image.open(io.BytesIO(data)) as image:
+            np.testing.assert_array_equal(np.asarray(image), pixels)
+
+
+def test_views_that_are_not_contiguous() -> None:
+    pixels = np.arange(600, dtype=np.uint16).reshape(20, 30).T[::2]
+    with Image.open(io.BytesIO(encode_gray(pixels))) as image:
+        np.testing.assert_array_equal(np.asarray(image), pixels)
+
+
+def test_no_pixels_are_refused() -> None:
+    with pytest.raises(DecodeError, match="without pixels"):
+        encode_gray(np.empty((0, 5), np.uint8))
