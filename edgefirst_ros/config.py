@@ -118,6 +118,8 @@ class Config(BaseModel):
         3.0, ge=0.5, le=30, description="How long clocks are watched before one is chosen."
     )
     jpeg_quality: int = Field(90, ge=1, le=100, description="Quality of JPEGs made from video.")
+    queue_mb: float = Field(512.0, gt=0, description="Live: messages waiting, at most; then the oldest go.")
+    min_free_mb: float = Field(1024.0, ge=0, description="Live: capture ends cleanly when the disk has less.")
     workers: int = Field(0, ge=0, description="Encoder threads; 0 is one a core. The result is the same.")
     formats: tuple[Literal["edgefirst"], ...] = Field(("edgefirst",), min_length=1)
     ego: EgoOptions = EgoOptions()

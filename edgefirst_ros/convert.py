@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from edgefirst_ros.job import Job
 from edgefirst_ros.pipeline import Pipeline, Progress
 from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
 from edgefirst_ros.topics import TopicMap, choose_reference, find_prefix
+
+PROGRESS_EVERY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +105,13 @@ def _feed(
     stop: threading.Event,
     on_progress: Callable[[Position], None] | None,
 ) -> None:
-    total, before = sum(r.size for r, _ in sources), 0
+    total, before, shown_s = sum(r.size for r, _ in sources), 0, 0.0
     for recording, known in sources:
         pipeline.begin_source(known, recording.host, recording.sequence_name)
         for message in recording.messages():
             pipeline.feed(message)
-            if on_progress is not None:
+            if on_progress is not None and time.monotonic() - shown_s >= PROGRESS_EVERY_S:
+                shown_s = time.monotonic()
                 read = before + recording.position
                 on_progress(Position(recording.path.name, read, total, pipeline.progress, pipeline.notes))
             if stop.is_set():

@@ -12,7 +12,7 @@ from edgefirst_ros.accounting import Ledger, Outcome, Ticket
 from edgefirst_ros.config import Config
 from edgefirst_ros.delivery import Delivery
 from edgefirst_ros.entry import Entry
-from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.errors import ConfigError, DecodeError
 from edgefirst_ros.formats.base import Writer
 from edgefirst_ros.messages.measurement import Decoded, Measurement, RawMessage
 from edgefirst_ros.messages.registry import decode
@@ -81,16 +81,24 @@ class Pipeline:
         self._span: tuple[int, int] | None = None
 
     # ------------------------------------------------------------------ sources
-    def begin_source(self, topics: Iterable[tuple[str, str]], host: str, name: str | None = None) -> None:
-        """A source starts: its (topic, type) pairs as far as known, its host, its sequence name if any.
+    def begin_source(
+        self, topics: Iterable[tuple[str, str]] | None, host: str, name: str | None = None
+    ) -> None:
+        """A source starts: its (topic, type) pairs if known, its host, its sequence name if any.
+
+        Where topics are not known beforehand (live), prefix and reference are those of what has been received
+        by the time that the clocks are known.
 
         Raises:
             ConfigError: if its prefix or reference cannot be told.
         """
-        known = [topic for topic, _ in topics]
-        prefix = find_prefix(known, self.config)
-        self._routes = TopicMap(self.config, prefix)
-        self._reference = choose_reference(self.config, known, self._routes)
+        if topics is None:
+            self._routes = TopicMap(self.config, self.config.prefix or "")
+            self._reference: tuple[Role, frozenset[str]] | None = None
+        else:
+            known = [topic for topic, _ in topics]
+            self._routes = TopicMap(self.config, find_prefix(known, self.config))
+            self._reference = choose_reference(self.config, known, self._routes)
         self._host = self.config.host or host
         self._name = None if name is None else safe_name(name)
         self._clock: ClockFinder[_Known] = ClockFinder(round(self.config.clock_window_s * 1e9))
@@ -165,9 +173,6 @@ class Pipeline:
             return Outcome.REFUSED, raw.fault
         if route is None:
             return Outcome.SKIPPED, f"no use for {schema or 'a message without type'} on this topic"
-        role, topics = self._reference
-        if role is Role.CAMERA is route.rule.role and raw.topic not in topics:
-            return Outcome.SKIPPED, "another camera topic is the reference"
         if schema not in TYPES[route.rule.role]:
             return Outcome.REFUSED, f"type {schema}, expected {' or '.join(TYPES[route.rule.role])}"
         return None
@@ -183,6 +188,9 @@ class Pipeline:
             if event.refusal is not None:
                 self.ledger.release(known.ticket, Outcome.REFUSED, event.refusal)
                 continue
+            if not self._takes_part(known.route):
+                self.ledger.release(known.ticket, Outcome.SKIPPED, "another camera topic is the reference")
+                continue
             decoded = known.decoded
             measurement = Measurement(
                 known.raw.topic,
@@ -194,6 +202,18 @@ class Pipeline:
                 decoded.datum,
             )
             self._current_run(event.time_ns).feed(Entry(measurement, known.route, known.ticket))
+
+    def _takes_part(self, route: Route) -> bool:
+        """Whether the topic is used, now that the reference is known: of several cameras one is."""
+        if self._reference is None:
+            seen = [f.topic for f in self._clock.findings]
+            try:
+                self._reference = choose_reference(self.config, seen, self._routes)
+            except ConfigError as error:
+                self.notes.append(str(error))
+                self._reference = (Role.CAMERA, frozenset())
+        role, topics = self._reference
+        return not (role is Role.CAMERA is route.rule.role) or not topics or route.topic in topics
 
     def _current_run(self, time_ns: int) -> SequenceRun:
         if self._run is not None:
@@ -208,7 +228,12 @@ class Pipeline:
         options = self.config.edgefirst
         self._pictures = Pictures(self._pool, self._workers, options.camera_format, self.config.jpeg_quality)
         self._run = SequenceRun(
-            info, self.config, self._reference, self._pictures, self.ledger, sink=self._delivery
+            info,
+            self.config,
+            self._reference or (Role.CAMERA, frozenset()),
+            self._pictures,
+            self.ledger,
+            sink=self._delivery,
         )
         self._delivery.begin(info)
         found = (self._routes.route(f.topic) for f in self._clock.findings)

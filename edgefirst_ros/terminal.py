@@ -17,7 +17,6 @@ from edgefirst_ros.convert import Position
 LINE_EVERY_S = 5.0
 PLAIN_WIDTH = 140
 """Columns of output that goes to a file or a log, where nobody knows the width."""
-REFRESH_EVERY_S = 0.1
 
 
 def make_console(*, stderr: bool) -> Console:
@@ -58,9 +57,9 @@ class ProgressView:
             self._bar.stop()
 
     def update(self, position: Position) -> None:
-        """Called for every message; cheap unless it is time to show something."""
+        """Show how far it has come; called many times a second."""
         now_s = time.monotonic()
-        if self._quiet or now_s - self._last_s < (REFRESH_EVERY_S if self._bar else LINE_EVERY_S):
+        if self._quiet or (self._bar is None and now_s - self._last_s < LINE_EVERY_S):
             return
         self._last_s = now_s
         elapsed_s = now_s - self._start_s
