@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -177,15 +177,19 @@ class Drive:
             frozen=True,
         )
         renderer = Renderer(self.world)
-        pictures = (renderer.picture(self._seconds(int(time_ns))) for time_ns in self._pictures_ns)
+
+        @lru_cache(maxsize=4)  # the encoders of tiles ask for the same few pictures at nearly the same time
+        def picture(number: int) -> Pixels:
+            return renderer.picture(self._seconds(int(self._pictures_ns[number])))
+
         if options.tiles:
-            for (tile, at), copy in zip(TILES.items(), itertools.tee(pictures, len(TILES)), strict=True):
-                cut = (quarter(pixels, *place) for pixels, place in zip(copy, itertools.repeat(at)))
+            for tile, at in TILES.items():
+                cut = partial(_cut, picture, *at)
                 yield self._pictures(f"camera/{options.codec}/{tile}", cut, tiles=2)
         else:
-            yield self._pictures("camera/jpeg" if options.jpeg else f"camera/{options.codec}", pictures)
+            yield self._pictures("camera/jpeg" if options.jpeg else f"camera/{options.codec}", picture)
 
-    def _pictures(self, name: str, pictures: Iterator[Pixels], tiles: int = 1) -> Channel:
+    def _pictures(self, name: str, picture: Callable[[int], Pixels], tiles: int = 1) -> Channel:
         """The channel of one encoder; a message takes the time of the picture that its access unit holds."""
         options = self.options
         width, height = options.width // tiles, options.height // tiles
@@ -204,7 +208,7 @@ class Drive:
             "number_cell_px": number_cell_px(width),
         }
         self._video[self.topic(name)] = record
-        numbered = (burn_number(pixels, number) for number, pixels in enumerate(pictures))
+        numbered = (burn_number(picture(number), number) for number in range(count))
         units = (
             jpegs(numbered)
             if options.jpeg
@@ -252,3 +256,7 @@ class Drive:
             yield self._schedule.channel(
                 "fusion/boxes3d", own + "Detect", frames_ns, boxes_3d, sensor="model"
             )
+
+
+def _cut(picture: Callable[[int], Pixels], row: int, column: int, number: int) -> Pixels:
+    return quarter(picture(number), row, column)

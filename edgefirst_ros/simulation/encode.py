@@ -34,7 +34,9 @@ def access_units(
     encoder.width, encoder.height, encoder.pix_fmt = width, height, "yuv420p"
     encoder.framerate, encoder.time_base = Fraction(fps), Fraction(1, fps)
     encoder.thread_count = 1
-    rules = f"keyint={fps}:min-keyint={fps}:scenecut=0:open-gop=0:bframes={bframes}:b-adapt=0:rc-lookahead=0"
+    lookahead = bframes + 1 if bframes else 0
+    rules = f"keyint={fps}:min-keyint={fps}:scenecut=0:open-gop=0:bframes={bframes}:b-adapt=0"
+    rules += f":rc-lookahead={lookahead}"
     if codec == "h264":
         encoder.options = {"preset": "superfast", "tune": "zerolatency", "crf": "20", "x264-params": rules}
     else:

@@ -98,5 +98,7 @@ class Schedule:
 
 def thinned(times: Times, from_hz: float, to_hz: float) -> Times:
     """Indices of the messages that remain when a rate is thinned to a lower one, the first included."""
+    if not (from_hz and to_hz):
+        return np.empty(0, np.int64)
     turn = np.floor(np.arange(len(times)) * to_hz / from_hz + 1e-9)
-    return np.flatnonzero(np.diff(turn, prepend=-1) > 0) if to_hz else np.empty(0, np.int64)
+    return np.flatnonzero(np.diff(turn, prepend=-1) > 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from edgefirst.schemas import edgefirst_msgs, foxglove_msgs, geometry_msgs, sensor_msgs
+from mcap.exceptions import EndOfFile
 from mcap.reader import NonSeekingReader
 
 from edgefirst_ros.simulation import DriveOptions, Recording, Truth, simulate
@@ -71,7 +73,7 @@ class Played:
 def play(recording: Recording) -> Played:
     topics: dict[str, list[Entry]] = defaultdict(list)
     order = []
-    with recording.mcap.open("rb") as stream:
+    with recording.mcap.open("rb") as stream, suppress(EndOfFile):
         for schema, channel, record in NonSeekingReader(stream).iter_messages(log_time_order=False):
             package, _, kind = schema.name.split("/")
             message = getattr(MODULES[package], kind).from_cdr(record.data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from conftest import Played, play, small
 from mcap.reader import make_reader
+from PIL import Image
 
 from edgefirst_ros.errors import ConfigError, OutputExists
 from edgefirst_ros.messages.definitions import definition
@@ -98,8 +100,15 @@ def test_rates_and_thinned_topics(make: Make) -> None:
     assert [entry.stamp_ns for entry in played.topics["/radar/cube"]] == targets[::3]
 
 
+def test_a_thinned_topic_is_no_faster_than_its_source(make: Make) -> None:
+    played = make(radar_hz=5.0, cube_hz=18.0, model_hz=15.0)
+    counts = {topic: len(entries) for topic, entries in played.topics.items()}
+    assert counts["/radar/cube"] == counts["/radar/targets"] == 5
+    assert counts["/model/output"] == counts["/camera/h264"] == 10
+
+
 def test_topics_turned_off_are_listed_without_messages(make: Make) -> None:
-    played = make(lidar_hz=0.0, radar_hz=0.0, cube_hz=0.0, imu_hz=0.0, gps_hz=0.0, model_hz=0.0)
+    played = make(lidar_hz=0.0, radar_hz=0.0, imu_hz=0.0, gps_hz=0.0, model_hz=0.0)
     assert set(played.topics) == {"/camera/h264", "/camera/info", "/tf_static", "/radar/info"}
     assert played.truth.data["counts"]["/lidar/points"] == 0
 
@@ -181,10 +190,6 @@ def test_tiles_are_lost_one_by_one(make: Make) -> None:
 
 
 def test_jpegs_take_the_place_of_video(make: Make) -> None:
-    import io
-
-    from PIL import Image
-
     played = make(jpeg=True, drop_video=0.2)
     video = played.truth.data["video"]["/camera/jpeg"]
     assert played.truth.clean_messages("/camera/jpeg") == list(range(len(video["presentation"])))
@@ -250,5 +255,5 @@ def test_every_fault_of_the_options_is_listed() -> None:
     faults = " ".join(caught.value.faults)
     for word in ("seconds", "fps", "144", "codec", "bframes", "drop_video", "host", "prefix", "cube_shape"):
         assert word in faults
-    for word in ("cube_hz", "gps_hz", "rates", "model_hz", "exclude"):
+    for word in ("gps_hz", "rates", "exclude"):
         assert word in faults
