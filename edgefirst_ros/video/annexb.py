@@ -2,9 +2,127 @@
 
 from __future__ import annotations
 
-from edgefirst_ros.messages.camera import VideoPacket
+from dataclasses import dataclass
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.messages.camera import Codec, VideoPacket
+from edgefirst_ros.video.bits import BitReader
+
+_START = b"\x00\x00\x01"
+_SLICE_HEADER_BYTES = 512
+"""More than any slice header up to its reference picture set takes."""
+
+H264_SLICE, H264_PARTITION_C, H264_IDR, H264_SEI, H264_SPS, H264_PPS = 1, 4, 5, 6, 7, 8
+H265_FIRST_IRAP, H265_LAST_VCL, H265_VPS, H265_SPS, H265_PPS = 16, 31, 32, 33, 34
+_H265_LAST_IRAP = 23
+_SEI_RECOVERY_POINT = 6
+_INTRA_SLICE_TYPES = frozenset({2, 7})
+
+
+@dataclass(frozen=True, slots=True)
+class NalUnit:
+    """One NAL unit without its start code; of a slice only as much as its header can take."""
+
+    kind: int
+    data: bytes
+
+
+def is_slice(codec: Codec, kind: int) -> bool:
+    """Whether a NAL unit type carries a part of the picture."""
+    return H264_SLICE <= kind <= H264_IDR if codec == "h264" else kind <= H265_LAST_VCL
+
+
+def is_parameter_set(codec: Codec, kind: int) -> bool:
+    """Whether a NAL unit type is a video, sequence or picture parameter set."""
+    return kind in (H264_SPS, H264_PPS) if codec == "h264" else H265_VPS <= kind <= H265_PPS
+
+
+def head(packet: VideoPacket) -> list[NalUnit]:
+    """The NAL units of an access unit up to its first slice, which comes last if there is one.
+
+    Units of enhancement layers (H.265 nuh_layer_id above 0) are left out. Bytes before the first start
+    code are ignored.
+    """
+    data, codec = packet.data, packet.codec
+    units = []
+    at = data.find(_START)
+    while 0 <= at < len(data) - len(_START):
+        start = at + len(_START)
+        kind = _kind(codec, data[start : start + 2])
+        if kind is not None and is_slice(codec, kind):
+            units.append(NalUnit(kind, data[start : start + _SLICE_HEADER_BYTES]))
+            break
+        at = data.find(_START, start)
+        if kind is not None:
+            units.append(NalUnit(kind, data[start : at if at >= 0 else len(data)].rstrip(b"\x00")))
+    return units
+
+
+def _kind(codec: Codec, header: bytes) -> int | None:
+    if header[0] & 0x80:
+        return None
+    if codec == "h264":
+        return header[0] & 0x1F
+    base_layer = len(header) == 2 and not header[0] & 1 and not header[1] >> 3
+    return header[0] >> 1 if base_layer else None
+
+
+def unescape(data: bytes) -> bytes:
+    """A NAL unit's payload with the emulation prevention bytes taken out (clause 7.4.1)."""
+    return data.replace(b"\x00\x00\x03", b"\x00\x00")
 
 
 def is_keyframe(packet: VideoPacket) -> bool:
-    """Whether decoding can start at this access unit."""
-    raise NotImplementedError
+    """Whether decoding can start at this access unit.
+
+    H.264: an IDR picture, or an intra picture whose recovery point SEI says that it is exact at once
+    (recovery_frame_cnt 0), as encoders with open GOPs send. An intra picture without that promise is not one:
+    later pictures may refer past it. H.265: any intra random access point (IDR, CRA, BLA).
+    """
+    return is_key_head(packet.codec, head(packet))
+
+
+def is_key_head(codec: Codec, units: list[NalUnit]) -> bool:
+    """``is_keyframe`` of an access unit already taken apart by ``head``."""
+    if not units:
+        return False
+    last = units[-1]
+    if codec == "h265":
+        return H265_FIRST_IRAP <= last.kind <= _H265_LAST_IRAP
+    if last.kind == H264_IDR:
+        return True
+    return (
+        last.kind == H264_SLICE
+        and any(unit.kind == H264_SEI and _recovers_at_once(unit.data) for unit in units)
+        and h264_slice_type(last.data) in _INTRA_SLICE_TYPES
+    )
+
+
+def h264_slice_type(data: bytes) -> int | None:
+    """slice_type of an H.264 slice (clause 7.4.3), None if the header is malformed."""
+    bits = BitReader(unescape(data[1:32]))
+    try:
+        bits.ue()
+        return bits.ue()
+    except DecodeError:
+        return None
+
+
+def _recovers_at_once(data: bytes) -> bool:
+    payload = unescape(data[1:])
+    at = 0
+    while at + 2 <= len(payload):
+        kind, at = _sei_number(payload, at)
+        size, at = _sei_number(payload, at)
+        if kind == _SEI_RECOVERY_POINT:
+            return payload[at : at + 1] >= b"\x80"
+        at += size
+    return False
+
+
+def _sei_number(payload: bytes, at: int) -> tuple[int, int]:
+    number = 0
+    while at < len(payload) and payload[at] == 0xFF:
+        number += 0xFF
+        at += 1
+    return number + (payload[at] if at < len(payload) else 0), at + 1

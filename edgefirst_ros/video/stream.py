@@ -3,41 +3,158 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
+from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import VideoPacket
+from edgefirst_ros.video.annexb import head, is_key_head, is_slice
+from edgefirst_ros.video.continuity import NO_PICTURE, Continuity
+from edgefirst_ros.video.gops import Unit
+from edgefirst_ros.video.order import Arrival, DecodeOrder
 from edgefirst_ros.video.picture import Picture
+from edgefirst_ros.video.timeline import Mark, Timeline
+from edgefirst_ros.video.worker import Worker
+
+TOO_LATE = "arrived too late"
+UNKNOWN = "no packet of that time"
+
+
+@dataclass(slots=True)
+class _Frame:
+    """What became of one packet; ``unit`` once a decoder may be fed it."""
+
+    picture: bool
+    reason: str | None = None
+    unit: Unit | None = None
 
 
 class VideoStream:
     """Decodes what is asked for, and says of every packet whether its picture can be trusted.
 
-    All methods but the futures' own belong to one calling thread; decoding runs on the stream's own.
+    Packets are pushed in order of arrival; ``verdict`` and ``request`` follow in order of time, each when
+    every packet up to ``lookahead_ns`` after its time has been pushed. All methods belong to one calling
+    thread; decoding runs on the stream's own, which starts with the first request.
+
+    Packets stay compressed, by group of pictures, until ``release`` lets them go. A group of which no
+    picture is asked for is never decoded, others no further than their last wanted picture and what the
+    decoder holds back; where only key frames are asked for, only they are decoded. When more than 64 MiB are
+    kept of released packets that later frames still build on, ``push`` waits while they are decoded
+    ahead and let go.
+
+    A frame is usable if the decoder can rebuild it exactly: from the first key frame on, and after
+    a loss from the next one. Losses show in the headers (frame_num, reference picture sets), which tell
+    which pictures a lost one took along, also earlier ones, and in the stamps (``timeline.Timeline``).
 
     Args:
-        topic: named in errors.
-        workers: decoder threads, at most.
+        topic: names the decoding thread.
+        workers: pictures decoded at a time, at most; the pictures are the same for any number.
+        lookahead_ns: how far past a frame packets have been pushed when its verdict is asked for.
     """
 
-    def __init__(self, topic: str, *, workers: int = 1) -> None:
-        self._topic = topic
+    def __init__(self, topic: str, *, workers: int = 1, lookahead_ns: int = 1_000_000_000) -> None:
         self._workers = workers
+        self._lookahead_ns = lookahead_ns
+        self._order = DecodeOrder()
+        self._continuity = Continuity()
+        self._timeline = Timeline(lookahead_ns // 2)
+        self._frames: dict[int, _Frame] = {}
+        self._worker = Worker(f"video {topic}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def push(self, key: int, time_ns: int, packet: VideoPacket) -> bool:
-        """Take one packet in order of arrival; True if it is a key frame."""
-        raise NotImplementedError
+        """Take one packet in order of arrival; True if it is a key frame.
+
+        ``key`` is the message's running number. A packet with the time of an earlier one is a repetition and
+        is left out; one without a picture (parameter sets sent apart) may share a picture's time.
+        """
+        del key
+        units = head(packet)
+        picture = bool(units) and is_slice(packet.codec, units[-1].kind)
+        known = self._frames.get(time_ns)
+        if known is None or picture > known.picture:
+            self._frames[time_ns] = _Frame(picture, None if picture else NO_PICTURE)
+        if not (picture and known is not None and known.picture):
+            walked_ns = self._timeline.walked_ns
+            passed = walked_ns is not None and time_ns <= walked_ns
+            late = passed or not self._order.push(Arrival(time_ns, packet, units))
+            if late and picture:
+                self._frames[time_ns].reason = TOO_LATE
+        self._worker.make_room()
+        return is_key_head(packet.codec, units)
 
     def verdict(self, time_ns: int) -> str | None:
         """None if the packet of that time is usable, else a short countable reason; in order of time."""
-        raise NotImplementedError
+        self._settle(time_ns + self._lookahead_ns)
+        self._walk(time_ns)
+        frame = self._frames.get(time_ns)
+        return UNKNOWN if frame is None else frame.reason
 
     def request(self, time_ns: int) -> Future[Picture]:
-        """The picture of a usable packet; in order of time, the same time twice gives the same future."""
-        raise NotImplementedError
+        """The picture of a usable packet; in order of time, the same time twice gives the same future.
+
+        The future fails with a DecodeError if the packet is not usable or the decoder gives no picture.
+        """
+        reason = self.verdict(time_ns)
+        frame = self._frames.get(time_ns)
+        if reason is not None or frame is None or frame.unit is None:
+            refused: Future[Picture] = Future()
+            refused.set_exception(DecodeError(reason or NO_PICTURE))
+            return refused
+        return self._worker.request(frame.unit, self._threads(time_ns))
 
     def release(self, time_ns: int) -> None:
         """No frame at or before this time will be asked for any more."""
-        raise NotImplementedError
+        self._settle(time_ns)
+        self._walk(time_ns)
+        for passed_ns in [known_ns for known_ns in self._frames if known_ns <= time_ns]:
+            del self._frames[passed_ns]
+        self._worker.release(time_ns)
 
     def close(self) -> None:
         """Decode what is still requested and stop; every future is resolved."""
-        raise NotImplementedError
+        self._settle(None)
+        self._worker.close()
+
+    def _settle(self, horizon_ns: int | None) -> None:
+        for arrival in self._order.settle(horizon_ns):
+            self._place(arrival)
+
+    def _place(self, arrival: Arrival) -> None:
+        codec, time_ns = arrival.packet.codec, arrival.time_ns
+        step = self._continuity.step(codec, arrival.units, time_ns)
+        frame = self._frames.get(time_ns)
+        if step.picture:
+            self._timeline.add(Mark(time_ns, step.key, step.poc, step.poc_modulus))
+        picture = bool(arrival.units) and is_slice(codec, arrival.units[-1].kind)
+        if frame is not None and picture:
+            frame.reason = step.reason
+        if not step.decodable:
+            return
+        with self._worker.changed:
+            gops = self._worker.gops
+            if step.key:
+                gops.begin(codec, reorders_unsaid=self._order.unsaid, linked=step.linked)
+            unit = gops.append(time_ns, step.prefix + arrival.packet.data, leading=step.leading)
+            self._worker.changed.notify_all()
+        if frame is not None:
+            frame.unit = unit
+
+    def _walk(self, time_ns: int) -> None:
+        for passed_ns, reason in self._timeline.walk(time_ns):
+            frame = self._frames.get(passed_ns)
+            if frame is not None:
+                frame.reason = frame.reason or reason
+
+    def _threads(self, time_ns: int) -> int:
+        """Threads hold pictures back: no more of them than what the look-ahead is sure to push out."""
+        interval_ns = self._timeline.interval_ns(time_ns)
+        return 1 if not interval_ns else max(1, min(self._workers, self._lookahead_ns // (2 * interval_ns)))

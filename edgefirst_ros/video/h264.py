@@ -1,0 +1,209 @@
+"""H.264 parameter sets and slice headers: as much of them as tells what a picture builds on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.video.annexb import H264_IDR, NalUnit, unescape
+from edgefirst_ros.video.bits import BitReader
+
+_HIGH_PROFILES = frozenset({100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135})
+_BASELINE = 66
+_EXTENDED_SAR = 255
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceSet:
+    """A sequence parameter set (clause 7.3.2.1.1).
+
+    ``reorder`` is the number of pictures that may overtake one another on their way to display, None
+    where the stream does not say.
+    """
+
+    ident: int
+    separate_planes: bool
+    frame_num_bits: int
+    poc_type: int
+    poc_bits: int
+    frames_only: bool
+    reorder: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SliceHeader:
+    """What the first slice says of its picture (clause 7.3.3).
+
+    ``poc`` is the display order modulo ``poc_modulus``, None for a stream of pic_order_cnt_type 1.
+    """
+
+    idr: bool
+    reference: bool
+    frame_num: int
+    frame_num_modulus: int
+    poc: int | None
+    poc_modulus: int
+
+
+def sequence_set(data: bytes) -> SequenceSet:
+    """Read a sequence parameter set.
+
+    Raises:
+        DecodeError: it is malformed.
+    """
+    bits = BitReader(unescape(data[1:]))
+    profile = bits.u(8)
+    bits.u(16)
+    ident = bits.ue()
+    separate_planes = profile in _HIGH_PROFILES and _skip_chroma(bits)
+    frame_num_bits = bits.ue() + 4
+    poc_type = bits.ue()
+    poc_bits = 0
+    if poc_type == 0:
+        poc_bits = bits.ue() + 4
+    elif poc_type == 1:
+        bits.flag()
+        for _ in range(2):
+            bits.se()
+        for _ in range(bits.ue()):
+            bits.se()
+    if max(frame_num_bits, poc_bits) > 16 or poc_type > 2:
+        raise DecodeError("the H.264 sequence parameter set is malformed")
+    bits.ue()
+    bits.flag()
+    for _ in range(2):
+        bits.ue()
+    frames_only = bits.flag()
+    if not frames_only:
+        bits.flag()
+    bits.flag()
+    if bits.flag():
+        for _ in range(4):
+            bits.ue()
+    said = _reorder_said(bits) if bits.flag() else None
+    reorder = 0 if poc_type == 2 or profile == _BASELINE else said
+    return SequenceSet(ident, separate_planes, frame_num_bits, poc_type, poc_bits, frames_only, reorder)
+
+
+def _skip_chroma(bits: BitReader) -> bool:
+    chroma = bits.ue()
+    separate_planes = chroma == 3 and bits.flag()
+    for _ in range(2):
+        bits.ue()
+    bits.flag()
+    if bits.flag():
+        for index in range(8 if chroma != 3 else 12):
+            if bits.flag():
+                _skip_scaling_list(bits, 16 if index < 6 else 64)
+    return separate_planes
+
+
+def _skip_scaling_list(bits: BitReader, size: int) -> None:
+    scale = 8
+    for _ in range(size):
+        scale = (scale + bits.se()) % 256
+        if scale == 0:
+            return
+
+
+def _reorder_said(bits: BitReader) -> int | None:
+    _skip_appearance(bits)
+    if bits.flag():
+        bits.u(65)
+    reference_decoder = [_skip_reference_decoder(bits) for _ in range(2)]
+    if any(reference_decoder):
+        bits.flag()
+    bits.flag()
+    if not bits.flag():
+        return None
+    bits.flag()
+    for _ in range(4):
+        bits.ue()
+    return bits.ue()
+
+
+def _skip_appearance(bits: BitReader) -> None:
+    if bits.flag() and bits.u(8) == _EXTENDED_SAR:
+        bits.u(32)
+    if bits.flag():
+        bits.flag()
+    if bits.flag():
+        bits.u(4)
+        if bits.flag():
+            bits.u(24)
+    if bits.flag():
+        for _ in range(2):
+            bits.ue()
+
+
+def _skip_reference_decoder(bits: BitReader) -> bool:
+    if not bits.flag():
+        return False
+    count = bits.ue() + 1
+    bits.u(8)
+    for _ in range(count):
+        bits.ue()
+        bits.ue()
+        bits.flag()
+    bits.u(20)
+    return True
+
+
+class ParameterSets:
+    """The parameter sets in force, by their identifiers."""
+
+    def __init__(self) -> None:
+        self._sequence: dict[int, SequenceSet] = {}
+        self._sequence_of_picture: dict[int, int] = {}
+
+    def add_sequence(self, data: bytes) -> int:
+        """Take a sequence parameter set; its identifier.
+
+        Raises:
+            DecodeError: it is malformed.
+        """
+        found = sequence_set(data)
+        self._sequence[found.ident] = found
+        return found.ident
+
+    def add_picture(self, data: bytes) -> int:
+        """Take a picture parameter set; its identifier.
+
+        Raises:
+            DecodeError: it is malformed.
+        """
+        bits = BitReader(unescape(data[1:64]))
+        ident = bits.ue()
+        self._sequence_of_picture[ident] = bits.ue()
+        return ident
+
+    def slice_header(self, unit: NalUnit) -> SliceHeader:
+        """Read the header of a picture's first slice.
+
+        Raises:
+            DecodeError: it is malformed, starts amid a picture, or its parameter sets are unknown.
+        """
+        bits = BitReader(unescape(unit.data[1:]))
+        if bits.ue():
+            raise DecodeError("the picture's first slice is missing")
+        bits.ue()
+        sequence = self._sequence.get(self._sequence_of_picture.get(bits.ue(), -1))
+        if sequence is None:
+            raise DecodeError("the picture's parameter sets are missing")
+        if sequence.separate_planes:
+            bits.u(2)
+        frame_num = bits.u(sequence.frame_num_bits)
+        if not sequence.frames_only and bits.flag():
+            bits.flag()
+        idr = unit.kind == H264_IDR
+        if idr:
+            bits.ue()
+        reference = unit.data[0] >> 5 & 3 != 0
+        poc: int | None = None
+        poc_modulus = 1 << sequence.poc_bits
+        if sequence.poc_type == 0:
+            poc = bits.u(sequence.poc_bits)
+        elif sequence.poc_type == 2:
+            poc_modulus = 2 << sequence.frame_num_bits
+            poc = (2 * frame_num - (not reference)) % poc_modulus
+        return SliceHeader(idr, reference, frame_num, 1 << sequence.frame_num_bits, poc, poc_modulus)

@@ -1,0 +1,266 @@
+"""The thread that decodes for one stream: as much as is asked for, and no more."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from itertools import islice
+
+import av
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.video.decoder import Decoder
+from edgefirst_ros.video.gops import Gop, Gops, Unit
+from edgefirst_ros.video.picture import Picture
+from edgefirst_ros.video.playback import Playback
+
+GAVE_NONE = "the decoder gave no picture"
+NOT_KEPT = "its key frame is no longer kept"
+
+KEPT_BYTES = 64 << 20
+"""Compressed bytes kept of frames that nobody wants, before the decoder is sent ahead to be rid of them."""
+_NEVER = -(1 << 63)
+_MAX_REORDER = 16
+"""No picture is shown more than so many pictures after it was decoded (H.264 and H.265, annex A)."""
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    unit: Unit
+    future: Future[Picture]
+
+
+@dataclass(frozen=True, slots=True)
+class _Action:
+    """What the thread does next: one of the three, or nothing more at all."""
+
+    feed: Unit | None = None
+    drain: bool = False
+    refuse: tuple[_Request, ...] = ()
+    reason: str = ""
+
+
+_STOP = _Action()
+_DRAIN = _Action(drain=True)
+
+
+class Worker:
+    """Owns the decoder and its thread, which starts when there is something to decode.
+
+    Attributes:
+        changed: guards ``gops``, which the caller fills, and wakes the thread.
+        gops: the compressed packets.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.changed = threading.Condition()
+        self.gops = Gops()
+        self._name = name
+        self._threads = 1
+        self._playback = Playback(self.gops)
+        self._pending: list[_Request] = []
+        self._inside: dict[int, Unit] = {}
+        self._ready: dict[int, tuple[Unit, Picture]] = {}
+        self._asked: _Request | None = None
+        self._released_ns = _NEVER
+        self._thread: threading.Thread | None = None
+        self._closing = False
+        self._failure: Exception | None = None
+
+    def request(self, unit: Unit, threads: int) -> Future[Picture]:
+        """The picture of a unit; units in order of time. ``threads`` counts for the first one."""
+        with self.changed:
+            if self._asked is not None and self._asked.unit is unit and not self._asked.future.cancelled():
+                return self._asked.future
+            self._expect(unit.gop)
+            request = self._asked = _Request(unit, Future())
+            self._released_ns = max(self._released_ns, unit.time_ns - 1)
+            _, picture = self._ready.pop(unit.number, (None, None))
+            self._forget()
+            if picture is None and self._failure is None and not self._closing:
+                self._pending.append(request)
+                self._start(threads)
+                return request.future
+        if picture is not None:
+            request.future.set_result(picture)
+        else:
+            request.future.set_exception(self._failure or DecodeError("the video stream is closed"))
+        return request.future
+
+    def release(self, time_ns: int) -> None:
+        """No unit at or before this time will be asked for any more."""
+        with self.changed:
+            self._released_ns = max(self._released_ns, time_ns)
+            self._forget()
+
+    def make_room(self) -> None:
+        """Wait until no more than ``KEPT_BYTES`` are kept of what was released."""
+        with self.changed:
+            while self._ahead_of_need() and self._failure is None:
+                self._start(1)
+                self.changed.wait()
+
+    def close(self) -> None:
+        """Decode what was asked for and end the thread."""
+        with self.changed:
+            self._closing = True
+            self.changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _start(self, threads: int) -> None:
+        if self._thread is None:
+            self._threads = threads
+            # A daemon: a caller that died before closing must not keep the process from ending.
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        self.changed.notify_all()
+
+    def _expect(self, gop: Gop) -> None:
+        before = self._asked.unit.gop if self._asked is not None else None
+        gop.requests += 1
+        # As many pictures are expected of a group as of the one before; a group of one is all there is.
+        if before is not None and before is not gop:
+            gop.dense = before.requests >= 2 or before.requests == before.dropped + len(before.units)
+        gop.dense = gop.dense or gop.requests >= 2
+
+    def _forget(self) -> None:
+        wanted = min((request.unit.time_ns - 1 for request in self._pending), default=self._released_ns)
+        self.gops.forget(min(self._released_ns, wanted))
+        for number, (unit, _) in list(self._ready.items()):
+            if unit.time_ns <= self._released_ns:
+                del self._ready[number]
+
+    def _run(self) -> None:
+        decoder: Decoder | None = None
+        try:
+            while (action := self._await()) is not _STOP:
+                if action.refuse:
+                    _refuse(action.refuse, DecodeError(action.reason))
+                elif decoder is not None and action.drain:
+                    self._drained(decoder.drain())
+                elif action.feed is not None:
+                    decoder = self._decoder(decoder, action.feed)
+                    self._deliver(decoder.feed(action.feed.number, action.feed.data))
+        except Exception as error:  # noqa: BLE001 whoever waits for a picture must learn of any failure
+            with self.changed:
+                self._failure = error
+                pending, self._pending = self._pending, []
+                self.changed.notify_all()
+            _refuse(pending, error)
+        finally:
+            if decoder is not None:
+                decoder.drain()
+
+    def _decoder(self, decoder: Decoder | None, unit: Unit) -> Decoder:
+        gop = unit.gop
+        fits = decoder is not None and decoder.fits(gop.codec, reorders_unsaid=gop.reorders_unsaid)
+        if decoder is not None and (fits or self._playback.first is not unit):
+            return decoder
+        return Decoder(gop.codec, self._threads, reorders_unsaid=gop.reorders_unsaid)
+
+    def _await(self) -> _Action:
+        with self.changed:
+            while True:
+                action = self._choose()
+                if action is not None:
+                    break
+                self.changed.notify_all()
+                self.changed.wait()
+            if action.feed is not None:
+                self._playback.feed(action.feed)
+                self._inside[action.feed.number] = action.feed
+            return action
+
+    def _choose(self) -> _Action | None:
+        self._pending = [request for request in self._pending if not request.future.cancelled()]
+        lost = [request for request in self._pending if self._is_lost(request.unit)]
+        if lost:
+            return self._refusal(lost, GAVE_NONE)
+        for request in self._pending:
+            if not self._playback.has_fed(request.unit):
+                return self._toward(request)
+        if self._pending:
+            return self._squeeze(self._pending[0].unit.gop)
+        return _STOP if self._closing else self._ahead()
+
+    def _is_lost(self, unit: Unit) -> bool:
+        last = self._playback.last
+        overdue = last is not None and last.number - unit.number > _MAX_REORDER + self._threads
+        return overdue and self._playback.has_fed(unit)
+
+    def _refusal(self, requests: list[_Request], reason: str) -> _Action:
+        self._pending = [request for request in self._pending if request not in requests]
+        return _Action(refuse=tuple(requests), reason=reason)
+
+    def _toward(self, request: _Request) -> _Action:
+        if self._playback.reaches(request.unit):
+            return _Action(feed=self._playback.following())
+        start = self._playback.start(request.unit)
+        if start is None:
+            return self._refusal([request], NOT_KEPT)
+        return _Action(feed=start) if self._playback.last is None else _DRAIN
+
+    def _squeeze(self, gop: Gop) -> _Action:
+        """Get out what the decoder holds back: by going on if more of it is expected, else by draining."""
+        following = self._playback.following()
+        if following is None:
+            return _DRAIN
+        stays = following.gop is gop and gop.dropped > 0
+        return _Action(feed=following) if gop.dense or stays else _DRAIN
+
+    def _ahead(self) -> _Action | None:
+        if not self._ahead_of_need():
+            return None
+        front, last = self.gops.first, self._playback.last
+        if front is None:
+            return None
+        if last is not None and last.gop is front:
+            self.gops.drop(last)
+            return _Action(feed=front.units[0]) if self._ahead_of_need() else None
+        if front.dropped:
+            self.gops.drop(front.units[-1])
+            return None
+        return _Action(feed=front.units[0]) if last is None else _DRAIN
+
+    def _ahead_of_need(self) -> bool:
+        """Whether too much is kept of which decoding could rid us."""
+        front, last = self.gops.first, self._playback.last
+        if self.gops.kept_bytes <= KEPT_BYTES or front is None:
+            return False
+        if last is not None and last.gop is front and front.units and front.units[0].number <= last.number:
+            return True
+        return any(unit.time_ns <= self._released_ns for unit in islice(front.units, _MAX_REORDER + 1))
+
+    def _drained(self, frames: Iterable[tuple[int, av.VideoFrame]]) -> None:
+        self._deliver(frames)
+        with self.changed:
+            refusal = self._refusal([r for r in self._pending if self._playback.has_fed(r.unit)], GAVE_NONE)
+            self._playback.drain()
+            self._inside.clear()
+        _refuse(refusal.refuse, DecodeError(refusal.reason))
+
+    def _deliver(self, frames: Iterable[tuple[int, av.VideoFrame]]) -> None:
+        found: list[tuple[_Request, Picture]] = []
+        with self.changed:
+            for number, frame in frames:
+                unit = self._inside.pop(number, None)
+                request = next((r for r in self._pending if r.unit is unit), None)
+                if request is not None:
+                    self._pending.remove(request)
+                    found.append((request, Picture(frame)))
+                elif unit is not None and unit.time_ns > self._released_ns:
+                    self._ready[number] = unit, Picture(frame)
+            self._forget()
+            self.changed.notify_all()
+        for request, picture in found:
+            if request.future.set_running_or_notify_cancel():
+                request.future.set_result(picture)
+
+
+def _refuse(requests: Iterable[_Request], error: Exception) -> None:
+    for request in requests:
+        if request.future.set_running_or_notify_cancel():
+            request.future.set_exception(error)
