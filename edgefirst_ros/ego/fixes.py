@@ -1,0 +1,56 @@
+"""Which satellite fixes are believed."""
+
+from __future__ import annotations
+
+import math
+
+from edgefirst_ros.messages.navsat import NavSatFix
+from edgefirst_ros.sample import GeoPoint
+
+EPOCH_NS = 75_000_000
+"""A fix that follows an accepted one by less is of the same epoch.
+
+Receivers send an epoch twice, about 40 ms apart. Epochs of 10 Hz and less are at least 100 ms apart, so
+times tell them apart with room for jitter on both sides; positions do not, because a parked car has the
+same one at every epoch. A receiver faster than 13 Hz is thinned.
+"""
+
+NO_FIX = "no fix (status)"
+NOT_FINITE = "not finite"
+ZERO = "0,0"
+OUT_OF_RANGE = "out of range"
+DUPLICATE = "duplicate epoch"
+
+_LOWEST_M, _HIGHEST_M = -12_000.0, 100_000.0
+
+
+class FixJudge:
+    """Accepts the first good fix of every epoch; remembers nothing but the last it accepted."""
+
+    def __init__(self) -> None:
+        self._time_ns: int | None = None
+        self._altitude_m = math.nan
+
+    def judge(self, time_ns: int, fix: NavSatFix) -> GeoPoint | str:
+        """The position of a fix that is accepted, else why it is not.
+
+        A fix without an altitude, which drivers send as NaN, keeps the last one's; the first fix needs its
+        own. Fixes come in order of time; one that does not counts as a duplicate.
+        """
+        altitude_m = self._altitude_m if math.isnan(fix.altitude_m) else fix.altitude_m
+        if fix.status < 0:
+            return NO_FIX
+        if not all(map(math.isfinite, (fix.latitude_deg, fix.longitude_deg, altitude_m))):
+            return NOT_FINITE
+        if fix.latitude_deg == fix.longitude_deg == 0:
+            return ZERO
+        if (
+            abs(fix.latitude_deg) > 90
+            or abs(fix.longitude_deg) > 180
+            or not _LOWEST_M <= altitude_m <= _HIGHEST_M
+        ):
+            return OUT_OF_RANGE
+        if self._time_ns is not None and time_ns - self._time_ns < EPOCH_NS:
+            return DUPLICATE
+        self._time_ns, self._altitude_m = time_ns, altitude_m
+        return GeoPoint(fix.latitude_deg, fix.longitude_deg, altitude_m)

@@ -1,0 +1,58 @@
+"""Rotations of a vehicle: quaternions, roll, pitch and yaw, and what lies between two of them."""
+
+from __future__ import annotations
+
+import math
+
+from scipy.spatial.transform import Rotation, Slerp
+
+Quaternion = tuple[float, float, float, float]
+"""x, y, z, w."""
+
+_GIMBAL = 1e-12
+
+
+def rpy_deg(rotation_xyzw: Quaternion) -> tuple[float, float, float]:
+    """Roll, pitch, yaw in signed degrees: the rotation is yaw about z, then pitch about y, then roll about x.
+
+    Roll and yaw lie in -180..180, pitch in -90..90 (REP 103: nose down is positive). Where the nose points
+    straight up or down roll and yaw are one, and all of it is called yaw.
+    """
+    x, y, z, w = rotation_xyzw
+    sine = max(-1.0, min(1.0, 2 * (w * y - z * x)))
+    roll_y, roll_x = 2 * (w * x + y * z), 1 - 2 * (x * x + y * y)
+    if roll_x * roll_x + roll_y * roll_y < _GIMBAL:
+        yaw = math.remainder(-math.copysign(2, sine) * math.atan2(x, w), 2 * math.pi)
+        return 0.0, math.degrees(math.asin(sine)), math.degrees(yaw)
+    yaw = math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+    return math.degrees(math.atan2(roll_y, roll_x)), math.degrees(math.asin(sine)), math.degrees(yaw)
+
+
+def from_yaw(yaw_rad: float) -> Quaternion:
+    """The upright rotation with this yaw, counted from east towards north."""
+    return canonical((0.0, 0.0, math.sin(yaw_rad / 2), math.cos(yaw_rad / 2)))
+
+
+def canonical(rotation_xyzw: Quaternion) -> Quaternion:
+    """The one of the two quaternions of a rotation whose w is not negative."""
+    x, y, z, w = rotation_xyzw
+    return (-x, -y, -z, -w) if w < 0 else rotation_xyzw
+
+
+def slerp(start: Quaternion, end: Quaternion, fraction: float) -> Quaternion:
+    """The rotation at a fraction (0..1) of the shortest way from one to another, at constant rate."""
+    between = Slerp([0.0, 1.0], Rotation.from_quat([start, end]))(fraction)
+    x, y, z, w = between.as_quat().tolist()
+    return canonical((x, y, z, w))
+
+
+def after(outer: Quaternion, inner: Quaternion) -> Quaternion:
+    """The rotation that does ``inner`` first, then ``outer``."""
+    x, y, z, w = (Rotation.from_quat(outer) * Rotation.from_quat(inner)).as_quat().tolist()
+    return canonical((x, y, z, w))
+
+
+def inverse(rotation_xyzw: Quaternion) -> Quaternion:
+    """The rotation back."""
+    x, y, z, w = rotation_xyzw
+    return canonical((-x, -y, -z, w))
