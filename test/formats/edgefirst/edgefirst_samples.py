@@ -109,7 +109,9 @@ def sample(
     found = {role: measurement(role, datum, time_ns) for role, datum in (companions or {}).items()}
     data = jpeg(frame) if image is None else image
     if data:
-        found[Role.CAMERA] = measurement(Role.CAMERA, RawImage("rgb8", np.zeros((1, 1, 3), np.uint8)), time_ns)
+        found[Role.CAMERA] = measurement(
+            Role.CAMERA, RawImage("rgb8", np.zeros((1, 1, 3), np.uint8)), time_ns
+        )
     return Sample(
         sequence=sequence,
         frame=frame,

@@ -25,7 +25,9 @@ Entry = tuple[str, bytes, int]
 TIME_NS = 1_773_483_631_999_999_999
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["C"], exclude_characters="/\\"), min_size=1)
 ENTRIES = st.lists(
-    st.tuples(NAMES, st.binary(max_size=300), st.integers(0, 2**63)), max_size=12, unique_by=lambda entry: entry[0]
+    st.tuples(NAMES, st.binary(max_size=300), st.integers(0, 2**63)),
+    max_size=12,
+    unique_by=lambda entry: entry[0],
 )
 
 
@@ -65,7 +67,9 @@ def test_zipfile_reads_every_entry(entries: list[Entry]) -> None:
         write_zip(second, entries)
         check_zip(first, entries)
         assert first.read_bytes() == second.read_bytes()
-        assert sorted(os.listdir(folder)) == ["a.zip", "b.zip"], "the spooled directory leaves nothing behind"
+        assert sorted(Path(folder).iterdir()) == [first, second], (
+            "the spooled directory leaves nothing behind"
+        )
 
 
 def test_unzip_reads_it(tmp_path: Path) -> None:

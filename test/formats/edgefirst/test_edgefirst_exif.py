@@ -23,8 +23,9 @@ from edgefirst_ros.sample import CameraImage, GeoPoint
 PLACE = GeoPoint(-33.8567844, 151.2152967, -12.345)
 
 
-def info(**changes: Any) -> CaptureInfo:
-    return CaptureInfo(**({"name": "seq_001", "time_ns": START_NS, "width": WIDTH} | changes))
+def info(**changes: object) -> CaptureInfo:
+    values: dict[str, Any] = {"name": "seq_001", "time_ns": START_NS, "width": WIDTH} | changes
+    return CaptureInfo(**values)
 
 
 def png() -> bytes:
@@ -58,7 +59,11 @@ def test_what_was_written_is_read_back(data: bytes, kind: str) -> None:
     assert (gps[GPS.GPSAltitudeRef], float(gps[GPS.GPSAltitude])) == (b"\x01", 12.345)
     assert gps[GPS.GPSDateStamp] == "2026:03:14"
     hours, minutes, seconds = gps[GPS.GPSTimeStamp]
-    assert (hours, minutes, Fraction(float(seconds)).limit_denominator(10**6)) == (10, 20, Fraction("30.123456"))
+    assert (hours, minutes, Fraction(float(seconds)).limit_denominator(10**6)) == (
+        10,
+        20,
+        Fraction("30.123456"),
+    )
     with Image.open(io.BytesIO(written)) as after, Image.open(io.BytesIO(data)) as before:
         assert after.tobytes() == before.tobytes()
 
@@ -72,7 +77,9 @@ def angle(values: tuple[Any, Any, Any], ref: str) -> float:
 
 
 @given(st.floats(-90, 90), st.floats(-180, 180), st.floats(-400, 9000))
-def test_any_place_on_earth_to_a_tenth_of_a_millimetre(latitude: float, longitude: float, altitude: float) -> None:
+def test_any_place_on_earth_to_a_tenth_of_a_millimetre(
+    latitude: float, longitude: float, altitude: float
+) -> None:
     place = GeoPoint(latitude, longitude, altitude)
     _, _, gps = tags(insert_exif(picture(jpeg()), build_exif(info(location=place))))
     assert angle(gps[GPS.GPSLatitude], gps[GPS.GPSLatitudeRef]) == pytest.approx(latitude, abs=1e-9)
@@ -113,7 +120,9 @@ def test_focal_length_in_pixels_is_the_product_with_the_plane_resolution() -> No
     _, exif, _ = tags(insert_exif(picture(jpeg()), build_exif(described)))
     assert exif[Base.FocalPlaneResolutionUnit] == 3, "centimetres"
     pixels = float(exif[Base.FocalLength]) / 10 * float(exif[Base.FocalPlaneXResolution])
-    assert pixels == pytest.approx(70.0, rel=1e-5), "of the written picture, half as wide as the calibration's"
+    assert pixels == pytest.approx(70.0, rel=1e-5), (
+        "of the written picture, half as wide as the calibration's"
+    )
     assert float(exif[Base.FocalPlaneXResolution]) * 0.768 == pytest.approx(WIDTH, rel=1e-5)
 
 

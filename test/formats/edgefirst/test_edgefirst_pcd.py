@@ -41,7 +41,9 @@ def clouds(draw: st.DrawFn) -> PointCloud:
     for kind, gap in zip(formats, gaps, strict=True):
         offsets.append(end + gap)
         end += gap + np.dtype(kind).itemsize
-    dtype = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": end + draw(st.integers(0, 3))})
+    dtype = np.dtype(
+        {"names": names, "formats": formats, "offsets": offsets, "itemsize": end + draw(st.integers(0, 3))}
+    )
     height, width = draw(st.integers(1, 3)), draw(st.integers(0, 5))
     points = np.zeros(height * width, dtype)
     for name, kind in zip(names, formats, strict=True):
@@ -89,7 +91,8 @@ def test_radar_begins_with_the_seven_columns() -> None:
     wire = cloud({"cluster_id": np.arange(6, dtype=np.uint32), **fields})
     back = read(encode_radar(wire).data)
     assert back.dtype == np.dtype(
-        [(name, "<f4") for name in ("x", "y", "z", "speed", "power", "noise", "rcs")] + [("cluster_id", "<u4")]
+        [(name, "<f4") for name in ("x", "y", "z", "speed", "power", "noise", "rcs")]
+        + [("cluster_id", "<u4")]
     )
     for name in (*fields, "cluster_id"):
         np.testing.assert_array_equal(back[name], wire.points[name])

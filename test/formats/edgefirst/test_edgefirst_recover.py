@@ -1,0 +1,295 @@
+"""Killed at any moment, what was committed is there after recovery, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from edgefirst_samples import SEQUENCE, full_sample, sample
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgefirst_ros.errors import RecordingNotFound, WriteError
+from edgefirst_ros.formats.edgefirst import EdgeFirstOptions, EdgeFirstWriter, layout, recover
+from edgefirst_ros.formats.edgefirst.archive import ZipArchive
+
+COUNT = 8
+CONTAINERS = ("zip", "folder")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def writing(root: Path, count: int, container: str, *, overwrite: bool = False) -> EdgeFirstWriter:
+    options = EdgeFirstOptions(container=container, lidar_rows=4, lidar_columns=8)  # type: ignore[arg-type]
+    writer = EdgeFirstWriter(root, "ds", options, overwrite=overwrite)
+    writer.begin(SEQUENCE)
+    for frame in range(count):
+        writer.write(writer.prepare(full_sample(frame)))
+    return writer
+
+
+class Killed:
+    """What a writer killed after COUNT samples left, and the finished datasets of the first n samples."""
+
+    def __init__(self, root: Path, container: str) -> None:
+        self.container = container
+        self.folder = root / "killed/ds"
+        writing(root / "killed", COUNT, container).abort()
+        self.finished: list[dict[str, bytes]] = [{}]
+        for count in range(1, COUNT + 1):
+            writing(root / str(count), count, container).close()
+            self.finished.append(contents(root / str(count) / "ds"))
+        self.zip_ends: list[int] = []
+        if container == "zip":
+            part = root / "sizes/ds/ds.zip.part"
+            for count in range(COUNT + 1):
+                writing(root / "sizes", count, container, overwrite=True).abort()
+                self.zip_ends.append(part.stat().st_size)
+
+
+@pytest.fixture(scope="module")
+def killed() -> Iterator[dict[str, Killed]]:
+    with tempfile.TemporaryDirectory() as root:
+        yield {container: Killed(Path(root, container), container) for container in CONTAINERS}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_writer_that_stopped_between_samples_loses_nothing(
+    tmp_path: Path, killed: dict[str, Killed], container: str
+) -> None:
+    left = killed[container]
+    shutil.copytree(left.folder, tmp_path / "ds")
+    done = recover(tmp_path / "ds")
+    assert (done.dataset, done.was_finished, done.samples, done.samples_lost) == ("ds", False, COUNT, 0)
+    assert done.bytes_dropped == 0
+    assert done.files == 7 * COUNT
+    assert [path.name for path in done.paths] == ["ds.arrow", "ds.zip" if container == "zip" else "ds"]
+    assert contents(tmp_path / "ds") == left.finished[COUNT], "as if it had been closed"
+    again = recover(tmp_path / "ds")
+    assert again.was_finished
+    assert contents(tmp_path / "ds") == left.finished[COUNT]
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_a_zip_torn_anywhere_keeps_its_whole_samples(killed: dict[str, Killed], data: st.DataObject) -> None:
+    left = killed["zip"]
+    size = data.draw(st.integers(0, left.zip_ends[-1]))
+    with tempfile.TemporaryDirectory() as root:
+        folder = Path(root, "ds")
+        shutil.copytree(left.folder, folder)
+        os.truncate(folder / "ds.zip.part", size)
+        whole = max(count for count, end in enumerate(left.zip_ends) if end <= size)
+        done = recover(folder)
+        assert (done.samples, done.samples_lost) == (whole, COUNT - whole)
+        assert done.bytes_dropped == size - left.zip_ends[whole]
+        assert contents(folder) == left.finished[whole]
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), container=st.sampled_from(CONTAINERS))
+def test_a_journal_torn_anywhere_keeps_what_it_has_committed(
+    killed: dict[str, Killed], data: st.DataObject, container: str
+) -> None:
+    left = killed[container]
+    journal = (left.folder / "ds.journal.part").read_bytes()
+    size = data.draw(st.integers(0, len(journal)))
+    with tempfile.TemporaryDirectory() as root:
+        folder = Path(root, "ds")
+        shutil.copytree(left.folder, folder)
+        os.truncate(folder / "ds.journal.part", size)
+        whole = max(0, journal[:size].count(b"\n") - 1)
+        done = recover(folder)
+        assert (done.samples, done.samples_lost) == (whole, 0)
+        assert (done.bytes_dropped > 0) == (whole < COUNT) or size < journal.index(b"\n")
+        assert contents(folder) == left.finished[whole]
+        if whole:
+            assert recover(folder).was_finished
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_a_damaged_byte_costs_its_sample_and_what_follows(
+    killed: dict[str, Killed], data: st.DataObject
+) -> None:
+    left = killed["zip"]
+    place = data.draw(st.integers(0, left.zip_ends[-1] - 1))
+    with tempfile.TemporaryDirectory() as root:
+        folder = Path(root, "ds")
+        shutil.copytree(left.folder, folder)
+        part = folder / "ds.zip.part"
+        damaged = bytearray(part.read_bytes())
+        damaged[place] ^= 1 + data.draw(st.integers(0, 254))
+        part.write_bytes(damaged)
+        whole = max(count for count, end in enumerate(left.zip_ends) if end <= place)
+        # the date of an entry is not checked by anything, and need not be
+        if recover(folder).samples != COUNT:
+            assert contents(folder) == left.finished[whole]
+
+
+def test_a_file_of_a_folder_that_is_not_whole_ends_what_is_kept(
+    tmp_path: Path, killed: dict[str, Killed]
+) -> None:
+    left = killed["folder"]
+    shutil.copytree(left.folder, tmp_path / "ds")
+    torn = tmp_path / "ds/ds.part" / SEQUENCE.name / f"{SEQUENCE.name}_005.radar.png"
+    os.truncate(torn, 100)
+    done = recover(tmp_path / "ds")
+    assert (done.samples, done.samples_lost) == (5, 3)
+    assert contents(tmp_path / "ds") == left.finished[5]
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("step", ["finish", "write_table", "replace table", "remove other", "unlink journal"])
+def test_closing_may_be_interrupted_at_any_step(
+    tmp_path: Path, killed: dict[str, Killed], container: str, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing(tmp_path, 2, container).close()
+    writer = writing(tmp_path, COUNT, container, overwrite=True)
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if step == "finish":
+            patch.setattr(type(writer._archive), "finish", stop)
+        elif step == "write_table":
+            patch.setattr(layout, "write_table", stop)
+        elif step == "remove other":
+            patch.setattr(layout, "_sync_folder", stop)
+        else:
+            _stop_at(patch, "replace" if step == "replace table" else "unlink", stop)
+        with pytest.raises(KeyboardInterrupt):
+            writer.close()
+    writer.abort()
+    done = recover(tmp_path / "ds")
+    assert (done.samples, done.samples_lost) == (COUNT, 0)
+    assert contents(tmp_path / "ds") == killed[container].finished[COUNT]
+
+
+def _stop_at(patch: pytest.MonkeyPatch, method: str, stop: object) -> None:
+    """Stop before the table gets its name, or before the journal goes; the container has its name by then."""
+    original = getattr(Path, method)
+    target = "ds.arrow.part" if method == "replace" else "ds.journal.part"
+
+    def only(self: Path, *args: object, **kwargs: object) -> object:
+        if self.name == target:
+            return stop()  # type: ignore[operator]
+        return original(self, *args, **kwargs)
+
+    patch.setattr(Path, method, only)
+
+
+def test_nothing_committed_leaves_an_earlier_dataset_alone(tmp_path: Path) -> None:
+    writing(tmp_path, 2, "zip").close()
+    before = contents(tmp_path)
+    writing(tmp_path, 0, "zip", overwrite=True).abort()
+    done = recover(tmp_path / "ds")
+    assert (done.samples, done.paths) == (0, ())
+    assert contents(tmp_path) == before
+
+
+def test_an_older_container_is_not_taken_for_the_lost_one(tmp_path: Path) -> None:
+    writing(tmp_path, 2, "zip").close()
+    writing(tmp_path, 3, "zip", overwrite=True).abort()
+    (tmp_path / "ds/ds.zip.part").unlink()
+    before = contents(tmp_path)
+    with pytest.raises(WriteError, match="nothing was changed"):
+        recover(tmp_path / "ds")
+    assert contents(tmp_path) == before
+
+
+def test_a_lost_container_is_told(tmp_path: Path) -> None:
+    writing(tmp_path, 3, "zip").abort()
+    (tmp_path / "ds/ds.zip.part").unlink()
+    done = recover(tmp_path / "ds")
+    assert (done.samples, done.samples_lost, done.paths) == (0, 3, ())
+
+
+def test_a_lost_journal_is_told_and_nothing_touched(tmp_path: Path) -> None:
+    writing(tmp_path, 3, "zip").abort()
+    (tmp_path / "ds/ds.journal.part").unlink()
+    before = contents(tmp_path)
+    with pytest.raises(WriteError, match=r"journal.* is missing"):
+        recover(tmp_path / "ds")
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("line", [b"no json\n", b'{"version":99,"options":{}}\n', b'{"version":1}\n'])
+def test_a_journal_of_someone_else_is_told(tmp_path: Path, line: bytes) -> None:
+    writing(tmp_path, 1, "zip").abort()
+    (tmp_path / "ds/ds.journal.part").write_bytes(line)
+    with pytest.raises(WriteError, match="journal"):
+        recover(tmp_path / "ds")
+
+
+def test_a_running_writer_is_left_alone(tmp_path: Path) -> None:
+    writer = writing(tmp_path, 1, "zip")
+    with pytest.raises(WriteError, match="is being written"):
+        recover(tmp_path / "ds")
+    writer.write(writer.prepare(sample(5)))
+    writer.close()
+    assert recover(tmp_path / "ds").was_finished
+
+
+def test_no_dataset_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RecordingNotFound, match="no EdgeFirst dataset"):
+        recover(tmp_path)
+
+
+def test_a_full_disk_during_recovery_is_told_and_can_be_repeated(
+    tmp_path: Path, killed: dict[str, Killed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(killed["zip"].folder, tmp_path / "ds")
+
+    def full(_: ZipArchive) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ZipArchive, "finish", full)
+        with pytest.raises(WriteError, match="No space left"):
+            recover(tmp_path / "ds")
+    assert recover(tmp_path / "ds").samples == COUNT
+    assert contents(tmp_path / "ds") == killed["zip"].finished[COUNT]
+
+
+KILLED_WRITER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from edgefirst_samples import SEQUENCE, full_sample
+from edgefirst_ros.formats.edgefirst import EdgeFirstOptions, EdgeFirstWriter
+options = EdgeFirstOptions(container=sys.argv[3], lidar_rows=4, lidar_columns=8)
+writer = EdgeFirstWriter(Path(sys.argv[2]), "ds", options)
+writer.begin(SEQUENCE)
+prepared = [writer.prepare(full_sample(frame)) for frame in range(8)]
+for entry in prepared:
+    writer.write(entry)
+    print(entry.frame, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_sigkill_loses_no_acknowledged_sample(
+    tmp_path: Path, killed: dict[str, Killed], container: str
+) -> None:
+    command = [sys.executable, "-c", KILLED_WRITER, str(Path(__file__).parent), str(tmp_path), container]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        acknowledged = [int(process.stdout.readline()) for _ in range(5)]
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        acknowledged += map(int, process.stdout.read().split())
+    done = recover(tmp_path / "ds")
+    assert done.samples >= len(acknowledged) >= 5
+    assert contents(tmp_path / "ds") == killed[container].finished[done.samples]
