@@ -72,7 +72,7 @@ def convert(
     config_file: Annotated[
         Path | None, typer.Option("--config", help="YAML or ROS 2 parameter file; see config/*.yaml.")
     ] = None,
-    name: Annotated[str, typer.Option("--name", help="Dataset name; default: that of the recording.")] = "",
+    name: Annotated[str, typer.Option("--name", help="Dataset name; default: RECORDING-dataset.")] = "",
     schema: Annotated[
         Schema | None, typer.Option(help="Annotation columns: the published article's, or the client's.")
     ] = None,
@@ -241,8 +241,10 @@ def exit_code(report: dict[str, Any], *, strict: bool) -> int:
     """1 for an empty result, and with ``strict`` for one with refusals, damage or warnings; else 0."""
     if not report["samples"]:
         return EXIT_POOR
-    refused = report["totals"]["refused"] or any(r["faults"] for r in report["recordings"])
-    return EXIT_POOR if strict and (refused or report["warnings"]) else 0
+    # Fixes are refused as a matter of course: the device sends two an epoch, and 0,0 without a fix.
+    refused = any(t["refused"] for t in report["topics"].values() if not t["type"].endswith("/NavSatFix"))
+    damaged = any(r["faults"] for r in report["recordings"])
+    return EXIT_POOR if strict and (refused or damaged or report["warnings"]) else 0
 
 
 def _config(

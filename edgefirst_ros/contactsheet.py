@@ -14,6 +14,8 @@ import polars as pl
 from PIL import Image, ImageDraw, UnidentifiedImageError
 
 from edgefirst_ros.errors import RecordingError, RecordingNotFound
+from edgefirst_ros.formats.edgefirst.cube import read_cube
+from edgefirst_ros.messages.radar import Axis
 
 CELL = (400, 225)
 GAP = 6
@@ -173,22 +175,30 @@ def _cloud(data: bytes | None, colour_by: str, radius: int) -> Image.Image:
 
 
 def _cube(data: bytes | None) -> Image.Image:
-    """Logarithm of the 16-bit picture around its middle, as stored: sequences down, receivers across."""
+    """Power over range (up) and Doppler (across) in decibels, summed over sequences and receivers."""
     cell = _empty()
     if data is None:
         return cell
-    level = np.asarray(Image.open(BytesIO(data)), dtype=np.float64) - 32768
-    shade = _spread(np.log1p(np.abs(level)))
-    picture = Image.fromarray((shade * 255).astype(np.uint8), "L").resize(CELL, Image.Resampling.BOX)
+    cube = read_cube(data)
+    bins = cube.cube.astype(np.float64)
+    if cube.is_complex:
+        bins = np.hypot(bins[..., 0::2], bins[..., 1::2])
+    wanted = [cube.layout.index(axis) for axis in (Axis.RANGE, Axis.DOPPLER) if axis in cube.layout]
+    others = tuple(n for n in range(bins.ndim) if n not in wanted)
+    power = np.atleast_2d((bins**2).sum(axis=others))
+    if wanted != sorted(wanted):
+        power = power.T
+    shade = _spread(10 * np.log10(power[::-1] + 1.0), low=50.0, high=99.9)
+    picture = Image.fromarray((shade * 255).astype(np.uint8)).resize(CELL, Image.Resampling.BILINEAR)
     cell.paste(Image.merge("RGB", (picture, picture, picture.point(lambda p: 40 + p * 0.8))), (0, 0))
     return cell
 
 
-def _spread(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Values to 0..1 between their 1st and 99th percentile."""
+def _spread(values: npt.NDArray[np.float64], low: float = 1.0, high: float = 99.0) -> npt.NDArray[np.float64]:
+    """Values to 0..1 between two of their percentiles."""
     finite = values[np.isfinite(values)]
     if not finite.size:
         return np.zeros_like(values)
-    low, high = np.percentile(finite, (1, 99))
-    shade: npt.NDArray[np.float64] = np.clip(np.nan_to_num((values - low) / max(high - low, 1e-9)), 0, 1)
+    bottom, top = np.percentile(finite, (low, high))
+    shade: npt.NDArray[np.float64] = np.clip(np.nan_to_num((values - bottom) / max(top - bottom, 1e-9)), 0, 1)
     return shade

@@ -87,7 +87,9 @@ def convert(
         names = [t.topic for t in known]
         choose_reference(config, names, TopicMap(config, find_prefix(names, config)))
     stop = stop or threading.Event()
-    job = Job(config, output, dataset or recordings[0].path.stem, overwrite=overwrite)
+    # Never a sequence's own name: readers take a container that holds one folder of its own name for nested.
+    name = dataset or f"{recordings[0].path.stem}-dataset"
+    job = Job(config, output, name, overwrite=overwrite)
     try:
         _feed(job.pipeline, list(zip(recordings, topics, strict=True)), stop, on_progress)
         paths_written, report = job.finish(

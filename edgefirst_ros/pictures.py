@@ -20,12 +20,19 @@ class Pictures:
     """The video streams of one sequence, and the encoding of what is asked for."""
 
     def __init__(
-        self, pool: ThreadPoolExecutor, workers: int, image_format: Literal["jpeg", "png"], quality: int
+        self,
+        pool: ThreadPoolExecutor,
+        workers: int,
+        image_format: Literal["jpeg", "png"],
+        quality: int,
+        *,
+        lookahead_ns: int,
     ) -> None:
         self._pool = pool
         self._workers = workers
         self._format: Literal["jpeg", "png"] = image_format
         self._quality = quality
+        self._lookahead_ns = lookahead_ns
         self._streams: dict[str, VideoStream] = {}
         self._released_ns: int | None = None
 
@@ -36,7 +43,9 @@ class Pictures:
             topic = entry.route.topic
             stream = self._streams.get(topic)
             if stream is None:
-                stream = self._streams[topic] = VideoStream(topic, workers=self._workers)
+                stream = self._streams[topic] = VideoStream(
+                    topic, workers=self._workers, lookahead_ns=self._lookahead_ns
+                )
             entry.keyframe = stream.push(entry.measurement.arrival, entry.time_ns, datum)
 
     def judge(self, entry: Entry) -> None:

@@ -21,7 +21,7 @@ from edgefirst_ros.pictures import Pictures
 from edgefirst_ros.production import worker_count
 from edgefirst_ros.report import build_report
 from edgefirst_ros.sample import Role, SequenceInfo
-from edgefirst_ros.sequence import SequenceRun
+from edgefirst_ros.sequence import SequenceRun, reorder_window_ns
 from edgefirst_ros.timing.clock import Boundary, ClockFinder, Finding, Timed, Times
 from edgefirst_ros.topics import TYPES, Route, TopicMap, choose_reference, find_prefix, full_type
 
@@ -226,7 +226,13 @@ class Pipeline:
             unique, number = f"{name}_{number}", number + 1
         info = SequenceInfo(unique, self._host, time_ns)
         options = self.config.edgefirst
-        self._pictures = Pictures(self._pool, self._workers, options.camera_format, self.config.jpeg_quality)
+        self._pictures = Pictures(
+            self._pool,
+            self._workers,
+            options.camera_format,
+            self.config.jpeg_quality,
+            lookahead_ns=reorder_window_ns(self.config),
+        )
         self._run = SequenceRun(
             info,
             self.config,

@@ -89,6 +89,23 @@ class StreamStats:
         return (self.count - 1) * 1e9 / span_ns if span_ns > 0 else 0.0
 
 
+def pairing_rules(config: Config, reference_role: Role) -> dict[str, PairingRule]:
+    """How every stream but the reference's pairs, by entry of the configuration's topics."""
+    return {
+        name: PairingRule(rule.tolerance_ns, rule.policy, rule.required)
+        for name, rule in config.topics.items()
+        if rule.topic
+        and rule.role not in CONTEXT_ROLES | EGO_ROLES | {reference_role}
+        and rule.tile in {"", "tl"}
+    }
+
+
+def reorder_window_ns(config: Config) -> int:
+    """How long measurements wait for earlier ones, so that a sample is complete within the look-ahead."""
+    reach_ns = max((r.tolerance_ns for r in config.topics.values()), default=0)
+    return max(0, round(config.lookahead_s * 1e9) - reach_ns)
+
+
 class SequenceRun:
     """Everything between two breaks of the time base.
 
@@ -116,15 +133,9 @@ class SequenceRun:
         self._ledger = ledger
         self._sink = sink
         self._rules = config.topics
-        rules = {
-            name: PairingRule(rule.tolerance_ns, rule.policy, rule.required)
-            for name, rule in config.topics.items()
-            if rule.topic
-            and rule.role not in CONTEXT_ROLES | EGO_ROLES | {reference_role}
-            and rule.tile in {"", "tl"}
-        }
+        rules = pairing_rules(config, reference_role)
         self._reach_ns = max((r.tolerance_ns for r in rules.values()), default=0)
-        self._reorder: Reorder[Entry] = Reorder(max(0, round(config.lookahead_s * 1e9) - self._reach_ns))
+        self._reorder: Reorder[Entry] = Reorder(reorder_window_ns(config))
         selection = Selection(rate_hz=config.rate_hz, every_n=config.every_n, keyframes=config.keyframes)
         self._aligner: Aligner[Entry] = Aligner(rules, selection, round(config.alive_s * 1e9))
         self._trajectory = Trajectory(
