@@ -1,0 +1,89 @@
+"""JPEG and PNG from outside: whether they are whole, and how large a picture they hold."""
+
+from __future__ import annotations
+
+import zlib
+
+from edgefirst_ros.errors import DecodeError
+
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_CHUNK_FRAME = 12
+_SOI, _EOI, _SOS, _FILL = 0xD8, 0xD9, 0xDA, 0xFF
+_NOT_FRAME_HEADERS = frozenset({0xC4, 0xC8, 0xCC})
+_FRAME_HEADER_SIZE = 8
+
+
+def jpeg_size(data: bytes) -> tuple[int, int]:
+    """Width and height of a JPEG in pixels, from its frame header.
+
+    Entropy-coded data is not looked into, only that the picture ends. Bytes after the end are allowed: camera
+    drivers pad.
+
+    Source: ITU-T T.81, annex B.
+
+    Raises:
+        DecodeError: it is no JPEG, has no picture, or is cut short.
+    """
+    if data[:3] != bytes((0xFF, _SOI, 0xFF)):
+        raise DecodeError("no JPEG")
+    size: tuple[int, int] | None = None
+    at = 2
+    while at + 4 <= len(data) and data[at] == 0xFF:
+        marker = data[at + 1]
+        if marker == _FILL:
+            at += 1
+            continue
+        if marker == _SOS:
+            if size is None or data.rfind(bytes((0xFF, _EOI))) < at:
+                break
+            return size
+        if 0xC0 <= marker <= 0xCF and marker not in _NOT_FRAME_HEADERS:
+            size = _frame_size(data[at + 4 : at + 4 + _FRAME_HEADER_SIZE])
+        at += 2 + max(2, int.from_bytes(data[at + 2 : at + 4], "big"))
+    raise DecodeError("JPEG is damaged or cut short")
+
+
+def _frame_size(header: bytes) -> tuple[int, int]:
+    height, width = int.from_bytes(header[1:3], "big"), int.from_bytes(header[3:5], "big")
+    if not width or not height:
+        raise DecodeError("JPEG without a size")
+    return width, height
+
+
+def png_size(data: bytes) -> tuple[int, int]:
+    """Width and height of a PNG in pixels, after checking every chunk.
+
+    Source: PNG third edition, clause 5.
+
+    Raises:
+        DecodeError: it is no PNG, has no picture, a checksum is wrong, or it is cut short.
+    """
+    if not data.startswith(PNG_SIGNATURE):
+        raise DecodeError("no PNG")
+    view = memoryview(data)
+    at = len(PNG_SIGNATURE)
+    size: tuple[int, int] | None = None
+    body = False
+    while at + _CHUNK_FRAME <= len(data):
+        length = int.from_bytes(view[at : at + 4], "big")
+        kind = data[at + 4 : at + 8]
+        end = at + _CHUNK_FRAME + length
+        if zlib.crc32(view[at + 4 : end - 4]).to_bytes(4, "big") != view[end - 4 : end]:
+            break
+        if kind == b"IHDR" and length >= 8:
+            size = (
+                int.from_bytes(view[at + 8 : at + 12], "big"),
+                int.from_bytes(view[at + 12 : at + 16], "big"),
+            )
+        body = body or kind == b"IDAT"
+        if kind == b"IEND":
+            if size is None or not all(size) or not body:
+                break
+            return size
+        at = end
+    raise DecodeError("PNG is damaged or cut short")
+
+
+def png_chunk(kind: bytes, data: bytes) -> bytes:
+    """One PNG chunk: length, kind, data, checksum."""
+    return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(data, zlib.crc32(kind)).to_bytes(4, "big")
