@@ -38,8 +38,8 @@ class NCoreOptions(BaseModel):
         default=300.0,
         gt=0.0,
         allow_inf_nan=False,
-        description="A sequence that lasts this long is finished and another one begun: readers look at every "
-        "key of a sequence when they open it.",
+        description="A sequence that lasts this long is finished and another one begun: readers look at "
+        "every key of a sequence when they open it.",
     )
     sync: bool = Field(
         default=False,
@@ -69,7 +69,7 @@ class NCoreOptions(BaseModel):
         default=80.0,
         gt=0.0,
         lt=180.0,
-        description="Horizontal field of view written for a camera that never sent a usable CameraInfo, since "
+        description="Horizontal field of view written for a camera that never sent a usable CameraInfo, as "
         "readers refuse a camera without; the metadata says that it is assumed.",
     )
     labels_at_camera_size: bool = Field(

@@ -2,41 +2,224 @@
 
 from __future__ import annotations
 
+import io
+import shutil
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import numpy.typing as npt
+from PIL import Image, UnidentifiedImageError
+
+from edgefirst_ros.errors import ConfigError, OutputExists
 from edgefirst_ros.formats.base import Written
+from edgefirst_ros.formats.ncore.component import Component, check_components
+from edgefirst_ros.formats.ncore.entry import Prepared
+from edgefirst_ros.formats.ncore.files import SequenceFiles
+from edgefirst_ros.formats.ncore.names import InstanceNames
 from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.prepare import prepare
+from edgefirst_ros.formats.ncore.sequence import SequenceWriter
 from edgefirst_ros.sample import EgoPose, Observation, SequenceInfo
+
+_POSE_WAIT_US = 2_000_000
+"""How long after a split the poses of the sequence before it may still come."""
 
 
 class NCoreWriter:
-    """Writes sequences below ``root/<sequence_id>/``; implements MeasurementWriter."""
+    """Writes sequences below ``root/<sequence_id>/``; implements MeasurementWriter.
+
+    A sequence is called as its SequenceInfo; what follows a split has ``-001``, ``-002`` ... behind that.
+    Sequences are finished in a thread of their own, so that a split does not hold up a live capture.
+
+    Args:
+        root: folder of all sequences.
+        options: what to write.
+        overwrite: replace sequences of the same name.
+        components: components of one's own, see ``component.Component``.
+
+    Raises:
+        ConfigError: an ego mask that is no PNG file, or a component without a name of its own.
+    """
 
     name = "ncore"
 
-    def __init__(self, root: Path, options: NCoreOptions, *, overwrite: bool = False) -> None:
+    def __init__(
+        self,
+        root: Path,
+        options: NCoreOptions,
+        *,
+        overwrite: bool = False,
+        components: Sequence[Component] = (),
+    ) -> None:
         self.options = options
+        self._root = root
+        self._overwrite = overwrite
+        self._components = tuple(components)
+        check_components(self._components)
+        self._masks = _read_masks(options)
+        self._names = InstanceNames(options.sensor_ids)
+        self._info: SequenceInfo | None = None
+        self._part = 0
+        self._current: SequenceWriter | None = None
+        self._waiting: list[SequenceWriter] = []
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ncore-finish")
+        self._finished: list[tuple[SequenceFiles, Future[bool]]] = []
 
     def begin(self, sequence: SequenceInfo) -> None:
-        """Finish the sequence before and start this one."""
-        raise NotImplementedError
+        """Finish the sequence before and start this one.
 
-    def prepare(self, observation: Observation) -> object:
+        Raises:
+            OutputExists: the sequence is there and overwriting was not asked for.
+            WriteError: the sequence before could not be finished.
+        """
+        self._finish_all()
+        self._info, self._part = sequence, 0
+        self._current = self._open()
+
+    def prepare(self, observation: Observation) -> Prepared:
         """Compress everything of the measurement that NCore stores; pure, any thread."""
-        raise NotImplementedError
+        return prepare(observation, self.options, self._components)
 
-    def write(self, prepared: object) -> Written:
-        """Append; what is in the returned accounting survives the process."""
-        raise NotImplementedError
+    def write(self, prepared: Prepared) -> Written:
+        """Append; what is in the returned accounting survives the process.
+
+        Raises:
+            WriteError: the disk is full or gone, now or when a sequence before was finished.
+            OutputExists: a sequence is split and its next part is there already.
+        """
+        self._raise_failures()
+        current = self._sequence()
+        for waiting in list(self._waiting):
+            if prepared.time_us > waiting.end_us + _POSE_WAIT_US:
+                self._submit(waiting)
+        if current.start_us is not None and prepared.time_us >= current.start_us + self.options.split_s * 1e6:
+            current = self._split(current)
+        return current.write(prepared)
 
     def pose(self, pose: EgoPose) -> None:
-        """One rig pose, in order of time; poses without position or rotation are left out."""
-        raise NotImplementedError
+        """One rig pose, in order of time; poses without position or rotation are left out.
+
+        Raises:
+            WriteError: the disk is full or gone.
+        """
+        for waiting in list(self._waiting):
+            waiting.pose(pose)
+            if pose.time_ns // 1000 >= waiting.end_us:
+                self._submit(waiting)
+        self._sequence().pose(pose)
+
+    def set_generic_data(
+        self,
+        component: str,
+        instance: str,
+        data: Mapping[str, npt.NDArray[Any]],
+        meta: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Attach named arrays, and metadata, to an instance of the sequence that is being written.
+
+        Args:
+            component: such as poses or radars.
+            instance: its name; default for poses, intrinsics, masks and cuboids. Ignored if it never has
+                an entry.
+            data: arrays by name.
+            meta: keys to add to or replace in the instance's generic_meta_data.
+
+        Raises:
+            WriteError: the disk is full or gone.
+        """
+        self._sequence().set_generic_data((component, instance), data, dict(meta or {}))
 
     def close(self) -> list[Path]:
-        """Finish every sequence; their meta files."""
-        raise NotImplementedError
+        """Finish every sequence; their meta files.
+
+        Raises:
+            WriteError: the disk is full or gone; ``recover`` completes what is on disk.
+        """
+        try:
+            self._finish_all()
+        finally:
+            self._pool.shutdown()
+        return [files.meta for files, done in self._finished if done.result()]
 
     def abort(self) -> None:
         """Release files without finishing; ``recover`` completes what is on disk."""
-        raise NotImplementedError
+        for sequence in (*self._waiting, *([self._current] if self._current else [])):
+            sequence.abort()
+        self._waiting, self._current = [], None
+        self._pool.shutdown()
+
+    def _sequence(self) -> SequenceWriter:
+        if self._current is None:
+            raise RuntimeError("begin() comes before write() and pose()")
+        return self._current
+
+    def _open(self) -> SequenceWriter:
+        if self._info is None:
+            raise RuntimeError("begin() comes first")
+        name = f"{self._info.name}-{self._part:03d}" if self._part else self._info.name
+        files = SequenceFiles(self._root / name, name)
+        if files.exists():
+            if not self._overwrite:
+                raise OutputExists(
+                    f"{files.folder} exists; overwrite it, write elsewhere, or recover it if it is unfinished"
+                )
+            for path in files.mine():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        return SequenceWriter(
+            files, self._info, part=self._part, options=self.options, names=self._names, masks=self._masks
+        )
+
+    def _split(self, current: SequenceWriter) -> SequenceWriter:
+        self._part += 1
+        following = self._open()
+        last = current.last_pose
+        if last is None or last.time_ns // 1000 >= current.end_us:
+            self._submit(current)
+        else:
+            self._waiting.append(current)
+        if last is not None:
+            following.pose(last)
+        self._current = following
+        return following
+
+    def _submit(self, sequence: SequenceWriter) -> None:
+        if sequence in self._waiting:
+            self._waiting.remove(sequence)
+        self._finished.append((sequence.files, self._pool.submit(sequence.finish)))
+
+    def _finish_all(self) -> None:
+        current, self._current = self._current, None
+        for sequence in (*self._waiting, *([current] if current else [])):
+            self._submit(sequence)
+        for _, done in self._finished:
+            done.result()
+
+    def _raise_failures(self) -> None:
+        for _, done in self._finished:
+            if done.done():
+                done.result()
+
+
+def _read_masks(options: NCoreOptions) -> dict[str, dict[str, bytes]]:
+    """The ego masks' bytes.
+
+    Raises:
+        ConfigError: naming every mask that cannot be read.
+    """
+    found: dict[str, dict[str, bytes]] = {}
+    faults = []
+    for camera, named in options.ego_masks.items():
+        for name, path in named.items():
+            try:
+                data = path.read_bytes()
+                with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
+                    image.verify()
+            except (OSError, UnidentifiedImageError, SyntaxError) as error:
+                faults.append(f"ego_masks.{camera}.{name}: {path} is no readable PNG file ({error})")
+            else:
+                found.setdefault(camera, {})[name] = data
+    if faults:
+        raise ConfigError(faults)
+    return found

@@ -1,0 +1,145 @@
+"""What of a sequence goes into its journal, each fact once: calibration, poses, raw series, cuboids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefirst_ros.formats.ncore.entry import Cuboids, Json, SeriesValue
+from edgefirst_ros.formats.ncore.extrinsics import clean, node
+from edgefirst_ros.formats.ncore.intrinsics import camera_info_json
+from edgefirst_ros.formats.ncore.journal import Journal
+from edgefirst_ros.formats.ncore.marks import Instance
+from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.radar import radar_info_meta
+from edgefirst_ros.formats.ncore.rays import safe_name
+from edgefirst_ros.messages.camera import CameraInfo
+from edgefirst_ros.messages.radar import RadarInfo
+from edgefirst_ros.messages.transform import Transform
+from edgefirst_ros.sample import Calibration, EgoPose, GeoPoint, SequenceInfo
+
+
+class Context:
+    """Writes facts to a journal when they are new; every method returns the bytes written."""
+
+    def __init__(self, journal: Journal, options: NCoreOptions) -> None:
+        self._journal = journal
+        self._rig_frame = options.rig_frame
+        self._transforms: dict[str, Transform] = {}
+        self._radar_info: RadarInfo | None = None
+        self._seen_info: dict[str, CameraInfo] = {}
+        self._camera_info: dict[str, Json] = {}
+        self._nodes: set[str] = set()
+        self._series: dict[str, str] = {}
+        self._origin: GeoPoint | None = None
+        self._pose_us = -1
+
+    def begin(self, files_id: str, sequence: SequenceInfo, part: int, options: NCoreOptions) -> None:
+        """Which sequence this is, and the options that finishing it needs."""
+        self._journal.append("sequence", {
+            "id": files_id,
+            "host": sequence.host,
+            "name": sequence.name,
+            "part": part,
+            "store": options.store,
+            "profile": options.profile,
+            "rig_frame": options.rig_frame,
+            "pose_gap_us": round(options.pose_gap_ms * 1000),
+            "hfov_deg": options.assumed_camera_hfov_deg,
+            "rolling": options.camera_readout_ms > 0,
+            "cube_tolerance_us": round(options.radar_cube_tolerance_ms * 1000),
+        })  # fmt: skip
+
+    def masks(self, masks: Mapping[str, Mapping[str, bytes]]) -> None:
+        """Ego masks by camera and name, as PNG."""
+        for camera, named in masks.items():
+            for name, png in named.items():
+                self._journal.append("mask", [camera, name, png])
+
+    def calibration(self, calibration: Calibration) -> int:
+        """Transforms and radar settings that changed."""
+        written = 0
+        if calibration.transforms != self._transforms:
+            known = self._transforms
+            new = [t for child, t in calibration.transforms.items() if known.get(child) != t]
+            self._transforms = dict(calibration.transforms)
+            rows = [[t.parent, t.child, t.translation_m, t.rotation_xyzw] for t in new]
+            written += self._journal.append("transforms", rows)
+        if calibration.radar_info is not None and calibration.radar_info != self._radar_info:
+            self._radar_info = calibration.radar_info
+            written += self._journal.append("radar_info", radar_info_meta(calibration.radar_info))
+        return written
+
+    def camera(self, name: str, info: CameraInfo | None) -> int:
+        """The CameraInfo in force for a camera."""
+        if info is None or self._seen_info.get(name) is info:
+            return 0
+        self._seen_info[name] = info
+        found = camera_info_json(info)
+        if self._camera_info.get(name) == found:
+            return 0
+        self._camera_info[name] = found
+        return self._journal.append("camera_info", [name, found])
+
+    def instance(self, component: str, name: str, facts: Json) -> int:
+        """What a new instance is."""
+        return self._journal.append("instance", {"component": component, "name": name, **facts})
+
+    def generic_data(self, instance: Instance, data: Mapping[str, npt.NDArray[Any]], meta: Json) -> None:
+        """Arrays and metadata of a whole instance."""
+        for key, array in data.items():
+            flat = np.ascontiguousarray(array)
+            value = [*instance, safe_name(key), flat.dtype.str, flat.shape, flat.tobytes()]
+            self._journal.append("generic", value)
+        if meta:
+            self._journal.append("meta", [*instance, meta])
+
+    def row_model(self, name: str, model: Json) -> int:
+        """The row model of a lidar."""
+        return self._journal.append("row_model", [name, model])
+
+    def node(self, frame_id: str) -> int:
+        """A coordinate frame that something refers to."""
+        name = node(frame_id, self._rig_frame)
+        if name in self._nodes:
+            return 0
+        self._nodes.add(name)
+        return self._journal.append("node", [name, clean(frame_id)])
+
+    def pose(self, pose: EgoPose) -> bool:
+        """A rig pose; False for one without position, rotation or progress, or of another origin."""
+        time_us = pose.time_ns // 1000
+        if pose.position_m is None or pose.rotation_xyzw is None or time_us <= self._pose_us:
+            return False
+        if pose.origin is not None and pose.origin != self._origin:
+            if self._origin is not None:
+                return False
+            self._origin = pose.origin
+            origin = (pose.origin.latitude_deg, pose.origin.longitude_deg, pose.origin.altitude_m)
+            self._journal.append("origin", origin)
+        self._pose_us = time_us
+        self._journal.append("pose", [time_us, *pose.position_m, *pose.rotation_xyzw])
+        return True
+
+    def row(self, value: SeriesValue, topic: str) -> int:
+        """One message of a raw series, named after its topic."""
+        written = 0
+        if topic not in self._series:
+            prefix = safe_name(topic.strip("/")) or value.kind
+            while prefix in self._series.values():
+                prefix += "_"
+            self._series[topic] = prefix
+            layout = [list(column) for column in value.layout]
+            written = self._journal.append("series", [prefix, topic, value.kind, layout])
+        return written + self._journal.append("row", [self._series[topic], value.time_us, *value.values])
+
+    def cuboids(self, cuboids: Cuboids) -> int:
+        """The boxes of one message."""
+        if not cuboids.observations:
+            return 0
+        written = self.node(cuboids.frame_id)
+        name = node(cuboids.frame_id, self._rig_frame)
+        return written + self._journal.append("cuboids", [name, cuboids.observations, cuboids.extra])

@@ -1,0 +1,121 @@
+"""What ``prepare`` hands to ``write``: parts of a store with everything expensive already done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefirst_ros.formats.zarr2.array import array_records
+from edgefirst_ros.formats.zarr2.compression import Blosc
+from edgefirst_ros.formats.zarr2.metadata import Record, group, under
+from edgefirst_ros.sample import Calibration, Role
+
+COMPRESSOR = Blosc(cname="lz4", clevel=5)
+"""What NCore's own writer uses; fast to decode."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One frame, point cloud, label or record of an instance of a component.
+
+    Attributes:
+        component: cameras, lidars, radars, point_clouds, camera_labels, or one's own.
+        collection: group of the instance that holds the entries.
+        name: instance name wanted; the writer makes it unique.
+        frame_id: coordinate frame as sent.
+        start_us: first time in the entry, microseconds.
+        end_us: last time in it; entries are keyed by it.
+        records: below the entry's group, in order, without the commit mark.
+        attributes: of the entry's group, beside the times.
+        shared: attributes of the collection; every entry must have the same. None: has none of its own.
+        meta: the instance's generic_meta_data.
+        size: width and height of a camera's pictures.
+        camera_frame: for labels, the coordinate frame of the camera they belong to.
+        row_model: for organised lidar clouds, the model that ``model_records`` index.
+        model_records: records that are left out where the instance has another row model.
+        version: component_version.
+    """
+
+    component: str
+    collection: Literal["frames", "pcs", "labels", "records"]
+    name: str
+    frame_id: str
+    start_us: int
+    end_us: int
+    records: tuple[Record, ...]
+    attributes: Json = field(default_factory=dict)
+    shared: Json | None = None
+    meta: Json = field(default_factory=dict)
+    size: tuple[int, int] | None = None
+    camera_frame: str | None = None
+    row_model: Json | None = None
+    model_records: tuple[Record, ...] = ()
+    version: str = "v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Cube:
+    """A radar cube that waits for the scan it belongs to; ``records`` go below that scan's generic_data."""
+
+    topic: str
+    frame_id: str
+    time_us: int
+    records: tuple[Record, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cuboids:
+    """3-D boxes of one message: observations without their frame, and what NCore has no field for."""
+
+    frame_id: str
+    time_us: int
+    observations: tuple[Json, ...]
+    extra: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesValue:
+    """One message of a raw series: ``layout`` names the columns and how many values each has."""
+
+    kind: str
+    layout: tuple[tuple[str, int], ...]
+    time_us: int
+    values: tuple[float, ...]
+
+
+Part = Entry | Cube | Cuboids | SeriesValue
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A measurement ready to be appended.
+
+    Attributes:
+        topic: the name on the wire.
+        role: what the topic is.
+        time_us: acquisition, microseconds since 1970.
+        calibration: context in force.
+        parts: what goes into the store; none for topics that are context only.
+        refused: why parts of the message cannot be stored.
+    """
+
+    topic: str
+    role: Role
+    time_us: int
+    calibration: Calibration
+    parts: tuple[Part, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+def generic_data(arrays: Mapping[str, npt.NDArray[Any]], meta: Json | None = None) -> list[Record]:
+    """The ``generic_data`` group that every frame has; no attributes when ``meta`` is None."""
+    records = group("", meta)
+    for name, array in arrays.items():
+        records += array_records(name, np.ascontiguousarray(array), COMPRESSOR)
+    return under("generic_data", records)

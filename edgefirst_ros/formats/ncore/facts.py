@@ -1,0 +1,160 @@
+"""What a journal says about a sequence: everything that is written only when the sequence is finished."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefirst_ros.formats.ncore.entry import Json
+from edgefirst_ros.formats.ncore.extrinsics import TransformRow
+from edgefirst_ros.formats.ncore.journal import read_journal
+from edgefirst_ros.formats.ncore.marks import Instance
+
+
+@dataclass(slots=True)
+class Series:
+    """A raw series: where it comes from, its columns, and its rows so far, flat."""
+
+    topic: str
+    kind: str
+    layout: list[tuple[str, int]]
+    times_us: array[int] = field(default_factory=lambda: array("Q"))
+    values: array[float] = field(default_factory=lambda: array("d"))
+
+    def arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
+        """One array a column, the times first."""
+        width = sum(size for _, size in self.layout)
+        table = np.array(self.values).reshape(len(self.times_us), width)
+        found: dict[str, npt.NDArray[Any]] = {f"{prefix}_timestamps_us": np.array(self.times_us, np.uint64)}
+        start = 0
+        for name, size in self.layout:
+            column = table[:, start : start + size] if size > 1 else table[:, start]
+            found[f"{prefix}_{name}"] = column
+            start += size
+        return found
+
+
+@dataclass(slots=True)
+class Facts:
+    """A sequence's journal, read.
+
+    Attributes:
+        sequence: identity, and the options that finishing needs.
+        instances: what each registered instance is.
+        transforms: latest static transform by child frame.
+        camera_info: latest CameraInfo by camera.
+        row_models: row model by lidar.
+        radar_info: latest radar settings.
+        nodes: coordinate frame of every node that something refers to.
+        masks: PNG by camera and mask name.
+        origin: latitude, longitude and altitude of the ENU origin.
+        pose_times_us: (N,) times of the rig poses.
+        poses: (N * 7,) position and quaternion of the rig poses.
+        series: raw series by prefix.
+        cuboids: observations.
+        cuboid_extra: rows of what observations have no field for.
+        generic: component-level generic data by instance.
+        meta: component-level metadata given later, by instance.
+    """
+
+    sequence: Json = field(default_factory=dict)
+    instances: dict[Instance, Json] = field(default_factory=dict)
+    transforms: dict[str, TransformRow] = field(default_factory=dict)
+    camera_info: dict[str, Json] = field(default_factory=dict)
+    row_models: dict[str, Json] = field(default_factory=dict)
+    radar_info: Json = field(default_factory=dict)
+    nodes: dict[str, str] = field(default_factory=dict)
+    masks: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    origin: tuple[float, float, float] | None = None
+    pose_times_us: array[int] = field(default_factory=lambda: array("q"))
+    poses: array[float] = field(default_factory=lambda: array("d"))
+    series: dict[str, Series] = field(default_factory=dict)
+    cuboids: list[Json] = field(default_factory=list)
+    cuboid_extra: array[float] = field(default_factory=lambda: array("d"))
+    generic: dict[Instance, dict[str, npt.NDArray[Any]]] = field(default_factory=dict)
+    meta: dict[Instance, Json] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> Facts:
+        """The facts of a journal up to its first record that is not whole.
+
+        Raises:
+            ValueError: the file is no journal, or its first record does not name the sequence.
+        """
+        facts = cls()
+        for kind, value in read_journal(path):
+            getattr(facts, f"_take_{kind}")(value)
+        if "id" not in facts.sequence:
+            raise ValueError(f"{path}: the journal does not say of which sequence it is")
+        return facts
+
+    def times_us(self) -> list[int]:
+        """First and last time of what the journal itself holds but poses."""
+        times = [t for series in self.series.values() if series.times_us for t in _ends(series.times_us)]
+        return times + [observation["timestamp_us"] for observation in self.cuboids]
+
+    def _take_sequence(self, value: Json) -> None:
+        self.sequence.update(value)
+
+    def _take_instance(self, value: Json) -> None:
+        self.instances[value["component"], value["name"]] = value
+
+    def _take_transforms(self, rows: list[Any]) -> None:
+        for parent, child, translation_m, rotation_xyzw in rows:
+            self.transforms[child] = (parent, child, tuple(translation_m), tuple(rotation_xyzw))
+
+    def _take_camera_info(self, value: list[Any]) -> None:
+        self.camera_info[value[0]] = value[1]
+
+    def _take_row_model(self, value: list[Any]) -> None:
+        self.row_models[value[0]] = value[1]
+
+    def _take_radar_info(self, value: Json) -> None:
+        self.radar_info = value
+
+    def _take_origin(self, value: list[float]) -> None:
+        latitude_deg, longitude_deg, altitude_m = value
+        self.origin = (latitude_deg, longitude_deg, altitude_m)
+
+    def _take_mask(self, value: tuple[str, str, bytes]) -> None:
+        self.masks.setdefault(value[0], {})[value[1]] = value[2]
+
+    def _take_pose(self, value: list[Any]) -> None:
+        self.pose_times_us.append(value[0])
+        self.poses.extend(value[1:])
+
+    def _take_series(self, value: list[Any]) -> None:
+        prefix, topic, kind, layout = value
+        self.series[prefix] = Series(topic, kind, [(name, size) for name, size in layout])
+
+    def _take_row(self, value: list[Any]) -> None:
+        series = self.series[value[0]]
+        series.times_us.append(value[1])
+        series.values.extend(value[2:])
+
+    def _take_cuboids(self, value: list[Any]) -> None:
+        node, observations, extra = value
+        self.cuboids += [{**observation, "reference_frame_id": node} for observation in observations]
+        for row in extra:
+            self.cuboid_extra.extend(row)
+
+    def _take_generic(self, value: list[Any]) -> None:
+        component, name, key, dtype, shape, data = value
+        array_ = np.frombuffer(data, np.dtype(dtype)).reshape(shape)
+        self.generic.setdefault((component, name), {})[key] = array_
+
+    def _take_meta(self, value: list[Any]) -> None:
+        component, name, meta = value
+        self.meta.setdefault((component, name), {}).update(meta)
+
+    def _take_node(self, value: list[str]) -> None:
+        self.nodes[value[0]] = value[1]
+
+
+def _ends(times: array[int]) -> tuple[int, int]:
+    return min(times), max(times)

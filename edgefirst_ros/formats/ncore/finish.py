@@ -1,0 +1,127 @@
+"""Finishing a sequence from what is on disk: the same for one that was closed and one that was killed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.ncore.closing import (
+    COMPONENT_VERSION,
+    instance_meta,
+    instance_records,
+    instance_version,
+    root_attributes,
+    sequence_meta,
+)
+from edgefirst_ros.formats.ncore.defaults import DEFAULT, NAMES, component_records, default_components
+from edgefirst_ros.formats.ncore.entry import Json
+from edgefirst_ros.formats.ncore.facts import Facts
+from edgefirst_ros.formats.ncore.files import SequenceFiles, create_store, part_of
+from edgefirst_ros.formats.ncore.marks import Instance, Times
+from edgefirst_ros.formats.ncore.meta import write_meta
+from edgefirst_ros.formats.ncore.options import StoreType
+from edgefirst_ros.formats.ncore.store import Store, new_groups
+
+COMMON = ""
+"""Component group of poses, intrinsics, masks and cuboids."""
+
+
+def finish(files: SequenceFiles, stores: dict[str, Store], facts: Facts) -> bool:
+    """Complete the stores, write the sequence meta file, rename, and drop the journal.
+
+    Until the meta file is there nothing is renamed, so that a sequence killed in here is finished anew.
+
+    Args:
+        files: where the sequence is.
+        stores: every component group that was begun; closed afterwards.
+        facts: the journal.
+
+    Returns:
+        False if nothing was ever recorded: then nothing is left of the sequence.
+
+    Raises:
+        WriteError: the disk is full or gone.
+    """
+    kind: StoreType = facts.sequence["store"]
+    for group in [group for group, store in stores.items() if not len(store.contents)]:
+        _drop(stores.pop(group))
+    instances = {key: times for store in stores.values() for key, times in store.contents.instances.items()}
+    span = _span(instances, facts)
+    if span is None:
+        discard(files)
+        return False
+    if COMMON not in stores:
+        stores[COMMON] = create_store(files.store(COMMON, kind), kind)
+    interval_us = (span[0], span[1] + 1)
+    meta = sequence_meta(facts)
+    listed: dict[str, tuple[Path, Json]] = {}
+    for group, store in sorted(stores.items()):
+        components = _close_instances(store, facts)
+        if group == COMMON:
+            components |= _close_defaults(store, facts, instances, span)
+        store.append([root_attributes(files.id, interval_us, meta, group)])
+        store.seal()
+        path = files.store(group, kind)
+        listed[path.name] = (part_of(path), components)
+    write_meta(files.meta_part, files.id, interval_us, meta, listed)
+    complete(files)
+    return True
+
+
+def complete(files: SequenceFiles) -> None:
+    """Rename the finished stores and the meta file, then drop the journal; safe to run again."""
+    try:
+        for part in files.parts().values():
+            part.replace(part.with_name(part.name.removesuffix(".part")))
+        files.meta_part.replace(files.meta)
+        files.held.unlink(missing_ok=True)
+        files.journal.unlink(missing_ok=True)
+    except OSError as error:
+        raise WriteError(f"{files.folder}: {error}; run recover") from error
+
+
+def discard(files: SequenceFiles) -> None:
+    """Remove a sequence in which nothing was recorded."""
+    for path in (files.held, files.journal):
+        path.unlink(missing_ok=True)
+    if not any(files.folder.iterdir()):
+        files.folder.rmdir()
+
+
+def _drop(store: Store) -> None:
+    store.release()
+    shutil.rmtree(store.part) if store.part.is_dir() else store.part.unlink()
+
+
+def _span(instances: Mapping[Instance, Times], facts: Facts) -> tuple[int, int] | None:
+    """First and last time of everything observed; of the poses if there is nothing else."""
+    times = facts.times_us()
+    for entries in instances.values():
+        times += [min(entries.starts), entries.ends[-1]]
+    if not times:
+        times = list(facts.pose_times_us)
+    return (min(times), max(times)) if times else None
+
+
+def _close_instances(store: Store, facts: Facts) -> Json:
+    components: Json = {}
+    for instance, times in store.contents.instances.items():
+        store.append(instance_records(instance, times, facts))
+        components.setdefault(instance[0], {})[instance[1]] = {
+            "version": instance_version(instance, facts),
+            "generic_meta_data": instance_meta(instance, facts),
+        }
+    return components
+
+
+def _close_defaults(
+    store: Store, facts: Facts, instances: Mapping[Instance, Times], span: tuple[int, int]
+) -> Json:
+    components: Json = {}
+    for name, component in default_components(facts, instances, *span).items():
+        store.append([*new_groups(store, name), *component_records(name, component, facts)])
+        meta = component[0] | facts.meta.get((name, DEFAULT), {})
+        components[name] = {DEFAULT: {"version": COMPONENT_VERSION, "generic_meta_data": meta}}
+    return {name: components[name] for name in NAMES}

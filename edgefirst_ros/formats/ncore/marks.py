@@ -1,0 +1,109 @@
+"""Commit marks: which record completes an entry, so that a killed store knows what it has.
+
+An entry (a frame, a point cloud, a label) is a zarr group; the attributes of that group are written after
+everything else in it and carry its times. What is attached to an entry later ends with the attributes of
+its ``generic_data``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from dataclasses import dataclass, field
+
+from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY
+
+TIMES = "timestamps_us"
+"""Attribute of an entry: [start, end]."""
+
+COLLECTIONS = ("frames", "pcs", "labels", "records")
+"""Groups that hold the entries of an instance; one kind an instance."""
+
+ATTACHED = ("radar_cube",)
+"""Arrays of ``generic_data`` that may come after the mark of their entry."""
+
+_ENTRY = re.compile(rf"([^/]+)/([^/]+)/({'|'.join(COLLECTIONS)})/(\d+)/")
+_ATTACHMENT = f"generic_data/{ATTRIBUTES_KEY}"
+
+Instance = tuple[str, str]
+"""Component and instance name."""
+
+
+@dataclass(slots=True)
+class Times:
+    """Start and end of every entry of an instance, microseconds, in order; and how they are kept."""
+
+    collection: str
+    starts: array[int] = field(default_factory=lambda: array("Q"))
+    ends: array[int] = field(default_factory=lambda: array("Q"))
+
+    def add(self, start_us: int, end_us: int) -> None:
+        """One more entry."""
+        self.starts.append(start_us)
+        self.ends.append(end_us)
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+
+@dataclass(slots=True)
+class Contents:
+    """The committed entries of one store.
+
+    Attributes:
+        instances: entries by instance, in the order in which the instances came.
+        cubes: by radar, the scan that has the latest cube, and the cube's time.
+    """
+
+    instances: dict[Instance, Times] = field(default_factory=dict)
+    cubes: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def times(self, instance: Instance, collection: str) -> Times:
+        """The entries of an instance, none to begin with."""
+        return self.instances.setdefault(instance, Times(collection))
+
+    def __len__(self) -> int:
+        return sum(len(times) for times in self.instances.values())
+
+
+def entry_of(key: str) -> str | None:
+    """The group of the entry that a record belongs to, if any."""
+    found = _ENTRY.match(key)
+    return found[0][:-1] if found else None
+
+
+def commit(contents: Contents, key: str, payload: bytes) -> bool:
+    """Take the mark of an entry into ``contents``; False for a payload that is none."""
+    found = _ENTRY.match(key)
+    if found is None:
+        return False
+    try:
+        start_us, end_us = json.loads(payload)[TIMES]
+    except (ValueError, KeyError, TypeError):
+        return False
+    contents.times((found[1], found[2]), found[3]).add(start_us, end_us)
+    return True
+
+
+def take_cube(contents: Contents, key: str, payload: bytes) -> None:
+    """Note that a scan has a cube, if the attributes of its generic data say so."""
+    found = _ENTRY.match(key)
+    try:
+        meta = json.loads(payload)[ATTACHED[0]]
+        if found is not None:
+            contents.cubes[found[2]] = (int(found[4]), meta["timestamp_us"])
+    except (ValueError, KeyError, TypeError):
+        return
+
+
+def is_mark(key: str) -> bool:
+    """True for the record that completes an entry."""
+    entry = entry_of(key)
+    return entry is not None and key == f"{entry}/{ATTRIBUTES_KEY}"
+
+
+def is_attachment_mark(key: str) -> bool:
+    """True for the record that completes what was attached to an entry that has its mark."""
+    entry = entry_of(key)
+    return entry is not None and key == f"{entry}/{_ATTACHMENT}"

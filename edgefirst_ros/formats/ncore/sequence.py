@@ -1,0 +1,237 @@
+"""One sequence while it is written: entries into stores, everything else into the journal."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from edgefirst_ros.formats.base import Written
+from edgefirst_ros.formats.ncore.context import Context
+from edgefirst_ros.formats.ncore.cubes import CubePairing, HeldCubes
+from edgefirst_ros.formats.ncore.entry import Cube, Cuboids, Entry, Json, Part, Prepared, SeriesValue
+from edgefirst_ros.formats.ncore.facts import Facts
+from edgefirst_ros.formats.ncore.files import SequenceFiles
+from edgefirst_ros.formats.ncore.finish import finish
+from edgefirst_ros.formats.ncore.journal import Journal
+from edgefirst_ros.formats.ncore.marks import Instance
+from edgefirst_ros.formats.ncore.names import InstanceNames
+from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.radar import META as RADAR_META
+from edgefirst_ros.formats.ncore.stores import StoreSet
+from edgefirst_ros.formats.zarr2.metadata import Record
+from edgefirst_ros.sample import EgoPose, SequenceInfo
+
+_LABEL_SNAP_US = 1_000
+"""A label is of the picture that ends within this of its own time."""
+
+Outcome = int | str
+"""Bytes written, or why nothing was."""
+
+
+class SequenceWriter:
+    """Appends to one sequence; what a method reports as written survives the process.
+
+    Attributes:
+        files: where the sequence is.
+        start_us: time of the first thing written, None before it.
+        end_us: latest time written.
+        last_pose: the latest pose taken.
+    """
+
+    def __init__(
+        self,
+        files: SequenceFiles,
+        sequence: SequenceInfo,
+        *,
+        part: int,
+        options: NCoreOptions,
+        names: InstanceNames,
+        masks: Mapping[str, Mapping[str, bytes]],
+    ) -> None:
+        self.files = files
+        self.start_us: int | None = None
+        self.end_us = 0
+        self.last_pose: EgoPose | None = None
+        self._names = names
+        self._registered: dict[Instance, str] = {}
+        self._shared: dict[Instance, Json | None] = {}
+        self._sizes: dict[str, tuple[int, int]] = {}
+        self._row_models: dict[str, Json] = {}
+        files.folder.mkdir(parents=True, exist_ok=True)
+        self._journal = Journal(files.journal, sync=options.sync)
+        self._context = Context(self._journal, options)
+        self._context.begin(files.id, sequence, part, options)
+        self._context.masks(masks)
+        self._stores = StoreSet(files, options.store, options.profile, sync=options.sync)
+        tolerance_us = round(options.radar_cube_tolerance_ms * 1000)
+        self._cubes = CubePairing(HeldCubes(files.held), self._stores, tolerance_us)
+
+    def write(self, prepared: Prepared) -> Written:
+        """Append every part of a measurement, or say why not."""
+        size = self._context.calibration(prepared.calibration)
+        refused = list(prepared.refused)
+        stored = not (prepared.parts or refused)
+        for part in prepared.parts:
+            outcome = self._part(part, prepared)
+            if isinstance(outcome, str):
+                refused.append(outcome)
+                continue
+            size, stored = size + outcome, True
+            self.start_us = prepared.time_us if self.start_us is None else self.start_us
+            self.end_us = max(self.end_us, prepared.time_us)
+        topic = prepared.topic
+        return Written((topic,) if stored else (), size, tuple((topic, reason) for reason in refused))
+
+    def pose(self, pose: EgoPose) -> None:
+        """One rig pose; those that cannot be used are left out."""
+        if self._context.pose(pose):
+            self.last_pose = pose
+
+    def set_generic_data(self, instance: Instance, data: Mapping[str, npt.NDArray[Any]], meta: Json) -> None:
+        """Arrays and metadata of a whole instance."""
+        self._context.generic_data(instance, data, meta)
+
+    def finish(self) -> bool:
+        """Complete the sequence; False if nothing was ever written to it.
+
+        Raises:
+            WriteError: the disk is full or gone; ``recover`` can try again.
+        """
+        try:
+            self._cubes.settle_all()
+            return finish(self.files, self._stores.open, Facts.read(self.files.journal))
+        finally:
+            self._journal.close()
+
+    def abort(self) -> None:
+        """Release the files as they are."""
+        self._stores.release()
+        self._journal.close()
+
+    def _part(self, part: Part, prepared: Prepared) -> Outcome:
+        if prepared.time_us < 0:
+            return "time before 1970"
+        match part:
+            case Entry():
+                outcome = self._entry(part, prepared)
+            case Cube():
+                outcome = self._cube(part)
+            case Cuboids():
+                outcome = self._context.cuboids(part)
+            case SeriesValue():
+                outcome = self._context.row(part, prepared.topic)
+        return outcome
+
+    def _entry(self, entry: Entry, prepared: Prepared) -> Outcome:
+        topic = prepared.topic
+        match entry.component:
+            case "cameras":
+                outcome = self._camera(entry, prepared)
+            case "radars":
+                outcome = self._radar(entry, topic)
+            case "camera_labels":
+                outcome = self._label(entry, topic)
+            case "lidars":
+                name = self._names.sensor("lidars", topic, entry.frame_id, "lidar")
+                outcome = self._append(entry, name, topic, records=self._lidar_records(entry, name))
+            case "point_clouds":
+                written = self._context.node(entry.frame_id)
+                name = self._names.other("point_clouds", topic, entry.name)
+                outcome = _sum(written, self._append(entry, name, topic))
+            case _:
+                outcome = self._append(entry, self._names.safe(entry.name), topic)
+        return outcome
+
+    def _cube(self, cube: Cube) -> Outcome:
+        radar = self._names.radar(cube.topic, cube.frame_id, cube=True)
+        written = 0
+        if ("radars", radar) not in self._registered:
+            facts = {"topic": cube.topic, "frame_id": cube.frame_id, "meta": RADAR_META}
+            written = self._register(("radars", radar), facts)
+        return _sum(written, self._cubes.offer(radar, cube))
+
+    def _camera(self, entry: Entry, prepared: Prepared) -> Outcome:
+        name = self._names.sensor("cameras", prepared.topic, entry.frame_id, "camera")
+        width, height = self._sizes.setdefault(name, entry.size or (0, 0))
+        if (width, height) != entry.size:
+            return f"picture is no longer {width}x{height}"
+        written = self._context.camera(name, prepared.calibration.camera_info)
+        return _sum(written, self._append(entry, name, prepared.topic))
+
+    def _radar(self, entry: Entry, topic: str) -> Outcome:
+        name = self._names.radar(topic, entry.frame_id)
+        written = self._cubes.before_scan(name, entry.end_us)
+        outcome = self._append(entry, name, topic)
+        if isinstance(outcome, int):
+            written += self._cubes.after_scan(name, entry.end_us)
+        return _sum(written, outcome)
+
+    def _lidar_records(self, entry: Entry, name: str) -> Sequence[Record]:
+        """The entry's records, with model elements if they are of the model that this lidar has."""
+        if entry.row_model is None:
+            return entry.records
+        if name not in self._row_models:
+            self._row_models[name] = entry.row_model
+            self._context.row_model(name, entry.row_model)
+        known, mine = self._row_models[name], entry.row_model
+        same = all(
+            known[key] == mine[key] for key in ("n_rows", "n_columns", "spinning_direction", "flipped")
+        )
+        return (*entry.records, *entry.model_records) if same else entry.records
+
+    def _label(self, entry: Entry, topic: str) -> Outcome:
+        cameras = self._names.same_frame("cameras", entry.camera_frame or "")
+        times = {name: self._stores.times(("cameras", name)) for name in cameras}
+        camera, ends = next(((name, found.ends) for name, found in times.items() if found), ("", None))
+        if ends is None:
+            return "label before the first picture of its camera"
+        name = self._names.other(entry.component, topic, f"{entry.name}@{camera}")
+        first = bisect_left(ends, entry.end_us - _LABEL_SNAP_US)
+        near = min(ends[first : first + 2], key=lambda end: abs(end - entry.end_us), default=0)
+        end_us = near if abs(near - entry.end_us) <= _LABEL_SNAP_US else entry.end_us
+        shared = {"descriptor": {**(entry.shared or {})["descriptor"], "camera_id": camera}}
+        return self._append(entry, name, topic, span_us=(end_us, end_us), shared=shared)
+
+    def _append(
+        self,
+        entry: Entry,
+        name: str,
+        topic: str,
+        *,
+        records: Sequence[Record] | None = None,
+        span_us: tuple[int, int] | None = None,
+        shared: Json | None = None,
+    ) -> Outcome:
+        instance = (entry.component, name)
+        facts: Json = {
+            "topic": topic,
+            "frame_id": entry.frame_id,
+            "meta": entry.meta,
+            "version": entry.version,
+        }
+        if entry.size is not None:
+            facts["size"] = entry.size
+        shared = shared or entry.shared
+        written = self._register(instance, facts)
+        if self._shared.setdefault(instance, shared) != shared:
+            return "fields or format changed"
+        span_us = span_us or (entry.start_us, entry.end_us)
+        records = entry.records if records is None else records
+        outcome = self._stores.append(
+            instance, entry.collection, span_us, records, attributes=entry.attributes, shared=shared
+        )
+        return _sum(written, outcome)
+
+    def _register(self, instance: Instance, facts: Json) -> int:
+        """Say in the journal what an instance is, before its first entry."""
+        if self._registered.get(instance) == facts["topic"]:
+            return 0
+        self._registered[instance] = facts["topic"]
+        return self._context.instance(*instance, facts)
+
+
+def _sum(written: int, outcome: Outcome) -> Outcome:
+    return outcome if isinstance(outcome, str) else written + outcome

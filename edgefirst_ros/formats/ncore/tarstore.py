@@ -1,0 +1,154 @@
+"""A store in one tar file: one writev a batch, the index in memory, recovered by walking the members."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Self
+
+from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.ncore.itar import RecordIndex, tail
+from edgefirst_ros.formats.ncore.marks import (
+    Contents,
+    commit,
+    entry_of,
+    is_attachment_mark,
+    is_mark,
+    take_cube,
+)
+from edgefirst_ros.formats.ncore.store import consolidated
+from edgefirst_ros.formats.ncore.tar import BLOCK, header, members, padded
+from edgefirst_ros.formats.zarr2.metadata import Record, is_metadata
+
+_BUFFERS = 1024
+"""Most buffers one writev takes (IOV_MAX)."""
+
+_SHALLOW = 3
+"""Slashes in the key of a collection's group, the deepest that several entries share."""
+
+_ZEROS = bytes(BLOCK)
+
+
+class TarStore:
+    """Implements Store on one file."""
+
+    def __init__(self, part: Path, *, sync: bool = False) -> None:
+        self.part = part
+        self.contents = Contents()
+        self._sync = sync
+        self._index = RecordIndex()
+        self._shared: set[str] = set()
+        self._position = 0
+        self._descriptor = os.open(part, os.O_RDWR | os.O_CREAT, 0o644)
+
+    @classmethod
+    def create(cls, part: Path, *, sync: bool = False) -> Self:
+        """An empty store, whatever was there."""
+        store = cls(part, sync=sync)
+        os.ftruncate(store._descriptor, 0)
+        return store
+
+    @classmethod
+    def recover(cls, part: Path) -> tuple[Self, int]:
+        """The store cut back to its last commit mark, and how many bytes were behind it."""
+        store = cls(part)
+        end = store._walk()
+        size = os.fstat(store._descriptor).st_size
+        os.ftruncate(store._descriptor, end)
+        store._position = end
+        return store, size - end
+
+    def _walk(self) -> int:
+        committed, mark, shared, pending = 0, self._index.mark(), set[str](), set[str]()
+        entries: set[str | None] = set()
+        for member in members(self._descriptor):
+            self._index.add(member.name.encode(), member.offset, member.size)
+            if member.name.count("/") <= _SHALLOW:
+                pending.add(member.name)
+            if not (is_mark(member.name) or is_attachment_mark(member.name)):
+                continue
+            payload = os.pread(self._descriptor, member.size, member.offset)
+            if is_attachment_mark(member.name):
+                take_cube(self.contents, member.name, payload)
+                if entry_of(member.name) not in entries:
+                    continue
+            elif commit(self.contents, member.name, payload):
+                entries.add(entry_of(member.name))
+            else:
+                break
+            committed, mark = member.end, self._index.mark()
+            shared |= pending
+            pending.clear()
+        self._index.rewind(mark)
+        self._shared = shared
+        return committed
+
+    def append(self, records: Sequence[Record]) -> int:
+        """Append a batch in one system call."""
+        mark, position, buffers, pending = self._index.mark(), self._position, list[bytes](), b""
+        for key, payload in records:
+            name, size = key.encode(), len(payload)
+            buffers.append(pending + header(name, size))
+            buffers.append(payload)
+            pending = _ZEROS[: padded(size) - size]
+            self._index.add(name, position + BLOCK, size)
+            position += BLOCK + size + len(pending)
+        buffers.append(pending)
+        try:
+            self._write(buffers)
+        except OSError as error:
+            self._index.rewind(mark)
+            os.ftruncate(self._descriptor, self._position)
+            raise WriteError(
+                f"{self.part}: {error.strerror or error}; what was written before is kept"
+            ) from error
+        written, self._position = position - self._position, position
+        self._shared.update(key for key, _ in records if key.count("/") <= _SHALLOW)
+        return written
+
+    def _write(self, buffers: list[bytes]) -> None:
+        position = self._position
+        for start in range(0, len(buffers), _BUFFERS):
+            batch = buffers[start : start + _BUFFERS]
+            expected = sum(map(len, batch))
+            written = os.pwritev(self._descriptor, batch, position)
+            if written < expected:
+                self._write_rest(b"".join(batch)[written:], position + written)
+            position += expected
+        if self._sync:
+            os.fdatasync(self._descriptor)
+
+    def _write_rest(self, rest: bytes, position: int) -> None:
+        """What a short write left over: a signal came in between, or the next write says why not."""
+        while rest:
+            written = os.pwrite(self._descriptor, rest, position)
+            rest, position = rest[written:], position + written
+
+    def has(self, key: str) -> bool:
+        """True if a record of at most four levels was appended."""
+        return key in self._shared
+
+    def metadata(self) -> Iterator[tuple[str, bytes]]:
+        """Key and payload of every metadata record, in the order of the file."""
+        for name, offset, size in self._index:
+            if is_metadata(name):
+                yield name, os.pread(self._descriptor, size, offset)
+
+    def seal(self) -> None:
+        """Append consolidated metadata, end of archive, index and trailer."""
+        self.append([consolidated(self)])
+        try:
+            self._write(tail(self._position, self._index))
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            raise WriteError(
+                f"{self.part}: {error.strerror or error}; run recover when there is room"
+            ) from error
+        self.release()
+
+    def release(self) -> None:
+        """Close the file as it is."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
