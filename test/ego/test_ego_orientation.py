@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
+
+from edgefirst_ros.ego.orientation import Quaternion, after, canonical, from_yaw, inverse, rpy_deg, slerp
+
+
+def of_euler(yaw: float, pitch: float, roll: float) -> Quaternion:
+    x, y, z, w = Rotation.from_euler("ZYX", [yaw, pitch, roll], degrees=True).as_quat().tolist()
+    return x, y, z, w
+
+
+def angle_deg(a: Quaternion, b: Quaternion) -> float:
+    return math.degrees((Rotation.from_quat(a).inv() * Rotation.from_quat(b)).magnitude())
+
+
+UNIT = st.tuples(*[st.floats(-1, 1)] * 4).filter(lambda q: math.hypot(*q) > 0.1)
+ROTATIONS = UNIT.map(lambda q: tuple(value / math.hypot(*q) for value in q))
+HALF = math.sqrt(0.5)
+
+
+@pytest.mark.parametrize(
+    ("yaw", "pitch", "roll"),
+    [
+        (0, 0, 0),
+        (90, 0, 0),
+        (-135, 0, 0),
+        (179, 10, -20),
+        (10, 89, 30),
+        (0, -45, 0),
+        (0, 0, 179),
+        (30, 40, -170),
+    ],
+)
+def test_roll_pitch_yaw_of_known_rotations(yaw: float, pitch: float, roll: float) -> None:
+    assert rpy_deg(of_euler(yaw, pitch, roll)) == pytest.approx((roll, pitch, yaw), abs=1e-9)
+
+
+@given(ROTATIONS)
+@example((0.0, HALF, 0.0, HALF))
+@example((HALF, 0.0, HALF, 0.0))
+@example((0.0, -HALF, 0.0, HALF))
+@example((0.5, 0.5, 0.5, 0.5))
+@example((0.5, 0.5, -0.5, 0.5))
+@example((-0.5, 0.5, 0.5, 0.5))
+@example((0.0, 0.0, 1.0, 0.0))
+@example((0.0, 1.0, 0.0, 0.0))
+def test_roll_pitch_yaw_rebuild_the_rotation(rotation: Quaternion) -> None:
+    roll, pitch, yaw = rpy_deg(rotation)
+    assert -180 <= roll <= 180
+    assert -90 <= pitch <= 90
+    assert -180 <= yaw <= 180
+    assert angle_deg(of_euler(yaw, pitch, roll), rotation) < 1e-3
+
+
+@pytest.mark.parametrize("pitch", [90, -90])
+@pytest.mark.parametrize("yaw", [-170, -30, 0, 45, 180])
+@pytest.mark.parametrize("roll", [0, 25, -100])
+def test_straight_up_and_down_all_is_yaw(yaw: float, pitch: float, roll: float) -> None:
+    found = rpy_deg(of_euler(yaw, pitch, roll))
+    assert found[:2] == pytest.approx((0, pitch), abs=1e-5)
+    assert angle_deg(of_euler(found[2], found[1], 0), of_euler(yaw, pitch, roll)) < 1e-3
+
+
+@given(st.floats(-math.pi, math.pi))
+def test_yaw_counts_from_east_to_north(yaw: float) -> None:
+    forward = Rotation.from_quat(from_yaw(yaw)).apply([1, 0, 0])
+    assert forward == pytest.approx([math.cos(yaw), math.sin(yaw), 0], abs=1e-12)
+    assert rpy_deg(from_yaw(yaw))[:2] == (0, 0)
+
+
+@given(ROTATIONS, ROTATIONS, st.floats(0, 1))
+def test_slerp_turns_at_constant_rate_the_short_way(
+    start: Quaternion, end: Quaternion, fraction: float
+) -> None:
+    whole = angle_deg(start, end)
+    between = slerp(start, end, fraction)
+    assert between[3] >= 0
+    assert angle_deg(start, between) == pytest.approx(whole * fraction, abs=1e-5)
+    if whole < 179:
+        assert angle_deg(between, end) == pytest.approx(whole * (1 - fraction), abs=1e-5)
+
+
+@given(ROTATIONS, ROTATIONS)
+def test_rotations_compose_and_return(outer: Quaternion, inner: Quaternion) -> None:
+    vector = [1.0, -2.0, 3.0]
+    turned = Rotation.from_quat(outer).apply(Rotation.from_quat(inner).apply(vector))
+    assert Rotation.from_quat(after(outer, inner)).apply(vector) == pytest.approx(turned, abs=1e-9)
+    assert angle_deg(after(outer, inverse(outer)), (0, 0, 0, 1)) < 1e-4
+    assert angle_deg(canonical(outer), outer) < 1e-4
+    assert canonical(outer)[3] >= 0
