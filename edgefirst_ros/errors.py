@@ -37,3 +37,11 @@ class OutputExists(EdgeFirstError, FileExistsError):
 
 class WriteError(EdgeFirstError, OSError):
     """The output cannot be written: disk full, read-only, vanished."""
+
+
+class DatasetError(EdgeFirstError, ValueError):
+    """A dataset that is not what its format says, or that is damaged."""
+
+
+class DatasetNotFound(EdgeFirstError, FileNotFoundError):
+    """No dataset at that path."""
