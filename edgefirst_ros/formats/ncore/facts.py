@@ -88,7 +88,9 @@ class Facts:
         """
         facts = cls()
         for kind, value in read_journal(path):
-            getattr(facts, f"_take_{kind}")(value)
+            take = getattr(facts, f"_take_{kind}", None)
+            if take is not None:  # a later version may write more than this one knows
+                take(value)
         if "id" not in facts.sequence:
             raise ValueError(f"{path}: the journal does not say of which sequence it is")
         return facts

@@ -41,6 +41,10 @@ class SequenceFiles:
         """Where a radar cube waits for its scan."""
         return self.folder / f"{self.id}.cube{PART}"
 
+    def leftovers(self) -> list[Path]:
+        """What a finished sequence does not need; the journal last, since without it nothing is recovered."""
+        return [*(path for path in self.mine() if path.suffix == ".new"), self.held, self.journal]
+
     def store(self, group: str, kind: StoreType) -> Path:
         """The finished store of a component group; the group of poses and calibration has no name."""
         stem = f"{self.id}.{_STORE}" + (f"-{group}" if group else "")

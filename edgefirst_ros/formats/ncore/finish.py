@@ -75,17 +75,18 @@ def complete(files: SequenceFiles) -> None:
     try:
         for part in files.parts().values():
             part.replace(part.with_name(part.name.removesuffix(".part")))
-        files.meta_part.replace(files.meta)
-        files.held.unlink(missing_ok=True)
-        files.journal.unlink(missing_ok=True)
+        if files.meta_part.exists():
+            files.meta_part.replace(files.meta)
+        for leftover in files.leftovers():
+            leftover.unlink(missing_ok=True)
     except OSError as error:
         raise WriteError(f"{files.folder}: {error}; run recover") from error
 
 
 def discard(files: SequenceFiles) -> None:
     """Remove a sequence in which nothing was recorded."""
-    for path in (files.held, files.journal):
-        path.unlink(missing_ok=True)
+    for leftover in files.leftovers():
+        leftover.unlink(missing_ok=True)
     if not any(files.folder.iterdir()):
         files.folder.rmdir()
 

@@ -44,15 +44,15 @@ class Journal:
     def _write(self, data: bytes) -> int:
         try:
             written = os.write(self._descriptor, data)
-            if written < len(data):
-                os.ftruncate(self._descriptor, self._size)
-                raise WriteError(
-                    f"{self.path}: only {written} of {len(data)} bytes were written; free some space"
-                )
             if self._sync:
                 os.fdatasync(self._descriptor)
         except OSError as error:
             raise WriteError(f"{self.path}: {error.strerror or error}") from error
+        if written < len(data):
+            os.ftruncate(self._descriptor, self._size)
+            raise WriteError(
+                f"{self.path}: only {written} of {len(data)} bytes were written; free some space"
+            )
         self._size += written
         return written
 
@@ -63,18 +63,14 @@ class Journal:
             self._descriptor = -1
 
 
-def lock(path: Path) -> int:
-    """A descriptor that holds the journal's lock.
-
-    Raises:
-        WriteError: another process is writing the sequence.
-    """
+def lock(path: Path) -> int | None:
+    """A descriptor that holds the journal's lock, None if the sequence is still being written."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+    except BlockingIOError:
         os.close(descriptor)
-        raise WriteError(f"{path}: the sequence is still being written; stop its writer first") from error
+        return None
     return descriptor
 
 

@@ -103,6 +103,12 @@ def is_mark(key: str) -> bool:
     return entry is not None and key == f"{entry}/{ATTRIBUTES_KEY}"
 
 
+def instance_of_mark(key: str) -> Instance | None:
+    """Which instance a mark is of, None for other records."""
+    component, name, *_ = key.split("/") if is_mark(key) else ("", "")
+    return (component, name) if name else None
+
+
 def is_attachment_mark(key: str) -> bool:
     """True for the record that completes what was attached to an entry that has its mark."""
     entry = entry_of(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +12,12 @@ from pathlib import Path
 from edgefirst_ros.errors import RecordingError, RecordingNotFound
 from edgefirst_ros.formats.ncore.cubes import CubePairing, HeldCubes
 from edgefirst_ros.formats.ncore.facts import Facts
-from edgefirst_ros.formats.ncore.files import SequenceFiles, recover_store
-from edgefirst_ros.formats.ncore.finish import COMMON, complete, discard, finish
+from edgefirst_ros.formats.ncore.files import PART, SequenceFiles, recover_store
+from edgefirst_ros.formats.ncore.finish import complete, discard, finish
 from edgefirst_ros.formats.ncore.journal import lock
+from edgefirst_ros.formats.ncore.options import Profile
+from edgefirst_ros.formats.ncore.reading import entry_counts
 from edgefirst_ros.formats.ncore.stores import StoreSet
-
-_JOURNAL = ".journal.part"
-_META_PART = ".json.part"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,14 @@ class RecoveredSequence:
     Attributes:
         meta: its meta file, None if nothing of it was ever committed.
         kept: entries by component and instance, ``cameras/camera`` and so on.
-        poses: rig poses kept.
-        dropped_bytes: of the frames that were being written.
+        poses: rig poses kept; None if they were not counted.
+        dropped_bytes: what was behind the last complete frames.
     """
 
     sequence_id: str
     meta: Path | None
     kept: Mapping[str, int]
-    poses: int
+    poses: int | None
     dropped_bytes: int
 
     @property
@@ -43,23 +43,32 @@ class RecoveredSequence:
         if self.meta is None:
             return f"{self.sequence_id}: nothing had been committed, removed"
         kept = ", ".join(f"{count} {name}" for name, count in self.kept.items()) or "no frames"
-        torn = f"; {self.dropped_bytes} bytes of unfinished frames dropped" if self.dropped_bytes else ""
-        return f"{self.sequence_id}: kept {kept}, {self.poses} poses{torn}"
+        poses = "" if self.poses is None else f", {self.poses} poses"
+        torn = f"; dropped {self.dropped_bytes} bytes behind the last frames" if self.dropped_bytes else ""
+        return f"{self.sequence_id}: kept {kept}{poses}{torn}"
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What ``recover`` did: every unfinished sequence it found, and how many were complete already."""
+    """What ``recover`` did.
+
+    Attributes:
+        sequences: every unfinished sequence that it finished.
+        complete: how many were complete already.
+        busy: sequences that another process is still writing; they were left alone.
+    """
 
     sequences: tuple[RecoveredSequence, ...]
     complete: int
+    busy: tuple[str, ...]
 
     @property
     def text(self) -> str:
         """A few lines for a person."""
         lines = [sequence.text for sequence in self.sequences]
+        lines += [f"{name}: still being written, left alone" for name in self.busy]
         if self.complete:
-            lines.append(f"{self.complete} complete already, left as {'it is' if self.complete == 1 else 'they are'}")
+            lines.append(f"{self.complete} complete already")
         return "\n".join(lines) or "no NCore sequence here"
 
 
@@ -72,35 +81,50 @@ def recover(path: Path) -> Recovery:
     Raises:
         RecordingNotFound: there is no such path.
         RecordingError: unfinished stores whose journal is missing or damaged from the start.
-        WriteError: the sequence is still being written, or the disk is full.
+        WriteError: the disk is full.
     """
     if not path.exists():
         raise RecordingNotFound(f"{path} does not exist")
     folder = path if path.is_dir() and not path.name.endswith((".zarr", ".zarr.part")) else path.parent
     found = [file for pattern in ("*", "*/*") for file in sorted(folder.glob(pattern))]
-    metas = [file for file in found if file.name == f"{file.parent.name}.json"]
-    unfinished = {file.parent for file in found if file.name.endswith(".part")}
-    sequences = tuple(_recover(SequenceFiles(where, where.name)) for where in sorted(unfinished))
-    return Recovery(sequences, sum(file.parent not in unfinished for file in metas))
+    complete_already = {file.parent for file in found if file.name == f"{file.parent.name}.json"}
+    unfinished = {file.parent for file in found if file.name.endswith(PART)}
+    sequences: list[RecoveredSequence] = []
+    busy: list[str] = []
+    for where in sorted(unfinished):
+        sequence = _recover(SequenceFiles(where, where.name))
+        if sequence is None:
+            busy.append(where.name)
+        else:
+            sequences.append(sequence)
+    return Recovery(tuple(sequences), len(complete_already - unfinished), tuple(busy))
 
 
-def _recover(files: SequenceFiles) -> RecoveredSequence:
+def _recover(files: SequenceFiles) -> RecoveredSequence | None:
+    """Finish one sequence; None if its writer is alive."""
     if not files.journal.exists():
-        if files.meta_part.exists():
-            complete(files)
-            return _summary(files)
         raise RecordingError(
             f"{files.folder} has unfinished stores but no {files.journal.name}, which holds their poses and "
             f"calibration; put it back, or remove the folder"
         )
     held = lock(files.journal)
+    if held is None:
+        return None
     try:
-        if files.meta_part.exists():
-            complete(files)
-            return _summary(files)
+        if files.meta_part.exists() or files.meta.exists():
+            return _rename(files)
         return _finish(files)
     finally:
         os.close(held)
+
+
+def _rename(files: SequenceFiles) -> RecoveredSequence:
+    """All stores were complete when the writer was killed; their names or the journal were left."""
+    complete(files)
+    kept: Counter[str] = Counter()
+    for store in json.loads(files.meta.read_bytes())["component_stores"]:
+        kept += entry_counts(files.folder / store["path"])
+    return RecoveredSequence(files.id, files.meta, kept, None, 0)
 
 
 def _finish(files: SequenceFiles) -> RecoveredSequence:
@@ -115,11 +139,15 @@ def _finish(files: SequenceFiles) -> RecoveredSequence:
     for group, part in files.parts().items():
         stores[group], torn = recover_store(part)
         dropped += torn
-    profile = "single" if facts.sequence.get("profile") == "single" else "separate-sensors"
+    profile: Profile = "single" if facts.sequence.get("profile") == "single" else "separate-sensors"
     scans = StoreSet(files, facts.sequence["store"], profile, recovered=stores)
     tolerance_us = facts.sequence.get("cube_tolerance_us", 0)
     CubePairing(HeldCubes.load(files.held), scans, tolerance_us).settle_all()
     if not finish(files, stores, facts):
         return RecoveredSequence(files.id, None, {}, 0, dropped)
-    kept = {"/".join(key): len(times) for store in stores.values() for key, times in store.contents.instances.items()}
+    kept = {
+        "/".join(instance): len(times)
+        for store in stores.values()
+        for instance, times in store.contents.instances.items()
+    }
     return RecoveredSequence(files.id, files.meta, kept, len(facts.pose_times_us), dropped)
