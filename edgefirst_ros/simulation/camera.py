@@ -95,7 +95,7 @@ class Renderer:
         """The boxes in view so that none is painted over by one that it hides."""
         world = self._world
         seen = {box: r for i, box in enumerate(world.boxes) if (r := image_box(world, i, time_s))}
-        waiting = sorted(seen, key=lambda box: -math.dist(box.motion.state(time_s).position_m, eye))
+        waiting = list(seen)
         order: list[Box] = []
         while waiting:
             free = (

@@ -81,7 +81,8 @@ class DriveOptions:
         rates = (self.lidar_hz, self.radar_hz, self.cube_hz, self.imu_hz, self.gps_hz, self.model_hz)
         rules = {
             "seconds must be more than 0": self.seconds > 0,
-            "seed and gps_no_fix must not be negative": min(self.seed, self.gps_no_fix) >= 0,
+            "seed must be 0 to 2**31": 0 <= self.seed <= 2**31,
+            "gps_no_fix must not be negative": self.gps_no_fix >= 0,
             "fps must be 1 to 240": 1 <= self.fps <= 240,
             "a picture or tile must be at least 144 by 48 pixels, and even": (
                 self.width >= 144 * pictures and self.height >= 48 * pictures

@@ -97,15 +97,15 @@ class Truth:
 
     def box_of_color(self, rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
         """Which box's colour pixels (N, 3) show, in any shade; -1 for none (ground, sky, edges)."""
-        pixels = rgb.astype(np.float64)
-        chroma = pixels - pixels.min(axis=1, keepdims=True)
         colors = np.array([box.color for box in self.world.boxes], np.float64)
         hues = colors - colors.min(axis=1, keepdims=True)
         hues /= np.linalg.norm(hues, axis=1, keepdims=True)
-        strength = np.linalg.norm(chroma, axis=1)
-        likeness = chroma @ hues.T / np.maximum(strength, 1)[:, None]
-        best = likeness.argmax(axis=1)
-        return np.where((strength > 90) & (likeness.max(axis=1) > 0.97), best, -1)
+        boxes = np.full(len(rgb), -1)
+        vivid = np.flatnonzero(np.ptp(rgb, axis=1) > 70)
+        chroma = rgb[vivid] - rgb[vivid].min(axis=1, keepdims=True).astype(np.float64)
+        likeness = chroma @ hues.T / np.linalg.norm(chroma, axis=1, keepdims=True)
+        boxes[vivid] = np.where(likeness.max(axis=1) > 0.97, likeness.argmax(axis=1), -1)
+        return boxes
 
     def enu(self, latitude_deg: float, longitude_deg: float, altitude_m: float) -> FloatArray:
         """A geodetic position in the world (3,)."""

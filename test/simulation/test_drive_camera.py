@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import Played
+from played import Played
 
 from edgefirst_ros.simulation.camera import read_number
 
@@ -45,9 +45,8 @@ def test_camera_info_is_the_camera_that_the_world_was_drawn_with(drive: Played) 
 
 def test_box_in_image_frames_the_boxs_colour(drive: Played) -> None:
     judged = 0
-    for picture, time_ns in zip(
-        drive.pictures("/camera/h264"), drive.truth.true_ns("/camera/h264").tolist(), strict=True
-    ):
+    pictures, times_ns = drive.pictures("/camera/h264"), drive.truth.true_ns("/camera/h264").tolist()
+    for picture, time_ns in zip(pictures[::3], times_ns[::3], strict=True):
         shown = drive.truth.box_of_color(picture.reshape(-1, 3)).reshape(360, 640)
         shown[:18] = -1
         # Where two boxes meet, subsampled chroma shows a third colour, a pixel or two wide.
@@ -68,7 +67,7 @@ def test_box_in_image_frames_the_boxs_colour(drive: Played) -> None:
                 else:
                     assert found[1] >= top - 2.6
                     assert found[3] <= bottom + 2.6
-    assert judged > 40
+    assert judged > 15
 
 
 def test_model_boxes_are_those_rectangles_with_label_range_speed_and_steady_tracks(drive: Played) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Played, play, small
 from mcap.reader import make_reader
 from PIL import Image
+from played import Played, play, small
 
 from edgefirst_ros.errors import ConfigError, OutputExists
 from edgefirst_ros.messages.definitions import definition
@@ -135,6 +135,7 @@ def test_pictures_and_stamps_of_every_codec_with_and_without_b_frames(
     assert video["keyframes"] == [0, 10]
     assert [video["presentation"][i] for i in video["keyframes"]] == [0, 10]
     start_ns = played.truth.data["start_ns"] + 20_000_000
+    assert played.truth.true_ns(topic).tolist() == [entry.stamp_ns for entry in played.topics[topic]]
     for entry, picture in zip(played.topics[topic], video["presentation"], strict=True):
         assert entry.message.format == codec
         assert entry.stamp_ns == start_ns + picture * 100_000_000

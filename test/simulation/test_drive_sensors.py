@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest import Played
+from played import Played
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.simulation.world import inverse, transform

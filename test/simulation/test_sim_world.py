@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -111,14 +112,24 @@ def test_the_nearer_surface_hides_the_farther() -> None:
     assert rays.sees(world, 0.0, eye, points).tolist() == [True, False, False, True]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_painter_shows_what_rays_meet(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "times_s"),
+    [
+        *((seed, np.arange(0, 40, 3.3)) for seed in SEEDS),
+        # Here a box hides another whose middle, or whose nearest wall, is nearer.
+        (1, [10.5]),
+        (9, [10.5]),
+        (13, [3.0, 34.0]),
+        (15, [4.0]),
+    ],
+)
+def test_the_painter_shows_what_rays_meet(seed: int, times_s: Iterable[float]) -> None:
     world = build(seed, 480, 270)
     renderer, truth = Renderer(world), Truth({"start_ns": 0}, world)
     cx, cy = world.camera.center_px
     v, u = (axis.ravel() for axis in np.mgrid[2:268:4, 2:478:4])
     around = [(0, 0), (1.5, 0), (-1.5, 0), (0, 1.5), (0, -1.5), (1, 1), (1, -1), (-1, 1), (-1, -1)]
-    for time_s in np.arange(0, 40, 2.3):
+    for time_s in times_s:
         shown = truth.box_of_color(renderer.picture(float(time_s))[v, u])
         T_world_optical = world.sensor("camera_optical", float(time_s))
         accepted = np.zeros(len(shown), bool)
