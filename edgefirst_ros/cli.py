@@ -22,8 +22,9 @@ from edgefirst_ros.config import Config, build_config, load_values
 from edgefirst_ros.contactsheet import contact_sheet
 from edgefirst_ros.convert import convert as run_convert
 from edgefirst_ros.convert import find_recordings
-from edgefirst_ros.errors import ConfigError, EdgeFirstError, WriteError
+from edgefirst_ros.errors import ConfigError, EdgeFirstError, OutputExists, WriteError
 from edgefirst_ros.inspect import inspect
+from edgefirst_ros.recovery import recover as run_recovery
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.simulation import simulate as run_simulation
 from edgefirst_ros.sources.mcap import McapRecording
@@ -213,6 +214,20 @@ def simulate(
 
 
 @app.command()
+def recover(
+    path: Annotated[Path, typer.Argument(help="An output folder, or anything above it.")],
+) -> None:
+    """Finish what a crash, a kill or a full disk left in .part files.
+
+    Everything that had been committed is kept, a torn end is dropped, and what was kept is said. Running it
+    twice does no harm.
+    """
+    with _guarded(make_console(stderr=True)):
+        for done in run_recovery(path):
+            sys.stdout.write(f"{done.path}\n  {done.text}\n")
+
+
+@app.command()
 def sheet(
     dataset: Annotated[Path, typer.Argument(help="Folder of an EdgeFirst dataset, OUT/edgefirst/NAME.")],
     *,
@@ -273,6 +288,10 @@ def _guarded(console: Console) -> Iterator[None]:
         for fault in error.faults:
             console.print(f"[bold red]error[/]: {escape(fault)}", highlight=False, soft_wrap=True)
         raise typer.Exit(EXIT_USAGE) from error
+    except OutputExists as error:
+        console.print(f"[bold red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
+        console.print("  --overwrite replaces it, --name gives the new one another name", highlight=False)
+        raise typer.Exit(EXIT_USAGE) from error
     except EdgeFirstError as error:
         console.print(f"[bold red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
         raise typer.Exit(EXIT_USAGE) from error
@@ -302,3 +321,7 @@ def _interruptible(stop: threading.Event, console: Console) -> Iterator[None]:
 def main() -> None:
     """Entry point of the command."""
     app()
+
+
+if __name__ == "__main__":
+    main()
