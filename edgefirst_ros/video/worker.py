@@ -15,9 +15,10 @@ from edgefirst_ros.video.decoder import Decoder
 from edgefirst_ros.video.gops import Gop, Gops, Unit
 from edgefirst_ros.video.picture import Picture
 from edgefirst_ros.video.playback import Playback
+from edgefirst_ros.video.sieve import Outcome, Sieve
 
-GAVE_NONE = "the decoder gave no picture"
 NOT_KEPT = "its key frame is no longer kept"
+CLOSED = "the video stream is closed"
 
 KEPT_BYTES = 64 << 20
 """Compressed bytes kept of frames that nobody wants, before the decoder is sent ahead to be rid of them."""
@@ -38,8 +39,7 @@ class _Action:
 
     feed: Unit | None = None
     drain: bool = False
-    refuse: tuple[_Request, ...] = ()
-    reason: str = ""
+    refuse: _Request | None = None
 
 
 _STOP = _Action()
@@ -61,8 +61,8 @@ class Worker:
         self._threads = 1
         self._playback = Playback(self.gops)
         self._pending: list[_Request] = []
-        self._inside: dict[int, Unit] = {}
-        self._ready: dict[int, tuple[Unit, Picture]] = {}
+        self._sieve = Sieve(_MAX_REORDER)
+        self._ready: dict[int, tuple[Unit, Outcome]] = {}
         self._asked: _Request | None = None
         self._released_ns = _NEVER
         self._thread: threading.Thread | None = None
@@ -77,16 +77,13 @@ class Worker:
             self._expect(unit.gop)
             request = self._asked = _Request(unit, Future())
             self._released_ns = max(self._released_ns, unit.time_ns - 1)
-            _, picture = self._ready.pop(unit.number, (None, None))
+            _, outcome = self._ready.pop(unit.number, (unit, None))
             self._forget()
-            if picture is None and self._failure is None and not self._closing:
+            if outcome is None and self._failure is None and not self._closing:
                 self._pending.append(request)
                 self._start(threads)
                 return request.future
-        if picture is not None:
-            request.future.set_result(picture)
-        else:
-            request.future.set_exception(self._failure or DecodeError("the video stream is closed"))
+        _resolve(request, outcome or self._failure or CLOSED)
         return request.future
 
     def release(self, time_ns: int) -> None:
@@ -113,6 +110,7 @@ class Worker:
     def _start(self, threads: int) -> None:
         if self._thread is None:
             self._threads = threads
+            self._sieve = Sieve(_MAX_REORDER + threads)
             # A daemon: a caller that died before closing must not keep the process from ending.
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
@@ -137,10 +135,10 @@ class Worker:
         decoder: Decoder | None = None
         try:
             while (action := self._await()) is not _STOP:
-                if action.refuse:
-                    _refuse(action.refuse, DecodeError(action.reason))
+                if action.refuse is not None:
+                    _resolve(action.refuse, NOT_KEPT)
                 elif decoder is not None and action.drain:
-                    self._drained(decoder.drain())
+                    self._deliver(decoder.drain(), drained=True)
                 elif action.feed is not None:
                     decoder = self._decoder(decoder, action.feed)
                     self._deliver(decoder.feed(action.feed.number, action.feed.data))
@@ -149,7 +147,8 @@ class Worker:
                 self._failure = error
                 pending, self._pending = self._pending, []
                 self.changed.notify_all()
-            _refuse(pending, error)
+            for request in pending:
+                _resolve(request, error)
         finally:
             if decoder is not None:
                 decoder.drain()
@@ -171,14 +170,11 @@ class Worker:
                 self.changed.wait()
             if action.feed is not None:
                 self._playback.feed(action.feed)
-                self._inside[action.feed.number] = action.feed
+                self._sieve.feed(action.feed)
             return action
 
     def _choose(self) -> _Action | None:
         self._pending = [request for request in self._pending if not request.future.cancelled()]
-        lost = [request for request in self._pending if self._is_lost(request.unit)]
-        if lost:
-            return self._refusal(lost, GAVE_NONE)
         for request in self._pending:
             if not self._playback.has_fed(request.unit):
                 return self._toward(request)
@@ -186,21 +182,13 @@ class Worker:
             return self._squeeze(self._pending[0].unit.gop)
         return _STOP if self._closing else self._ahead()
 
-    def _is_lost(self, unit: Unit) -> bool:
-        last = self._playback.last
-        overdue = last is not None and last.number - unit.number > _MAX_REORDER + self._threads
-        return overdue and self._playback.has_fed(unit)
-
-    def _refusal(self, requests: list[_Request], reason: str) -> _Action:
-        self._pending = [request for request in self._pending if request not in requests]
-        return _Action(refuse=tuple(requests), reason=reason)
-
     def _toward(self, request: _Request) -> _Action:
         if self._playback.reaches(request.unit):
             return _Action(feed=self._playback.following())
         start = self._playback.start(request.unit)
         if start is None:
-            return self._refusal([request], NOT_KEPT)
+            self._pending.remove(request)
+            return _Action(refuse=request)
         return _Action(feed=start) if self._playback.last is None else _DRAIN
 
     def _squeeze(self, gop: Gop) -> _Action:
@@ -234,33 +222,30 @@ class Worker:
             return True
         return any(unit.time_ns <= self._released_ns for unit in islice(front.units, _MAX_REORDER + 1))
 
-    def _drained(self, frames: Iterable[tuple[int, av.VideoFrame]]) -> None:
-        self._deliver(frames)
+    def _deliver(self, frames: Iterable[tuple[int, av.VideoFrame]], *, drained: bool = False) -> None:
+        found: list[tuple[_Request, Outcome]] = []
         with self.changed:
-            refusal = self._refusal([r for r in self._pending if self._playback.has_fed(r.unit)], GAVE_NONE)
-            self._playback.drain()
-            self._inside.clear()
-        _refuse(refusal.refuse, DecodeError(refusal.reason))
-
-    def _deliver(self, frames: Iterable[tuple[int, av.VideoFrame]]) -> None:
-        found: list[tuple[_Request, Picture]] = []
-        with self.changed:
-            for number, frame in frames:
-                unit = self._inside.pop(number, None)
-                request = next((r for r in self._pending if r.unit is unit), None)
+            certain = self._sieve.drain(frames) if drained else self._sieve.show(frames)
+            if drained:
+                self._playback.drain()
+            waiting = {request.unit.number: request for request in self._pending}
+            for unit, outcome in certain:
+                request = waiting.get(unit.number)
                 if request is not None:
                     self._pending.remove(request)
-                    found.append((request, Picture(frame)))
-                elif unit is not None and unit.time_ns > self._released_ns:
-                    self._ready[number] = unit, Picture(frame)
+                    found.append((request, outcome))
+                elif unit.time_ns > self._released_ns:
+                    self._ready[unit.number] = unit, outcome
             self._forget()
             self.changed.notify_all()
-        for request, picture in found:
-            if request.future.set_running_or_notify_cancel():
-                request.future.set_result(picture)
+        for request, outcome in found:
+            _resolve(request, outcome)
 
 
-def _refuse(requests: Iterable[_Request], error: Exception) -> None:
-    for request in requests:
-        if request.future.set_running_or_notify_cancel():
-            request.future.set_exception(error)
+def _resolve(request: _Request, outcome: Outcome | Exception) -> None:
+    if not request.future.set_running_or_notify_cancel():
+        return
+    if isinstance(outcome, Picture):
+        request.future.set_result(outcome)
+    else:
+        request.future.set_exception(DecodeError(outcome) if isinstance(outcome, str) else outcome)
