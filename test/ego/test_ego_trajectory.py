@@ -233,6 +233,27 @@ def test_settled_once_nothing_can_come_to_help() -> None:
     assert trajectory.pose(ns(0)).position_m is None
 
 
+def test_where_the_imu_was_silent_the_course_must_settle() -> None:
+    trajectory = Trajectory(hold_ns=2 * S, max_gap_ns=3 * S)
+    for second in (0, 20):
+        trajectory.add_imu(ns(second), imu_of(from_yaw(0)))
+        trajectory.add_fix(ns(second), fix_at(second * 10, 0))
+    assert trajectory.settled(ns(19))
+    assert not trajectory.settled(ns(17.9))
+    trajectory.add_fix(ns(22.9), fix_at(229, 0))
+    assert trajectory.pose(ns(17.9)).rotation_xyzw is None
+
+
+def test_odometry_settles_by_itself() -> None:
+    trajectory = Trajectory(odometry=True)
+    trajectory.add_odometry(ns(0), odometry_of(0, 0))
+    trajectory.add_fix(ns(1), fix_at(0, 0))
+    assert trajectory.settled(ns(0))
+    assert not trajectory.settled(ns(0.5))
+    trajectory.add_odometry(ns(1), odometry_of(1, 0))
+    assert trajectory.settled(ns(0.5))
+
+
 EVENTS = st.lists(st.tuples(st.integers(0, 3_000), st.sampled_from("ffffiioz")), max_size=60)
 
 

@@ -186,3 +186,16 @@ def test_a_definition_that_does_not_fit_is_refused(text: str) -> None:
 def test_an_unreadable_definition_gives_way_to_our_own() -> None:
     data = GOOD["sensor_msgs/Imu", ">"]
     assert DECODERS["sensor_msgs/Imu"](data, "%% no ROS %%") == DECODERS["sensor_msgs/Imu"](data, "")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("geometry_msgs/Quaternion orientation\n", "geometry_msgs/Quaternion attitude\n"),
+        ("float64 w 1\n", "uint8[8] w\n"),
+    ],
+)
+def test_fields_of_other_names_or_types_are_refused(ours: str, theirs: str) -> None:
+    text = definition("sensor_msgs/Imu").replace(ours, theirs)
+    with pytest.raises(DecodeError, match=r"^sensor_msgs/Imu with other fields than expected$"):
+        DECODERS["sensor_msgs/Imu"](GOOD["sensor_msgs/Imu", ">"], text)

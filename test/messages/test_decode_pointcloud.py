@@ -88,6 +88,7 @@ def test_any_layout_reads_what_was_written(
     )
     assert made.points.shape == (height * width,)
     assert made.points.dtype.itemsize == step
+    assert not made.points.flags.writeable
     for one in fields:
         dtype = np.dtype((">" if bigendian else "<") + CODES[one["datatype"]])
         expected = [
