@@ -10,7 +10,8 @@ from edgefirst_ros.errors import ConfigError, DecodeError
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import can_decode, decode
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed, Times
+from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
+from edgefirst_ros.timing.finding import Times
 from edgefirst_ros.topics import TopicMap, find_prefix, full_type
 
 GAP_FACTOR = 3.0

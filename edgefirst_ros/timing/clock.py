@@ -1,19 +1,15 @@
-"""Which time a topic's messages carry: found from receive minus stamp, said once, watched ever after."""
+"""Gives every message its time on the recording's clock, and watches for steps and drift."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
-NEAR_NS = (-50_000_000, 2_000_000_000)
-"""receive − stamp of a stamp that is of the recording's own clock."""
-STEADY_NS = 1_000_000_000
-"""Spread of receive − stamp (10th to 90th percentile) above which stamps say nothing."""
-SAME_CLOCK_NS = 1_000_000_000
-"""Topics whose least receive − stamp lie this close together share a clock; latencies differ by less."""
+from edgefirst_ros.timing.finding import Choice, Evidence, Finding, Times, find_clocks, seconds
+
 OUTLIER_NS = 1_000_000_000
 """A message this much later or earlier than its topic's usual latency is out of line."""
 CONFIRM, CONFIRM_NS = 5, 500_000_000
@@ -31,34 +27,7 @@ DRIFT_MESSAGES = 100
 _NO_CLOCK, _BACKWARDS, _PAUSE = -1, -2, -3
 """What a suspect message's time hangs on where that is none of the clocks found."""
 
-Source = Literal["stamp", "publish", "receive"]
-Choice = Literal["auto", "stamp", "publish", "receive"]
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True, slots=True)
-class Times:
-    """The three times of one message, nanoseconds."""
-
-    topic: str
-    stamp_ns: int
-    publish_ns: int
-    receive_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What was found about a topic's clock and which time was chosen.
-
-    ``offset_ns`` is added to the chosen time; ``group`` numbers the clock among those found (0 is the
-    recording's own), None where no stamp is used.
-    """
-
-    topic: str
-    source: Source
-    offset_ns: int
-    group: int | None
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +85,6 @@ class _Topic:
     finding: Finding | None = None
 
 
-def seconds(ns: int) -> str:
-    """A span for people: milliseconds below 2 s, else seconds."""
-    return f"{ns / 1e6:+.1f} ms" if abs(ns) < 2_000_000_000 else f"{ns / 1e9:+,.3f} s"
-
-
 class ClockFinder(Generic[Item]):
     """Gives every message its time on the recording's clock.
 
@@ -143,7 +107,7 @@ class ClockFinder(Generic[Item]):
         self._held: list[tuple[Item, Times]] = []
         self._quarantine: list[tuple[Item, Times]] = []
         self._suspects: dict[int, list[tuple[int, int]]] = {}
-        self._groups: list[int] = [0]
+        self._clocks: list[int] = [0]
         self._drifts: dict[int, _Drift] = {}
         self._first_ns: int | None = None
         self._latest_ns: int | None = None
@@ -227,61 +191,14 @@ class ClockFinder(Generic[Item]):
                 yield self._timed(item, times, finding)
 
     def _decide(self, due: Sequence[tuple[str, _Topic]]) -> None:
-        """Choose for topics seen long enough; far-off steady ones are grouped by clock first."""
-        far: list[tuple[int, str]] = []
-        for name, topic in due:
-            latency = np.array([t.receive_ns - t.stamp_ns for t in topic.times], dtype=np.int64)
-            if topic.choice == "auto" and self._is_steady(topic.times, latency) and not _is_near(latency):
-                far.append((int(latency.min()), name))
-        clocks: dict[str, int] = {}
-        for least_ns, name in sorted(far):
-            group = next(
-                (g for g, o in enumerate(self._groups) if g and abs(least_ns - o) <= SAME_CLOCK_NS), None
-            )
-            if group is None:
-                # Sorted, so the group's first topic has its least latency: the lower envelope.
-                self._groups.append(least_ns)
-                group = len(self._groups) - 1
-            clocks[name] = group
-        for name, topic in due:
-            topic.finding = finding = self._choose(name, topic, clocks.get(name))
+        """Choose for topics seen long enough."""
+        evidence = [Evidence(name, topic.choice, topic.offset_ns, topic.times) for name, topic in due]
+        for (_, topic), finding in zip(due, find_clocks(evidence, self._clocks), strict=True):
             usual = [t.receive_ns - t.stamp_ns - finding.offset_ns for t in topic.times]
             topic.usual_ns = int(np.median(usual))
+            topic.finding = finding
             topic.times = []
-            self.findings.append(topic.finding)
-
-    @staticmethod
-    def _is_steady(times: Sequence[Times], latency: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bool:
-        frozen = len(times) > 1 and len({t.stamp_ns for t in times}) == 1
-        low, high = np.percentile(latency, (10, 90))
-        return not frozen and len(times) > 1 and bool(high - low <= STEADY_NS)
-
-    def _choose(self, name: str, topic: _Topic, clock: int | None) -> Finding:
-        latency = np.array([t.receive_ns - t.stamp_ns for t in topic.times], dtype=np.int64)
-        median_ns = int(np.median(latency))
-        own, about = topic.offset_ns, f"receive − stamp is {seconds(median_ns)}"
-        if topic.choice != "auto":
-            group = 0 if topic.choice == "stamp" else None
-            return Finding(name, topic.choice, own, group, f"{topic.choice} time, as configured; {about}")
-        frozen = len(topic.times) > 1 and len({t.stamp_ns for t in topic.times}) == 1
-        if _is_near(latency) and not frozen:
-            return Finding(name, "stamp", own, 0, f"stamp: the recording's own clock; {about}")
-        if clock is not None:
-            offset_ns = self._groups[clock]
-            text = f"stamp of another clock, {seconds(offset_ns)} behind the recording's; shared offset added"
-            return Finding(name, "stamp", own + offset_ns, clock, text)
-        if frozen:
-            why = f"the stamp stands still ({len(topic.times)} messages, {about})"
-        elif len(topic.times) == 1:
-            why = f"a single message whose stamp is far off ({about})"
-        else:
-            why = f"the stamp is erratic ({about}, spread {seconds(int(np.ptp(latency)))})"
-        publishes = {t.publish_ns for t in topic.times}
-        sound = len(publishes) == len(topic.times) and all(
-            NEAR_NS[0] <= t.receive_ns - t.publish_ns <= NEAR_NS[1] for t in topic.times
-        )
-        source: Source = "publish" if sound and not frozen else "receive"
-        return Finding(name, source, own, None, f"{source} time: {why}")
+            self.findings.append(finding)
 
     @staticmethod
     def _timed(item: Item, times: Times, finding: Finding) -> Timed[Item]:
@@ -336,7 +253,3 @@ def _is_step(suspects: Sequence[tuple[int, int]]) -> bool:
     return (len(suspects) >= CONFIRM and span_ns >= CONFIRM_NS) or (
         len(suspects) >= 2 and span_ns >= CONFIRM_FEW_NS
     )
-
-
-def _is_near(latency: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bool:
-    return NEAR_NS[0] <= float(np.median(latency)) <= NEAR_NS[1]

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from edgefirst_ros.timing.clock import Boundary, ClockFinder, Finding, Timed, Times
+from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
+from edgefirst_ros.timing.finding import Finding, Times
 
 MS = 1_000_000
 SECOND = 1000 * MS
@@ -100,6 +101,16 @@ def test_three_clocks_are_told_apart() -> None:
     assert len({f.group for f in findings}) == 3
     for topic in "abc":
         assert all(0 <= e <= 6 * MS for e in errors(events, topic))
+
+
+def test_a_sender_whose_clock_is_a_second_behind_is_not_mistaken_for_a_slow_one() -> None:
+    """Live on another host: its wall clock and its monotonic clock must come out on one time base."""
+    events, _ = run(
+        stream("camera", 30, 8, stamp=lambda t: wall(t) - SECOND, latency_ms=25),
+        stream("imu", 140, 8, stamp=monotonic, latency_ms=3, jitter_ms=1),
+    )
+    assert all(20 * MS <= e <= 30 * MS for e in errors(events, "camera"))
+    assert all(3 * MS <= e <= 4 * MS for e in errors(events, "imu"))
 
 
 def test_a_frozen_stamp_gives_way_to_the_receive_time() -> None:
