@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgefirst_ros.errors import RecordingError, RecordingNotFound
+from edgefirst_ros.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.formats.ncore.cubes import CubePairing, HeldCubes
 from edgefirst_ros.formats.ncore.facts import Facts
 from edgefirst_ros.formats.ncore.files import PART, SequenceFiles, recover_store
@@ -79,12 +79,12 @@ def recover(path: Path) -> Recovery:
         path: a file of a sequence, its folder, or the folder above.
 
     Raises:
-        RecordingNotFound: there is no such path.
-        RecordingError: unfinished stores whose journal is missing or damaged from the start.
+        DatasetNotFound: there is no such path.
+        DatasetError: unfinished stores whose journal is missing or damaged from the start.
         WriteError: the disk is full.
     """
     if not path.exists():
-        raise RecordingNotFound(f"{path} does not exist")
+        raise DatasetNotFound(f"{path} does not exist")
     folder = path if path.is_dir() and not path.name.endswith((".zarr", ".zarr.part")) else path.parent
     found = [file for pattern in ("*", "*/*") for file in sorted(folder.glob(pattern))]
     complete_already = {file.parent for file in found if file.name == f"{file.parent.name}.json"}
@@ -103,7 +103,7 @@ def recover(path: Path) -> Recovery:
 def _recover(files: SequenceFiles) -> RecoveredSequence | None:
     """Finish one sequence; None if its writer is alive."""
     if not files.journal.exists():
-        raise RecordingError(
+        raise DatasetError(
             f"{files.folder} has unfinished stores but no {files.journal.name}, which holds their poses and "
             f"calibration; put it back, or remove the folder"
         )
@@ -132,7 +132,7 @@ def _finish(files: SequenceFiles) -> RecoveredSequence:
         facts = Facts.read(files.journal)
     except ValueError as error:
         if files.parts():
-            raise RecordingError(f"{error}; the stores beside it cannot be finished without it") from error
+            raise DatasetError(f"{error}; the stores beside it cannot be finished without it") from error
         discard(files)
         return RecoveredSequence(files.id, None, {}, 0, 0)
     stores, dropped = {}, 0
