@@ -23,7 +23,9 @@ from edgefirst_ros.contactsheet import contact_sheet
 from edgefirst_ros.convert import convert as run_convert
 from edgefirst_ros.convert import find_recordings
 from edgefirst_ros.errors import ConfigError, EdgeFirstError, OutputExists, WriteError
+from edgefirst_ros.formats.ncore.check import check as check_ncore
 from edgefirst_ros.inspect import inspect
+from edgefirst_ros.recovery import ncore_roots
 from edgefirst_ros.recovery import recover as run_recovery
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.simulation import simulate as run_simulation
@@ -73,6 +75,9 @@ def convert(
     config_file: Annotated[
         Path | None, typer.Option("--config", help="YAML or ROS 2 parameter file; see config/*.yaml.")
     ] = None,
+    formats: Annotated[
+        str | None, typer.Option("--format", metavar="NAME,...", help="edgefirst, ncore; default: edgefirst.")
+    ] = None,
     name: Annotated[str, typer.Option("--name", help="Dataset name; default: RECORDING-dataset.")] = "",
     schema: Annotated[
         Schema | None, typer.Option(help="Annotation columns: the published article's, or the client's.")
@@ -100,7 +105,7 @@ def convert(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Warnings and errors only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, nothing else.")] = False,
 ) -> None:
-    """Convert MCAP recordings into an EdgeFirst dataset.
+    """Convert MCAP recordings into EdgeFirst datasets and NCore sequences.
 
     A sample is a camera frame with its nearest radar, lidar and model messages (within 50 ms; the same frame
     for a model). By default a sample is complete: a frame that lacks a sensor which is alive is left out, and
@@ -114,10 +119,13 @@ def convert(
       edgefirst-ros convert maivin_2026_03_14_10_20_30.mcap -o out
 
       edgefirst-ros convert drive/ -o out --rate 2 --name monday --container folder
+
+      edgefirst-ros convert drive.mcap -o out --format edgefirst,ncore
     """
     err = make_console(stderr=True)
     with _guarded(err):
         chosen = {
+            "formats": None if formats is None else [f.strip() for f in formats.split(",")],
             "reference": reference,
             "prefix": prefix,
             "rate_hz": rate,
@@ -225,6 +233,29 @@ def recover(
     with _guarded(make_console(stderr=True)):
         for done in run_recovery(path):
             sys.stdout.write(f"{done.path}\n  {done.text}\n")
+
+
+@app.command()
+def check(
+    path: Annotated[Path, typer.Argument(help="NCore sequences: a meta file, a folder, or one above it.")],
+    *,
+    official: Annotated[
+        Path | None,
+        typer.Option(metavar="PYTHON", help="Python with nvidia-ncore: its reader looks, too."),
+    ] = None,
+) -> None:
+    """Check NCore sequences: container, index, metadata, times, unit rays, pose tree.
+
+    Needs nothing but this package. Exit 0: sound; 1: errors.
+    """
+    with _guarded(make_console(stderr=True)):
+        results = [
+            r for root in ncore_roots(path) or [path] for r in check_ncore(root, official_python=official)
+        ]
+        for result in results:
+            sys.stdout.write(result.text + "\n")
+    if not all(r.ok for r in results):
+        raise typer.Exit(EXIT_POOR)
 
 
 @app.command()

@@ -11,11 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.sample import Role
 
 ClockChoice = Literal["auto", "stamp", "publish", "receive"]
 Policy = Literal["nearest", "before", "exact"]
 Required = Literal["auto", "always", "never"]
+FormatName = Literal["edgefirst", "ncore"]
 
 STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
@@ -121,9 +123,10 @@ class Config(BaseModel):
     queue_mb: float = Field(512.0, gt=0, description="Live: messages waiting, at most; then the oldest go.")
     min_free_mb: float = Field(1024.0, ge=0, description="Live: capture ends cleanly when the disk has less.")
     workers: int = Field(0, ge=0, description="Encoder threads; 0 is one a core. The result is the same.")
-    formats: tuple[Literal["edgefirst"], ...] = Field(("edgefirst",), min_length=1)
+    formats: tuple[FormatName, ...] = Field(("edgefirst",), min_length=1, description="What to write.")
     ego: EgoOptions = EgoOptions()
     edgefirst: EdgeFirstOptions = EdgeFirstOptions()
+    ncore: NCoreOptions = NCoreOptions()
 
     @model_validator(mode="before")
     @classmethod

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config import Config
-from edgefirst_ros.errors import RecordingNotFound
+from edgefirst_ros.errors import OutputExists, RecordingNotFound
 from edgefirst_ros.job import Job
+from edgefirst_ros.naming import safe_name
 from edgefirst_ros.pipeline import Pipeline, Progress
 from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
 from edgefirst_ros.topics import TopicMap, choose_reference, find_prefix
@@ -87,6 +88,8 @@ def convert(
         names = [t.topic for t in known]
         choose_reference(config, names, TopicMap(config, find_prefix(names, config)))
     stop = stop or threading.Event()
+    if "ncore" in config.formats and not overwrite:
+        _refuse_existing(output / "ncore", recordings)
     # Never a sequence's own name: readers take a container that holds one folder of its own name for nested.
     name = dataset or f"{recordings[0].path.stem}-dataset"
     job = Job(config, output, name, overwrite=overwrite)
@@ -99,6 +102,14 @@ def convert(
         job.abort()
         raise
     return Conversion(tuple(paths_written), report, stop.is_set())
+
+
+def _refuse_existing(root: Path, recordings: Sequence[McapRecording]) -> None:
+    """Say before anything is written that a sequence is there already."""
+    for recording in recordings:
+        name = recording.sequence_name
+        if name is not None and (root / safe_name(name)).exists():
+            raise OutputExists(f"{root / safe_name(name)}: is there already")
 
 
 def _feed(

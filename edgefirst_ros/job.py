@@ -11,6 +11,7 @@ from edgefirst_ros.config import Config
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.base import Writer
 from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+from edgefirst_ros.formats.ncore.writer import NCoreWriter
 from edgefirst_ros.naming import safe_name
 from edgefirst_ros.pipeline import Pipeline
 
@@ -27,10 +28,13 @@ class Job:
 
     def __init__(self, config: Config, output: Path, dataset: str, *, overwrite: bool = False) -> None:
         self.dataset = safe_name(dataset)
-        self._folder = output / "edgefirst" / self.dataset
-        self.writers: list[Writer] = [
-            EdgeFirstWriter(output / "edgefirst", self.dataset, config.edgefirst, overwrite=overwrite)
-        ]
+        self._report_path = _report_path(config, output, self.dataset)
+        self.writers: list[Writer] = []
+        if "edgefirst" in config.formats:
+            root = output / "edgefirst"
+            self.writers.append(EdgeFirstWriter(root, self.dataset, config.edgefirst, overwrite=overwrite))
+        if "ncore" in config.formats:
+            self.writers.append(NCoreWriter(output / "ncore", config.ncore, overwrite=overwrite))
         self.pipeline = Pipeline(config, self.writers)
 
     def finish(self, head: Mapping[str, Any]) -> tuple[list[Path], dict[str, Any]]:
@@ -41,18 +45,25 @@ class Job:
         """
         paths = self.pipeline.close()
         report = {"dataset": self.dataset, **head, **self.pipeline.report()}
-        path = self._folder / REPORT
-        _write_text(path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
-        return [*paths, path], report
+        _write_text(self._report_path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+        return [*paths, self._report_path], report
 
     def abort(self) -> None:
         """Let go of files and threads after an error."""
         self.pipeline.abort()
 
 
+def _report_path(config: Config, output: Path, dataset: str) -> Path:
+    """Beside the EdgeFirst dataset if there is one, else in the folder of the first format."""
+    if "edgefirst" in config.formats:
+        return output / "edgefirst" / dataset / REPORT
+    return output / config.formats[0] / f"{dataset}.{REPORT}"
+
+
 def _write_text(path: Path, text: str) -> None:
     part = path.with_name(path.name + ".part")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         part.write_text(text, encoding="utf-8")
         part.replace(path)
     except OSError as error:

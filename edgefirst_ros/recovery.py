@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgefirst_ros.errors import RecordingNotFound
 from edgefirst_ros.formats.edgefirst.recover import recover as recover_edgefirst
+from edgefirst_ros.formats.ncore.recover import recover as recover_ncore
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,16 @@ def recover(path: Path) -> list[Recovered]:
     folders = sorted({p.parent for p in _below(path, "*.journal.part")}) or sorted(
         {p.parent for p in _below(path, "*.arrow")}
     )
-    if not folders:
+    done = [Recovered(folder, _edgefirst(folder)) for folder in folders]
+    done += [Recovered(root, recover_ncore(root).text) for root in ncore_roots(path)]
+    if not done:
         raise RecordingNotFound(f"{path}: holds no dataset of this package, finished or not")
-    return [Recovered(folder, _edgefirst(folder)) for folder in folders]
+    return done
+
+
+def ncore_roots(path: Path) -> list[Path]:
+    """Folders of NCore sequences at or below a path: those that hold a sequence's folder."""
+    return sorted({p.parent.parent for p in _below(path, "*.ncore4*") if ".ncore4" in p.name})
 
 
 def _below(path: Path, pattern: str) -> list[Path]:
