@@ -30,6 +30,12 @@ class Outcome(IntEnum):
 COLUMNS = ("decoded", "refused", "skipped", "unpaired", "dropped", "written")
 """Column names of the report; ``received`` is their sum."""
 
+LATE = "arrived later than the look-ahead"
+QUEUE_FULL = "pushed out of a full queue"
+CUT_OFF = "not written before the end"
+UNSEEN = frozenset({LATE, QUEUE_FULL, CUT_OFF})
+"""Reasons of messages that were received but never put in order of time: each leaves a gap there."""
+
 _BIN_NS = 100_000
 
 
@@ -144,6 +150,15 @@ class Ledger:
             if ticket.reason:
                 account.reasons.setdefault(final, Counter())[ticket.reason] += 1
             self._open -= 1
+
+    def lose(self, topic: str, schema: str, messages: int, size: int, reason: str) -> None:
+        """Messages arrived that had to be dropped before anything looked at them."""
+        with self._lock:
+            account = self._topics.setdefault(topic, TopicAccount(schema))
+            account.received += messages
+            account.bytes += size
+            account.outcomes[Outcome.DROPPED] += messages
+            account.reasons.setdefault(Outcome.DROPPED, Counter())[reason] += messages
 
     def paired(self, topic: str, error_ns: int) -> None:
         """Count one pair's error."""

@@ -21,7 +21,7 @@ from edgefirst_ros.pictures import Pictures
 from edgefirst_ros.production import worker_count
 from edgefirst_ros.report import build_report
 from edgefirst_ros.sample import Role, SequenceInfo
-from edgefirst_ros.sequence import SequenceRun, reorder_window_ns
+from edgefirst_ros.sequence import SequenceRun, StreamStats, reorder_window_ns
 from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
 from edgefirst_ros.timing.finding import Finding, Times
 from edgefirst_ros.topics import TYPES, Route, TopicMap, choose_reference, find_prefix, full_type
@@ -80,6 +80,7 @@ class Pipeline:
         self._pictures: Pictures | None = None
         self._recorded_ns = 0
         self._span: tuple[int, int] | None = None
+        self._cut = ""
 
     # ------------------------------------------------------------------ sources
     def begin_source(
@@ -131,6 +132,13 @@ class Pipeline:
         self._timed(self._clock.feed(_Known(raw, decoded, ticket, route), times))
         self._delivery.raise_failure()
 
+    def cut(self, reason: str) -> None:
+        """No time is left: what is not in the writers' hands yet is dropped, for this reason; any thread."""
+        self._cut = reason
+        run = self._run
+        if run is not None:
+            run.cut(reason)
+
     def end_source(self, reason: str = "end of the recording") -> None:
         """The source is exhausted, or is to be: everything held comes out."""
         self._timed(self._clock.flush())
@@ -164,6 +172,13 @@ class Pipeline:
             self._recorded_ns / 1e9,
         )
 
+    @property
+    def streams(self) -> list[StreamStats]:
+        """How the topics of every sequence so far went by, the one under way included; any thread."""
+        run = self._run
+        runs = [s.run for s in self.sequences] + ([] if run is None else [run])
+        return [stats for each in runs for stats in list(each.stats.values())]
+
     def report(self) -> dict[str, Any]:
         """The capture report as plain values; the same input gives the same report."""
         return build_report(self.config, self.ledger, self.sequences, self._delivery.samples, self.notes)
@@ -180,6 +195,9 @@ class Pipeline:
 
     def _timed(self, events: Iterable[Timed[_Known] | Boundary]) -> None:
         for event in events:
+            if self._cut and not isinstance(event, Boundary):
+                self.ledger.release(event.item.ticket, Outcome.DROPPED, self._cut)
+                continue
             if isinstance(event, Boundary):
                 self.notes.append(f"new sequence: {event.reason}")
                 self._end_run(event.reason)

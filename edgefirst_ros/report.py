@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgefirst_ros.accounting import Ledger
+from edgefirst_ros.accounting import UNSEEN, Ledger
 from edgefirst_ros.config import Config
 from edgefirst_ros.sequence import SequenceRun, StreamStats
 
@@ -23,11 +24,28 @@ def build_report(
         "format": FORMAT,
         "samples": samples,
         "totals": dict(ledger.totals),
-        "topics": ledger.snapshot(),
+        "topics": accounts(ledger, [s for each in sequences for s in each.run.stats.values()]),
         "sequences": [_sequence(s) for s in sequences],
         "notes": list(notes),
         "warnings": _warnings(config, sequences, samples),
     }
+
+
+def accounts(ledger: Ledger, streams: Iterable[StreamStats]) -> dict[str, dict[str, Any]]:
+    """The account by topic, with what never arrived: gaps in its times that no message of ours explains.
+
+    A message that was received but never got into the order of time leaves a gap, too; it is not counted
+    twice.
+    """
+    missing: Counter[str] = Counter()
+    for stats in streams:
+        missing[stats.topic] += stats.gaps.lost
+    found = ledger.snapshot()
+    for topic, account in found.items():
+        dropped = account["reasons"].get("dropped", {})
+        ours = account["refused"] + sum(dropped.get(reason, 0) for reason in UNSEEN)
+        account["lost_upstream"] = max(0, missing[topic] - ours)
+    return found
 
 
 def _sequence(summary: SequenceSummary) -> dict[str, Any]:

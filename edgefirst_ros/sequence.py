@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from edgefirst_ros.accounting import Ledger, Outcome
+from edgefirst_ros.accounting import LATE, Ledger, Outcome
 from edgefirst_ros.config import Config
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.entry import Entry
@@ -23,13 +23,13 @@ from edgefirst_ros.pictures import Pictures
 from edgefirst_ros.sample import Calibration, CameraImage, EgoPose, Observation, Role, Sample, SequenceInfo
 from edgefirst_ros.tiles import TileGrouper
 from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule
+from edgefirst_ros.timing.gaps import GapCounter
 from edgefirst_ros.timing.reorder import Reorder
 from edgefirst_ros.timing.select import Selection
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
 
 POSE_EVERY_NS = 25_000_000
 """Poses for formats that take a trajectory are no closer together than this."""
-LATE = "arrived later than the look-ahead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +75,15 @@ class StreamStats:
     count: int = 0
     first_ns: int = 0
     last_ns: int = 0
+    latency_ns: int = 0
+    """From acquisition to receipt, of the newest message."""
+    gaps: GapCounter = field(default_factory=GapCounter)
 
-    def add(self, time_ns: int) -> None:
+    def add(self, time_ns: int, receive_ns: int) -> None:
         """Count one message, in order of time."""
         self.first_ns = time_ns if self.count == 0 else self.first_ns
         self.last_ns = time_ns
+        self.latency_ns = receive_ns - time_ns
         self.count += 1
 
     @property
@@ -148,6 +152,7 @@ class SequenceRun:
         self._waiting: deque[tuple[Aligned[Entry], Calibration]] = deque()
         self._poses: deque[int] = deque()
         self._now_ns = 0
+        self._cut = ""
 
     @property
     def lacking(self) -> Mapping[str, int]:
@@ -166,10 +171,14 @@ class SequenceRun:
             self._pictures.arrive(entry)
         measurement = entry.measurement
         if not self._reorder.push(entry.time_ns, measurement.topic, measurement.arrival, entry):
-            self._ledger.release(entry.ticket, Outcome.DROPPED, LATE)
+            self._late(entry)
             return
         for _, ready in self._reorder.pop():
             self._ordered(ready)
+
+    def cut(self, reason: str) -> None:
+        """From now on samples are dropped instead of made, because there is no time left to write them."""
+        self._cut = reason
 
     def finish(self) -> None:
         """The sequence ends: everything still inside comes out."""
@@ -179,13 +188,26 @@ class SequenceRun:
         self._take(self._aligner.flush())
         self._pump(final=True)
 
+    def _late(self, entry: Entry) -> None:
+        """What comes too late for its place is lost; but a mount stamped at boot holds now as well."""
+        if entry.route.rule.role in CONTEXT_ROLES:
+            self._learn(entry)
+            self._ledger.release(entry.ticket, Outcome.DECODED)
+        else:
+            self._ledger.release(entry.ticket, Outcome.DROPPED, LATE)
+
     def _ordered(self, entry: Entry) -> None:
         """One measurement in order of time."""
         self._now_ns = entry.time_ns
-        self.stats.setdefault(entry.route.name, StreamStats(entry.route.topic)).add(entry.time_ns)
         role = entry.route.rule.role
+        stats = self.stats.setdefault(entry.route.name, StreamStats(entry.route.topic))
+        stats.add(entry.time_ns, entry.measurement.receive_ns)
+        if role not in CONTEXT_ROLES:
+            stats.gaps.add(entry.time_ns)
         if role in CONTEXT_ROLES:
-            self._context(entry)
+            self._learn(entry)
+            self._observe(entry)
+            self._ledger.release(entry.ticket, Outcome.DECODED)
         elif role in EGO_ROLES:
             self._ego(entry)
         else:
@@ -206,7 +228,7 @@ class SequenceRun:
 
     def _observe(self, entry: Entry) -> None:
         """Hand a measurement, or a picture that is usable, to the formats that take every one."""
-        if not self._sink.observes or entry.unusable is not None:
+        if not self._sink.observes or entry.unusable is not None or self._cut:
             return
         role = entry.route.rule.role
         for part in entry.all_parts:
@@ -224,7 +246,7 @@ class SequenceRun:
         else:
             self._take(self._aligner.companion(entry.route.name, entry))
 
-    def _context(self, entry: Entry) -> None:
+    def _learn(self, entry: Entry) -> None:
         datum, known = entry.measurement.datum, self._calibration
         if isinstance(datum, CameraInfo):
             self._calibration = replace(known, camera_info=datum)
@@ -236,8 +258,6 @@ class SequenceRun:
             new = {t.child: t for t in datum.transforms if known.transforms.get(t.child) != t}
             if new:
                 self._calibration = replace(known, transforms={**known.transforms, **new})
-        self._observe(entry)
-        self._ledger.release(entry.ticket, Outcome.DECODED)
 
     def _ego(self, entry: Entry) -> None:
         datum, refusal = entry.measurement.datum, None
@@ -312,7 +332,7 @@ class SequenceRun:
     def _pump(self, *, final: bool) -> None:
         """Let samples go whose pose is known, and pictures that nobody can ask for any more."""
         while self._waiting and self._is_known(self._waiting[0][0].reference.time_ns, final=final):
-            self._sink.sample(self._sample(*self._waiting.popleft()))
+            self._emit(*self._waiting.popleft())
         while self._poses and self._is_known(self._poses[0], final=final):
             time_ns = self._poses.popleft()
             if self._sink.observes:
@@ -320,6 +340,13 @@ class SequenceRun:
         oldest_ns = self._waiting[0][0].reference.time_ns if self._waiting else self._aligner_oldest_ns()
         self._trajectory.forget(min(oldest_ns, self._poses[0]) if self._poses else oldest_ns)
         self._pictures.release(oldest_ns - self._reach_ns)
+
+    def _emit(self, aligned: Aligned[Entry], calibration: Calibration) -> None:
+        if not self._cut:
+            self._sink.sample(self._sample(aligned, calibration))
+            return
+        for entry in self._entries(aligned):
+            self._ledger.release(entry.ticket, Outcome.DROPPED, self._cut)
 
     def _is_known(self, time_ns: int, *, final: bool) -> bool:
         """Whether the pose at a time is as good as it will be."""

@@ -119,13 +119,15 @@ def print_report(console: Console, report: Mapping[str, Any], *, details: bool =
 def _account(topics: Mapping[str, Mapping[str, Any]]) -> Table:
     table = Table(title="What became of every message", title_justify="left")
     table.add_column("topic", overflow="fold", min_width=14)
-    for name in ("received", *COLUMNS):
-        table.add_column(name, justify="right")
+    lossy = any(account["lost_upstream"] for account in topics.values())
+    names = ("received", *COLUMNS, *(("lost_upstream",) if lossy else ()))
+    for name in names:
+        table.add_column(name.replace("_", "\n"), justify="right")
     table.add_column("pairing error ms\np50 / p95 / max", justify="right")
     for topic, account in topics.items():
         pairing = account["pairing_error_ms"]
         shown = f"{pairing['p50']:g} / {pairing['p95']:g} / {pairing['max']:.1f}" if pairing else ""
-        table.add_row(topic, *(_count(account[c]) for c in ("received", *COLUMNS)), shown)
+        table.add_row(topic, *(_count(account[name]) for name in names), shown)
     return table
 
 

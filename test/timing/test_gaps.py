@@ -1,0 +1,61 @@
+"""Losses counted from gaps, and topics that give no such count."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgefirst_ros.timing.gaps import LEAST, GapCounter
+
+MS = 1_000_000
+
+
+def lost(times_ns: list[int]) -> int:
+    counter = GapCounter()
+    found = sum(counter.add(t) for t in times_ns)
+    assert found == counter.lost
+    return found
+
+
+def _crowded(missing: set[int]) -> bool:
+    """Whether so much is missing somewhere that the rest is no steady topic any more."""
+    return any(len(missing & set(range(n, n + 32))) > 10 for n in range(300))
+
+
+@given(
+    period_ms=st.integers(5, 1000),
+    missing=st.sets(st.integers(LEAST + 2, 298), max_size=90).filter(lambda lost: not _crowded(lost)),
+    jitter=st.lists(st.floats(-0.1, 0.1), min_size=300, max_size=300),
+)
+def test_every_missing_message_of_a_steady_topic_is_counted(
+    period_ms: int, missing: set[int], jitter: list[float]
+) -> None:
+    times = [round((n + jitter[n]) * period_ms * MS) for n in range(300) if n not in missing]
+    assert lost(times) == len(missing)
+
+
+def test_nothing_is_counted_before_the_rate_is_known() -> None:
+    assert lost([n * 100 * MS for n in (0, 1, 2, 3, 20, 21)]) == 0
+
+
+def test_bursts_are_no_losses() -> None:
+    """Three mounts each second, and fixes sent twice an epoch."""
+    assert lost([s * 1000 * MS + k * 9 * MS for s in range(40) for k in range(3)]) == 0
+    assert lost([e * 400 * MS + k * 40 * MS for e in range(60) for k in range(2)]) == 0
+
+
+def test_a_sensor_that_comes_as_it_pleases_gives_no_count() -> None:
+    steps = [(37 * n * n) % 900 + 5 for n in range(200)]
+    assert lost([t * MS for t in accumulate(steps)]) == 0
+
+
+def test_a_lower_rate_stops_counting_as_loss() -> None:
+    times = [n * 33 * MS for n in range(60)]
+    times += [times[-1] + (n + 1) * 66 * MS for n in range(200)]
+    assert 0 < lost(times) <= 32
+    counter = GapCounter()
+    for time_ns in times:
+        counter.add(time_ns)
+    assert counter.usual_ns == 66 * MS
