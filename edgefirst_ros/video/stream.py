@@ -34,8 +34,10 @@ class VideoStream:
     """Decodes what is asked for, and says of every packet whether its picture can be trusted.
 
     Packets are pushed in order of arrival; ``verdict`` and ``request`` follow in order of time, each when
-    every packet up to ``lookahead_ns`` after its time has been pushed. All methods belong to one calling
-    thread; decoding runs on the stream's own, which starts with the first request.
+    packets up to ``lookahead_ns`` after its time have been pushed. A quarter of that is for the decoder,
+    which holds pictures back; in the other three a packet may be late without anybody noticing, unless the
+    stream reorders pictures (``order.DecodeOrder``). All methods belong to one calling thread; decoding
+    runs on the stream's own, which starts with the first request.
 
     Packets stay compressed, by group of pictures, until ``release`` lets them go. A group of which no
     picture is asked for is never decoded, others no further than their last wanted picture and what the
@@ -49,16 +51,17 @@ class VideoStream:
 
     Args:
         topic: names the decoding thread.
-        workers: pictures decoded at a time, at most; the pictures are the same for any number.
+        workers: pictures decoded at a time, at most; the pictures are the same for any number. They lag by as
+            many, so a quarter of the look-ahead limits them, too.
         lookahead_ns: how far past a frame packets have been pushed when its verdict is asked for.
     """
 
     def __init__(self, topic: str, *, workers: int = 1, lookahead_ns: int = 1_000_000_000) -> None:
         self._workers = workers
-        self._lookahead_ns = lookahead_ns
+        self._margin_ns = lookahead_ns // 4
         self._order = DecodeOrder()
         self._continuity = Continuity()
-        self._timeline = Timeline(lookahead_ns // 2)
+        self._timeline = Timeline(self._margin_ns)
         self._frames: dict[int, _Frame] = {}
         self._worker = Worker(f"video {topic}")
 
@@ -93,7 +96,7 @@ class VideoStream:
 
     def verdict(self, time_ns: int) -> str | None:
         """None if the packet of that time is usable, else a short countable reason; in order of time."""
-        self._settle(time_ns + self._lookahead_ns)
+        self._settle(time_ns + self._margin_ns)
         self._walk(time_ns)
         frame = self._frames.get(time_ns)
         return UNKNOWN if frame is None else frame.reason
@@ -155,6 +158,6 @@ class VideoStream:
                 frame.reason = frame.reason or reason
 
     def _threads(self, time_ns: int) -> int:
-        """Threads hold pictures back: no more of them than what the look-ahead is sure to push out."""
+        """Threads hold pictures back: no more of them than the packets at hand are sure to push out."""
         interval_ns = self._timeline.interval_ns(time_ns)
-        return 1 if not interval_ns else max(1, min(self._workers, self._lookahead_ns // (2 * interval_ns)))
+        return 1 if not interval_ns else max(1, min(self._workers, self._margin_ns // interval_ns))

@@ -19,7 +19,7 @@ from edgefirst_ros.video.stream import VideoStream
 
 STEP_NS = 33_333_333
 START_NS = 1_773_483_630_000_000_000
-LOOKAHEAD_NS = 14 * STEP_NS
+LOOKAHEAD_NS = 20 * STEP_NS
 WIDTH, HEIGHT = 96, 64
 
 
@@ -131,6 +131,12 @@ RECIPES: dict[str, tuple[str, dict[str, str]]] = {
     "h265-pyramid": ("libx265", _x265("bframes=3:b-adapt=0:open-gop=0")),
     "h265-open": ("libx265", _x265("bframes=3:b-adapt=0:open-gop=1")),
 }
+
+
+def recipe(name: str, **changes: str) -> tuple[str, dict[str, str]]:
+    """A recipe with some of its options changed."""
+    encoder, options = RECIPES[name]
+    return encoder, {**options, **changes}
 
 
 @dataclass
