@@ -6,7 +6,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from edgefirst_ros.errors import EdgeFirstError
@@ -26,7 +26,10 @@ def worker_count(configured: int) -> int:
 def chain(
     pool: ThreadPoolExecutor, source: Future[Prepared], then: Callable[[Prepared], Result]
 ) -> Future[Result]:
-    """Run ``then`` in the pool on what ``source`` brings; errors of either arrive in the result."""
+    """Run ``then`` in the pool on what ``source`` brings.
+
+    Errors of either arrive in the result, and so does the end of the pool, if that comes first.
+    """
     result: Future[Result] = Future()
 
     def run(value: Prepared) -> None:
@@ -35,13 +38,17 @@ def chain(
         except BaseException as error:  # noqa: BLE001 - handed on to whoever asks for the result
             result.set_exception(error)
 
+    def ended(task: Future[None]) -> None:
+        if task.cancelled():
+            result.set_exception(CancelledError())
+
     def ready(done: Future[Prepared]) -> None:
-        error = done.exception()
+        error = _error(done)
         if error is not None:
             result.set_exception(error)
             return
         try:
-            pool.submit(run, done.result())
+            pool.submit(run, done.result()).add_done_callback(ended)
         except RuntimeError as shut:
             result.set_exception(shut)
 
@@ -62,7 +69,7 @@ def gather(sources: Sequence[Future[Prepared]]) -> Future[list[Prepared]]:
             last = left == 0
         if not last:
             return
-        errors = [e for s in sources if (e := s.exception()) is not None]
+        errors = [e for s in sources if (e := _error(s)) is not None]
         if errors:
             result.set_exception(errors[0])
         else:
@@ -71,6 +78,11 @@ def gather(sources: Sequence[Future[Prepared]]) -> Future[list[Prepared]]:
     for source in sources:
         source.add_done_callback(ready)
     return result
+
+
+def _error(done: Future[Any]) -> BaseException | None:
+    """What went wrong; asking a cancelled future would raise."""
+    return CancelledError() if done.cancelled() else done.exception()
 
 
 class OrderedWriter(Generic[Prepared]):
