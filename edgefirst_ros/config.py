@@ -99,6 +99,9 @@ class EgoOptions(BaseModel):
 
     max_gap_s: float = Field(5.0, gt=0, description="Longest gap between fixes that is interpolated across.")
     hold_s: float = Field(2.0, ge=0, description="How long the first and last fix are held beyond them.")
+    rig_from_imu_xyzw: tuple[float, float, float, float] | None = Field(
+        None, description="How the IMU is mounted: turns its axes into the rig's. Unset: they are the same."
+    )
     wait_s: float = Field(2.0, ge=0, description="How long a sample waits for the fix after it.")
 
 

@@ -252,6 +252,7 @@ class Pipeline:
             self.config.jpeg_quality,
             lookahead_ns=reorder_window_ns(self.config),
         )
+        found = [self._routes.route(f.topic) for f in self._clock.findings]
         self._run = SequenceRun(
             info,
             self.config,
@@ -259,10 +260,9 @@ class Pipeline:
             self._pictures,
             self.ledger,
             sink=self._delivery,
+            expected=[route.name for route in found if route is not None],
         )
         self._delivery.begin(info)
-        found = (self._routes.route(f.topic) for f in self._clock.findings)
-        self._run.expect(route.name for route in found if route is not None)
         return self._run
 
     def _end_run(self, reason: str) -> None:

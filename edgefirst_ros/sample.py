@@ -53,8 +53,9 @@ class EgoPose:
     """Where the rig was at one time; any part may be unknown.
 
     ``location`` is the interpolated fix, ``fix_time_ns`` the time of the fix nearest to it;
-    ``position_m`` is ENU metres from the sequence's ``origin``; ``rotation_xyzw`` turns rig (x forward,
-    y left, z up) into that ENU frame; ``rpy_deg`` are its roll, pitch, yaw in signed degrees.
+    ``position_m`` is ENU metres from the sequence's ``origin``, or metres of the odometry's frame where
+    ``origin`` is None; ``rotation_xyzw`` turns rig (x forward, y left, z up) into that frame; ``rpy_deg`` are
+    its roll, pitch, yaw in signed degrees.
     """
 
     time_ns: int

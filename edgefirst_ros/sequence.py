@@ -113,7 +113,9 @@ def reorder_window_ns(config: Config) -> int:
 class SequenceRun:
     """Everything between two breaks of the time base.
 
-    Entries come in order of arrival through ``feed``; samples leave through the sink in order of time.
+    ``expected`` are the entries of the configuration's topics that are known to send: they count as alive
+    from the start. Entries come in order of arrival through ``feed``; samples leave through the sink in order
+    of time.
     """
 
     def __init__(
@@ -125,6 +127,7 @@ class SequenceRun:
         ledger: Ledger,
         *,
         sink: Sink,
+        expected: Iterable[str] = (),
     ) -> None:
         self.info = info
         self.kinds: Counter[str] = Counter()
@@ -142,10 +145,16 @@ class SequenceRun:
         self._reorder: Reorder[Entry] = Reorder(reorder_window_ns(config))
         selection = Selection(rate_hz=config.rate_hz, every_n=config.every_n, keyframes=config.keyframes)
         self._aligner: Aligner[Entry] = Aligner(rules, selection, round(config.alive_s * 1e9))
+        known = frozenset(expected)
+        roles = {config.topics[name].role for name in known}
+        self._aligner.expect(known)
         self._trajectory = Trajectory(
-            max_gap_ns=round(config.ego.max_gap_s * 1e9), hold_ns=round(config.ego.hold_s * 1e9)
+            max_gap_ns=round(config.ego.max_gap_s * 1e9),
+            hold_ns=round(config.ego.hold_s * 1e9),
+            rig_from_imu_xyzw=config.ego.rig_from_imu_xyzw,
+            odometry=Role.ODOMETRY in roles,
         )
-        self._has_ego = False
+        self._has_ego = bool(roles & EGO_ROLES)
         self._wait_ns = round(config.ego.wait_s * 1e9)
         self._tiles = TileGrouper()
         self._calibration = Calibration()
@@ -158,12 +167,6 @@ class SequenceRun:
     def lacking(self) -> Mapping[str, int]:
         """Selected frames that lacked a required companion, by entry of the configuration's topics."""
         return self._aligner.lacking
-
-    def expect(self, names: Iterable[str]) -> None:
-        """These entries of the configuration's topics are known to send."""
-        known = set(names)
-        self._has_ego = self._has_ego or any(self._rules[n].role in EGO_ROLES for n in known)
-        self._aligner.expect(known)
 
     def feed(self, entry: Entry) -> None:
         """Take a measurement in order of arrival."""
