@@ -1,0 +1,309 @@
+"""How much is decoded, kept and waited for to give what is asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import cache
+
+import av
+import numpy as np
+import pytest
+from clips import (
+    LOOKAHEAD_NS,
+    STEP_NS,
+    Clip,
+    Shot,
+    burnt_in,
+    decode_plainly,
+    encode_shots,
+    make_clip,
+    play,
+    recipe,
+)
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.video import worker
+from edgefirst_ros.video.decoder import Decoder
+from edgefirst_ros.video.picture import Picture
+from edgefirst_ros.video.stream import VideoStream
+
+WORKERS = pytest.mark.parametrize("workers", [1, 2, 4])
+DEEPEST_REORDER = 3
+
+
+def stream(workers: int = 1) -> VideoStream:
+    return VideoStream("/camera/h264", workers=workers, lookahead_ns=LOOKAHEAD_NS)
+
+
+def numbers(fed: Iterable[bytes], shots: Iterable[Shot]) -> list[int]:
+    known = {shot.packet.data: shot.number for shot in shots}
+    return [known[data] for data in fed]
+
+
+@cache
+def one_long_group() -> Clip:
+    shots = encode_shots(*recipe("h264-p", g="600"), frames=120)
+    return Clip("long", shots, decode_plainly(shots))
+
+
+def push_all(video: VideoStream, shots: Iterable[Shot]) -> None:
+    for place, shot in enumerate(shots):
+        video.push(place, shot.time_ns, shot.packet)
+
+
+@WORKERS
+def test_where_key_frames_are_asked_for_nothing_else_is_decoded(
+    clip: Clip, workers: int, fed: list[bytes]
+) -> None:
+    keys = {shot.number for shot in clip.shots if shot.key}
+    played = play(stream(workers), clip.shots, wanted=keys.__contains__)
+    assert numbers(fed, clip.shots) == sorted(keys)
+    assert all(np.array_equal(played.pictures[number], clip.truth[number]) for number in keys)
+
+
+def test_where_nothing_is_asked_for_nothing_is_decoded(clip: Clip, fed: list[bytes]) -> None:
+    played = play(stream(), clip.shots, wanted=lambda _: False)
+    assert len(played.verdicts) == len(clip.shots)
+    assert not fed
+
+
+@WORKERS
+def test_one_picture_a_group_costs_the_group_up_to_it(clip: Clip, workers: int, fed: list[bytes]) -> None:
+    # The picture shown one after the key frame builds on no other group, and on few of its own.
+    wanted = {1, 13, 25, 37}
+    played = play(stream(workers), clip.shots, wanted=wanted.__contains__)
+    expected: list[int] = []
+    for number in sorted(wanted):
+        place = next(place for place, shot in enumerate(clip.shots) if shot.number == number)
+        key = max(before for before, shot in enumerate(clip.shots[: place + 1]) if shot.key)
+        expected += [shot.number for shot in clip.shots[key : place + 1]]
+    assert numbers(fed, clip.shots) == expected
+    assert {number: burnt_in(rgb) for number, rgb in played.pictures.items()} == {n: n for n in wanted}
+
+
+@WORKERS
+def test_one_frame_in_five_decodes_no_further_than_the_last_of_them(
+    clip: Clip, workers: int, fed: list[bytes]
+) -> None:
+    wanted = {0, 5, 10, 12, 17}
+    played = play(stream(workers), clip.shots, wanted=wanted.__contains__)
+    last = max(place for place, shot in enumerate(clip.shots) if shot.number in wanted)
+    order = [shot.number for shot in clip.shots]
+    furthest = max(order.index(number) for number in numbers(fed, clip.shots))
+    assert last <= furthest <= last + workers - 1 + 2 * DEEPEST_REORDER
+    assert all(np.array_equal(played.pictures[number], clip.truth[number]) for number in wanted)
+
+
+def test_a_group_between_wanted_ones_is_skipped(clip: Clip, fed: list[bytes]) -> None:
+    play(stream(), clip.shots, wanted={0, 1, 40, 41}.__contains__)
+    assert not set(range(12, 24)) & set(numbers(fed, clip.shots))
+
+
+def test_leading_pictures_alone_cost_the_group_before_theirs(fed: list[bytes]) -> None:
+    clip = make_clip("h264-open")
+    order = [shot.number for shot in clip.shots]
+    assert order.index(24) < order.index(23)
+    played = play(stream(), clip.shots, wanted={23}.__contains__)
+    assert numbers(fed, clip.shots) == order[order.index(12) : order.index(23) + 1]
+    assert np.array_equal(played.pictures[23], clip.truth[23])
+
+
+@WORKERS
+def test_every_picture_is_decoded_once_after_the_first_group(
+    clip: Clip, workers: int, fed: list[bytes]
+) -> None:
+    play(stream(workers), clip.shots)
+    fed_after = [number for number in numbers(fed, clip.shots) if number >= 12]
+    assert sorted(fed_after) == sorted(set(fed_after))
+
+
+@WORKERS
+@pytest.mark.parametrize("window", [0, 1, 20])
+def test_the_pictures_are_the_same_however_they_are_waited_for(clip: Clip, workers: int, window: int) -> None:
+    for wanted in (None, lambda number: number % 3 == 0):
+        played = play(stream(workers), clip.shots, wanted=wanted, window=window)
+        assert not played.errors
+        assert all(np.array_equal(rgb, clip.truth[number]) for number, rgb in played.pictures.items())
+        assert len(played.pictures) == len(clip.shots) // (3 if wanted else 1) + (wanted is not None)
+
+
+@WORKERS
+def test_a_caller_that_waits_where_few_packets_follow_is_served(clip: Clip, workers: int) -> None:
+    # Within the look-ahead there are fewer packets than the decoder holds back.
+    slow = [replace(shot, step_ns=LOOKAHEAD_NS // 5) for shot in clip.shots]
+    played = play(stream(workers), slow, window=0)
+    assert not played.errors
+    assert set(played.pictures) == set(clip.truth)
+    assert all(np.array_equal(rgb, clip.truth[number]) for number, rgb in played.pictures.items())
+
+
+@WORKERS
+def test_close_serves_all_that_was_asked_for(clip: Clip, workers: int) -> None:
+    video = stream(workers)
+    push_all(video, clip.shots)
+    futures = {
+        shot.number: video.request(shot.time_ns) for shot in sorted(clip.shots, key=lambda s: s.number)
+    }
+    video.close()
+    assert all(future.done() for future in futures.values())
+    assert all(np.array_equal(future.result().rgb(), clip.truth[n]) for n, future in futures.items())
+    assert not any(thread.name == "video /camera/h264" for thread in threading.enumerate())
+
+
+def test_close_twice_and_without_any_packet() -> None:
+    with stream() as video:
+        video.close()
+    assert video.verdict(5) == "no packet of that time"
+
+
+def test_after_close_requests_are_refused() -> None:
+    clip = make_clip("h264-p")
+    video = stream()
+    push_all(video, clip.shots)
+    video.close()
+    with pytest.raises(DecodeError, match="closed"):
+        video.request(clip.shots[3].time_ns).result(timeout=10)
+
+
+def test_what_is_not_usable_is_refused_with_the_reason() -> None:
+    clip = make_clip("h264-p")
+    with stream() as video:
+        push_all(video, clip.shots[3:])
+        with pytest.raises(DecodeError, match="before the first key frame"):
+            video.request(clip.shots[4].time_ns).result(timeout=10)
+        with pytest.raises(DecodeError, match="no packet of that time"):
+            video.request(clip.shots[4].time_ns + 1).result(timeout=10)
+
+
+def test_the_same_time_twice_is_the_same_picture(fed: list[bytes]) -> None:
+    clip = make_clip("h264-p")
+    with stream() as video:
+        push_all(video, clip.shots)
+        first = video.request(clip.shots[12].time_ns)
+        assert video.request(clip.shots[12].time_ns) is first
+    assert numbers(fed, clip.shots) == [12]
+
+
+def test_what_is_cancelled_is_not_decoded(fed: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    clip = make_clip("h264-p")
+    gate = threading.Event()
+    watched = Decoder.feed
+
+    def slow(self: Decoder, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
+        gate.wait(60)
+        return watched(self, number, data)
+
+    monkeypatch.setattr(Decoder, "feed", slow)
+    video = stream()
+    push_all(video, clip.shots)
+    futures = [video.request(clip.shots[place].time_ns) for place in (0, 12, 24)]
+    assert futures[1].cancel()
+    gate.set()
+    video.close()
+    assert numbers(fed, clip.shots) == [0, 24]
+    assert burnt_in(futures[2].result().rgb()) == 24
+
+
+def test_a_failure_in_the_thread_reaches_every_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Decoder, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
+        raise MemoryError("no more")
+
+    monkeypatch.setattr(Decoder, "feed", broken)
+    clip = make_clip("h264-p")
+    video = stream()
+    push_all(video, clip.shots)
+    futures: list[Future[Picture]] = [video.request(shot.time_ns) for shot in clip.shots[:5]]
+    for future in futures:
+        with pytest.raises(MemoryError):
+            future.result(timeout=10)
+    with pytest.raises(MemoryError):
+        video.request(clip.shots[6].time_ns).result(timeout=10)
+    video.close()
+
+
+@WORKERS
+def test_a_picture_that_the_decoder_never_gives_is_refused(
+    workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clip = make_clip("h264-pyramid")
+    silent = next(shot.packet.data for shot in clip.shots if shot.number == 17)
+    feed = Decoder.feed
+
+    def withhold(self: Decoder, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
+        return [] if data == silent else feed(self, number, data)
+
+    monkeypatch.setattr(Decoder, "feed", withhold)
+    played = play(stream(workers), clip.shots, window=0)
+    assert str(played.errors[17]) == "the decoder gave no picture"
+    assert set(played.errors) <= set(range(12, 24))
+    assert all(
+        np.array_equal(rgb, clip.truth[n]) for n, rgb in played.pictures.items() if n not in range(12, 24)
+    )
+
+
+def test_released_packets_are_let_go() -> None:
+    clip = make_clip("h264-p")
+    video = stream()
+    kept = []
+    for place, shot in enumerate(clip.shots):
+        video.push(place, shot.time_ns, shot.packet)
+        video.verdict(shot.time_ns - LOOKAHEAD_NS)
+        video.release(shot.time_ns - LOOKAHEAD_NS)
+        kept.append(video._worker.gops.kept_bytes)
+    groups = [sum(len(shot.packet.data) for shot in clip.shots[at : at + 12]) for at in (0, 12, 24, 36)]
+    assert max(kept) <= sum(groups[:3])
+    assert len(video._frames) <= 22
+    video.close()
+
+
+@WORKERS
+def test_a_group_too_long_to_keep_is_decoded_ahead(
+    workers: int, monkeypatch: pytest.MonkeyPatch, fed: list[bytes]
+) -> None:
+    clip = one_long_group()
+    limit = 4_000
+    monkeypatch.setattr(worker, "KEPT_BYTES", limit)
+    video = stream(workers)
+    futures = {}
+    kept = []
+    for place, shot in enumerate(clip.shots):
+        video.push(place, shot.time_ns, shot.packet)
+        behind_ns = shot.time_ns - LOOKAHEAD_NS
+        video.verdict(behind_ns)
+        if place in (100, 110):
+            futures[place - 20] = video.request(behind_ns)
+        video.release(behind_ns)
+        kept.append(video._worker.gops.kept_bytes)
+    video.close()
+    window = max(sum(len(s.packet.data) for s in clip.shots[at : at + 21]) for at in range(100))
+    assert sum(len(shot.packet.data) for shot in clip.shots) > 2 * (limit + window)
+    assert max(kept) <= limit + window
+    assert {number: burnt_in(future.result().rgb()) for number, future in futures.items()} == {80: 80, 90: 90}
+    assert numbers(fed, clip.shots) == list(range(len(set(fed))))
+
+
+def test_within_the_limit_a_long_group_is_not_decoded_before_it_is_wanted(fed: list[bytes]) -> None:
+    clip = one_long_group()
+    play(stream(), clip.shots, wanted=lambda _: False)
+    assert not fed
+
+
+def test_slow_video_is_decoded_by_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[int] = []
+    create = Decoder.__init__
+
+    def watch(self: Decoder, codec: str, threads: int, *, reorders_unsaid: bool) -> None:
+        used.append(threads)
+        create(self, "h264", threads, reorders_unsaid=reorders_unsaid)
+
+    monkeypatch.setattr(Decoder, "__init__", watch)
+    clip = make_clip("h264-p")
+    for step_ns in (STEP_NS, 2 * STEP_NS, 30 * STEP_NS):
+        video = stream(workers=8)
+        push_all(video, [replace(shot, step_ns=step_ns) for shot in clip.shots])
+        video.request(clip.shots[0].time_ns).result(timeout=60)
+        video.close()
+    assert used == [5, 2, 1]
