@@ -1,0 +1,1 @@
+"""L5Kit datasets: written from samples, read as L5Kit reads them."""

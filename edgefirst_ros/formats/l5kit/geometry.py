@@ -1,0 +1,120 @@
+"""Rotations, frames and camera rays for placing what was detected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.messages.camera import CameraInfo
+from edgefirst_ros.messages.transform import Transform
+
+Floats = npt.NDArray[np.float64]
+
+_UNDISTORT_STEPS = 20
+_RATIONAL = 8
+
+
+def rotation_matrix(xyzw: tuple[float, float, float, float]) -> Floats:
+    """The (3, 3) rotation of a quaternion of any length but 0."""
+    x, y, z, w = np.array(xyzw, np.float64) / math.hypot(*xyzw)
+    return np.array([
+        [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+    ])  # fmt: skip
+
+
+def rigid(rotation: Floats, translation_m: tuple[float, float, float]) -> Floats:
+    """The (4, 4) transform of a (3, 3) rotation and a translation."""
+    matrix = np.eye(4)
+    matrix[:3, :3] = rotation
+    matrix[:3, 3] = translation_m
+    return matrix
+
+
+def moved(transform: Floats, points_m: Floats) -> Floats:
+    """Points (..., 3) of the source frame in the target frame, by T_target_source (4, 4)."""
+    result: Floats = points_m @ transform[:3, :3].T + transform[:3, 3]
+    return result
+
+
+def clean(frame_id: str) -> str:
+    """A frame's name without the slash that ROS 1 put before it."""
+    return frame_id.strip().lstrip("/")
+
+
+def frame_in_base(transforms: Mapping[str, Transform], frame_id: str, base: str) -> Floats | None:
+    """T_base_frame (4, 4) along the chain of parents; None if the chain does not end at ``base``.
+
+    Args:
+        transforms: by child frame.
+        frame_id: empty is the base itself.
+        base: name of the rig's frame.
+    """
+    known = {clean(child): transform for child, transform in transforms.items()}
+    T_base_frame = np.eye(4)
+    frame, base = clean(frame_id), clean(base)
+    for _ in range(len(known) + 1):
+        if frame in {"", base}:
+            return T_base_frame
+        step = known.get(frame)
+        if step is None:
+            return None
+        T_base_frame = rigid(rotation_matrix(step.rotation_xyzw), step.translation_m) @ T_base_frame
+        frame = clean(step.parent)
+    return None
+
+
+def image_plane(info: CameraInfo, normalised: Floats) -> Floats:
+    """Points of the picture as x / z and y / z of the rays through them, in the optical frame.
+
+    Whole numbers of pixels are pixel centres, as ROS has them, so 0..1 across the picture is -0.5 to
+    width - 0.5 in pixels.
+
+    Args:
+        info: ``k`` and ``d`` of the picture as it was taken.
+        normalised: (..., 2), 0..1 from the left and top edge.
+
+    Raises:
+        DecodeError: no focal length, or distortion of a model other than plumb_bob and rational_polynomial.
+    """
+    fx, fy = info.k[0, 0], info.k[1, 1]
+    if not (fx > 0 and fy > 0):
+        raise DecodeError("camera info without focal length")
+    pixels = normalised * [info.width, info.height] - 0.5
+    distorted: Floats = (pixels - info.k[:2, 2]) / [fx, fy]
+    return _undistorted(info, distorted)
+
+
+def _undistorted(info: CameraInfo, distorted: Floats) -> Floats:
+    """Invert the distortion by iteration, as every library does (there is no closed form)."""
+    if not any(info.d):
+        return distorted
+    if info.distortion_model not in {"plumb_bob", "rational_polynomial"} or len(info.d) > _RATIONAL:
+        raise DecodeError(f"distortion model {info.distortion_model} with {len(info.d)} coefficients")
+    k1, k2, p1, p2, k3, k4, k5, k6 = (*info.d, *[0.0] * (_RATIONAL - len(info.d)))
+    plane = distorted.copy()
+    for _ in range(_UNDISTORT_STEPS):
+        x, y = plane[..., 0], plane[..., 1]
+        r2 = x * x + y * y
+        radial = (1 + r2 * (k4 + r2 * (k5 + r2 * k6))) / (1 + r2 * (k1 + r2 * (k2 + r2 * k3)))
+        dx = 2 * p1 * x * y + p2 * (r2 + 2 * x * x)
+        dy = p1 * (r2 + 2 * y * y) + 2 * p2 * x * y
+        plane = (distorted - np.stack([dx, dy], axis=-1)) * radial[..., None]
+    return plane
+
+
+def yaw_of(rotations: Floats) -> Floats:
+    """Yaw (...,) in radians of rotations (..., 3, 3): the heading of their x axis, as L5Kit takes it."""
+    yaw: Floats = np.arctan2(rotations[..., 1, 0], rotations[..., 0, 0])
+    return yaw
+
+
+def wrapped(angles: Floats) -> Floats:
+    """Angles in [-pi, pi)."""
+    result: Floats = (angles + np.pi) % (2 * np.pi) - np.pi
+    return result

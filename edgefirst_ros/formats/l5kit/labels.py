@@ -1,0 +1,108 @@
+"""Class names of a detector to L5Kit's labels and traffic light states."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefirst_ros.formats.l5kit.schema import FACE_STATUSES, LABELS, UNKNOWN
+
+
+class AgentLabel(StrEnum):
+    """L5Kit's labels without their prefix; ``AVRESEARCH_DONTCARE`` is the last, of another prefix."""
+
+    NOT_SET = "NOT_SET"
+    UNKNOWN = "UNKNOWN"
+    DONTCARE = "DONTCARE"
+    CAR = "CAR"
+    VAN = "VAN"
+    TRAM = "TRAM"
+    BUS = "BUS"
+    TRUCK = "TRUCK"
+    EMERGENCY_VEHICLE = "EMERGENCY_VEHICLE"
+    OTHER_VEHICLE = "OTHER_VEHICLE"
+    BICYCLE = "BICYCLE"
+    MOTORCYCLE = "MOTORCYCLE"
+    CYCLIST = "CYCLIST"
+    MOTORCYCLIST = "MOTORCYCLIST"
+    PEDESTRIAN = "PEDESTRIAN"
+    ANIMAL = "ANIMAL"
+    AVRESEARCH_DONTCARE = "AVRESEARCH_DONTCARE"
+
+    @property
+    def index(self) -> int:  # type: ignore[override]  # str.index is of no use on a label
+        """Position in L5Kit's list."""
+        return list(AgentLabel).index(self)
+
+
+class FaceStatus(StrEnum):
+    """Whether a traffic light's bulb is on."""
+
+    ACTIVE = "ACTIVE"
+    INACTIVE = "INACTIVE"
+    UNKNOWN = "UNKNOWN"
+
+
+_ANIMALS = ("animal", "bird", "cat", "dog", "horse", "sheep", "cow", "elephant", "bear", "zebra", "giraffe")
+
+DEFAULT_LABELS: Mapping[str, AgentLabel] = {
+    **dict.fromkeys(("car", "automobile", "suv", "taxi", "sedan", "vehicle"), AgentLabel.CAR),
+    **dict.fromkeys(("van", "minivan"), AgentLabel.VAN),
+    **dict.fromkeys(("tram", "train", "streetcar"), AgentLabel.TRAM),
+    **dict.fromkeys(("bus", "coach"), AgentLabel.BUS),
+    **dict.fromkeys(("truck", "lorry", "pickup"), AgentLabel.TRUCK),
+    **dict.fromkeys(("ambulance", "fire truck", "police car"), AgentLabel.EMERGENCY_VEHICLE),
+    **dict.fromkeys(("tractor", "trailer", "forklift", "golf cart", "boat"), AgentLabel.OTHER_VEHICLE),
+    **dict.fromkeys(("bicycle", "bike"), AgentLabel.BICYCLE),
+    **dict.fromkeys(("motorcycle", "motorbike", "scooter"), AgentLabel.MOTORCYCLE),
+    **dict.fromkeys(("cyclist", "rider"), AgentLabel.CYCLIST),
+    "motorcyclist": AgentLabel.MOTORCYCLIST,
+    **dict.fromkeys(("person", "pedestrian", "people", "human", "child"), AgentLabel.PEDESTRIAN),
+    **dict.fromkeys(_ANIMALS, AgentLabel.ANIMAL),
+}
+"""Class names of COCO and of common road datasets; any other name is UNKNOWN."""
+
+DEFAULT_LIGHTS: Mapping[str, FaceStatus] = {
+    "traffic light": FaceStatus.UNKNOWN,
+    "traffic light off": FaceStatus.INACTIVE,
+    **{f"traffic light {color}": FaceStatus.ACTIVE for color in ("red", "yellow", "amber", "green")},
+    **{f"{color} light": FaceStatus.ACTIVE for color in ("red", "yellow", "green")},
+}
+"""Classes that are traffic lights: they become faces, not agents. A class that names a colour is the bulb of
+that colour, and it is on."""
+
+_SEPARATORS = re.compile(r"[\s_\-]+")
+
+
+def class_key(name: str) -> str:
+    """A class name as the mappings spell it: lower case, words apart by one space."""
+    return _SEPARATORS.sub(" ", name).strip().lower()
+
+
+def label_rows(
+    names: Iterable[str], scores: npt.NDArray[np.float64], mapping: Mapping[str, AgentLabel]
+) -> npt.NDArray[np.float32]:
+    """Label probabilities (N, 17): the score for the class's label, what is left of 1 for UNKNOWN.
+
+    Args:
+        names: class names.
+        scores: (N,), taken as probabilities; outside 0..1 they are clipped.
+        mapping: labels by ``class_key``.
+    """
+    indices = np.array([mapping.get(class_key(name), AgentLabel.UNKNOWN).index for name in names], np.intp)
+    rows = np.zeros((len(indices), len(LABELS)), np.float32)
+    sure = np.clip(np.nan_to_num(scores), 0.0, 1.0).astype(np.float32)
+    rows[:, UNKNOWN] = 1.0 - sure
+    rows[np.arange(len(indices)), indices] += sure
+    return rows
+
+
+def status_row(status: FaceStatus) -> npt.NDArray[np.float32]:
+    """Face status (3,): all of it on one of ACTIVE, INACTIVE, UNKNOWN."""
+    row = np.zeros(len(FACE_STATUSES), np.float32)
+    row[FACE_STATUSES.index(status.value)] = 1.0
+    return row

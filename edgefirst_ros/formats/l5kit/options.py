@@ -1,0 +1,161 @@
+"""What a user can choose about an L5Kit dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from edgefirst_ros.formats.l5kit.labels import (
+    DEFAULT_LABELS,
+    DEFAULT_LIGHTS,
+    AgentLabel,
+    FaceStatus,
+    class_key,
+)
+
+Source = Literal["boxes3d", "model", "fusion_lidar", "fusion_radar", "radar_clusters"]
+
+DEFAULT_SIZES_M: Mapping[AgentLabel, tuple[float, float, float]] = {
+    AgentLabel.CAR: (4.5, 1.8, 1.5),
+    AgentLabel.VAN: (5.2, 2.0, 2.0),
+    AgentLabel.TRAM: (30.0, 2.6, 3.6),
+    AgentLabel.BUS: (11.0, 2.5, 3.2),
+    AgentLabel.TRUCK: (8.0, 2.5, 3.2),
+    AgentLabel.EMERGENCY_VEHICLE: (6.0, 2.2, 2.6),
+    AgentLabel.OTHER_VEHICLE: (4.5, 1.8, 1.8),
+    AgentLabel.BICYCLE: (1.8, 0.6, 1.2),
+    AgentLabel.MOTORCYCLE: (2.1, 0.8, 1.3),
+    AgentLabel.CYCLIST: (1.8, 0.6, 1.7),
+    AgentLabel.MOTORCYCLIST: (2.1, 0.8, 1.7),
+    AgentLabel.PEDESTRIAN: (0.5, 0.6, 1.75),
+    AgentLabel.ANIMAL: (1.0, 0.4, 0.7),
+}
+
+
+class L5KitOptions(BaseModel):
+    """Options of an L5Kit dataset; every field has a default that suits a Maivin or Raivin.
+
+    Raises:
+        pydantic.ValidationError: a value out of range, or a field of another name.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    rate_hz: float = Field(
+        default=10.0,
+        ge=0.0,
+        allow_inf_nan=False,
+        description="Frames a second: samples beyond it are passed over. 0 makes every sample a frame. "
+        "Models trained on L5Kit's own data expect 10.",
+    )
+    append: bool = Field(
+        default=False,
+        description="Add scenes to a dataset of this name instead of refusing it. What is there stays as it "
+        "is until the new scenes are complete.",
+    )
+    sources: tuple[Source, ...] = Field(
+        default=("boxes3d", "model", "fusion_lidar", "fusion_radar", "radar_clusters"),
+        description="What agents are made of, best first: an object seen by several is taken from the first. "
+        "fusion_* are fusion/lidar and fusion/radar where they carry track_id, radar_clusters the device's "
+        "tracked clusters, which have no class. lidar/clusters are not tracked and never used.",
+    )
+    labels: dict[str, AgentLabel] = Field(
+        default_factory=dict,
+        description="Class name to L5Kit label without its prefix, e.g. {forklift: OTHER_VEHICLE}; on top of "
+        "the built-in names (COCO and common road classes). Case, blanks, - and _ make no difference. Other "
+        "classes are UNKNOWN, which L5Kit leaves out.",
+    )
+    lights: dict[str, FaceStatus] = Field(
+        default_factory=dict,
+        description="Classes that are traffic lights, to ACTIVE, INACTIVE or UNKNOWN; on top of the built-in "
+        "'traffic light' (UNKNOWN), 'traffic light red' (ACTIVE) and the like.",
+    )
+    sizes_m: dict[AgentLabel, tuple[float, float, float]] = Field(
+        default_factory=dict,
+        description="Typical length, width, height by label, on top of the built-in ones. Boxes have no "
+        "depth on the wire: length and width follow from the measured width, the heading, and the ratio here.",
+    )
+    cut_boxes: Literal["refuse", "keep"] = Field(
+        default="refuse",
+        description="Model boxes that reach the left or right edge of the picture: the middle of what is seen "
+        "is not the object's, metres off for a vehicle close by. refuse counts and leaves them out.",
+    )
+    camera_frame: str = Field(
+        default="camera_optical", description="Frame of model boxes whose message does not name a known one."
+    )
+    base_frame: str = Field(default="base_link", description="Frame of the rig, whose pose the ego pose is.")
+    track_timeout_s: float = Field(
+        default=2.0,
+        gt=0.0,
+        allow_inf_nan=False,
+        description="A track unseen for longer starts anew: its motion is forgotten.",
+    )
+    velocity_window_s: float = Field(
+        default=0.5,
+        ge=0.0,
+        allow_inf_nan=False,
+        description="Velocity is the straight line through a track's positions of so many seconds up to now. "
+        "0 takes the last two positions.",
+    )
+    heading_speed_m_s: float = Field(
+        default=1.0,
+        gt=0.0,
+        allow_inf_nan=False,
+        description="From this speed on an agent heads where it moves; slower, it keeps its last heading, "
+        "and one that was never faster has the ego's.",
+    )
+    points: Literal["none", "lidar", "radar", "both"] = Field(
+        default="both",
+        description="Sensor points kept beside the arrays for the bird's eye view, in files that L5Kit "
+        "passes over.",
+    )
+    points_per_frame: int = Field(
+        default=2048, ge=1, le=1_000_000, description="Most points a frame keeps of a sensor, 7 bytes each."
+    )
+    points_cell_m: float = Field(
+        default=0.2,
+        gt=0.0,
+        allow_inf_nan=False,
+        description="Of the points in a square of this size only the highest is kept.",
+    )
+
+    @field_validator("labels", "lights")
+    @classmethod
+    def _plain_names(cls, value: dict[str, object]) -> dict[str, object]:
+        return {class_key(name): meaning for name, meaning in value.items()}
+
+    @field_validator("sizes_m")
+    @classmethod
+    def _positive(
+        cls, value: dict[AgentLabel, tuple[float, float, float]]
+    ) -> dict[AgentLabel, tuple[float, float, float]]:
+        for label, size in value.items():
+            if not all(0.0 < edge < 1000.0 for edge in size):
+                raise ValueError(f"{label}: length, width, height must be more than 0 metres, found {size}")
+        return value
+
+    @field_validator("sources")
+    @classmethod
+    def _each_once(cls, value: tuple[Source, ...]) -> tuple[Source, ...]:
+        if len(set(value)) != len(value):
+            raise ValueError(f"every source once, found {', '.join(value)}")
+        return value
+
+    @cached_property
+    def all_labels(self) -> Mapping[str, AgentLabel]:
+        """Labels by class key, built-in ones included; classes that are lights are none."""
+        return {**DEFAULT_LABELS, **self.labels}
+
+    @cached_property
+    def all_lights(self) -> Mapping[str, FaceStatus]:
+        """Face states by class key, built-in ones included; a class in ``labels`` is no light."""
+        own = set(self.labels) - set(self.lights)
+        return {name: status for name, status in {**DEFAULT_LIGHTS, **self.lights}.items() if name not in own}
+
+    @cached_property
+    def all_sizes_m(self) -> Mapping[AgentLabel, tuple[float, float, float]]:
+        """Typical sizes by label; labels that are no agents have none."""
+        return {**DEFAULT_SIZES_M, **self.sizes_m}

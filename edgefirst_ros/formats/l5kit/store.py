@@ -1,0 +1,238 @@
+"""A dataset as it grows: six arrays and the attributes in a ``.part`` folder that is renamed at the end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from edgefirst_ros.errors import DatasetError, WriteError
+from edgefirst_ros.formats.l5kit.attributes import (
+    SceneNote,
+    read_attributes,
+    scene_notes,
+    write_attributes,
+)
+from edgefirst_ros.formats.l5kit.chunkfiles import Files, OwnFiles, replace_file
+from edgefirst_ros.formats.l5kit.growing import GrowingArray, stored_length
+from edgefirst_ros.formats.l5kit.schema import (
+    FRAMES,
+    POINTS,
+    SCENE,
+    SCENES,
+    SIDE,
+    SPANS,
+    SPECS,
+    Records,
+)
+from edgefirst_ros.formats.zarr2.metadata import GROUP, GROUP_KEY
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: two writers at once go unnoticed there
+    fcntl = None  # type: ignore[assignment]
+
+OPEN_SCENE = ".scene"
+"""The scene under way, one row whose end is not known yet; gone once the dataset is finished."""
+
+
+def part_path(path: Path) -> Path:
+    """The name under which a dataset grows."""
+    return path.with_name(f"{path.name}.part")
+
+
+def old_path(path: Path) -> Path:
+    """Where a dataset waits while its successor takes its name."""
+    return path.with_name(f"{path.name}.old.part")
+
+
+def lock_folder(path: Path) -> int:
+    """A descriptor that keeps other processes from writing or recovering the folder; close it to let go.
+
+    Raises:
+        WriteError: another process has it.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if fcntl:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise WriteError(f"{path}: this dataset is being written; wait until that has ended") from error
+    return descriptor
+
+
+class GrowingDataset:
+    """Appends rows to the arrays of the dataset that is to be at ``path``.
+
+    Rows that others point to come first: points and spans, agents and faces, then the frame; a scene's row
+    when its last frame is there, and until then in a file of its own. Then whatever a crash leaves, the
+    frames whose rows are all there are a dataset, which ``recover`` finishes.
+
+    Args:
+        path: where the finished dataset is to be.
+        lengths: rows to keep of what the ``.part`` folder holds, by array; None begins anew.
+        notes: of the scenes that are kept.
+
+    Raises:
+        WriteError: another process is writing this dataset.
+        DatasetError: less is stored than is to be kept.
+        OSError: as the file system has it.
+    """
+
+    def __init__(
+        self, path: Path, lengths: Mapping[str, int] | None = None, notes: Iterable[SceneNote] = ()
+    ) -> None:
+        self.path = path
+        self.part = part_path(path)
+        self.notes = list(notes)
+        if lengths is None and self.part.exists():
+            os.close(lock_folder(self.part))
+            shutil.rmtree(self.part)
+        self.part.mkdir(parents=True, exist_ok=True)
+        self._lock = lock_folder(self.part)
+        replace_file(self.part / GROUP_KEY, GROUP)
+        self.arrays = {
+            name: GrowingArray(OwnFiles(Files(self.part, name)), (lengths or {}).get(name, 0))
+            for name in SPECS
+        }
+        self._fill_spans()
+        write_attributes(self.part, self.notes)
+
+    @classmethod
+    def extend(cls, path: Path) -> GrowingDataset:
+        """Continue the finished dataset at ``path``, which stays as it is until ``finish``.
+
+        Whole chunks are shared by both (hard links, copies where the file system has none).
+
+        Raises:
+            DatasetNotFound: there is none.
+            DatasetError: it is cut or packed otherwise than this package does; ``merge`` can take it over.
+        """
+        lengths = _checked_lengths(path)
+        notes = scene_notes(read_attributes(path), lengths[SCENES])
+        part = part_path(path)
+        if part.exists():
+            os.close(lock_folder(part))
+            shutil.rmtree(part)
+        for name in SPECS:
+            source, target = Files(path, name), Files(part, name)
+            target.folder.mkdir(parents=True, exist_ok=True)
+            for number, chunk in source.chunks():
+                _share(chunk, target.chunk(number))
+            if source.metadata.exists():
+                shutil.copyfile(source.metadata, target.metadata)
+        return cls(path, lengths, notes)
+
+    def append(self, name: str, rows: Records) -> int:
+        """Add rows to an array; returns how many bytes they are."""
+        return self.arrays[name].append(rows)
+
+    def length(self, name: str) -> int:
+        """Rows of an array so far."""
+        return self.arrays[name].length
+
+    def begin_scene(self, host: str, start_time_ns: int, note: SceneNote) -> None:
+        """A scene starts with the next frame."""
+        self.notes.append(note)
+        write_attributes(self.part, self.notes)
+        row = np.zeros(1, SCENE)
+        row["frame_index_interval"], row["host"], row["start_time"] = self.length(FRAMES), host, start_time_ns
+        replace_file(self.part / OPEN_SCENE, row.tobytes())
+
+    def end_scene(self, end_time_ns: int) -> None:
+        """The scene that began last ends with the last frame."""
+        row = open_scene(self.part)
+        row["frame_index_interval"][0, 1] = self.length(FRAMES)
+        row["end_time"] = end_time_ns
+        self.append(SCENES, row)
+
+    def finish(self) -> None:
+        """Complete every array and take the place of what is at ``path``; the folder that was there goes.
+
+        Raises:
+            OSError: as the file system has it; nothing is lost then.
+        """
+        for name, array in self.arrays.items():
+            array.finish()
+            if name in SIDE and not self.length(POINTS):
+                for file in Files(self.part, name).all():
+                    file.unlink()
+        write_attributes(self.part, self.notes)
+        for leftover in (self.part / OPEN_SCENE, *self.part.rglob(".*.part")):
+            leftover.unlink(missing_ok=True)
+        take_place(self.path)
+        self.close()
+
+    def discard(self) -> None:
+        """Remove everything that grew."""
+        self.close()
+        shutil.rmtree(self.part)
+
+    def close(self) -> None:
+        """Let go of the files, which stay as they are; may be repeated."""
+        for array in self.arrays.values():
+            array.close()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _fill_spans(self) -> None:
+        """Frames that came without points have none."""
+        missing = self.length(FRAMES) - self.length(SPANS)
+        if missing:
+            rows = np.zeros(missing, SPECS[SPANS].dtype)
+            rows["point_index_interval"] = self.length(POINTS)
+            self.append(SPANS, rows)
+
+
+def open_scene(part: Path) -> Records:
+    """The row of the scene under way, (1,); empty if there is none."""
+    with suppress(FileNotFoundError):
+        data = (part / OPEN_SCENE).read_bytes()
+        if len(data) == SCENE.itemsize:
+            return np.frombuffer(data, SCENE).copy()
+    return np.zeros(0, SCENE)
+
+
+def take_place(path: Path) -> None:
+    """Rename the finished ``.part`` folder to ``path``, replacing what is there."""
+    old = old_path(path)
+    if path.exists():
+        if old.exists():
+            shutil.rmtree(old)
+        path.rename(old)
+    part_path(path).rename(path)
+    if old.exists():
+        shutil.rmtree(old)
+
+
+def _checked_lengths(path: Path) -> dict[str, int]:
+    lengths = {}
+    for name in SPECS:
+        files = OwnFiles(Files(path, name))
+        if name in SIDE and not files.files.metadata.exists():
+            lengths[name] = 0
+            continue
+        header = files.files.header()
+        own = files.header
+        if (header.dtype, header.chunk, header.compressor) != (own.dtype, own.chunk, own.compressor):
+            raise DatasetError(
+                f"{path}: {name} is {header.dtype} in chunks of {header.chunk} by {header.compressor}; "
+                "only datasets as written here can be appended to, merge others instead"
+            )
+        lengths[name] = header.length
+        if stored_length(files) < header.length:
+            raise DatasetError(f"{path}: {name} of {header.length} rows has a missing or damaged chunk")
+    return lengths
+
+
+def _share(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
