@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-REPOSITORY = Path(__file__).resolve().parent.parent
-SHARED = Path(os.environ.get("EDGEFIRST_SHARED", REPOSITORY.parent / "shared"))
-"""The acceptance recording and the conformance checkers, kept beside the checkout."""
+from places import SHARED
 
 
 @pytest.fixture(scope="session")

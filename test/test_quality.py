@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY
+from places import REPOSITORY
 
 PACKAGE = REPOSITORY / "edgefirst_ros"
 LOW = ("messages", "video", "ego", "timing", "formats")

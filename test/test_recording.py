@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REPOSITORY, SHARED
+from places import REPOSITORY, SHARED
 from written import Written, burnt_in_number, cube_int16, exif_time_ns, xyz
 
 from edgefirst_ros.accounting import COLUMNS
