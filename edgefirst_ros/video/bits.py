@@ -20,12 +20,6 @@ class BitReader:
     def __init__(self, data: bytes) -> None:
         self._value = int.from_bytes(data, "big")
         self._left = 8 * len(data)
-        self._size = self._left
-
-    @property
-    def position(self) -> int:
-        """Bits read so far."""
-        return self._size - self._left
 
     def u(self, bits: int) -> int:
         """An unsigned number of that many bits."""

@@ -172,8 +172,8 @@ class Continuity:
         try:
             return replace(self._follower.step(units[-1], time_ns, key=key, changed=changed), prefix=prefix)
         except DecodeError as error:
+            reason = self._follower.reason or str(error)
             self._lose()
-            reason = self._follower.reason if self._follower.reason == BEFORE_KEY else str(error)
             return Step(reason, picture=False)
 
     def _lose(self) -> None:

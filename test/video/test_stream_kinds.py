@@ -1,0 +1,164 @@
+"""Streams that change, that say little about themselves, and the one of the acceptance recording."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from clips import (
+    LOOKAHEAD_NS,
+    RECIPES,
+    START_NS,
+    STEP_NS,
+    Clip,
+    Shot,
+    burnt_in,
+    decode_plainly,
+    encode_shots,
+    make_clip,
+    play,
+    recipe,
+)
+from mcap.reader import make_reader
+from rewrite import nal_units, rejoin, without_vui
+
+from edgefirst_ros.messages.camera import VideoPacket, decode_video
+from edgefirst_ros.video.stream import VideoStream
+
+WORKERS = pytest.mark.parametrize("workers", [1, 2, 4])
+PARAMETER_KINDS = {"h264": {7, 8}, "h265": {32, 33, 34}}
+
+
+def stream(workers: int = 1) -> VideoStream:
+    return VideoStream("/camera/h264", workers=workers, lookahead_ns=LOOKAHEAD_NS)
+
+
+def assert_all_true(shots: list[Shot], truth: dict[int, Any], workers: int = 1) -> None:
+    some, keys = {n for n in truth if n % 7 == 3}, {shot.number for shot in shots if shot.key}
+    for wanted in (None, some.__contains__, keys.__contains__):
+        played = play(stream(workers), shots, wanted=wanted)
+        assert not played.errors
+        assert set(played.pictures) == {n for n in truth if wanted is None or wanted(n)}
+        assert all(np.array_equal(rgb, truth[number]) for number, rgb in played.pictures.items())
+
+
+@WORKERS
+@pytest.mark.parametrize("name", ["h264-pyramid", "h264-open", "h265-open"])
+def test_the_size_may_change_at_a_key_frame(name: str, workers: int) -> None:
+    small, large = make_clip(name), encode_shots(*recipe(name), frames=30, first=44, size=(160, 96))
+    truth = small.truth | decode_plainly(large)
+    assert truth[0].shape == (64, 96, 3)
+    assert truth[60].shape == (96, 160, 3)
+    assert_all_true([*small.shots, *large], truth, workers)
+
+
+@WORKERS
+def test_the_codec_may_change_at_a_key_frame(workers: int) -> None:
+    first = make_clip("h264-b")
+    second = encode_shots(*recipe("h265-pyramid"), frames=30, first=44)
+    third = encode_shots(*recipe("h264-p"), frames=20, first=74)
+    truth = first.truth | decode_plainly(second) | decode_plainly(third)
+    assert_all_true([*first.shots, *second, *third], truth, workers)
+
+
+def test_after_a_change_of_codec_a_key_frame_is_waited_for() -> None:
+    first = make_clip("h264-p")
+    second = encode_shots(*recipe("h265-p"), frames=30, first=44)
+    played = play(stream(), [*first.shots, *second[1:]])
+    assert {played.verdicts[number] for number in range(45, 56)} == {"after a lost frame"}
+    assert played.verdicts[56] is None
+
+
+def apart(shot: Shot, *, shift_ns: int = 0) -> tuple[Shot, Shot]:
+    """The parameter sets of a key frame as a packet of their own, and the rest."""
+    codec = shot.packet.codec
+    units = nal_units(shot.packet.data)
+    kinds = [unit[0] & 0x1F if codec == "h264" else unit[0] >> 1 & 0x3F for unit in units]
+    chosen = [unit for unit, kind in zip(units, kinds, strict=True) if kind in PARAMETER_KINDS[codec]]
+    rest = [unit for unit, kind in zip(units, kinds, strict=True) if kind not in PARAMETER_KINDS[codec]]
+    sets = replace(shot, packet=VideoPacket(codec, rejoin(chosen)), key=False, shift_ns=shift_ns)
+    return sets, replace(shot, packet=VideoPacket(codec, rejoin(rest)))
+
+
+@WORKERS
+@pytest.mark.parametrize("shift_ns", [0, -1_000_000])
+def test_parameter_sets_may_come_in_packets_of_their_own(clip: Clip, workers: int, shift_ns: int) -> None:
+    shots = [part for s in clip.shots for part in (apart(s, shift_ns=shift_ns) if s.key else (s,))]
+    video = stream(workers)
+    for place, shot in enumerate(shots):
+        video.push(place, shot.time_ns, shot.packet)
+    if shift_ns:
+        assert video.verdict(shots[0].time_ns) == "no picture in the packet"
+    futures = {number: video.request(START_NS + STEP_NS * number) for number in sorted(clip.truth)}
+    video.close()
+    assert all(np.array_equal(futures[number].result().rgb(), rgb) for number, rgb in clip.truth.items())
+
+
+@WORKERS
+def test_parameter_sets_may_come_once_only(clip: Clip, workers: int) -> None:
+    shots = [clip.shots[0], *(apart(shot)[1] if shot.key else shot for shot in clip.shots[1:])]
+    assert_all_true(shots, clip.truth, workers)
+
+
+def test_without_parameter_sets_nothing_is_usable(clip: Clip) -> None:
+    played = play(stream(), [apart(shot)[1] if shot.key else shot for shot in clip.shots])
+    assert set(played.verdicts.values()) == {"before the first key frame"}
+
+
+@WORKERS
+@pytest.mark.parametrize("name", [name for name in RECIPES if name.startswith("h264")])
+def test_a_stream_that_does_not_say_that_it_reorders(name: str, workers: int) -> None:
+    clip = make_clip(name)
+    silent = [replace(s, packet=VideoPacket("h264", without_vui(s.packet.data))) for s in clip.shots]
+    assert len(silent[0].packet.data) < len(clip.shots[0].packet.data)
+    assert_all_true(silent, clip.truth, workers)
+
+
+@WORKERS
+def test_key_frames_alone(workers: int) -> None:
+    shots = encode_shots(*recipe("h264-p", g="1"), frames=20)
+    assert all(shot.key for shot in shots)
+    truth = decode_plainly(shots)
+    assert_all_true(list(shots), truth, workers)
+    played = play(stream(workers), [shot for shot in shots if shot.number not in (4, 9)])
+    assert set(played.pictures) == set(truth) - {4, 9}
+
+
+@WORKERS
+def test_the_acceptance_recording(workers: int, recording: Path, truth: dict[str, Any]) -> None:
+    every, topic = 15, "/camera/h264"
+    stamps = [stamp for _, stamp, _ in truth["messages"][topic]]
+    video = VideoStream(topic, workers=workers)
+    futures = {}
+    with recording.open("rb") as file:
+        for place, (_, _, message) in enumerate(make_reader(file).iter_messages(topics=[topic])):
+            packet = decode_video(message.data).datum
+            assert video.push(place, stamps[place], packet) == (place in truth["video"][topic]["keyframes"])
+    for place, stamp in enumerate(stamps):
+        assert video.verdict(stamp) is None
+        if place % every == 7:
+            futures[place] = video.request(stamp)
+            video.release(stamp)
+    video.close()
+    numbers = {place: burnt_in(future.result().rgb(), bits=24, cell=16) for place, future in futures.items()}
+    assert numbers == {place: truth["video"][topic]["presentation"][place] for place in futures}
+    assert len(numbers) == 12
+
+
+@pytest.mark.parametrize("lost", [40, 89, 90, 91])
+def test_the_acceptance_recording_after_a_loss(lost: int, recording: Path, truth: dict[str, Any]) -> None:
+    topic = "/camera/h264"
+    stamps = [stamp for _, stamp, _ in truth["messages"][topic]]
+    keys = truth["video"][topic]["keyframes"]
+    video = VideoStream(topic)
+    with recording.open("rb") as file:
+        for place, (_, _, message) in enumerate(make_reader(file).iter_messages(topics=[topic])):
+            if place != lost:
+                video.push(place, stamps[place], decode_video(message.data).datum)
+    verdicts = {place: video.verdict(stamp) for place, stamp in enumerate(stamps) if place != lost}
+    video.close()
+    next_key = min(key for key in keys if key > lost)
+    assert {place for place, verdict in verdicts.items() if verdict} == set(range(lost + 1, next_key))
