@@ -111,8 +111,7 @@ def _intensity(cloud: PointCloud, rays: Rays, options: NCoreOptions) -> tuple[st
     if not field:
         return "", np.zeros(len(rays), np.float32)
     values = rays.keep(cloud.points[field])
-    largest = options.lidar_intensity_max
-    if largest is None:
-        largest = np.iinfo(values.dtype).max if values.dtype.kind in "iu" else _FLOAT_INTENSITY_MAX
+    whole = values.dtype.kind in "iu"
+    largest = options.lidar_intensity_max or (np.iinfo(values.dtype).max if whole else _FLOAT_INTENSITY_MAX)
     scaled = values.astype(np.float32) / np.float32(largest)
-    return field, np.clip(np.nan_to_num(scaled, nan=0.0), 0.0, 1.0)
+    return field, np.clip(scaled if whole else np.nan_to_num(scaled), 0.0, 1.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -66,6 +65,4 @@ def write_meta(
     with unready.open("w", encoding="utf-8") as file:
         json.dump(meta, file, indent=2, sort_keys=True)
         file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
     unready.replace(path)

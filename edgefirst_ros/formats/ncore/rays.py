@@ -49,11 +49,31 @@ def xyz(cloud: PointCloud) -> npt.NDArray[np.float32]:
     names = cloud.points.dtype.names or ()
     if not {"x", "y", "z"} <= set(names):
         raise DecodeError(f"cloud has fields {', '.join(names)} but no x, y and z")
+    if (packed := _packed_xyz(cloud.points)) is not None:
+        return packed
     points = np.empty((len(cloud.points), 3), np.float32)
     with np.errstate(over="ignore"):
         for axis, name in enumerate("xyz"):
             points[:, axis] = cloud.points[name]
     return points
+
+
+def _packed_xyz(points: npt.NDArray[np.void]) -> npt.NDArray[np.float32] | None:
+    """The coordinates in one copy where they follow each other as float32, as they nearly always do."""
+    fields = points.dtype.fields
+    if fields is None or not points.flags.c_contiguous:
+        return None
+    (x, start, *_), *others = (fields[name] for name in "xyz")
+    expected = [(_FLOAT, start + 4), (_FLOAT, start + 8)]
+    if x != _FLOAT or [(field[0], field[1]) for field in others] != expected:
+        return None
+    shape, strides = (len(points), 3), (points.dtype.itemsize, 4)
+    return (
+        np.ndarray(shape, _FLOAT, points, start, strides).copy() if len(points) else np.empty(shape, _FLOAT)
+    )
+
+
+_FLOAT = np.dtype("<f4")
 
 
 def rays_of(cloud: PointCloud) -> Rays:
@@ -64,7 +84,8 @@ def rays_of(cloud: PointCloud) -> Rays:
     """
     points = xyz(cloud)
     with np.errstate(over="ignore", invalid="ignore"):
-        distance = np.sqrt(np.einsum("ij,ij->i", points, points))
+        squares = points * points
+        distance = np.sqrt(squares[:, 0] + squares[:, 1] + squares[:, 2])
     valid = np.isfinite(distance) & (distance > _NEAREST_M)
     kept = None
     if not valid.all():

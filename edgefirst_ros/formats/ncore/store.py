@@ -37,7 +37,7 @@ class Store(Protocol):
         """Key and payload of every metadata record."""
 
     def seal(self) -> None:
-        """Complete the container, flush it to disk and close it."""
+        """Complete the container and close it."""
 
     def release(self) -> None:
         """Close without completing."""

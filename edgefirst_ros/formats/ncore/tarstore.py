@@ -140,7 +140,6 @@ class TarStore:
         self.append([consolidated(self)])
         try:
             self._write(tail(self._position, self._index))
-            os.fdatasync(self._descriptor)
         except OSError as error:
             raise WriteError(
                 f"{self.part}: {error.strerror or error}; run recover when there is room"
