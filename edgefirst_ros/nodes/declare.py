@@ -1,0 +1,145 @@
+"""A node's parameters: declared from models, checked as a whole, and refused with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from rcl_interfaces.msg import (
+    FloatingPointRange,
+    IntegerRange,
+    ParameterDescriptor,
+    SetParametersResult,
+)
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+from edgefirst_ros.config import Config, build_config
+from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.nodes.options import LIVE, READ_ONLY
+from edgefirst_ros.nodes.parameters import ParameterSpec, Value, fits, nest, specify
+
+OTHERS = ("use_sim_time", "start_type_description_service", "qos_overrides.")
+"""Parameters that rclpy declares by itself."""
+
+_TYPES: Mapping[str, Parameter.Type] = {
+    "bool": Parameter.Type.BOOL,
+    "integer": Parameter.Type.INTEGER,
+    "double": Parameter.Type.DOUBLE,
+    "string": Parameter.Type.STRING,
+    "integer array": Parameter.Type.INTEGER_ARRAY,
+    "double array": Parameter.Type.DOUBLE_ARRAY,
+    "string array": Parameter.Type.STRING_ARRAY,
+}
+
+Options = TypeVar("Options", bound=BaseModel)
+
+
+class NodeParameters(Generic[Options]):
+    """The configuration and a node's own options as its parameters.
+
+    The node must have been made with ``automatically_declare_parameters_from_overrides``, so that names which
+    mean nothing and values of another type are found and told together with all other faults.
+
+    ``locked`` says why nothing but the live parameters can be changed now, or is empty.
+    """
+
+    def __init__(self, node: Node, options: type[Options], locked: Callable[[], str]) -> None:
+        self._node = node
+        self._options = options
+        self._locked = locked
+        self.given = sorted(p for p in node.get_parameters_by_prefix("") if not p.startswith(OTHERS))
+        """Names that somebody gave at the start."""
+        own = specify(options)
+        self._own = {spec.name for spec in own}
+        self._specs = [*own, *specify(Config, self.given)]
+        for spec in self._specs:
+            self._declare(spec)
+        node.add_on_set_parameters_callback(self._on_set)
+
+    def build(self) -> tuple[Options, Config]:
+        """The options and the configuration as the parameters are now.
+
+        Raises:
+            ConfigError: with a sentence for every fault.
+        """
+        faults, options, config = self._validate(self._values())
+        if options is None or config is None:
+            raise ConfigError(faults)
+        return options, config
+
+    def _declare(self, spec: ParameterSpec) -> None:
+        node = self._node
+        value: Value | None = spec.default
+        if node.has_parameter(spec.name):
+            given = node.get_parameter(spec.name).value
+            value = fits(spec, given)
+            if value is None:
+                # Stays as it was given; build() says what is wrong with it, with all the other faults.
+                node.set_descriptor(spec.name, _descriptor(spec, dynamic=True))
+                return
+            node.undeclare_parameter(spec.name)
+        limited = spec.limits is not None and isinstance(value, (int, float))
+        inside = not limited or _inside(spec, value)
+        descriptor = _descriptor(spec, limits=inside)
+        if value != []:
+            node.declare_parameter(spec.name, value, descriptor, ignore_override=True)
+            return
+        # rclpy takes an empty list for one of bytes, so the type comes first.
+        node.declare_parameter(spec.name, _TYPES[spec.kind], descriptor, ignore_override=True)
+        node.set_parameters([Parameter(spec.name, _TYPES[spec.kind], [])])
+
+    def _values(self) -> dict[str, Any]:
+        names = {spec.name for spec in self._specs} | set(self.given)
+        return {name: self._node.get_parameter_or(name, Parameter(name)).value for name in names}
+
+    def _validate(self, values: Mapping[str, Any]) -> tuple[list[str], Options | None, Config | None]:
+        faults: list[str] = []
+        options = config = None
+        own = {name: value for name, value in values.items() if name in self._own}
+        others = {name: value for name, value in values.items() if name not in self._own}
+        try:
+            options = self._options.model_validate(nest(own, self._specs))
+        except ValidationError as error:
+            faults += [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        try:
+            config = build_config(nest(others, self._specs))
+        except ConfigError as error:
+            faults += error.faults
+        return faults, options, config
+
+    def _on_set(self, changes: Sequence[Parameter]) -> SetParametersResult:
+        ours = [p for p in changes if not p.name.startswith(OTHERS)]
+        reason = self._locked()
+        fixed = [p.name for p in ours if p.name not in LIVE]
+        if reason and fixed:
+            return SetParametersResult(successful=False, reason=f"{', '.join(fixed)}: {reason}")
+        before = self._values()
+        known = set(self._validate(before)[0])
+        faults, _, _ = self._validate({**before, **{p.name: p.value for p in ours}})
+        new = [fault for fault in faults if fault not in known]
+        return SetParametersResult(successful=not new, reason="; ".join(new))
+
+
+def _inside(spec: ParameterSpec, value: object) -> bool:
+    low, high = spec.limits or (0, 0)
+    return isinstance(value, (int, float)) and low <= value <= high
+
+
+def _descriptor(spec: ParameterSpec, *, dynamic: bool = False, limits: bool = False) -> ParameterDescriptor:
+    descriptor = ParameterDescriptor(
+        description=spec.description,
+        additional_constraints=spec.constraints,
+        read_only=spec.name in READ_ONLY,
+        dynamic_typing=dynamic,
+    )
+    if limits and spec.limits is not None:
+        low, high = spec.limits
+        if spec.kind == "integer":
+            descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high), step=1)]
+        elif spec.kind == "double":
+            descriptor.floating_point_range = [
+                FloatingPointRange(from_value=float(low), to_value=float(high), step=0.0)
+            ]
+    return descriptor

@@ -1,0 +1,172 @@
+"""Which subscriptions a capture should have, from what the graph offers; knows nothing of rclpy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from edgefirst_ros.config import Config, TopicRule
+from edgefirst_ros.sample import Role
+from edgefirst_ros.topics import CONTEXT_ROLES, TYPES
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What one publisher offers on a topic."""
+
+    type: str
+    latched: bool = False
+    """It keeps its last messages for those who come later (reliable and transient local)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A subscription that should exist.
+
+    ``topic`` is the full name in the graph, ``canonical`` the name that the pipeline gets: without the
+    device's prefix, as recordings have it.
+    """
+
+    topic: str
+    type: str
+    canonical: str
+    latched: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What became of one entry of the configuration's topics."""
+
+    entry: str
+    topic: str
+    announced: bool
+    """Somebody publishes it."""
+    problem: str = ""
+    """Why it is not taken although somebody publishes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a look at the graph came to."""
+
+    prefix: str
+    feeds: frozenset[Feed]
+    found: tuple[Found, ...]
+    problem: str = ""
+
+
+def expected_type(rule: TopicRule) -> str:
+    """The type that the device sends on a topic, for topics that nobody announces."""
+    if rule.role is Role.CAMERA and rule.topic.endswith(("jpeg", "compressed")):
+        return "sensor_msgs/msg/CompressedImage"
+    if rule.role is Role.MODEL and rule.topic.endswith("boxes2d"):
+        return "edgefirst_msgs/msg/Detect"
+    return TYPES[rule.role][0]
+
+
+def choose_prefix(config: Config, published: Iterable[str], namespace: str) -> tuple[str, str]:
+    """The device's prefix within the node's namespace, and what is unclear about it.
+
+    Bare names win over any prefix: another device's or robot's topics may be in the same graph.
+    """
+    if config.prefix is not None:
+        return config.prefix.strip("/"), ""
+    inside = namespace.rstrip("/") + "/"
+    votes: Counter[str] = Counter()
+    for topic in published:
+        if not topic.startswith(inside):
+            continue
+        name = "/" + topic.removeprefix(inside)
+        for rule in config.topics.values():
+            tail = "/" + rule.topic
+            if rule.topic and not rule.topic.startswith("/") and name.endswith(tail):
+                votes[name.removesuffix(tail).strip("/")] += 1
+    if not votes or votes[""] or votes["rt"]:
+        return "rt" if votes["rt"] else "", ""
+    ranked = votes.most_common()
+    tied = sorted(prefix for prefix, count in ranked if count == ranked[0][1])
+    if len(tied) > 1:
+        shown = ", ".join(tied)
+        return "", f"topics of more than one device: {shown}; choose one with the parameter prefix"
+    return tied[0], ""
+
+
+def wire_names(topic: str, prefix: str, namespace: str) -> list[str]:
+    """The names that an entry's topic may have in the graph, the likeliest first."""
+    if topic.startswith("/"):
+        return [topic]
+    bare = f"{namespace.rstrip('/')}/{topic}"
+    if not prefix:
+        return [bare]
+    prefixed = f"{namespace.rstrip('/')}/{prefix}/{topic}"
+    return [prefixed, bare] if prefix == "rt" else [prefixed]
+
+
+def plan(
+    config: Config,
+    prefix: str,
+    namespace: str,
+    *,
+    offers: Callable[[str], Sequence[Offer]],
+    installed: Callable[[str], bool],
+    resolve: Callable[[str], str] = lambda topic: topic,
+    held: Collection[Feed] = (),
+    unlisted: bool = True,
+) -> Plan:
+    """Subscriptions for every entry of the configuration's topics.
+
+    ``offers`` tells who publishes a topic, ``installed`` whether a message type can be subscribed to here,
+    ``resolve`` applies remappings. ``held`` subscriptions stay while nobody publishes, so that a publisher
+    may die and return. With ``unlisted``, the device's topics are subscribed to before anybody announces
+    them: a bridge makes a route only when there is a subscriber.
+    """
+    feeds: set[Feed] = set()
+    found: list[Found] = []
+    kept: dict[str, set[Feed]] = {}
+    for feed in held:
+        kept.setdefault(feed.topic, set()).add(feed)
+    for entry, rule in config.topics.items():
+        if not rule.topic:
+            continue
+        names = [resolve(name) for name in wire_names(rule.topic, prefix, namespace)]
+        offered = {name: offers(name) for name in names}
+        topic = next((name for name in names if offered[name]), names[0])
+        if offered[topic]:
+            wanted, problem = _match(rule, topic, offered[topic], installed)
+            feeds |= wanted
+            found.append(Found(entry, topic, announced=True, problem=problem))
+            continue
+        found.append(Found(entry, topic, announced=False))
+        if topic in kept:
+            feeds |= kept[topic]
+        elif unlisted and not rule.topic.startswith("/") and installed(expected_type(rule)):
+            feeds.add(Feed(topic, expected_type(rule), _canonical(rule)))
+    return Plan(prefix, frozenset(feeds), tuple(found))
+
+
+def _canonical(rule: TopicRule) -> str:
+    return rule.topic if rule.topic.startswith("/") else f"/{rule.topic}"
+
+
+def _match(
+    rule: TopicRule, topic: str, offers: Sequence[Offer], installed: Callable[[str], bool]
+) -> tuple[set[Feed], str]:
+    """Feeds for what is offered on a topic, and why some or all of it cannot be taken."""
+    feeds: set[Feed] = set()
+    problems: list[str] = []
+    by_type: Mapping[str, list[Offer]] = {
+        kind: [o for o in offers if o.type == kind] for kind in sorted({o.type for o in offers})
+    }
+    for kind, same in by_type.items():
+        if kind not in TYPES[rule.role]:
+            problems.append(f"is {kind}, expected {' or '.join(TYPES[rule.role])}")
+        elif not installed(kind):
+            package = kind.partition("/")[0]
+            problems.append(f"{kind} is not installed here; build {package} in the workspace")
+        else:
+            # Latched values are asked for where they say something that lasts: an old scan is of no use.
+            # Where some keep them and some do not, no one subscription gets both.
+            latched = {o.latched and rule.role in CONTEXT_ROLES for o in same}
+            feeds |= {Feed(topic, kind, _canonical(rule), each) for each in latched}
+    return feeds, "; ".join(problems)

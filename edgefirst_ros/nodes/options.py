@@ -1,0 +1,77 @@
+"""What the nodes can be told besides the configuration."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class CaptureOptions(BaseModel):
+    """Parameters of the capture node that are not the pipeline's."""
+
+    model_config = STRICT
+
+    output: str = Field("", description="Folder that sessions are written below. Must be given.")
+    session: str = Field(
+        "", description="Name of the session; empty makes hostname_date_time. A name can be used once."
+    )
+    depth: int = Field(
+        60, ge=1, le=10_000, description="Messages of a topic that the middleware keeps for us."
+    )
+    unlisted: bool = Field(
+        True,
+        description="Subscribe to the device's topics before anybody announces them: a bridge to a Maivin "
+        "makes a route only when there is a subscriber.",
+    )
+    look_every_s: float = Field(1.0, ge=0.1, le=60.0, description="How often the graph is looked at.")
+    stop_within_s: float = Field(
+        2.0,
+        ge=0.1,
+        le=60.0,
+        description="Time to write what is queued at the end; the rest is dropped and counted. Finishing the "
+        "files comes on top.",
+    )
+    preview: bool = Field(False, description="Publish each sample on ~/preview/... for RViz and Foxglove.")
+
+    @field_validator("output")
+    @classmethod
+    def _named(cls, output: str) -> str:
+        if not output.strip():
+            raise ValueError("name a folder that sessions are written below")
+        return output
+
+
+class ReplayOptions(BaseModel):
+    """Parameters of the replay node that are not the pipeline's."""
+
+    model_config = STRICT
+
+    bag: list[str] = Field([], description="Recordings (MCAP files, or folders of them). Must be given.")
+    output: str = Field("", description="Folder that the dataset is written below. Must be given.")
+    session: str = Field("", description="Name of the dataset; empty takes the first recording's.")
+    overwrite: bool = Field(False, description="Replace a dataset of that name.")
+    rate: float = Field(
+        0.0, ge=0.0, description="Pace: 1 is the recording's own, 2 twice as fast, 0 as fast as it goes."
+    )
+    preview: bool = Field(False, description="Publish each sample on ~/preview/... for RViz and Foxglove.")
+
+    @field_validator("output")
+    @classmethod
+    def _named(cls, output: str) -> str:
+        if not output.strip():
+            raise ValueError("name a folder that the dataset is written below")
+        return output
+
+    @field_validator("bag")
+    @classmethod
+    def _given(cls, bag: list[str]) -> list[str]:
+        if not any(path.strip() for path in bag):
+            raise ValueError("name at least one recording")
+        return bag
+
+
+READ_ONLY = frozenset({"look_every_s"})
+"""Fixed when the node is made."""
+LIVE = frozenset({"preview", "stop_within_s"})
+"""May change while a session is under way."""
