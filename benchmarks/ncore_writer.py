@@ -4,9 +4,10 @@
 
 A set is a 200 kB JPEG, a lidar sweep of 60 000 points and a radar scan of 200. Both writers get the same
 frames, write one sequence, finish it and write its meta file (which hashes the stores). Each runs in a
-process of its own, so that peak memory is its own; they take turns, and the best of each counts. Ours runs in one thread, as theirs
-does, and with two threads that prepare, as the pipeline has it. PYTHON is an interpreter with nvidia-ncore,
-by default the one that EDGEFIRST_NCORE_PYTHON names. TMPDIR says where to write.
+process of its own, so that peak memory is its own; they take turns, and the best of each counts. Ours runs
+in one thread, as theirs does, and with two threads that prepare, as the pipeline has it. PYTHON is an
+interpreter with nvidia-ncore, by default the one that EDGEFIRST_NCORE_PYTHON names. TMPDIR says where to
+write.
 """
 
 from __future__ import annotations
