@@ -1,0 +1,180 @@
+"""A simulated drive as an NCore sequence, placed by NVIDIA's own reader and judged by the true world."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pymap3d
+import pytest
+from places import REPOSITORY, SHARED
+
+from edgefirst_ros.accounting import COLUMNS
+from edgefirst_ros.config import build_config
+from edgefirst_ros.convert import convert
+from edgefirst_ros.formats.ncore.check import check
+from edgefirst_ros.simulation import DriveOptions, Truth, simulate
+
+OFFICIAL_PYTHON = REPOSITORY / ".venv-ncore" / "bin" / "python"
+CHECKER = SHARED / "tools" / "check_ncore.py"
+STORES = [(store, profile) for store in ("itar", "directory") for profile in ("separate-sensors", "single")]
+needs_official = pytest.mark.skipif(
+    not OFFICIAL_PYTHON.is_file(), reason="needs nvidia-ncore in .venv-ncore (make oracles)"
+)
+Places = tuple[dict[str, npt.NDArray[Any]], Truth]
+
+
+def ncore(folder: Path, recording: Path, **options: str) -> tuple[Path, dict[str, Any]]:
+    values = {"formats": ["ncore"], "ncore": options, "topics": {"radar_cube": {"required": "never"}}}
+    done = convert([recording], folder, build_config(values), dataset="d")
+    return folder / "ncore" / recording.stem / f"{recording.stem}.json", done.report
+
+
+@pytest.fixture(scope="module")
+def drive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
+    options = DriveOptions(seconds=5.0, width=640, height=360, lidar_points=4000, gps_no_fix=0)
+    made = simulate(tmp_path_factory.mktemp("drive"), options)
+    return made.mcap, Truth.read(made.truth)
+
+
+@pytest.fixture(scope="module")
+def places(drive: tuple[Path, Truth], tmp_path_factory: pytest.TempPathFactory) -> Places:
+    """Everything as the official reader places it."""
+    folder = tmp_path_factory.mktemp("ncore")
+    meta, _ = ncore(folder, drive[0])
+    script = Path(__file__).parent / "oracles" / "ncore_places.py"
+    subprocess.run([str(OFFICIAL_PYTHON), str(script), str(meta), str(folder / "p.npz")], check=True)
+    with np.load(folder / "p.npz") as arrays:
+        return dict(arrays), drive[1]
+
+
+def to_truth(found: Places, points_m: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Points of the sequence's world in the ENU frame of the drive's truth, through ECEF."""
+    arrays, truth = found
+    T_world_global = arrays["T_world_global"]
+    ecef = points_m @ T_world_global[:3, :3].T + T_world_global[:3, 3]
+    origin = (truth.world.latitude_deg, truth.world.longitude_deg, truth.world.altitude_m)
+    return np.stack(pymap3d.ecef2enu(*ecef.T, *origin), axis=1)
+
+
+def true_time(truth: Truth, topic: str, time_us: int) -> int:
+    """The true acquisition nearest to a written time."""
+    times = truth.true_ns(topic)
+    return int(times[np.abs(times - int(time_us) * 1000).argmin()])
+
+
+@needs_official
+def test_lidar_points_lie_on_the_true_boxes_and_ground(
+    places: Places, record_property: pytest.RecordProperty
+) -> None:
+    arrays, truth = places
+    squares, on_boxes = [], 0
+    for index, time_us in enumerate(arrays["lidar_times_us"]):
+        sweep_ns = true_time(truth, "/lidar/points", time_us)
+        distance_m, box = truth.surface_distance(to_truth(places, arrays[f"lidar_{index}"]), sweep_ns)
+        squares.append(distance_m**2)
+        on_boxes += int((box >= 0).sum())
+    rms_m = float(np.sqrt(np.concatenate(squares).mean()))
+    record_property("lidar_rms_mm", f"{rms_m * 1000:.1f}")
+    assert on_boxes > 500
+    assert rms_m < 0.05
+
+
+@needs_official
+def test_the_vehicle_follows_the_true_path(places: Places) -> None:
+    arrays, truth = places
+    there = to_truth(places, arrays["T_rig_world"][:, :3, 3])
+    true = np.stack([truth.rig(int(t) * 1000)[:3, 3] for t in arrays["camera_times_us"]])
+    # Before the first fix and after the last the reader's ends are held, so they are left out.
+    assert np.median(np.linalg.norm(there - true, axis=1)) < 0.05
+    assert np.linalg.norm(there - true, axis=1)[10:-10].max() < 0.2
+
+
+@needs_official
+def test_lidar_points_project_onto_their_box_in_the_picture(
+    places: Places, drive: tuple[Path, Truth]
+) -> None:
+    arrays, truth = places
+    camera_us = arrays["camera_times_us"].astype(np.int64)
+    assert not arrays["radial_coeffs"].any(), "this reading of the model knows no distortion"
+    hits = total = 0
+    for index, time_us in enumerate(arrays["lidar_times_us"].astype(np.int64)):
+        frame = int(np.abs(camera_us - time_us).argmin())
+        if abs(int(camera_us[frame]) - time_us) > 8_000:
+            continue
+        sweep_ns = true_time(truth, "/lidar/points", int(time_us))
+        shown_ns = true_time(truth, "/camera/h264", int(camera_us[frame]))
+        world = arrays[f"lidar_{index}"]
+        at_sweep = to_truth(places, world)
+        _, box = truth.surface_distance(at_sweep, sweep_ns)
+        T_camera_world = arrays["T_camera_world"][frame]
+        optical = (world - T_camera_world[:3, 3]) @ T_camera_world[:3, :3]
+        chosen = (optical[:, 2] > 1) & (box >= 0) & (at_sweep[:, 2] > 0.1) & truth.seen(at_sweep, shown_ns)
+        corner = (
+            arrays["focal_length"] * optical[chosen, :2] / optical[chosen, 2:] + arrays["principal_point"]
+        )
+        for index_of_box in set(box[chosen].tolist()):
+            mine = corner[box[chosen] == index_of_box]
+            extent = truth.box_in_image(index_of_box, shown_ns)
+            if extent is None:
+                continue
+            inside = (mine >= 0).all(axis=1) & (mine < arrays["resolution"]).all(axis=1)
+            left, top, right, bottom = extent
+            on = (mine > (left - 2, top - 2)).all(axis=1) & (mine < (right + 2, bottom + 2)).all(axis=1)
+            hits, total = hits + int((on & inside).sum()), total + int(inside.sum())
+    assert total > 200
+    assert hits / total > 0.97, f"{hits} of {total}"
+
+
+@pytest.mark.parametrize("variant", STORES, ids="-".join)
+def test_every_store_and_profile_is_sound(
+    drive: tuple[Path, Truth], tmp_path: Path, variant: tuple[str, str]
+) -> None:
+    meta, report = ncore(tmp_path, drive[0], store=variant[0], profile=variant[1])
+    (result,) = check(meta)
+    assert result.ok, result.text
+    counts, sent = result.counts, drive[1].data["counts"]
+    assert counts["cameras/camera_optical"] == sent["/camera/h264"]
+    assert counts["lidars/lidar"] == sent["/lidar/points"]
+    assert counts["radars/radar"] == sent["/radar/targets"]
+    for account in report["topics"].values():
+        assert account["received"] == sum(account[c] for c in COLUMNS)
+
+
+@needs_official
+@pytest.mark.parametrize("variant", STORES, ids="-".join)
+@pytest.mark.parametrize("source", ["drive", "recording"])
+def test_the_conformance_check_passes_strictly(
+    request: pytest.FixtureRequest, tmp_path: Path, variant: tuple[str, str], source: str
+) -> None:
+    if not CHECKER.is_file():
+        pytest.skip(f"needs {CHECKER}")
+    found = request.getfixturevalue(source)
+    meta, _ = ncore(
+        tmp_path, found if source == "recording" else found[0], store=variant[0], profile=variant[1]
+    )
+    done = subprocess.run(
+        [str(OFFICIAL_PYTHON), str(CHECKER), "--strict", str(meta)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 error(s), 0 warning(s)" in done.stdout
+
+
+def test_both_formats_in_one_pass_share_every_picture(drive: tuple[Path, Truth], tmp_path: Path) -> None:
+    """Each alone and both together write the same bytes; the NCore picture is the JPEG less its EXIF."""
+    topics = {n: {"required": "never"} for n in ("radar_cube", "radar_targets", "lidar_points", "model")}
+    for formats in (["edgefirst"], ["ncore"], ["edgefirst", "ncore"]):
+        config = build_config({"formats": formats, "topics": topics})
+        convert([drive[0]], tmp_path / "-".join(formats), config, dataset="d")
+    both = tmp_path / "edgefirst-ncore"
+    for alone in ("edgefirst", "ncore"):
+        files = [p for p in (tmp_path / alone / alone).rglob("*") if p.is_file() and "report" not in p.name]
+        assert len(files) >= 2
+        for path in files:
+            assert path.read_bytes() == (both / path.relative_to(tmp_path / alone)).read_bytes(), path.name
