@@ -115,6 +115,10 @@ def _grey(pixels: npt.NDArray[Any]) -> Picture:
     return Picture(np.repeat(pixels[:, :, None], 3, axis=2))
 
 
+def _swapped(pixels: npt.NDArray[Any]) -> Picture:
+    return _frame("yuyv422")(pixels[:, :, ::-1])
+
+
 def _frame(name: str) -> Callable[[npt.NDArray[Any]], Picture]:
     def wrap(pixels: npt.NDArray[Any]) -> Picture:
         rows, columns = pixels.shape[:2]
@@ -134,7 +138,7 @@ _LAYOUTS: dict[str, tuple[int, Callable[[npt.NDArray[Any]], Picture]]] = {
     "8UC4": (4, _picked(2, 1, 0)),
     "mono8": (1, _grey),
     "8UC1": (1, _grey),
-    "yuv422": (2, _frame("uyvy422")),
+    "yuv422": (2, _swapped),
     "yuv422_yuy2": (2, _frame("yuyv422")),
     "nv12": (1, _frame("nv12")),
 }

@@ -77,6 +77,7 @@ def encode_shots(
     first: int = 0,
     size: tuple[int, int] = (WIDTH, HEIGHT),
     setup: Callable[[av.VideoCodecContext], None] | None = None,
+    picture: Callable[[int], av.VideoFrame] | None = None,
 ) -> tuple[Shot, ...]:
     codec: Codec = "h264" if encoder == "libx264" else "h265"
     context = av.CodecContext.create(encoder, "w")
@@ -89,7 +90,8 @@ def encode_shots(
         setup(context)
     packets = []
     for number in range(first, first + frames):
-        frame = av.VideoFrame.from_ndarray(paint(number, *size)).reformat(format=context.pix_fmt)
+        frame = picture(number) if picture else av.VideoFrame.from_ndarray(paint(number, *size))
+        frame = frame.reformat(format=context.pix_fmt)
         frame.pts = number
         packets += context.encode(frame)
     packets += context.encode(None)

@@ -1,0 +1,259 @@
+"""Parameter sets and slice headers, against the encoders' own words and against sets made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from clips import RECIPES, encode_shots, make_clip, recipe
+from hypothesis import given
+from hypothesis import strategies as st
+from rewrite import bits_to_bytes, escape, nal_units, se, ue
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.video import h264, h265
+from edgefirst_ros.video.annexb import NalUnit, head
+from edgefirst_ros.video.bits import BitReader
+
+
+@given(st.lists(st.integers(0, 2**31), max_size=12))
+def test_exp_golomb_codes_are_read_back(numbers: list[int]) -> None:
+    bits = BitReader(bits_to_bytes("".join(ue(n) + se(n) + se(-n) for n in numbers)))
+    assert [(bits.ue(), bits.se(), bits.se()) for _ in numbers] == [(n, n, -n) for n in numbers]
+    assert bits.flag()
+
+
+def test_reading_past_the_end_is_an_error() -> None:
+    for read in (lambda bits: bits.u(9), lambda bits: bits.ue(), lambda bits: bits.se()):
+        with pytest.raises(DecodeError):
+            read(BitReader(b"\x00"))
+    with pytest.raises(DecodeError):
+        BitReader(bytes(9)).ue()
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_display_order_is_what_the_encoder_gave(name: str) -> None:
+    clip = make_clip(name)
+    sets: h264.ParameterSets | h265.ParameterSets = (
+        h264.ParameterSets() if name.startswith("h264") else h265.ParameterSets()
+    )
+    sequence, picture = (7, 8) if name.startswith("h264") else (33, 34)
+    step = 2 if name.startswith("h264") else 1
+    origin = 0
+    for shot in clip.shots:
+        units = head(shot.packet)
+        for unit in units:
+            if unit.kind == sequence:
+                sets.add_sequence(unit.data)
+            elif unit.kind == picture:
+                sets.add_picture(unit.data)
+        header = sets.slice_header(units[-1])
+        if units[-1].kind in (5, 19, 20) and shot.key:
+            origin = shot.number
+        assert header.poc == step * (shot.number - origin) % header.poc_modulus
+
+
+@pytest.mark.parametrize(("name", "reorder"), [("p", 0), ("b", 1), ("pyramid", 2)])
+def test_reordering_as_h264_streams_say_it(name: str, reorder: int) -> None:
+    sequence = next(unit for unit in head(make_clip(f"h264-{name}").shots[0].packet) if unit.kind == 7)
+    assert h264.sequence_set(sequence.data).reorder == reorder
+
+
+@pytest.mark.parametrize(("name", "reorder"), [("p", 0), ("pyramid", 2)])
+def test_reordering_as_h265_streams_say_it(name: str, reorder: int) -> None:
+    sequence = next(unit for unit in head(make_clip(f"h265-{name}").shots[0].packet) if unit.kind == 33)
+    assert h265.sequence_set(sequence.data).reorder == reorder
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        "nal-hrd=vbr:vbv-maxrate=900:vbv-bufsize=900",
+        "sar=7/5:overscan=show:videoformat=pal:colorprim=bt709:chromaloc=1",
+        "cqm=jvt",
+        "interlaced=1",
+        "keyint=300",
+    ],
+)
+def test_h264_sequence_sets_of_every_shape(params: str) -> None:
+    shots = encode_shots(*recipe("h264-b", **{"x264-params": params}), frames=6)
+    units = head(shots[0].packet)
+    found = h264.sequence_set(next(unit.data for unit in units if unit.kind == 7))
+    assert found.reorder == 1
+    assert found.frames_only == ("interlaced" not in params)
+    sets = h264.ParameterSets()
+    for unit in units:
+        if unit.kind in (7, 8):
+            sets.add_sequence(unit.data) if unit.kind == 7 else sets.add_picture(unit.data)
+    assert sets.slice_header(units[-1]).idr
+
+
+@pytest.mark.parametrize("pix_fmt", ["yuv422p", "yuv444p"])
+@pytest.mark.parametrize("name", ["h264-b", "h265-pyramid"])
+def test_other_colour_formats(name: str, pix_fmt: str) -> None:
+    def setup(context: object) -> None:
+        context.pix_fmt = pix_fmt  # type: ignore[attr-defined]
+
+    encoder, options = recipe(name)
+    shots = encode_shots(encoder, options, frames=4, setup=setup)
+    parse: Callable[[bytes], object] = h264.sequence_set if encoder == "libx264" else h265.sequence_set
+    kind = 7 if encoder == "libx264" else 33
+    found = parse(next(unit.data for unit in head(shots[0].packet) if unit.kind == kind))
+    assert found.reorder in (1, 2)  # type: ignore[attr-defined]
+
+
+def h265_sequence(
+    sets: str, *, long_term: str = "0", scaling: str = "0", pcm: str = "0", layers: int = 0
+) -> bytes:
+    """An H.265 sequence parameter set with given reference picture sets, clause 7.3.2.2."""
+    bits = f"0000{layers:03b}1" + "0" * 88 + "00011110"
+    bits += "11" * layers + ("00" * (8 - layers) if layers else "") + ("0" * 96) * layers
+    bits += ue(0) + ue(1) + ue(96) + ue(64) + "1" + ue(1) * 4 + ue(0) * 2 + ue(4)
+    bits += "1" + (ue(4) + ue(2) + ue(0)) * (layers + 1)
+    bits += ue(0) + ue(1) + ue(0) + ue(2) + ue(1) * 2 + scaling + "11" + pcm
+    bits += sets + long_term + "0000"
+    return b"\x42\x01" + escape(bits_to_bytes(bits))
+
+
+def explicit(*deltas: tuple[int, bool]) -> str:
+    """A reference picture set spelt out."""
+    before = sorted((d for d in deltas if d[0] < 0), reverse=True)
+    after = sorted(d for d in deltas if d[0] > 0)
+    bits, last = ue(len(before)) + ue(len(after)), 0
+    for group in (before, after):
+        last = 0
+        for delta, used in group:
+            bits += ue(abs(delta - last) - 1) + str(int(used))
+            last = delta
+    return bits
+
+
+def test_reference_picture_sets_spelt_out_and_predicted() -> None:
+    first = explicit((-8, True), (-10, False), (8, True))
+    # The second is the first seen from a picture four later in display order: all four entries are
+    # kept but one, in the order of the first's entries and then the picture itself.
+    second = "1" + "1" + ue(3) + "1" + "01" + "1" + "00"
+    third = "0" + explicit((-1, True))
+    found = h265.sequence_set(h265_sequence(ue(3) + first + second + third))
+    assert found.reference_sets == (
+        ((-8, True), (-10, False), (8, True)),
+        ((-12, True), (-14, False), (4, True)),
+        ((-1, True),),
+    )
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"layers": 2},
+        {"scaling": "11" + ("0" + ue(0)) * 20},
+        {"scaling": "11" + ("1" + se(1) * 16) * 6 + ("1" + se(2) * 64) * 6 + ("1" + se(3) * 65) * 8},
+        {"scaling": "10"},
+        {"pcm": "1" + "01110111" + ue(0) * 2 + "1"},
+    ],
+)
+def test_h265_sequence_sets_of_every_shape(shape: dict[str, str]) -> None:
+    found = h265.sequence_set(h265_sequence(ue(1) + explicit((-3, True)), **shape))  # type: ignore[arg-type]
+    assert found.reference_sets == (((-3, True),),)
+    assert found.poc_bits == 8
+    assert found.reorder == 2
+
+
+def h265_slice(bits: str, *, kind: int = 1) -> NalUnit:
+    return NalUnit(kind, bytes((kind << 1, 1)) + escape(bits_to_bytes("1" + ue(0) + ue(1) + bits)))
+
+
+@pytest.fixture
+def sets() -> h265.ParameterSets:
+    """Three reference picture sets and two long-term pictures known to the sequence."""
+    known = ue(3) + explicit((-4, True)) + "0" + explicit((-2, True), (2, True)) + "0" + explicit((-1, False))
+    long_term = "1" + ue(2) + "00000101" + "1" + "00001001" + "0"
+    found = h265.ParameterSets()
+    found.add_sequence(h265_sequence(known, long_term=long_term))
+    found.add_picture(b"\x44\x01" + bits_to_bytes(ue(0) + ue(0) + "00000"))
+    return found
+
+
+def test_a_slice_names_a_set_of_the_sequence(sets: h265.ParameterSets) -> None:
+    header = sets.slice_header(h265_slice(f"{77:08b}" + "1" + "01" + ue(0) + ue(0)))
+    assert (header.poc, header.poc_modulus) == (77, 256)
+    assert header.references == ((-2, True), (2, True))
+    assert h265.references(header, 77) == ({75, 79}, {75, 79})
+
+
+def test_a_slice_predicts_its_set_from_one_of_the_sequence(sets: h265.ParameterSets) -> None:
+    bits = "0" + "1" + ue(1) + "1" + ue(0) + "1" + "1" + "1"
+    header = sets.slice_header(h265_slice(f"{77:08b}" + bits + ue(0) + ue(0)))
+    assert header.references == ((-1, True), (-3, True), (1, True))
+
+
+def test_long_term_pictures_of_a_slice(sets: h265.ParameterSets) -> None:
+    listed = "0" + "0" + "1" + "1" + ue(2)
+    own = f"{200:08b}" + "1" + "0" + f"{50:08b}" + "1" + "1" + ue(1)
+    header = sets.slice_header(h265_slice(f"{77:08b}" + "1" + "00" + ue(2) + ue(2) + listed + own))
+    assert header.long_term == (
+        h265.LongTerm(5, used=True, cycles=None),
+        h265.LongTerm(9, used=False, cycles=2),
+        h265.LongTerm(200, used=True, cycles=None),
+        h265.LongTerm(50, used=True, cycles=1),
+    )
+    needed, kept = h265.references(header, 1024 + 77)
+    assert needed == {1024 + 73, 1024 + 5, 768 + 200, 768 + 50}
+    assert kept == needed | {512 + 9}
+
+
+@pytest.mark.parametrize("kind", [0, 1, 6, 8, 19, 21])
+def test_display_order_counts_from_pictures_that_others_build_on(sets: h265.ParameterSets, kind: int) -> None:
+    rest = f"{7:08b}" + "1" + "01" + ue(0) + ue(0)
+    unit = h265_slice(rest, kind=kind)
+    if kind >= 16:
+        unit = NalUnit(kind, bytes((kind << 1, 1)) + bits_to_bytes("10" + ue(0) + ue(2) + rest))
+    header = sets.slice_header(unit)
+    assert header.anchor is (kind in (1, 19, 21))
+    assert header.poc == (0 if kind == 19 else 7)
+
+
+def test_display_order_is_unwrapped_to_the_nearest() -> None:
+    assert [h265.nearest(poc, 250, 256) for poc in (249, 250, 255, 0, 100)] == [249, 250, 255, 256, 356]
+    assert h265.nearest(130, 250, 256) == 130
+
+
+@pytest.mark.parametrize("codec", ["h264", "h265"])
+def test_cut_headers_are_refused_and_never_crash(codec: str) -> None:
+    for name in (f"{codec}-p", f"{codec}-pyramid"):
+        units = nal_units(make_clip(name).shots[0].packet.data)
+        for unit in units[:3]:
+            for end in range(len(unit)):
+                for read in (h264.sequence_set, h265.sequence_set):
+                    try:
+                        read(unit[:end])
+                    except DecodeError:
+                        continue
+
+
+@given(st.binary(max_size=120))
+def test_any_bytes_are_refused_or_read(data: bytes) -> None:
+    for module in (h264, h265):
+        sets = module.ParameterSets()
+        for read in (
+            sets.add_sequence,
+            sets.add_picture,
+            lambda d, s=sets: s.slice_header(NalUnit(1, d + b"\x01\x01")),
+        ):
+            try:
+                read(data)
+            except DecodeError:
+                continue
+
+
+def test_a_slice_that_starts_amid_a_picture_or_names_nothing_known(sets: h265.ParameterSets) -> None:
+    with pytest.raises(DecodeError, match="first slice"):
+        sets.slice_header(NalUnit(1, b"\x02\x01\x00\xff"))
+    with pytest.raises(DecodeError, match="parameter sets"):
+        h265.ParameterSets().slice_header(h265_slice("0" * 30))
+    with pytest.raises(DecodeError, match="unknown reference picture set"):
+        sets.slice_header(h265_slice(f"{7:08b}" + "111"))
+    with pytest.raises(DecodeError, match="first slice"):
+        h264.ParameterSets().slice_header(NalUnit(1, b"\x61" + bits_to_bytes(ue(3))))
+    with pytest.raises(DecodeError, match="parameter sets"):
+        h264.ParameterSets().slice_header(NalUnit(1, b"\x61" + bits_to_bytes(ue(0) * 5)))
