@@ -171,6 +171,12 @@ class Ledger:
         with self._lock:
             return self._open
 
+    @property
+    def topics(self) -> list[str]:
+        """Topics of which something was received."""
+        with self._lock:
+            return sorted(self._topics)
+
     def snapshot(self) -> dict[str, dict[str, Any]]:
         """All accounts by topic, as plain values."""
         with self._lock:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -10,34 +9,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.accounting import Outcome
+from edgefirst_ros.accounting import CUT_OFF, QUEUE_FULL
 from edgefirst_ros.config import Config
-from edgefirst_ros.errors import EdgeFirstError
+from edgefirst_ros.errors import EdgeFirstError, OutputExists
 from edgefirst_ros.job import Job
 from edgefirst_ros.livequeue import LiveQueue
+from edgefirst_ros.livestatus import Disk, LiveStatus, Meter, build_status, silent_roles
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.naming import sequence_name
+from edgefirst_ros.sessionnames import SessionNames
 from edgefirst_ros.topics import full_type
 
-QUEUE_FULL = "pushed out of a full queue"
-CUT_OFF = "not written before the end"
+__all__ = ["CUT_OFF", "QUEUE_FULL", "STOPPED", "Finished", "LiveCapture", "LiveStatus"]
 
-
-@dataclass(frozen=True, slots=True)
-class LiveStatus:
-    """Where a capture stands; ``topics`` is the account so far."""
-
-    session: str
-    """Name of the session under way, empty between sessions."""
-    samples: int
-    received: int
-    dropped: int
-    bytes_written: int
-    queue_fill: float
-    free_bytes: int
-    topics: dict[str, dict[str, Any]]
-    warnings: tuple[str, ...]
-    failure: str
+STOPPED = "stopped"
+POLL_S = 0.2
+DISK_EVERY_S = 1.0
+STOP_S = 3.0
+"""Within this everything queued is written and finished; the rest is dropped, and counted."""
+CLOSING_S = 0.8
+"""Of that, what closing the files may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +40,17 @@ class Finished:
 
 
 class LiveCapture:
-    """Runs sessions one after another: ``start``, then ``put`` from callbacks, ``split`` or ``stop``.
+    """Runs sessions one after another: ``start``, then ``put`` from callbacks, ``split``, ``stop``.
 
-    ``put`` never waits; one thread of its own feeds the pipeline. ``stop`` writes everything queued within
-    its time and counts the rest as dropped.
+    ``put`` never waits; one thread of its own feeds the pipeline. A session also ends by itself, finished,
+    when the disk has less than ``min_free_mb`` left, or unfinished, when writing fails: then ``status`` says
+    so, and what comes is ignored.
+
+    Args:
+        config: what is captured; without a ``prefix`` topics are taken by their bare names.
+        output: folder that the formats' folders go below.
+        host: names sessions, unless the configuration does.
+        now_ns: the wall clock, for names only.
     """
 
     def __init__(
@@ -68,45 +65,71 @@ class LiveCapture:
         self._output = output
         self._host = config.host or host
         self._now_ns = now_ns
-        self._queue = LiveQueue(round(config.queue_mb * 1e6), self._drop)
+        self._queue = LiveQueue(round(config.queue_mb * 1e6))
+        self._meter = Meter()
         self._job: Job | None = None
         self._thread: threading.Thread | None = None
-        self._deadline_s: float | None = None
+        self._timer: threading.Timer | None = None
+        self._open = False
+        self._aborting = False
+        self._lock = threading.Lock()
+        self._late = False
+        """The time to stop in is up."""
+        self._names = SessionNames(self._host, "", "")
+        self._disk_s = 0.0
         self.finished: list[Finished] = []
         self.failure: Exception | None = None
+        self.ended = ""
+        """Why the last session ended, empty while one is under way."""
 
     @property
     def running(self) -> bool:
-        """Whether a session is under way."""
-        return self._thread is not None
+        """Whether a session is under way and takes messages."""
+        return self._open
 
-    def start(self, name: str = "") -> str:
-        """Begin a session; its name.
+    def start(self, name: str = "", *, sequence: str = "") -> str:
+        """Begin a session; the name of its dataset.
+
+        Names that are not given come from the host and the time, see ``SessionNames``.
 
         Raises:
-            OutputExists: a session of that name is there already.
+            OutputExists: a dataset of the given name is there already.
             WriteError: the output cannot be written.
             EdgeFirstError: a session is under way already.
         """
-        if self._thread is not None:
+        if self._open:
             raise EdgeFirstError("a session is under way already; stop it first, or split it")
-        self._deadline_s, self.failure = None, None
-        job = self._begin(name)
+        if self._thread is not None:
+            self._thread.join()
+        self._names = SessionNames(self._host, name, sequence)
+        self.finished, self.failure, self.ended = [], None, ""
+        self._aborting = self._late = False
+        self._queue.clear()
+        job = self._begin()
         self._thread = threading.Thread(target=self._run, name="capture", daemon=True)
+        self._open = True
         self._thread.start()
         return job.dataset
 
     def put(self, message: RawMessage) -> None:
         """Take a message from a callback, at once."""
-        if self._thread is not None:
+        if self._open:
             self._queue.put(message)
 
     def split(self) -> None:
-        """Finish the session in its place among the messages and begin another; returns at once."""
+        """Finish the session in its place among the messages and begin another; returns at once.
+
+        Raises:
+            EdgeFirstError: no session is under way.
+        """
+        if not self._open:
+            raise EdgeFirstError("no session is under way; start one first")
         self._queue.call(self._split)
 
-    def stop(self, timeout_s: float = 3.0) -> list[Finished]:
+    def stop(self, timeout_s: float = STOP_S) -> list[Finished]:
         """Write what is queued, finish, and return the sessions finished since ``start``.
+
+        What cannot be written in time is dropped, and counted, so that files are complete within the time.
 
         Raises:
             EdgeFirstError: what made writing fail.
@@ -114,87 +137,120 @@ class LiveCapture:
         thread = self._thread
         if thread is None:
             return []
-        self._deadline_s = time.monotonic() + timeout_s
-        self._queue.call(self._end)
+        self._end_soon(STOPPED, timeout_s)
         thread.join()
         self._thread = None
         if self.failure is not None:
             raise self.failure
         return self.finished
 
-    def status(self) -> LiveStatus:
-        """Where the capture stands now."""
-        job, free = self._job, _free_bytes(self._output)
-        failure = "" if self.failure is None else str(self.failure)
-        if job is None:
-            return LiveStatus("", 0, 0, 0, 0, self._queue.fill, free, {}, (), failure)
-        progress, totals = job.pipeline.progress, job.pipeline.ledger.totals
-        return LiveStatus(
-            job.dataset,
-            progress.samples,
-            progress.received,
-            totals["dropped"],
-            progress.bytes_written,
-            self._queue.fill,
-            free,
-            job.pipeline.ledger.snapshot(),
-            tuple(job.pipeline.notes),
-            failure,
-        )
+    def abort(self, timeout_s: float = 1.0) -> None:
+        """End at once: nothing more is written, what was committed stays in ``.part`` files."""
+        self._open, self._aborting = False, True
+        self._cut()
+        self._queue.call(_nothing)
+        if self._thread is not None:
+            self._thread.join(timeout_s)
 
-    def _begin(self, name: str = "") -> Job:
-        job = Job(self._config, self._output, name or sequence_name(self._host, self._now_ns()))
-        job.pipeline.begin_source(None, self._host, job.dataset)
+    def status(self) -> LiveStatus:
+        """Where the capture stands now; at most a few times a second."""
+        failure = "" if self.failure is None else str(self.failure)
+        disk = Disk(self._output, self._config)
+        return build_status(self._job, self._queue, self._meter, disk, failure=failure, ended=self.ended)
+
+    # ------------------------------------------------------------------ the capture thread
+    def _begin(self) -> Job:
+        names = self._names.candidates(self._now_ns())
+        while True:
+            dataset, sequence = next(names)
+            try:
+                job = Job(self._config, self._output, dataset)
+                break
+            except OutputExists:
+                if self._names.given:
+                    raise
+        self._names.take(dataset)
+        job.pipeline.begin_source(None, self._host, sequence)
+        self._meter.restart(self._queue.flows())
         self._job = job
         return job
 
     def _run(self) -> None:
-        while self._job is not None:
-            item = self._queue.get(0.2)
-            if item is None:
-                continue
+        while (job := self._job) is not None:
+            item = self._queue.get(POLL_S)
             try:
-                if isinstance(item, RawMessage):
-                    self._feed(self._job, item)
-                else:
+                self._tell_drops(job)
+                if self._aborting:
+                    self._give_up(job, "stopped at once")
+                elif isinstance(item, RawMessage):
+                    self._feed(job, item)
+                elif item is not None:
                     item()
+                self._watch_disk()
             except Exception as error:  # noqa: BLE001 - kept for stop(), the capture cannot go on
                 self.failure = error
-                self._job.abort()
-                self._job = None
+                self._give_up(self._job, f"failed: {error}")
+        self._open = False
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _tell_drops(self, job: Job) -> None:
+        for lost in self._queue.dropped():
+            job.pipeline.ledger.lose(lost.topic, lost.schema, lost.messages, lost.bytes, QUEUE_FULL)
 
     def _feed(self, job: Job, message: RawMessage) -> None:
-        if self._deadline_s is not None and time.monotonic() > self._deadline_s:
-            ticket = job.pipeline.ledger.receive(message.topic, full_type(message.schema), len(message.data))
-            job.pipeline.ledger.release(ticket, Outcome.DROPPED, CUT_OFF)
+        if self._late:
+            size = len(message.data)
+            job.pipeline.ledger.lose(message.topic, full_type(message.schema), 1, size, CUT_OFF)
         else:
             job.pipeline.feed(message)
+
+    def _watch_disk(self) -> None:
+        now_s = time.monotonic()
+        if not self._open or now_s - self._disk_s < DISK_EVERY_S:
+            return
+        self._disk_s = now_s
+        full = Disk(self._output, self._config).full()
+        if full:
+            self._end_soon(full, STOP_S)
+
+    def _end_soon(self, why: str, timeout_s: float) -> None:
+        """End after what is queued, or when the time is up; the first to ask says why."""
+        with self._lock:
+            if not self._open:
+                return
+            self._open = False
+        self._timer = threading.Timer(max(0.0, timeout_s - CLOSING_S), self._cut)
+        self._timer.daemon = True
+        self._timer.start()
+        self._queue.call(lambda: self._finish(why))
+
+    def _cut(self) -> None:
+        self._late, job = True, self._job
+        if job is not None:
+            job.pipeline.cut(CUT_OFF)
 
     def _split(self) -> None:
         self._finish("split")
         self._begin()
 
-    def _end(self) -> None:
-        self._finish("stopped")
-
     def _finish(self, why: str) -> None:
         job = self._job
         if job is None:
             return
+        if self._late:
+            job.pipeline.cut(CUT_OFF)
         job.pipeline.end_source(why)
-        paths, report = job.finish({"recordings": [], "interrupted": False})
+        silent = {role: list(t) for role, t in silent_roles(self._config, job.pipeline.ledger.topics).items()}
+        paths, report = job.finish({"recordings": [], "interrupted": False, "ended": why, "silent": silent})
         self.finished.append(Finished(job.dataset, tuple(paths), report))
-        self._job = None
+        self._job, self.ended = None, why
 
-    def _drop(self, message: RawMessage) -> None:
-        job = self._job
+    def _give_up(self, job: Job | None, why: str) -> None:
+        self._open, self._job, self.ended = False, None, why
         if job is not None:
-            ticket = job.pipeline.ledger.receive(message.topic, full_type(message.schema), len(message.data))
-            job.pipeline.ledger.release(ticket, Outcome.DROPPED, QUEUE_FULL)
+            job.abort()
 
 
-def _free_bytes(path: Path) -> int:
-    """Free space where the path is, or will be."""
-    while not path.exists() and path != path.parent:
-        path = path.parent
-    return shutil.disk_usage(path).free
+def _nothing() -> None:
+    """Wakes the reading thread."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from bisect import bisect
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,9 +13,33 @@ from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.topics import full_type
 from edgefirst_ros.video.annexb import is_keyframe
 
 VIDEO = "foxglove_msgs/msg/CompressedVideo"
+OVERHEAD_BYTES = 512
+"""Counted for every message on top of its data, so that many small ones are bounded as well."""
+
+Action = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Messages of one topic that had to go since the last time."""
+
+    topic: str
+    schema: str
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What came in on one topic, dropped or not."""
+
+    messages: int
+    newest_s: float
+    """When the newest came, on the monotonic clock."""
 
 
 @dataclass(slots=True)
@@ -24,23 +50,31 @@ class _Lane:
     bytes: int = 0
     broken: bool = False
     """A video lost a packet: nothing is taken until the next key frame."""
+    messages: int = 0
+    newest_s: float = 0.0
+
+
+_Drops = dict[tuple[str, str], tuple[int, int]]
 
 
 class LiveQueue:
-    """Messages by order of arrival, limited in bytes.
+    """Messages by order of arrival, limited in bytes, with actions in their places among them.
 
     ``put`` never waits: when the queue is full, the oldest whole measurement of the topic that holds most of
     it goes, for video everything up to the next key frame, because what follows a lost packet cannot be
-    decoded. ``dropped`` is told of each, in the thread that called ``put``.
+    decoded. What goes is told by ``dropped``, between the actions that it lay between. Any number of threads
+    may put and call; one reads.
     """
 
-    def __init__(self, limit_bytes: int, dropped: Callable[[RawMessage], None]) -> None:
-        self._limit_bytes = limit_bytes
-        self._dropped = dropped
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = max(1, limit_bytes)
         self._lock = threading.Condition()
-        self._items: OrderedDict[int, RawMessage | Callable[[], None]] = OrderedDict()
+        self._items: OrderedDict[int, RawMessage | Action] = OrderedDict()
         self._lanes: dict[str, _Lane] = {}
         self._arrival = 0
+        self._boundaries: deque[int] = deque()
+        self._drops: deque[_Drops] = deque([{}])
+        self._passed = False
         self.bytes = 0
 
     @property
@@ -50,62 +84,88 @@ class LiveQueue:
 
     def put(self, message: RawMessage) -> None:
         """Take a message; its ``arrival`` is set here."""
-        gone: list[RawMessage] = []
         with self._lock:
             message = replace(message, arrival=self._arrival)
             self._arrival += 1
             lane = self._lanes.setdefault(message.topic, _Lane(deque()))
+            lane.messages += 1
+            lane.newest_s = time.monotonic()
             if lane.broken and not _starts_gop(message):
-                gone.append(message)
-            else:
-                lane.broken = False
-                self._items[message.arrival] = message
-                lane.arrivals.append(message.arrival)
-                lane.bytes += len(message.data)
-                self.bytes += len(message.data)
-                while self.bytes > self._limit_bytes:
-                    gone += self._make_room()
-                self._lock.notify()
-        for lost in gone:
-            self._dropped(lost)
+                self._drop(message)
+                return
+            lane.broken = False
+            self._items[message.arrival] = message
+            lane.arrivals.append(message.arrival)
+            self._count(lane, _size(message))
+            while self.bytes > self._limit_bytes:
+                self._make_room()
+            self._lock.notify()
 
-    def call(self, action: Callable[[], None]) -> None:
-        """Have the reading thread run something in its place among the messages."""
+    def call(self, action: Action) -> None:
+        """Have the reading thread get something to run, in its place among the messages."""
         with self._lock:
             self._items[self._arrival] = action
+            self._boundaries.append(self._arrival)
+            self._drops.append({})
             self._arrival += 1
             self._lock.notify()
 
-    def get(self, timeout_s: float) -> RawMessage | Callable[[], None] | None:
+    def get(self, timeout_s: float) -> RawMessage | Action | None:
         """The oldest message or action, None if nothing comes within the time."""
         with self._lock:
+            if self._passed:
+                self._passed = False
+                self._drops.popleft()
             if not self._items and not self._lock.wait_for(lambda: bool(self._items), timeout_s):
                 return None
             _, item = self._items.popitem(last=False)
             if isinstance(item, RawMessage):
                 lane = self._lanes[item.topic]
                 lane.arrivals.popleft()
-                lane.bytes -= len(item.data)
-                self.bytes -= len(item.data)
+                self._count(lane, -_size(item))
+            else:
+                self._boundaries.popleft()
+                self._passed = True
             return item
 
-    def drain(self) -> list[RawMessage]:
-        """Everything still in the queue; it is empty afterwards."""
+    def dropped(self) -> list[Dropped]:
+        """What went, since the last time, of the messages before the next action.
+
+        Right after ``get`` returned an action these are the ones before it; then no more of them can come.
+        """
         with self._lock:
-            rest = [item for item in self._items.values() if isinstance(item, RawMessage)]
+            drops, self._drops[0] = self._drops[0], {}
+        return [Dropped(*topic, *count) for topic, count in drops.items()]
+
+    def drops_waiting(self) -> int:
+        """Messages that went and have not been told yet."""
+        with self._lock:
+            return sum(messages for drops in self._drops for messages, _ in drops.values())
+
+    def flows(self) -> dict[str, Flow]:
+        """What came in since the queue was last cleared, by topic."""
+        with self._lock:
+            return {topic: Flow(lane.messages, lane.newest_s) for topic, lane in self._lanes.items()}
+
+    def clear(self) -> None:
+        """Forget everything: a new session begins."""
+        with self._lock:
             self._items.clear()
             self._lanes.clear()
-            self.bytes = 0
-        return rest
+            self._boundaries.clear()
+            self._drops, self._passed, self.bytes = deque([{}]), False, 0
 
-    def _make_room(self) -> list[RawMessage]:
+    def _count(self, lane: _Lane, size: int) -> None:
+        lane.bytes += size
+        self.bytes += size
+
+    def _make_room(self) -> None:
         lane = max(self._lanes.values(), key=lambda each: each.bytes)
-        gone = [self._remove(lane)]
-        if gone[0].schema == VIDEO:
+        first = self._remove(lane)
+        if full_type(first.schema) == VIDEO:
             while lane.arrivals and not _starts_gop(self._peek(lane)):
-                gone.append(self._remove(lane))
+                self._remove(lane)
             lane.broken = not lane.arrivals
-        return gone
 
     def _peek(self, lane: _Lane) -> RawMessage:
         item = self._items[lane.arrivals[0]]
@@ -116,14 +176,24 @@ class LiveQueue:
     def _remove(self, lane: _Lane) -> RawMessage:
         message = self._peek(lane)
         del self._items[lane.arrivals.popleft()]
-        lane.bytes -= len(message.data)
-        self.bytes -= len(message.data)
+        self._count(lane, -_size(message))
+        self._drop(message)
         return message
+
+    def _drop(self, message: RawMessage) -> None:
+        drops = self._drops[bisect(self._boundaries, message.arrival) + self._passed]
+        topic = message.topic, full_type(message.schema)
+        messages, size = drops.get(topic, (0, 0))
+        drops[topic] = messages + 1, size + len(message.data)
+
+
+def _size(message: RawMessage) -> int:
+    return len(message.data) + OVERHEAD_BYTES
 
 
 def _starts_gop(message: RawMessage) -> bool:
     """Whether decoding can start at this message: a key frame, or anything that is no video."""
-    if message.schema != VIDEO:
+    if full_type(message.schema) != VIDEO:
         return True
     try:
         datum = decode(message).datum

@@ -1,0 +1,175 @@
+"""Where a live capture stands: rates, ages, losses, disk; for diagnostics and for people."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections import deque
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgefirst_ros.config import Config
+from edgefirst_ros.job import Job
+from edgefirst_ros.livequeue import Flow, LiveQueue
+from edgefirst_ros.report import accounts
+from edgefirst_ros.sequence import StreamStats
+from edgefirst_ros.topics import TopicMap
+
+WINDOW_S = 5.0
+"""Rates are means over so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveStatus:
+    """Where a capture stands; ``topics`` is the account so far.
+
+    Each topic has, besides its account (see ``report.accounts``): ``rate_hz`` over the last seconds,
+    ``usual_hz`` as learnt from its times (None if it has no steady rate), ``age_s`` since its newest message
+    came, and ``latency_ms`` from that one's acquisition to its receipt (None while its clock is not known).
+    """
+
+    session: str
+    """Name of the session under way, empty between sessions."""
+    samples: int
+    received: int
+    dropped: int
+    bytes_written: int
+    queue_fill: float
+    free_bytes: int
+    topics: dict[str, dict[str, Any]]
+    warnings: tuple[str, ...]
+    failure: str
+    ended: str = ""
+    """Why the last session ended, empty while one is under way."""
+    silent: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Roles of which nothing has come yet, with the topics that would be taken for them."""
+    elapsed_s: float = 0.0
+    bytes_per_s: float = 0.0
+    spare_bytes: int = 0
+    """Free space above ``min_free_mb``."""
+
+    @property
+    def minutes_left(self) -> float | None:
+        """How long the disk lasts at the present rate, None while nothing is written."""
+        return max(0, self.spare_bytes) / self.bytes_per_s / 60 if self.bytes_per_s > 0 else None
+
+
+class Meter:
+    """Rates from counts: keeps what the counts were over the last seconds; safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.restart({})
+
+    def restart(self, flows: Mapping[str, Flow]) -> None:
+        """A session begins; so much had come in before."""
+        counts = {topic: flow.messages for topic, flow in flows.items()}
+        with self._lock:
+            self.start_s = time.monotonic()
+            self._past: deque[tuple[float, int, dict[str, int]]] = deque([(self.start_s, 0, counts)])
+
+    def rates(self, bytes_written: int, flows: Mapping[str, Flow]) -> tuple[float, dict[str, float]]:
+        """Bytes a second written, and messages a second by topic."""
+        now_s = time.monotonic()
+        counts = {topic: flow.messages for topic, flow in flows.items()}
+        with self._lock:
+            while len(self._past) > 1 and now_s - self._past[1][0] >= WINDOW_S:
+                self._past.popleft()
+            then_s, then_bytes, then = self._past[0]
+            self._past.append((now_s, bytes_written, counts))
+        span_s = max(now_s - then_s, 1e-3)
+        rates = {topic: (count - then.get(topic, 0)) / span_s for topic, count in counts.items()}
+        return (bytes_written - then_bytes) / span_s, rates
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """The disk that a capture writes to."""
+
+    output: Path
+    config: Config
+
+    def free_bytes(self) -> int:
+        """Free space where the output is, or will be."""
+        path = self.output
+        while not path.exists() and path != path.parent:
+            path = path.parent
+        return shutil.disk_usage(path).free
+
+    def spare_bytes(self, free_bytes: int) -> int:
+        """What may still be written."""
+        return free_bytes - round(self.config.min_free_mb * 1e6)
+
+    def full(self) -> str:
+        """Why nothing more may be written, empty while it may."""
+        free_bytes = self.free_bytes()
+        if self.spare_bytes(free_bytes) >= 0:
+            return ""
+        limit_mb = self.config.min_free_mb
+        return f"the disk has {free_bytes / 1e6:,.0f} MB left, less than min_free_mb {limit_mb:,.0f}"
+
+
+def build_status(
+    job: Job | None, queue: LiveQueue, meter: Meter, disk: Disk, *, failure: str, ended: str
+) -> LiveStatus:
+    """Where a capture stands now; without a session under way, why the last one ended."""
+    free = disk.free_bytes()
+    spare = disk.spare_bytes(free)
+    if job is None:
+        return LiveStatus("", 0, 0, 0, 0, queue.fill, free, {}, (), failure, ended, spare_bytes=spare)
+    pipeline, flows, waiting = job.pipeline, queue.flows(), queue.drops_waiting()
+    progress, totals, streams = pipeline.progress, pipeline.ledger.totals, pipeline.streams
+    bytes_per_s, rates = meter.rates(progress.bytes_written, flows)
+    return LiveStatus(
+        job.dataset,
+        progress.samples,
+        progress.received + waiting,
+        totals["dropped"] + waiting,
+        progress.bytes_written,
+        queue.fill,
+        free,
+        _rows(accounts(pipeline.ledger, streams), streams, flows, rates),
+        tuple(pipeline.notes),
+        failure,
+        silent=silent_roles(disk.config, flows.keys()),
+        elapsed_s=time.monotonic() - meter.start_s,
+        bytes_per_s=bytes_per_s,
+        spare_bytes=spare,
+    )
+
+
+def _rows(
+    accounts: dict[str, dict[str, Any]],
+    streams: Collection[StreamStats],
+    flows: Mapping[str, Flow],
+    rates: Mapping[str, float],
+) -> dict[str, dict[str, Any]]:
+    """The accounts with how each topic goes by right now; also topics whose messages all wait."""
+    now_s = time.monotonic()
+    by_topic = {stats.topic: stats for stats in streams}
+    rows: dict[str, dict[str, Any]] = {}
+    for topic in sorted(accounts.keys() | flows.keys()):
+        stats, flow = by_topic.get(topic), flows.get(topic)
+        usual_ns = None if stats is None else stats.gaps.usual_ns
+        rows[topic] = {
+            **accounts.get(topic, {}),
+            "rate_hz": round(rates.get(topic, 0.0), 2),
+            "usual_hz": None if usual_ns is None else round(1e9 / usual_ns, 2),
+            "age_s": None if flow is None else round(now_s - flow.newest_s, 3),
+            "latency_ms": None if stats is None else round(stats.latency_ns / 1e6, 1),
+        }
+    return rows
+
+
+def silent_roles(config: Config, seen: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Roles of which no topic was seen, in the configuration's order, with their topics."""
+    routes = TopicMap(config, config.prefix or "")
+    heard = {found.rule.role for topic in seen if (found := routes.route(topic)) is not None}
+    silent: dict[str, tuple[str, ...]] = {}
+    for rule in config.topics.values():
+        if rule.topic and rule.role not in heard:
+            silent[rule.role.value] = (*silent.get(rule.role.value, ()), rule.topic)
+    return silent

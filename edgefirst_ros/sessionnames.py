@@ -1,0 +1,45 @@
+"""What live sessions are called: by host and time, or as the user said, and never twice the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+from edgefirst_ros.naming import safe_name, sequence_name
+
+
+class SessionNames:
+    """Names for one session after another.
+
+    A session is called ``host_date_time``: so is its sequence, and its dataset ``host_date_time-dataset``,
+    unless the user gave names; those are numbered from the second session on.
+
+    Args:
+        host: the device.
+        dataset: the user's name for datasets, or empty.
+        sequence: the user's name for sequences, or empty.
+    """
+
+    def __init__(self, host: str, dataset: str, sequence: str) -> None:
+        self.given = bool(dataset)
+        """Whether the first dataset must be called as the user said, or not at all."""
+        self._host = host
+        self._dataset = dataset
+        self._sequence = sequence
+        self._taken: set[str] = set()
+
+    def candidates(self, now_ns: int) -> Iterator[tuple[str, str]]:
+        """Dataset and sequence names for a session that begins now, best first."""
+        now = sequence_name(self._host, now_ns)
+        # Never its sequence's name: readers take a container that holds a folder of its own name for nested.
+        dataset, sequence = self._dataset or f"{now}-dataset", self._sequence or now
+        for number in count(1):
+            suffix = "" if number == 1 else f"_{number}"
+            name = safe_name(dataset + suffix)
+            if name not in self._taken:
+                yield name, sequence + suffix
+
+    def take(self, dataset: str) -> None:
+        """This dataset name is in use."""
+        self._taken.add(dataset)
+        self.given = False
