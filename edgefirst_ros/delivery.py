@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,40 @@ from edgefirst_ros.sequence import Emitted, Observed
 NO_FILE = "the format has no file for it"
 
 
+@dataclass(slots=True)
+class Output:
+    """What one writer has written so far."""
+
+    items: int = 0
+    """Samples, or measurements where the format takes those."""
+    bytes: int = 0
+
+    def add(self, size: int) -> None:
+        """Count one item."""
+        self.items += 1
+        self.bytes += size
+
+
 class Delivery:
     """A sequence's sink: every sample and measurement to every writer that takes it.
 
-    Each writer has a thread of its own and takes items in the order in which they come here.
+    Each writer has a thread of its own and takes items in the order in which they come here. ``committed`` is
+    called with every sample that is in all outputs, picture included, in one of those threads: it must be
+    quick and must not raise.
     """
 
     def __init__(
-        self, writers: Sequence[Writer], pool: ThreadPoolExecutor, workers: int, ledger: Ledger
+        self,
+        writers: Sequence[Writer],
+        pool: ThreadPoolExecutor,
+        workers: int,
+        ledger: Ledger,
+        committed: Callable[[Sample], None] | None = None,
     ) -> None:
         self.samples = 0
         self.bytes_written = 0
+        self.outputs = {writer.name: Output() for writer in writers}
+        self._committed = committed
         self._pool = pool
         self._ledger = ledger
         self._lock = threading.Lock()
@@ -60,9 +83,12 @@ class Delivery:
         settle = self._settlement(emitted.entries, len(self._samplers), emitted)
         for writer, thread in self._samplers:
             prepare = partial(_prepare_sample, writer, emitted.sample)
-            thread.submit(chain(self._pool, _ready(emitted.image), prepare), settle)
+            submitted = chain(self._pool, _ready(emitted.image), prepare)
+            thread.submit(submitted, partial(settle, writer.name))
         if not self._samplers:
             self.samples += 1
+            if self._committed is not None:
+                _ready(emitted.image).add_done_callback(lambda _: self._tell(emitted))
             for entry in emitted.entries:
                 self._ledger.release(entry.ticket)
 
@@ -71,7 +97,8 @@ class Delivery:
         settle = self._settlement(observed.entries, len(self._observers), None)
         for writer, thread in self._observers:
             prepare = partial(_prepare_observation, writer, observed.observation)
-            thread.submit(chain(self._pool, _ready(observed.image), prepare), settle)
+            submitted = chain(self._pool, _ready(observed.image), prepare)
+            thread.submit(submitted, partial(settle, writer.name))
 
     def pose(self, pose: EgoPose) -> None:
         """Hand a pose to every writer of measurements."""
@@ -102,24 +129,37 @@ class Delivery:
 
     def _settlement(
         self, entries: Sequence[Entry], writers: int, emitted: Emitted | None
-    ) -> Callable[[Written | None, BaseException | None], None]:
+    ) -> Callable[[str, Written | None, BaseException | None], None]:
         """What to call, in each writer's thread, when an item is written or cannot be."""
         left = writers
 
-        def settle(written: Written | None, error: BaseException | None) -> None:
+        def settle(writer: str, written: Written | None, error: BaseException | None) -> None:
             nonlocal left
             with self._lock:
                 left -= 1
                 last = left == 0
                 if written is not None:
                     self.bytes_written += written.bytes
+                    self.outputs[writer].add(written.bytes)
                     self.samples += last and emitted is not None
             for entry in entries:
                 self._note(entry, written, error, emitted)
                 if last:
                     self._ledger.release(entry.ticket)
+            if last and written is not None and emitted is not None:
+                self._tell(emitted)
 
         return settle
+
+    def _tell(self, emitted: Emitted) -> None:
+        """Tell who watches that a sample is in every output."""
+        if self._committed is None:
+            return
+        image = emitted.image
+        if image is None:
+            self._committed(emitted.sample)
+        elif not image.cancelled() and image.exception() is None:
+            self._committed(replace(emitted.sample, image=image.result()))
 
     def _note(
         self, entry: Entry, written: Written | None, error: BaseException | None, emitted: Emitted | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 from edgefirst_ros.formats.ncore.writer import NCoreWriter
 from edgefirst_ros.naming import safe_name
 from edgefirst_ros.pipeline import Pipeline
+from edgefirst_ros.sample import Sample
 
 REPORT = "capture_report.json"
 
@@ -26,7 +27,15 @@ class Job:
         WriteError: the output folder cannot be made.
     """
 
-    def __init__(self, config: Config, output: Path, dataset: str, *, overwrite: bool = False) -> None:
+    def __init__(
+        self,
+        config: Config,
+        output: Path,
+        dataset: str,
+        *,
+        overwrite: bool = False,
+        committed: Callable[[Sample], None] | None = None,
+    ) -> None:
         self.dataset = safe_name(dataset)
         self._report_path = _report_path(config, output, self.dataset)
         self.writers: list[Writer] = []
@@ -35,7 +44,7 @@ class Job:
             self.writers.append(EdgeFirstWriter(root, self.dataset, config.edgefirst, overwrite=overwrite))
         if "ncore" in config.formats:
             self.writers.append(NCoreWriter(output / "ncore", config.ncore, overwrite=overwrite))
-        self.pipeline = Pipeline(config, self.writers)
+        self.pipeline = Pipeline(config, self.writers, committed)
 
     def finish(self, head: Mapping[str, Any]) -> tuple[list[Path], dict[str, Any]]:
         """Complete the output and write the report; the paths to look at, and the report.

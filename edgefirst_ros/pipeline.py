@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 from edgefirst_ros.accounting import Ledger, Outcome, Ticket
 from edgefirst_ros.config import Config
-from edgefirst_ros.delivery import Delivery
+from edgefirst_ros.delivery import Delivery, Output
 from edgefirst_ros.entry import Entry
 from edgefirst_ros.errors import ConfigError, DecodeError
 from edgefirst_ros.formats.base import Writer
@@ -20,7 +20,7 @@ from edgefirst_ros.naming import safe_name, sequence_name
 from edgefirst_ros.pictures import Pictures
 from edgefirst_ros.production import worker_count
 from edgefirst_ros.report import build_report
-from edgefirst_ros.sample import Role, SequenceInfo
+from edgefirst_ros.sample import Role, Sample, SequenceInfo
 from edgefirst_ros.sequence import SequenceRun, StreamStats, reorder_window_ns
 from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
 from edgefirst_ros.timing.finding import Finding, Times
@@ -67,7 +67,12 @@ class Pipeline:
     whatever the number of workers.
     """
 
-    def __init__(self, config: Config, writers: Sequence[Writer]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        writers: Sequence[Writer],
+        committed: Callable[[Sample], None] | None = None,
+    ) -> None:
         self.config = config
         self.ledger = Ledger()
         self.sequences: list[SequenceSummary] = []
@@ -75,7 +80,7 @@ class Pipeline:
         """Findings worth telling while running, once each; also in the report."""
         self._workers = worker_count(config.workers)
         self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="encode")
-        self._delivery = Delivery(writers, self._pool, self._workers, self.ledger)
+        self._delivery = Delivery(writers, self._pool, self._workers, self.ledger, committed)
         self._run: SequenceRun | None = None
         self._pictures: Pictures | None = None
         self._recorded_ns = 0
@@ -161,6 +166,11 @@ class Pipeline:
             self._pictures.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._delivery.abort()
+
+    @property
+    def outputs(self) -> Mapping[str, Output]:
+        """What each writer has written so far, by its name."""
+        return self._delivery.outputs
 
     @property
     def progress(self) -> Progress:
