@@ -17,6 +17,7 @@ from edgefirst_ros.formats.base import Written
 from edgefirst_ros.formats.ncore.component import Component, check_components
 from edgefirst_ros.formats.ncore.entry import Prepared
 from edgefirst_ros.formats.ncore.files import SequenceFiles
+from edgefirst_ros.formats.ncore.memory import keep_freed_memory
 from edgefirst_ros.formats.ncore.names import InstanceNames
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.prepare import prepare
@@ -53,6 +54,7 @@ class NCoreWriter:
         overwrite: bool = False,
         components: Sequence[Component] = (),
     ) -> None:
+        keep_freed_memory()
         self.options = options
         self._root = root
         self._overwrite = overwrite
