@@ -75,13 +75,13 @@ class L5KitOptions(BaseModel):
     )
     sizes_m: dict[AgentLabel, tuple[float, float, float]] = Field(
         default_factory=dict,
-        description="Typical length, width, height by label, on top of the built-in ones. Boxes have no "
-        "depth on the wire: length and width follow from the measured width, the heading, and the ratio here.",
+        description="Typical length, width, height by label, beyond the built-in ones. Boxes have no "
+        "depth on the wire: length and width follow from the measured width, the heading and the ratio here.",
     )
     cut_boxes: Literal["refuse", "keep"] = Field(
         default="refuse",
-        description="Model boxes that reach the left or right edge of the picture: the middle of what is seen "
-        "is not the object's, metres off for a vehicle close by. refuse counts and leaves them out.",
+        description="Model boxes that reach the left or right edge of the picture: the middle of what they "
+        "show is not the object's, metres off for a vehicle close by. refuse counts and leaves them out.",
     )
     camera_frame: str = Field(
         default="camera_optical", description="Frame of model boxes whose message does not name a known one."

@@ -100,7 +100,7 @@ class GrowingDataset:
             name: GrowingArray(OwnFiles(Files(self.part, name)), (lengths or {}).get(name, 0))
             for name in SPECS
         }
-        self._fill_spans()
+        self.fill_spans()
         write_attributes(self.part, self.notes)
 
     @classmethod
@@ -181,7 +181,7 @@ class GrowingDataset:
             os.close(self._lock)
             self._lock = -1
 
-    def _fill_spans(self) -> None:
+    def fill_spans(self) -> None:
         """Frames that came without points have none."""
         missing = self.length(FRAMES) - self.length(SPANS)
         if missing:

@@ -1,0 +1,80 @@
+"""The dictionary of one sample: where its subject was, will be, and is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefirst_ros.formats.l5kit.context import Context, Subject, ego_poses, track_poses
+from edgefirst_ros.formats.l5kit.geometry import Floats, wrapped
+
+Sample = dict[str, Any]
+
+_Float32 = npt.NDArray[np.float32]
+
+
+def sample_of(
+    context: Context, subject: Subject, reach: tuple[int, int], raster_from_agent: Floats
+) -> Sample:
+    """Everything of a sample but its image, by L5Kit's keys.
+
+    ``target_*`` are the frames after the current one, ``history_*`` the current one and then those before
+    it, newest first. Positions (n, 2) and yaws (n, 1) are relative to the subject's current pose, float32;
+    where the scene ends or the subject is not seen the availability (n,) is 0 and so are they. The five
+    matrices are (3, 3) float64 and map points of the plane: world_from_agent, agent_from_world,
+    raster_from_world, raster_from_agent, and world_to_image, which is raster_from_world by its older name.
+    ``centroid`` (2,), ``yaw`` and ``extent`` (3,) are the subject's in the world, ``track_id`` -1 the ego's.
+    """
+    agent_from_world = subject.agent_from_world()
+    raster_from_world = raster_from_agent @ agent_from_world
+    history, future = reach
+    poses = _poses(context, subject, agent_from_world)
+    past = _stretch(poses, np.arange(context.now, context.now - history - 1, -1))
+    ahead = _stretch(poses, np.arange(context.now + 1, context.now + 1 + future))
+    return {
+        "target_positions": ahead[0],
+        "target_yaws": ahead[1],
+        "target_availabilities": ahead[2],
+        "history_positions": past[0],
+        "history_yaws": past[1],
+        "history_availabilities": past[2],
+        "world_to_image": raster_from_world,
+        "raster_from_world": raster_from_world,
+        "raster_from_agent": raster_from_agent,
+        "agent_from_world": agent_from_world,
+        "world_from_agent": subject.world_from_agent(),
+        "track_id": np.int64(-1 if subject.track_id is None else subject.track_id),
+        "timestamp": np.int64(context.frames["timestamp"][context.now]),
+        "centroid": subject.centroid,
+        "yaw": subject.yaw,
+        "extent": subject.extent,
+    }
+
+
+_Poses = tuple[Floats, Floats, npt.NDArray[np.bool_]]
+
+
+def _poses(context: Context, subject: Subject, agent_from_world: Floats) -> _Poses:
+    """Position (N, 2), yaw (N,) and presence (N,) of the subject in each frame, relative to its pose now."""
+    if subject.track_id is None:
+        position, yaw = ego_poses(context.frames)
+        there = np.ones(len(yaw), np.bool_)
+    else:
+        position, yaw, there = track_poses(context, subject.track_id)
+    relative = position @ agent_from_world[:2, :2].T + agent_from_world[:2, 2]
+    return relative, wrapped(yaw - subject.yaw), there
+
+
+def _stretch(poses: _Poses, frame: npt.NDArray[np.intp]) -> tuple[_Float32, _Float32, _Float32]:
+    """The poses of some frames, those beyond the scene included."""
+    position, yaw, there = poses
+    within = (frame >= 0) & (frame < len(yaw))
+    at = np.where(within, frame, 0)
+    here = within & there[at]
+    return (
+        np.where(here[:, None], position[at], 0.0).astype(np.float32),
+        np.where(here, yaw[at], 0.0).astype(np.float32)[:, None],
+        here.astype(np.float32),
+    )
