@@ -16,6 +16,7 @@ from edgefirst_ros.job import Job
 from edgefirst_ros.livequeue import LiveQueue
 from edgefirst_ros.livestatus import Disk, LiveStatus, Meter, build_status, silent_roles
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.sample import Sample
 from edgefirst_ros.sessionnames import SessionNames
 from edgefirst_ros.topics import full_type
 
@@ -50,7 +51,8 @@ class LiveCapture:
         config: what is captured; without a ``prefix`` topics are taken by their bare names.
         output: folder that the formats' folders go below.
         host: names sessions, unless the configuration does.
-        now_ns: the wall clock, for names only.
+        now_ns: the wall clock, for names and latency only.
+        committed: told of every sample that is in all outputs, from a writing thread; must be quick.
     """
 
     def __init__(
@@ -60,11 +62,14 @@ class LiveCapture:
         host: str,
         *,
         now_ns: Callable[[], int] = time.time_ns,
+        committed: Callable[[Sample], None] | None = None,
     ) -> None:
         self._config = config
         self._output = output
         self._host = config.host or host
         self._now_ns = now_ns
+        self._on_commit = committed
+        self._commit_latency_ms: float | None = None
         self._queue = LiveQueue(round(config.queue_mb * 1e6))
         self._meter = Meter()
         self._job: Job | None = None
@@ -156,7 +161,15 @@ class LiveCapture:
         """Where the capture stands now; at most a few times a second."""
         failure = "" if self.failure is None else str(self.failure)
         disk = Disk(self._output, self._config)
-        return build_status(self._job, self._queue, self._meter, disk, failure=failure, ended=self.ended)
+        return build_status(
+            self._job,
+            self._queue,
+            self._meter,
+            disk,
+            failure=failure,
+            ended=self.ended,
+            commit_latency_ms=self._commit_latency_ms,
+        )
 
     # ------------------------------------------------------------------ the capture thread
     def _begin(self) -> Job:
@@ -164,16 +177,22 @@ class LiveCapture:
         while True:
             dataset, sequence = next(names)
             try:
-                job = Job(self._config, self._output, dataset)
+                job = Job(self._config, self._output, dataset, committed=self._committed)
                 break
             except OutputExists:
                 if self._names.given:
                     raise
         self._names.take(dataset)
+        self._commit_latency_ms = None
         job.pipeline.begin_source(None, self._host, sequence)
         self._meter.restart(self._queue.flows())
         self._job = job
         return job
+
+    def _committed(self, sample: Sample) -> None:
+        self._commit_latency_ms = round((self._now_ns() - sample.time_ns) / 1e6, 1)
+        if self._on_commit is not None:
+            self._on_commit(sample)
 
     def _run(self) -> None:
         while (job := self._job) is not None:

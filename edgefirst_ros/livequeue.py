@@ -40,6 +40,8 @@ class Flow:
     messages: int
     newest_s: float
     """When the newest came, on the monotonic clock."""
+    waiting_bytes: int = 0
+    """What of it is in the queue."""
 
 
 @dataclass(slots=True)
@@ -145,7 +147,9 @@ class LiveQueue:
     def flows(self) -> dict[str, Flow]:
         """What came in since the queue was last cleared, by topic."""
         with self._lock:
-            return {topic: Flow(lane.messages, lane.newest_s) for topic, lane in self._lanes.items()}
+            return {
+                topic: Flow(lane.messages, lane.newest_s, lane.bytes) for topic, lane in self._lanes.items()
+            }
 
     def clear(self) -> None:
         """Forget everything: a new session begins."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config import Config
+from edgefirst_ros.delivery import Output
 from edgefirst_ros.job import Job
 from edgefirst_ros.livequeue import Flow, LiveQueue
 from edgefirst_ros.report import accounts
@@ -23,12 +24,23 @@ WINDOW_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
+class OutputStatus:
+    """What one writer has written in this session."""
+
+    items: int
+    """Samples, or measurements where the format takes those."""
+    bytes: int
+    bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class LiveStatus:
     """Where a capture stands; ``topics`` is the account so far.
 
     Each topic has, besides its account (see ``report.accounts``): ``rate_hz`` over the last seconds,
     ``usual_hz`` as learnt from its times (None if it has no steady rate), ``age_s`` since its newest message
-    came, and ``latency_ms`` from that one's acquisition to its receipt (None while its clock is not known).
+    came, ``latency_ms`` from that one's acquisition to its receipt (None while its clock is not known), and
+    ``waiting_bytes`` in the queue.
     """
 
     session: str
@@ -50,11 +62,22 @@ class LiveStatus:
     bytes_per_s: float = 0.0
     spare_bytes: int = 0
     """Free space above ``min_free_mb``."""
+    outputs: Mapping[str, OutputStatus] = field(default_factory=dict)
+    """What each writer has written so far, by its name."""
+    commit_latency_ms: float | None = None
+    """From a sample's acquisition to its place in every output, of the newest one; None before the first."""
 
     @property
     def minutes_left(self) -> float | None:
         """How long the disk lasts at the present rate, None while nothing is written."""
         return max(0, self.spare_bytes) / self.bytes_per_s / 60 if self.bytes_per_s > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    time_s: float
+    messages: dict[str, int]
+    bytes: dict[str, int]
 
 
 class Meter:
@@ -69,20 +92,24 @@ class Meter:
         counts = {topic: flow.messages for topic, flow in flows.items()}
         with self._lock:
             self.start_s = time.monotonic()
-            self._past: deque[tuple[float, int, dict[str, int]]] = deque([(self.start_s, 0, counts)])
+            self._past: deque[_Counts] = deque([_Counts(self.start_s, counts, {})])
 
-    def rates(self, bytes_written: int, flows: Mapping[str, Flow]) -> tuple[float, dict[str, float]]:
-        """Bytes a second written, and messages a second by topic."""
-        now_s = time.monotonic()
-        counts = {topic: flow.messages for topic, flow in flows.items()}
+    def rates(
+        self, flows: Mapping[str, Flow], outputs: Mapping[str, Output]
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """Messages a second by topic, and bytes a second by writer."""
+        messages = {topic: flow.messages for topic, flow in flows.items()}
+        now = _Counts(time.monotonic(), messages, {name: output.bytes for name, output in outputs.items()})
         with self._lock:
-            while len(self._past) > 1 and now_s - self._past[1][0] >= WINDOW_S:
+            while len(self._past) > 1 and now.time_s - self._past[1].time_s >= WINDOW_S:
                 self._past.popleft()
-            then_s, then_bytes, then = self._past[0]
-            self._past.append((now_s, bytes_written, counts))
-        span_s = max(now_s - then_s, 1e-3)
-        rates = {topic: (count - then.get(topic, 0)) / span_s for topic, count in counts.items()}
-        return (bytes_written - then_bytes) / span_s, rates
+            then = self._past[0]
+            self._past.append(now)
+        span_s = max(now.time_s - then.time_s, 1e-3)
+        return (
+            {topic: (count - then.messages.get(topic, 0)) / span_s for topic, count in now.messages.items()},
+            {name: (count - then.bytes.get(name, 0)) / span_s for name, count in now.bytes.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +140,14 @@ class Disk:
 
 
 def build_status(
-    job: Job | None, queue: LiveQueue, meter: Meter, disk: Disk, *, failure: str, ended: str
+    job: Job | None,
+    queue: LiveQueue,
+    meter: Meter,
+    disk: Disk,
+    *,
+    failure: str,
+    ended: str,
+    commit_latency_ms: float | None = None,
 ) -> LiveStatus:
     """Where a capture stands now; without a session under way, why the last one ended."""
     free = disk.free_bytes()
@@ -122,7 +156,8 @@ def build_status(
         return LiveStatus("", 0, 0, 0, 0, queue.fill, free, {}, (), failure, ended, spare_bytes=spare)
     pipeline, flows, waiting = job.pipeline, queue.flows(), queue.drops_waiting()
     progress, totals, streams = pipeline.progress, pipeline.ledger.totals, pipeline.streams
-    bytes_per_s, rates = meter.rates(progress.bytes_written, flows)
+    outputs = dict(pipeline.outputs)
+    rates, bytes_per_s = meter.rates(flows, outputs)
     return LiveStatus(
         job.dataset,
         progress.samples,
@@ -136,8 +171,10 @@ def build_status(
         failure,
         silent=silent_roles(disk.config, flows.keys()),
         elapsed_s=time.monotonic() - meter.start_s,
-        bytes_per_s=bytes_per_s,
+        bytes_per_s=sum(bytes_per_s.values()),
         spare_bytes=spare,
+        outputs={name: OutputStatus(o.items, o.bytes, bytes_per_s[name]) for name, o in outputs.items()},
+        commit_latency_ms=commit_latency_ms,
     )
 
 
@@ -160,6 +197,7 @@ def _rows(
             "usual_hz": None if usual_ns is None else round(1e9 / usual_ns, 2),
             "age_s": None if flow is None else round(now_s - flow.newest_s, 3),
             "latency_ms": None if stats is None else round(stats.latency_ns / 1e6, 1),
+            "waiting_bytes": 0 if flow is None else flow.waiting_bytes,
         }
     return rows
 
