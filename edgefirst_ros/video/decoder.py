@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import cast
 
 import av
 from av.codec.context import ThreadType
@@ -25,9 +26,7 @@ class Decoder:
     """
 
     def __init__(self, codec: Codec, threads: int, *, reorders_unsaid: bool) -> None:
-        context = av.CodecContext.create(_NAMES[codec], "r")
-        if not isinstance(context, VideoCodecContext):
-            raise TypeError(f"{codec} is no video codec")
+        context = cast("VideoCodecContext", av.CodecContext.create(_NAMES[codec], "r"))
         context.thread_type = ThreadType.FRAME
         context.thread_count = threads
         if reorders_unsaid:

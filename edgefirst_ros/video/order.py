@@ -43,11 +43,6 @@ class DecodeOrder:
         self._waiting: list[Arrival] = []
         self._last_ns: int | None = None
 
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of the packets whose place is not certain yet."""
-        return sum(len(arrival.packet.data) for arrival in self._waiting)
-
     def push(self, arrival: Arrival) -> bool:
         """Take a packet; False if its place has already been passed, so that it counts as lost."""
         self._learn(arrival)

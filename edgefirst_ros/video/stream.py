@@ -63,7 +63,7 @@ class VideoStream:
         self._continuity = Continuity()
         self._timeline = Timeline(self._margin_ns)
         self._frames: dict[int, _Frame] = {}
-        self._worker = Worker(f"video {topic}")
+        self._worker = Worker(f"video {topic}", self._threads)
 
     def __enter__(self) -> Self:
         return self
@@ -112,7 +112,7 @@ class VideoStream:
             refused: Future[Picture] = Future()
             refused.set_exception(DecodeError(reason or NO_PICTURE))
             return refused
-        return self._worker.request(frame.unit, self._threads(time_ns))
+        return self._worker.request(frame.unit)
 
     def release(self, time_ns: int) -> None:
         """No frame at or before this time will be asked for any more."""
@@ -157,7 +157,7 @@ class VideoStream:
             if frame is not None:
                 frame.reason = frame.reason or reason
 
-    def _threads(self, time_ns: int) -> int:
+    def _threads(self) -> int:
         """Threads hold pictures back: no more of them than the packets at hand are sure to push out."""
-        interval_ns = self._timeline.interval_ns(time_ns)
+        interval_ns = self._timeline.interval_ns()
         return 1 if not interval_ns else max(1, min(self._workers, self._margin_ns // interval_ns))

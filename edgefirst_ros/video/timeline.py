@@ -49,9 +49,13 @@ class Timeline:
         """Time of the last frame walked over."""
         return self._past[-1].time_ns if self._past else None
 
-    def interval_ns(self, time_ns: int) -> int | None:
-        """Median spacing of the frames around a time, None if there are fewer than two."""
-        spacing = sorted(later.time_ns - mark.time_ns for mark, later in pairwise(self._around(time_ns)))
+    def interval_ns(self) -> int | None:
+        """Median spacing of the frames around the last one walked over, None if there are fewer than two."""
+        return self._spacing_ns(self._around(self.walked_ns or 0))
+
+    @staticmethod
+    def _spacing_ns(marks: list[Mark]) -> int | None:
+        spacing = sorted(later.time_ns - mark.time_ns for mark, later in pairwise(marks))
         return spacing[len(spacing) // 2] if spacing else None
 
     def walk(self, time_ns: int) -> list[tuple[int, str | None]]:
@@ -73,7 +77,7 @@ class Timeline:
 
     def _lost(self, before: Mark, after: Mark) -> bool:
         around = self._around(after.time_ns)
-        interval_ns = self.interval_ns(after.time_ns)
+        interval_ns = self._spacing_ns(around)
         gap_ns = after.time_ns - before.time_ns
         if interval_ns is None or 2 * gap_ns <= 3 * interval_ns:
             return False

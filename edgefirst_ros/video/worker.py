@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
@@ -52,12 +52,17 @@ class Worker:
     Attributes:
         changed: guards ``gops``, which the caller fills, and wakes the thread.
         gops: the compressed packets.
+
+    Args:
+        name: of the thread.
+        threads: asked once, when the thread starts: how many pictures to decode at a time.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, threads: Callable[[], int]) -> None:
         self.changed = threading.Condition()
         self.gops = Gops()
         self._name = name
+        self._count_threads = threads
         self._threads = 1
         self._playback = Playback(self.gops)
         self._pending: list[_Request] = []
@@ -69,8 +74,8 @@ class Worker:
         self._closing = False
         self._failure: Exception | None = None
 
-    def request(self, unit: Unit, threads: int) -> Future[Picture]:
-        """The picture of a unit; units in order of time. ``threads`` counts for the first one."""
+    def request(self, unit: Unit) -> Future[Picture]:
+        """The picture of a unit; units in order of time."""
         with self.changed:
             if self._asked is not None and self._asked.unit is unit and not self._asked.future.cancelled():
                 return self._asked.future
@@ -81,7 +86,7 @@ class Worker:
             self._forget()
             if outcome is None and self._failure is None and not self._closing:
                 self._pending.append(request)
-                self._start(threads)
+                self._start()
                 return request.future
         _resolve(request, outcome or self._failure or CLOSED)
         return request.future
@@ -96,7 +101,7 @@ class Worker:
         """Wait until no more than ``KEPT_BYTES`` are kept of what was released."""
         with self.changed:
             while self._ahead_of_need() and self._failure is None:
-                self._start(1)
+                self._start()
                 self.changed.wait()
 
     def close(self) -> None:
@@ -107,10 +112,10 @@ class Worker:
         if self._thread is not None:
             self._thread.join()
 
-    def _start(self, threads: int) -> None:
+    def _start(self) -> None:
         if self._thread is None:
-            self._threads = threads
-            self._sieve = Sieve(_MAX_REORDER + threads)
+            self._threads = self._count_threads()
+            self._sieve = Sieve(_MAX_REORDER + self._threads)
             # A daemon: a caller that died before closing must not keep the process from ending.
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()

@@ -14,6 +14,7 @@ from edgefirst_ros.video.annexb import head, is_keyframe, unescape
 SEI_AT_ONCE = bytes((6, 6, 1, 0b11000000, 0x80))
 SEI_AFTER_ONE = bytes((6, 6, 1, 0b01011000, 0x80))
 SEI_OTHER = bytes((6, 5, 2, 0x80, 0x80, 0x80))
+SEI_LONG = bytes((6, 0xFF, 5, 0xFF, 3)) + bytes(range(1, 255)) + b"\x80" * 4
 INTRA_SLICE, INTER_SLICE = bytes((0x61, 0b10001000, 0x80)), bytes((0x61, 0b11100000, 0x80))
 
 
@@ -34,6 +35,8 @@ def test_a_stream_that_is_refreshed_bit_by_bit_has_one_key_frame() -> None:
         ([SEI_AT_ONCE, INTRA_SLICE], True),
         ([SEI_OTHER + SEI_AT_ONCE[1:], INTRA_SLICE], False),
         ([SEI_OTHER[:-1] + SEI_AT_ONCE[1:], INTRA_SLICE], True),
+        ([SEI_LONG + SEI_AT_ONCE[1:], INTRA_SLICE], True),
+        ([SEI_AT_ONCE, b"\x61\x00"], False),
         ([SEI_AFTER_ONE, INTRA_SLICE], False),
         ([SEI_AT_ONCE, INTER_SLICE], False),
         ([SEI_OTHER, INTRA_SLICE], False),

@@ -285,6 +285,27 @@ def test_a_group_too_long_to_keep_is_decoded_ahead(
     assert numbers(fed, clip.shots) == list(range(len(set(fed))))
 
 
+def test_a_group_whose_start_was_let_go_cannot_be_entered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    clip = one_long_group()
+    monkeypatch.setattr(worker, "KEPT_BYTES", 2_000)
+    video = stream(4)
+    push_all(video, clip.shots[:60])
+    for shot in clip.shots[:59]:
+        video.verdict(shot.time_ns)
+        video.release(shot.time_ns)
+    push_all(video, clip.shots[60:61])
+    # Nothing follows that would push the picture out, so the decoder is drained for it.
+    assert burnt_in(video.request(clip.shots[60].time_ns).result(timeout=60).rgb()) == 60
+    push_all(video, clip.shots[61:])
+    with pytest.raises(DecodeError, match="its key frame is no longer kept"):
+        video.request(clip.shots[70].time_ns).result(timeout=60)
+    for shot in clip.shots[71:]:
+        video.release(shot.time_ns)
+        video._worker.make_room()
+    assert video._worker.gops.kept_bytes <= 2_000
+    video.close()
+
+
 def test_within_the_limit_a_long_group_is_not_decoded_before_it_is_wanted(fed: list[bytes]) -> None:
     clip = one_long_group()
     play(stream(), clip.shots, wanted=lambda _: False)

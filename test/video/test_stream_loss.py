@@ -165,10 +165,11 @@ def test_disorder_where_pictures_are_reordered_shows_nothing_wrong(data: st.Data
     assert played.verdicts[0] is None
 
 
-def test_what_comes_after_the_look_ahead_is_lost() -> None:
+@pytest.mark.parametrize("until", [22, 32])
+def test_what_comes_too_late_for_its_place_is_lost(until: int) -> None:
     clip = make_clip("h264-p")
     shots = [shot for shot in clip.shots if shot.number != 5]
-    late = [*shots[:32], clip.shots[5], *shots[32:]]
+    late = [*shots[:until], clip.shots[5], *shots[until:]]
     played = play(stream(), late)
     assert played.verdicts[5] == "arrived too late"
     assert set(played.pictures) == set(range(5)) | set(range(12, 44))

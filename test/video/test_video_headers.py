@@ -102,6 +102,61 @@ def test_other_colour_formats(name: str, pix_fmt: str) -> None:
     assert found.reorder in (1, 2)  # type: ignore[attr-defined]
 
 
+def h264_sequence(
+    chroma: str, *, profile: int = 244, poc: str = ue(0) + ue(2), frames_only: str = "1"
+) -> bytes:
+    """An H.264 sequence parameter set without VUI, clause 7.3.2.1.1."""
+    bits = f"{profile:08b}" + "0" * 8 + "00011110" + ue(0) + chroma + ue(1) + poc
+    bits += ue(4) + "0" + ue(5) + ue(3) + frames_only + ("" if frames_only == "1" else "0") + "1" + "0" + "0"
+    return b"\x67" + escape(bits_to_bytes(bits))
+
+
+def flat(size: int) -> str:
+    """A scaling list spelt out."""
+    return "1" + se(0) * size
+
+
+@pytest.mark.parametrize(
+    ("chroma", "separate"),
+    [
+        (ue(1) + ue(0) * 2 + "0" + "0", False),
+        (ue(1) + ue(2) * 2 + "0" + "1" + flat(16) * 6 + "1" + se(-8) + "0", False),
+        (ue(3) + "1" + ue(0) * 2 + "0" + "1" + flat(16) * 6 + flat(64) * 6, True),
+        (ue(3) + "0" + ue(0) * 2 + "0" + "1" + "0" * 12, False),
+    ],
+)
+def test_h264_scaling_lists_are_passed_over(chroma: str, separate: bool) -> None:
+    found = h264.sequence_set(h264_sequence(chroma))
+    assert (found.separate_planes, found.frame_num_bits, found.poc_type, found.poc_bits) == (
+        separate,
+        5,
+        0,
+        6,
+    )
+    assert found.frames_only
+    assert found.reorder is None
+
+
+@pytest.mark.parametrize(
+    ("poc", "expected", "modulus"),
+    [
+        (ue(0) + ue(1), 21, 32),
+        (ue(1) + "0" + se(-1) + se(2) + ue(2) + se(2) * 2, None, 1),
+        (ue(2), 2 * 9 - 1, 64),
+    ],
+)
+def test_h264_display_order_of_every_type(poc: str, expected: int | None, modulus: int) -> None:
+    sets = h264.ParameterSets()
+    sets.add_sequence(h264_sequence(ue(3) + "1" + ue(0) * 2 + "0" + "0", poc=poc, frames_only="0"))
+    sets.add_picture(b"\x68" + bits_to_bytes(ue(4) + ue(0)))
+    bits = ue(0) + ue(5) + ue(4) + "01" + f"{9:05b}" + "1" + "0" + f"{21:05b}"
+    for header_byte, reference in ((0x01, False), (0x21, True), (0x61, True)):
+        header = sets.slice_header(NalUnit(1, bytes((header_byte,)) + bits_to_bytes(bits)))
+        assert (header.frame_num, header.frame_num_modulus, header.reference) == (9, 32, reference)
+        raised = reference and expected == 17
+        assert (header.poc, header.poc_modulus) == (18 if raised else expected, modulus)
+
+
 def h265_sequence(
     sets: str, *, long_term: str = "0", scaling: str = "0", pcm: str = "0", layers: int = 0
 ) -> bytes:
