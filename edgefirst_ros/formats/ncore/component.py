@@ -82,7 +82,7 @@ def own_entry(component: Component, observation: Observation) -> Entry | None:
     time_us = observation.measurement.time_ns // 1000
     records: list[Record] = group("")
     for name, array in record.arrays.items():
-        records += array_records(name, np.ascontiguousarray(array), COMPRESSOR)
+        records += array_records(name, np.asarray(array, order="C"), COMPRESSOR)
     return Entry(
         component=component.name,
         collection="records",

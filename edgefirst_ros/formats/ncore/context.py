@@ -91,7 +91,7 @@ class Context:
     def generic_data(self, instance: Instance, data: Mapping[str, npt.NDArray[Any]], meta: Json) -> None:
         """Arrays and metadata of a whole instance."""
         for key, array in data.items():
-            flat = np.ascontiguousarray(array)
+            flat = np.asarray(array, order="C")
             value = [*instance, safe_name(key), flat.dtype.str, flat.shape, flat.tobytes()]
             self._journal.append("generic", value)
         if meta:

@@ -117,5 +117,5 @@ def generic_data(arrays: Mapping[str, npt.NDArray[Any]], meta: Json | None = Non
     """The ``generic_data`` group that every frame has; no attributes when ``meta`` is None."""
     records = group("", meta)
     for name, array in arrays.items():
-        records += array_records(name, np.ascontiguousarray(array), COMPRESSOR)
+        records += array_records(name, np.asarray(array, order="C"), COMPRESSOR)
     return under("generic_data", records)

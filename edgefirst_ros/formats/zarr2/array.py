@@ -57,7 +57,7 @@ class ArraySpec:
 
     def encode(self, block: npt.NDArray[Any]) -> bytes:
         """Bytes of one chunk; a smaller block (at the array's end) is padded with the fill value."""
-        block = np.ascontiguousarray(block, self.dtype)
+        block = np.asarray(block, self.dtype, order="C")
         if block.shape != self.chunks:
             whole = np.zeros(self.chunks, self.dtype)
             if self.fill_value:

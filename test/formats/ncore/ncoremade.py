@@ -48,7 +48,9 @@ CALIBRATION = Calibration(
     transforms={
         "camera_optical": Transform("base_link", "camera_optical", (1.0, 0.0, 1.2), (-0.5, 0.5, -0.5, 0.5)),
         "mast": Transform("base_link", "mast", (0.0, 0.0, 1.5), (0.0, 0.0, 0.0, 1.0)),
-        "lidar": Transform("mast", "lidar", (0.1, 0.0, 0.2), (0.0, 0.0, 0.7071067811865476, 0.7071067811865476)),
+        "lidar": Transform(
+            "mast", "lidar", (0.1, 0.0, 0.2), (0.0, 0.0, 0.7071067811865476, 0.7071067811865476)
+        ),
         "radar": Transform("base_link", "radar", (2.0, 0.1, 0.4), (0.0, 0.0, 0.0, 1.0)),
     },
 )
@@ -82,7 +84,13 @@ def camera(time_ns: int, index: int = 0, **more: object) -> Observation:
     image = CameraImage("jpeg", jpeg(index, size), *size)  # type: ignore[arg-type,misc]
     packet = VideoPacket("h264", b"\0\0\0\1\x65")
     return observation(
-        Role.CAMERA, "/camera/h264", time_ns, packet, "camera_optical", image=image, **more  # type: ignore[arg-type]
+        Role.CAMERA,
+        "/camera/h264",
+        time_ns,
+        packet,
+        "camera_optical",
+        image=image,
+        **more,  # type: ignore[arg-type]
     )
 
 
@@ -145,7 +153,7 @@ def gps(time_ns: int) -> Observation:
 def drive(seconds: float = 1.0) -> Iterator[Observation | EgoPose]:
     """Everything at its own rate, in order of time; sensors 7 ms after each other."""
     last = int(seconds * 1000)
-    for ms in range(0, last):
+    for ms in range(last):
         now = START_NS + ms * 1_000_000
         if ms % 10 == 0:
             yield imu(now)

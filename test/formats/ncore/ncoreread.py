@@ -1,0 +1,68 @@
+"""Stores read back with nothing but the standard library and zarr2: the tests' own eyes."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgefirst_ros.formats.zarr2.array import read_array
+
+
+class Sequence:
+    """All records of a finished sequence, whatever its stores are."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.meta = json.loads((folder / f"{folder.name}.json").read_text())
+        self.stores: dict[str, dict[str, bytes]] = {}
+        for listed in self.meta["component_stores"]:
+            self.stores[listed["path"]] = records(folder / listed["path"])
+        self.records = {key: data for store in self.stores.values() for key, data in store.items()}
+
+    def attributes(self, path: str) -> dict[str, Any]:
+        return json.loads(self.records[f"{path}/.zattrs"])
+
+    def array(self, path: str) -> np.ndarray:
+        return read_array(self.records.__getitem__, path)
+
+    def frames(self, path: str) -> list[list[int]]:
+        return self.attributes(f"{path}/frames")["frames_timestamps_us"]
+
+    def interval(self) -> tuple[int, int]:
+        found = self.meta["sequence_timestamp_interval_us"]
+        return found["start"], found["stop"]
+
+    def instances(self, component: str) -> list[str]:
+        names = {key.split("/")[1] for key in self.records if key.startswith(f"{component}/")}
+        return sorted(names - {".zgroup"})
+
+    def pose(self, source: str, target: str) -> np.ndarray:
+        """Static or dynamic pose from source to target."""
+        key = str((source, target))
+        static = self.attributes("poses/default/static_poses")
+        if key in static:
+            return np.array(static[key]["pose"], static[key]["dtype"])
+        return np.array(self.attributes("poses/default/dynamic_poses")[key]["poses"])
+
+
+def records(path: Path) -> dict[str, bytes]:
+    """Key to payload of a store."""
+    if path.is_dir():
+        return {
+            file.relative_to(path).as_posix(): file.read_bytes() for file in path.rglob("*") if file.is_file()
+        }
+    with tarfile.open(path, "r:") as archive:
+        members = archive.getmembers()
+        assert len({member.name for member in members}) == len(members)
+        return {member.name: archive.extractfile(member).read() for member in members}  # type: ignore[union-attr]
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {
+        file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()
+    }
