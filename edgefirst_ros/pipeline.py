@@ -93,15 +93,18 @@ class Pipeline:
     ) -> None:
         """A source starts: its (topic, type) pairs if known, its host, its sequence name if any.
 
-        Where topics are not known beforehand (live), prefix and reference are those of what has been received
-        by the time that the clocks are known.
+        Where topics are not known beforehand (live), the prefix is the configured one, and the reference the
+        first fitting topic whose clock is known.
 
         Raises:
-            ConfigError: if its prefix or reference cannot be told.
+            ConfigError: if its prefix or reference cannot be told, or no topic could ever be the reference.
         """
         if topics is None:
             self._routes = TopicMap(self.config, self.config.prefix or "")
-            self._reference: tuple[Role, frozenset[str]] | None = None
+            possible = [rule.topic for rule in self.config.topics.values()]
+            role, _ = choose_reference(self.config, possible, TopicMap(self.config, ""))
+            self._reference: tuple[Role, frozenset[str]] = role, frozenset()
+            self._missed = False
         else:
             known = [topic for topic, _ in topics]
             self._routes = TopicMap(self.config, find_prefix(known, self.config))
@@ -234,15 +237,23 @@ class Pipeline:
 
     def _takes_part(self, route: Route) -> bool:
         """Whether the topic is used, now that the reference is known: of several cameras one is."""
-        if self._reference is None:
-            seen = [f.topic for f in self._clock.findings]
-            try:
-                self._reference = choose_reference(self.config, seen, self._routes)
-            except ConfigError as error:
-                self.notes.append(str(error))
-                self._reference = (Role.CAMERA, frozenset())
+        if not self._reference[1]:
+            self._look_for_reference()
         role, topics = self._reference
         return not (role is Role.CAMERA is route.rule.role) or not topics or route.topic in topics
+
+    def _look_for_reference(self) -> None:
+        """A live reference may come later than the others; a sequence that has begun takes it up then."""
+        seen = [f.topic for f in self._clock.findings]
+        try:
+            self._reference = choose_reference(self.config, seen, self._routes)
+        except ConfigError as error:
+            if not self._missed:
+                self._missed = True
+                self.notes.append(f"{error} (so far)")
+        else:
+            if self._run is not None:
+                self._run.reference_topics = self._reference[1]
 
     def _current_run(self, time_ns: int) -> SequenceRun:
         if self._run is not None:
@@ -266,7 +277,7 @@ class Pipeline:
         self._run = SequenceRun(
             info,
             self.config,
-            self._reference or (Role.CAMERA, frozenset()),
+            self._reference,
             self._pictures,
             self.ledger,
             sink=self._delivery,

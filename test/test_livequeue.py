@@ -128,7 +128,7 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueue = QueueMachine.TestCase
-TestQueue.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestQueue.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 
 
 def test_the_topic_that_holds_most_loses_its_oldest() -> None:

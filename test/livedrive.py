@@ -1,0 +1,57 @@
+"""One small drive that the tests of live capture share, its messages, and a comparison of datasets."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from edgefirst_ros.accounting import COLUMNS
+from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.simulation import DriveOptions, simulate
+from edgefirst_ros.sources.mcap import McapRecording
+
+HOST = "maivin-sim"
+SEQUENCE = "maivin-sim_2026_05_01_09_00_00"
+
+
+@cache
+def drive() -> Path:
+    """A recording of 3.5 s whose every frame has companions of every sensor."""
+    folder = Path(tempfile.mkdtemp(prefix="edgefirst-drive-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    options = DriveOptions(
+        seconds=3.5,
+        fps=10,
+        width=320,
+        height=180,
+        lidar_points=640,
+        cube_shape=(1, 100, 2, 64),
+        cube_hz=18.0,
+        model_hz=10.0,
+        imu_hz=50.0,
+        clock="realtime",
+        host=HOST,
+    )
+    return simulate(folder, options).mcap
+
+
+@cache
+def messages() -> tuple[RawMessage, ...]:
+    """The drive's messages in the order of their receipt."""
+    return tuple(McapRecording(drive()).messages())
+
+
+def dataset_files(folder: Path) -> dict[str, bytes]:
+    """What a dataset is made of, by name; the report is apart, because it says where messages came from."""
+    found = {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.suffix != ".json"}
+    assert found.keys() == {f"{folder.name}.arrow", f"{folder.name}.zip"}, found.keys()
+    return found
+
+
+def check_sums(report: dict[str, dict[str, dict[str, int]]]) -> None:
+    """Every message is in one column."""
+    for topic, account in report["topics"].items():
+        assert account["received"] == sum(account[column] for column in COLUMNS), (topic, account)
