@@ -19,8 +19,9 @@ except ImportError:
     pass
 else:
     _crc32 = isal_zlib.crc32
-    # isal's levels 1 and 2 now and then let uninitialised memory decide which match they take: the same
-    # data then compresses to other bytes. Level 3 does not, is as fast on radar cubes, and smaller.
+    # On x86 isal's levels 1 and 2 hash the address of a struct where the third byte's hash is due (ISA-L
+    # igzip_icf_body_h1_gr_bt.asm, .write_first_byte): once in a few thousand streams the same data compresses
+    # to other bytes. Level 3 has a body of its own, is as fast on radar cubes, and packs better.
     _compressobj = partial(isal_zlib.compressobj, 3)
 
 

@@ -10,6 +10,7 @@ from edgefirst_ros.formats.edgefirst.archive import Archive, open_archive, remov
 from edgefirst_ros.formats.edgefirst.journal import Journal
 from edgefirst_ros.formats.edgefirst.layout import DatasetPaths, finish_dataset, part
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+from edgefirst_ros.formats.edgefirst.table import count_samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Recovery:
         was_finished: there was nothing to do.
         samples: committed samples that are in the dataset now.
         samples_lost: committed samples whose files were no longer whole, or that follow such a one.
-        files: sensor files in the dataset now.
+        files: sensor files in the dataset now; not counted if it was finished.
         bytes_dropped: of the container: torn files, and whole ones of samples that were not committed.
         rows: rows of the annotation table.
         paths: what a user should look at; empty if nothing had been committed.
@@ -71,7 +72,8 @@ def _without_journal(paths: DatasetPaths) -> Recovery:
     found = tuple(path for path in paths.finished() if path.exists())
     if not found:
         raise RecordingNotFound(f"{paths.folder} holds no EdgeFirst dataset, finished or not")
-    return Recovery(paths.name, True, 0, 0, 0, 0, 0, found)
+    samples, rows = count_samples(paths.arrow) if paths.arrow.exists() else (0, 0)
+    return Recovery(paths.name, True, samples, 0, 0, 0, rows, found)
 
 
 def _with_journal(paths: DatasetPaths, journal: Journal, options: EdgeFirstOptions) -> Recovery:

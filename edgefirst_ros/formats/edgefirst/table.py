@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
+from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.edgefirst.columns import Column, Row, columns
 from edgefirst_ros.formats.edgefirst.journal import Annotation, Journal, SampleRecord
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
@@ -57,6 +58,28 @@ def write_table(journal: Journal, path: Path, options: EdgeFirstOptions) -> int:
         file.flush()
         os.fsync(file.fileno())
     return rows
+
+
+def count_samples(path: Path) -> tuple[int, int]:
+    """Samples and rows of a table that ``write_table`` made, where a sample's rows follow one another.
+
+    Raises:
+        WriteError: not an Arrow file with the columns name and frame.
+    """
+    samples = rows = 0
+    last = None
+    try:
+        with pa.memory_map(str(path)) as file:
+            table = pa.ipc.open_file(file)
+            for number in range(table.num_record_batches):
+                batch = table.get_batch(number)
+                rows += batch.num_rows
+                for key in zip(batch["name"].to_pylist(), batch["frame"].to_pylist(), strict=True):
+                    samples += key != last
+                    last = key
+    except (pa.ArrowException, KeyError) as error:
+        raise WriteError(f"{path}: not a table of this package: {error}") from error
+    return samples, rows
 
 
 def _summarise(journal: Journal) -> _Summary:

@@ -75,7 +75,7 @@ def test_a_writer_that_stopped_between_samples_loses_nothing(
     assert [path.name for path in done.paths] == ["ds.arrow", "ds.zip" if container == "zip" else "ds"]
     assert contents(tmp_path / "ds") == left.finished[COUNT], "as if it had been closed"
     again = recover(tmp_path / "ds")
-    assert again.was_finished
+    assert (again.was_finished, again.samples, again.rows) == (True, COUNT, done.rows)
     assert contents(tmp_path / "ds") == left.finished[COUNT]
 
 
@@ -239,6 +239,14 @@ def test_a_running_writer_is_left_alone(tmp_path: Path) -> None:
     writer.write(writer.prepare(sample(5)))
     writer.close()
     assert recover(tmp_path / "ds").was_finished
+
+
+def test_a_table_of_someone_else_is_told(tmp_path: Path) -> None:
+    for content in (b"no arrow", b""):
+        (tmp_path / "ds").mkdir(exist_ok=True)
+        (tmp_path / "ds/ds.arrow").write_bytes(content)
+        with pytest.raises(WriteError, match="not a table"):
+            recover(tmp_path / "ds")
 
 
 def test_no_dataset_is_told(tmp_path: Path) -> None:
