@@ -16,7 +16,7 @@ from edgefirst_ros.errors import EdgeFirstError
 from edgefirst_ros.formats.base import MeasurementWriter, Prepared, SampleWriter, Writer, Written
 from edgefirst_ros.production import OrderedWriter, chain
 from edgefirst_ros.sample import CameraImage, EgoPose, Observation, Sample, SequenceInfo
-from edgefirst_ros.sequence import Emitted, Observed
+from edgefirst_ros.sink import Emitted, Observed
 
 NO_FILE = "the format has no file for it"
 

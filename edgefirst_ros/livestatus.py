@@ -16,7 +16,7 @@ from edgefirst_ros.delivery import Output
 from edgefirst_ros.job import Job
 from edgefirst_ros.livequeue import Flow, LiveQueue
 from edgefirst_ros.report import accounts
-from edgefirst_ros.sequence import StreamStats
+from edgefirst_ros.streamstats import StreamStats
 from edgefirst_ros.topics import TopicMap
 
 WINDOW_S = 5.0

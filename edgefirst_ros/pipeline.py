@@ -21,7 +21,8 @@ from edgefirst_ros.pictures import Pictures
 from edgefirst_ros.production import worker_count
 from edgefirst_ros.report import build_report
 from edgefirst_ros.sample import Role, Sample, SequenceInfo
-from edgefirst_ros.sequence import SequenceRun, StreamStats, reorder_window_ns
+from edgefirst_ros.sequence import SequenceRun, reorder_window_ns
+from edgefirst_ros.streamstats import StreamStats
 from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
 from edgefirst_ros.timing.finding import Finding, Times
 from edgefirst_ros.topics import TYPES, Route, TopicMap, choose_reference, find_prefix, full_type

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgefirst_ros.accounting import UNSEEN, Ledger
 from edgefirst_ros.config import Config
-from edgefirst_ros.sequence import SequenceRun, StreamStats
+from edgefirst_ros.sequence import SequenceRun
+from edgefirst_ros.streamstats import StreamStats
 
 if TYPE_CHECKING:
     from edgefirst_ros.pipeline import SequenceSummary

@@ -4,93 +4,20 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from edgefirst_ros.accounting import LATE, Ledger, Outcome
 from edgefirst_ros.config import Config
-from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.entry import Entry
-from edgefirst_ros.messages.camera import CameraInfo
-from edgefirst_ros.messages.detection import ModelInfo
-from edgefirst_ros.messages.imu import Imu
-from edgefirst_ros.messages.navsat import NavSatFix
-from edgefirst_ros.messages.odometry import Odometry
-from edgefirst_ros.messages.radar import RadarInfo
-from edgefirst_ros.messages.transform import Transforms
 from edgefirst_ros.pictures import Pictures
-from edgefirst_ros.sample import Calibration, CameraImage, EgoPose, Observation, Role, Sample, SequenceInfo
+from edgefirst_ros.sample import Calibration, Observation, Role, Sample, SequenceInfo
+from edgefirst_ros.sink import Emitted, Observed, Sink
+from edgefirst_ros.streamstats import StreamStats
+from edgefirst_ros.surroundings import Surroundings
 from edgefirst_ros.tiles import TileGrouper
 from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule
-from edgefirst_ros.timing.gaps import GapCounter
 from edgefirst_ros.timing.reorder import Reorder
 from edgefirst_ros.timing.select import Selection
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
-
-POSE_EVERY_NS = 25_000_000
-"""Poses for formats that take a trajectory are no closer together than this."""
-
-
-@dataclass(frozen=True, slots=True)
-class Emitted:
-    """A sample whose picture may still be in the making, and the entries it is made of."""
-
-    sample: Sample
-    image: Future[CameraImage] | None
-    entries: tuple[Entry, ...]
-    reference_role: Role
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """One measurement for the formats that take every one; its picture may still be in the making."""
-
-    observation: Observation
-    image: Future[CameraImage] | None
-    entries: tuple[Entry, ...]
-
-
-class Sink(Protocol):
-    """What becomes of a sequence's samples and measurements, all in order of time."""
-
-    observes: bool
-    """Whether any format wants measurements and poses."""
-
-    def sample(self, emitted: Emitted) -> None:
-        """A sample is aligned and its pose known."""
-
-    def measurement(self, observed: Observed) -> None:
-        """A measurement is in its place."""
-
-    def pose(self, pose: EgoPose) -> None:
-        """The rig's pose at the time of a navigation message."""
-
-
-@dataclass(slots=True)
-class StreamStats:
-    """How one topic went by, for the report."""
-
-    topic: str
-    count: int = 0
-    first_ns: int = 0
-    last_ns: int = 0
-    latency_ns: int = 0
-    """From acquisition to receipt, of the newest message."""
-    gaps: GapCounter = field(default_factory=GapCounter)
-
-    def add(self, time_ns: int, receive_ns: int) -> None:
-        """Count one message, in order of time."""
-        self.first_ns = time_ns if self.count == 0 else self.first_ns
-        self.last_ns = time_ns
-        self.latency_ns = receive_ns - time_ns
-        self.count += 1
-
-    @property
-    def rate_hz(self) -> float:
-        """Mean rate over the time between first and last."""
-        span_ns = self.last_ns - self.first_ns
-        return (self.count - 1) * 1e9 / span_ns if span_ns > 0 else 0.0
 
 
 def pairing_rules(config: Config, reference_role: Role) -> dict[str, PairingRule]:
@@ -148,18 +75,11 @@ class SequenceRun:
         known = frozenset(expected)
         roles = {config.topics[name].role for name in known}
         self._aligner.expect(known)
-        self._trajectory = Trajectory(
-            max_gap_ns=round(config.ego.max_gap_s * 1e9),
-            hold_ns=round(config.ego.hold_s * 1e9),
-            rig_from_imu_xyzw=config.ego.rig_from_imu_xyzw,
-            odometry=Role.ODOMETRY in roles,
+        self._around = Surroundings(
+            config.ego, has_ego=bool(roles & EGO_ROLES), odometry=Role.ODOMETRY in roles
         )
-        self._has_ego = bool(roles & EGO_ROLES)
-        self._wait_ns = round(config.ego.wait_s * 1e9)
         self._tiles = TileGrouper()
-        self._calibration = Calibration()
         self._waiting: deque[tuple[Aligned[Entry], Calibration]] = deque()
-        self._poses: deque[int] = deque()
         self._now_ns = 0
         self._cut = ""
 
@@ -194,7 +114,7 @@ class SequenceRun:
     def _late(self, entry: Entry) -> None:
         """What comes too late for its place is lost; but a mount stamped at boot holds now as well."""
         if entry.route.rule.role in CONTEXT_ROLES:
-            self._learn(entry)
+            self._around.learn(entry.measurement)
             self._ledger.release(entry.ticket, Outcome.DECODED)
         else:
             self._ledger.release(entry.ticket, Outcome.DROPPED, LATE)
@@ -208,11 +128,11 @@ class SequenceRun:
         if role not in CONTEXT_ROLES:
             stats.gaps.add(entry.time_ns)
         if role in CONTEXT_ROLES:
-            self._learn(entry)
+            self._around.learn(entry.measurement)
             self._observe(entry)
             self._ledger.release(entry.ticket, Outcome.DECODED)
         elif role in EGO_ROLES:
-            self._ego(entry)
+            self._navigate(entry)
         else:
             if role is Role.CAMERA:
                 self._pictures.judge(entry)
@@ -237,7 +157,7 @@ class SequenceRun:
         for part in entry.all_parts:
             self._ledger.hold(part.ticket)
         image = self._pictures.request(entry) if role is Role.CAMERA else None
-        observation = Observation(role, entry.measurement, self._calibration)
+        observation = Observation(role, entry.measurement, self._around.calibration)
         self._sink.measurement(Observed(observation, image, entry.all_parts))
 
     def _pair(self, entry: Entry) -> None:
@@ -249,35 +169,13 @@ class SequenceRun:
         else:
             self._take(self._aligner.companion(entry.route.name, entry))
 
-    def _learn(self, entry: Entry) -> None:
-        datum, known = entry.measurement.datum, self._calibration
-        if isinstance(datum, CameraInfo):
-            self._calibration = replace(known, camera_info=datum)
-        elif isinstance(datum, RadarInfo):
-            self._calibration = replace(known, radar_info=datum)
-        elif isinstance(datum, ModelInfo):
-            self._calibration = replace(known, model_info=datum)
-        elif isinstance(datum, Transforms):
-            new = {t.child: t for t in datum.transforms if known.transforms.get(t.child) != t}
-            if new:
-                self._calibration = replace(known, transforms={**known.transforms, **new})
-
-    def _ego(self, entry: Entry) -> None:
-        datum, refusal = entry.measurement.datum, None
-        self._has_ego = True
-        if isinstance(datum, NavSatFix):
-            refusal = self._trajectory.add_fix(entry.time_ns, datum)
-        elif isinstance(datum, Imu):
-            self._trajectory.add_imu(entry.time_ns, datum)
-        elif isinstance(datum, Odometry):
-            self._trajectory.add_odometry(entry.time_ns, datum)
-        if refusal is None:
-            self._observe(entry)
-            if not self._poses or entry.time_ns - self._poses[-1] >= POSE_EVERY_NS:
-                self._poses.append(entry.time_ns)
-            self._ledger.release(entry.ticket, Outcome.DECODED)
-        else:
+    def _navigate(self, entry: Entry) -> None:
+        refusal = self._around.navigate(entry.measurement)
+        if refusal is not None:
             self._ledger.release(entry.ticket, Outcome.REFUSED, refusal)
+            return
+        self._observe(entry)
+        self._ledger.release(entry.ticket, Outcome.DECODED)
 
     def _take(self, verdicts: Iterable[Aligned[Entry]]) -> None:
         for aligned in verdicts:
@@ -288,7 +186,7 @@ class SequenceRun:
             if aligned.kind == "sample":
                 for entry in self._entries(aligned):
                     self._ledger.hold(entry.ticket)
-                self._waiting.append((aligned, self._calibration))
+                self._waiting.append((aligned, self._around.calibration))
                 for part in reference.all_parts:
                     self._ledger.release(part.ticket)
                 continue
@@ -334,14 +232,16 @@ class SequenceRun:
 
     def _pump(self, *, final: bool) -> None:
         """Let samples go whose pose is known, and pictures that nobody can ask for any more."""
-        while self._waiting and self._is_known(self._waiting[0][0].reference.time_ns, final=final):
+        while self._waiting:
+            time_ns = self._waiting[0][0].reference.time_ns
+            if not (final or self._around.is_known(time_ns, self._now_ns)):
+                break
             self._emit(*self._waiting.popleft())
-        while self._poses and self._is_known(self._poses[0], final=final):
-            time_ns = self._poses.popleft()
+        for pose in self._around.poses(self._now_ns, final=final):
             if self._sink.observes:
-                self._sink.pose(self._trajectory.pose(time_ns))
+                self._sink.pose(pose)
         oldest_ns = self._waiting[0][0].reference.time_ns if self._waiting else self._aligner_oldest_ns()
-        self._trajectory.forget(min(oldest_ns, self._poses[0]) if self._poses else oldest_ns)
+        self._around.forget(oldest_ns)
         self._pictures.release(oldest_ns - self._reach_ns)
 
     def _emit(self, aligned: Aligned[Entry], calibration: Calibration) -> None:
@@ -350,12 +250,6 @@ class SequenceRun:
             return
         for entry in self._entries(aligned):
             self._ledger.release(entry.ticket, Outcome.DROPPED, self._cut)
-
-    def _is_known(self, time_ns: int, *, final: bool) -> bool:
-        """Whether the pose at a time is as good as it will be."""
-        if final or not self._has_ego or self._now_ns >= time_ns + self._wait_ns:
-            return True
-        return self._trajectory.settled(time_ns)
 
     def _aligner_oldest_ns(self) -> int:
         oldest = self._aligner.oldest_ns
@@ -373,7 +267,7 @@ class SequenceRun:
             time_ns=reference.time_ns,
             companions={role: entry.measurement for role, entry in by_role.items()},
             error_ns={role: entry.time_ns - reference.time_ns for role, entry in by_role.items()},
-            ego=self._trajectory.pose(reference.time_ns),
+            ego=self._around.pose(reference.time_ns),
             calibration=calibration,
         )
         image = None if camera is None else self._pictures.request(camera)

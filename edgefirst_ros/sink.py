@@ -1,0 +1,45 @@
+"""What a sequence hands on: aligned samples, every measurement, and the vehicle's poses."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Protocol
+
+from edgefirst_ros.entry import Entry
+from edgefirst_ros.sample import CameraImage, EgoPose, Observation, Role, Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A sample whose picture may still be in the making, and the entries it is made of."""
+
+    sample: Sample
+    image: Future[CameraImage] | None
+    entries: tuple[Entry, ...]
+    reference_role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One measurement for the formats that take every one; its picture may still be in the making."""
+
+    observation: Observation
+    image: Future[CameraImage] | None
+    entries: tuple[Entry, ...]
+
+
+class Sink(Protocol):
+    """What becomes of a sequence's samples and measurements, all in order of time."""
+
+    observes: bool
+    """Whether any format wants measurements and poses."""
+
+    def sample(self, emitted: Emitted) -> None:
+        """A sample is aligned and its pose known."""
+
+    def measurement(self, observed: Observed) -> None:
+        """A measurement is in its place."""
+
+    def pose(self, pose: EgoPose) -> None:
+        """The rig's pose at the time of a navigation message."""

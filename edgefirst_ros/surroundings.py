@@ -1,0 +1,91 @@
+"""What samples share: the calibration in force and where the vehicle was."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+
+from edgefirst_ros.config import EgoOptions
+from edgefirst_ros.ego.trajectory import Trajectory
+from edgefirst_ros.messages.camera import CameraInfo
+from edgefirst_ros.messages.detection import ModelInfo
+from edgefirst_ros.messages.imu import Imu
+from edgefirst_ros.messages.measurement import Measurement
+from edgefirst_ros.messages.navsat import NavSatFix
+from edgefirst_ros.messages.odometry import Odometry
+from edgefirst_ros.messages.radar import RadarInfo
+from edgefirst_ros.messages.transform import Transforms
+from edgefirst_ros.sample import Calibration, EgoPose
+
+POSE_EVERY_NS = 25_000_000
+"""Poses for formats that take a trajectory are no closer together than this."""
+
+
+class Surroundings:
+    """Takes calibration and navigation messages in order of time; answers for any time not forgotten.
+
+    Args:
+        options: how positions are interpolated and held.
+        has_ego: navigation messages are known to come, so that answers wait for them from the start.
+        odometry: odometry is known to come and leads.
+    """
+
+    def __init__(self, options: EgoOptions, *, has_ego: bool, odometry: bool) -> None:
+        self.calibration = Calibration()
+        self._trajectory = Trajectory(
+            max_gap_ns=round(options.max_gap_s * 1e9),
+            hold_ns=round(options.hold_s * 1e9),
+            rig_from_imu_xyzw=options.rig_from_imu_xyzw,
+            odometry=odometry,
+        )
+        self._has_ego = has_ego
+        self._wait_ns = round(options.wait_s * 1e9)
+        self._due: deque[int] = deque()
+
+    def learn(self, measurement: Measurement) -> None:
+        """Take a calibration message; the newest of each kind is in force."""
+        datum, known = measurement.datum, self.calibration
+        if isinstance(datum, CameraInfo):
+            self.calibration = replace(known, camera_info=datum)
+        elif isinstance(datum, RadarInfo):
+            self.calibration = replace(known, radar_info=datum)
+        elif isinstance(datum, ModelInfo):
+            self.calibration = replace(known, model_info=datum)
+        elif isinstance(datum, Transforms):
+            new = {t.child: t for t in datum.transforms if known.transforms.get(t.child) != t}
+            if new:
+                self.calibration = replace(known, transforms={**known.transforms, **new})
+
+    def navigate(self, measurement: Measurement) -> str | None:
+        """Take a navigation message; why it is refused, None if it is not."""
+        datum, time_ns, refusal = measurement.datum, measurement.time_ns, None
+        self._has_ego = True
+        if isinstance(datum, NavSatFix):
+            refusal = self._trajectory.add_fix(time_ns, datum)
+        elif isinstance(datum, Imu):
+            self._trajectory.add_imu(time_ns, datum)
+        elif isinstance(datum, Odometry):
+            self._trajectory.add_odometry(time_ns, datum)
+        if refusal is None and (not self._due or time_ns - self._due[-1] >= POSE_EVERY_NS):
+            self._due.append(time_ns)
+        return refusal
+
+    def is_known(self, time_ns: int, now_ns: int) -> bool:
+        """Whether the pose at a time is as good as it will be, or has been waited for long enough."""
+        if not self._has_ego or now_ns >= time_ns + self._wait_ns:
+            return True
+        return self._trajectory.settled(time_ns)
+
+    def pose(self, time_ns: int) -> EgoPose:
+        """Where the vehicle was."""
+        return self._trajectory.pose(time_ns)
+
+    def poses(self, now_ns: int, *, final: bool) -> Iterator[EgoPose]:
+        """Poses at the times of navigation messages, each once, as soon as they are known."""
+        while self._due and (final or self.is_known(self._due[0], now_ns)):
+            yield self._trajectory.pose(self._due.popleft())
+
+    def forget(self, before_ns: int) -> None:
+        """Nothing before this time will be asked for."""
+        self._trajectory.forget(min(before_ns, self._due[0]) if self._due else before_ns)
