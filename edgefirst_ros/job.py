@@ -11,6 +11,7 @@ from edgefirst_ros.config import Config
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.base import Writer
 from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+from edgefirst_ros.formats.l5kit.writer import L5KitWriter
 from edgefirst_ros.formats.ncore.writer import NCoreWriter
 from edgefirst_ros.naming import safe_name
 from edgefirst_ros.pipeline import Pipeline
@@ -44,6 +45,10 @@ class Job:
             self.writers.append(EdgeFirstWriter(root, self.dataset, config.edgefirst, overwrite=overwrite))
         if "ncore" in config.formats:
             self.writers.append(NCoreWriter(output / "ncore", config.ncore, overwrite=overwrite))
+        if "l5kit" in config.formats:
+            self.writers.append(
+                L5KitWriter(output / "l5kit", self.dataset, config.l5kit, overwrite=overwrite)
+            )
         self.pipeline = Pipeline(config, self.writers, committed)
 
     def finish(self, head: Mapping[str, Any]) -> tuple[list[Path], dict[str, Any]]:
