@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import Progress
 
-from edgefirst_ros.config import Config, build_config, load_values
+from edgefirst_ros.commands.shared import (
+    EXIT_INTERRUPTED,
+    EXIT_POOR,
+    ContainerChoice,
+    Schema,
+    exit_code,
+    guarded,
+    interruptible,
+    make_config,
+)
+from edgefirst_ros.config import build_config
 from edgefirst_ros.contactsheet import contact_sheet
 from edgefirst_ros.convert import convert as run_convert
 from edgefirst_ros.convert import find_recordings
-from edgefirst_ros.errors import ConfigError, EdgeFirstError, OutputExists, WriteError
+from edgefirst_ros.errors import ConfigError, WriteError
 from edgefirst_ros.formats.ncore.check import check as check_ncore
 from edgefirst_ros.inspect import inspect
 from edgefirst_ros.recovery import ncore_roots
@@ -31,8 +35,6 @@ from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.simulation import simulate as run_simulation
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.terminal import ProgressView, make_console, print_info, print_report
-
-EXIT_POOR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 app = typer.Typer(
     name="edgefirst-ros",
@@ -44,25 +46,11 @@ app = typer.Typer(
 )
 
 
-class Schema(StrEnum):
-    """Version of the annotation columns."""
-
-    V2025_01 = "2025.01"
-    V2026_10 = "2026.10"
-
-
 class CodecChoice(StrEnum):
     """Video codec of a simulated camera."""
 
     H264 = "h264"
     H265 = "h265"
-
-
-class ContainerChoice(StrEnum):
-    """Where the sensor files go."""
-
-    ZIP = "zip"
-    FOLDER = "folder"
 
 
 @app.command()
@@ -76,7 +64,7 @@ def convert(
         Path | None, typer.Option("--config", help="YAML or ROS 2 parameter file; see config/*.yaml.")
     ] = None,
     formats: Annotated[
-        str | None, typer.Option("--format", metavar="NAME,...", help="edgefirst, ncore; default: edgefirst.")
+        str | None, typer.Option("--format", metavar="NAME,...", help="edgefirst (default), ncore, l5kit.")
     ] = None,
     name: Annotated[str, typer.Option("--name", help="Dataset name; default: RECORDING-dataset.")] = "",
     schema: Annotated[
@@ -123,7 +111,7 @@ def convert(
       edgefirst-ros convert drive.mcap -o out --format edgefirst,ncore
     """
     err = make_console(stderr=True)
-    with _guarded(err):
+    with guarded(err):
         chosen = {
             "formats": None if formats is None else [f.strip() for f in formats.split(",")],
             "reference": reference,
@@ -137,9 +125,9 @@ def convert(
             "schema_version": None if schema is None else schema.value,
             "container": None if container is None else container.value,
         }
-        config = _config(config_file, chosen, edgefirst, incomplete=incomplete)
+        config = make_config(config_file, chosen, edgefirst, incomplete=incomplete)
         stop = threading.Event()
-        with _interruptible(stop, err), ProgressView(err, quiet=quiet or as_json) as view:
+        with interruptible(stop, err), ProgressView(err, quiet=quiet or as_json) as view:
             done = run_convert(
                 recordings,
                 output,
@@ -178,7 +166,7 @@ def info(
     Nothing is converted or written. The clock findings are those that [bold]convert[/] will act on.
     """
     err, out = make_console(stderr=True), make_console(stderr=False)
-    with _guarded(err):
+    with guarded(err):
         config = build_config({} if prefix is None else {"prefix": prefix})
         for path in find_recordings(recordings):
             found = inspect(McapRecording(path), config)
@@ -207,7 +195,7 @@ def simulate(
     clocks and latencies; truth.json beside the recording says where everything was.
     """
     err = make_console(stderr=True)
-    with _guarded(err):
+    with guarded(err):
         width, height = _size(size)
         options = DriveOptions(
             seconds=seconds, seed=seed, fps=fps, width=width, height=height, codec=codec.value
@@ -230,7 +218,7 @@ def recover(
     Everything that had been committed is kept, a torn end is dropped, and what was kept is said. Running it
     twice does no harm.
     """
-    with _guarded(make_console(stderr=True)):
+    with guarded(make_console(stderr=True)):
         for done in run_recovery(path):
             sys.stdout.write(f"{done.path}\n  {done.text}\n")
 
@@ -248,7 +236,7 @@ def check(
 
     Needs nothing but this package. Exit 0: sound; 1: errors.
     """
-    with _guarded(make_console(stderr=True)):
+    with guarded(make_console(stderr=True)):
         results = [
             r for root in ncore_roots(path) or [path] for r in check_ncore(root, official_python=official)
         ]
@@ -267,7 +255,7 @@ def sheet(
 ) -> None:
     """Draw a contact sheet of an EdgeFirst dataset: camera with boxes, lidar, radar and cube."""
     err = make_console(stderr=True)
-    with _guarded(err):
+    with guarded(err):
         picture = contact_sheet(dataset, rows)
         try:
             picture.save(output, "PNG")
@@ -281,72 +269,6 @@ def _size(text: str) -> tuple[int, int]:
     if not (width.isdecimal() and height.isdecimal()):
         raise ConfigError([f"--size {text}: expected WIDTHxHEIGHT, e.g. 1280x720"])
     return int(width), int(height)
-
-
-def exit_code(report: dict[str, Any], *, strict: bool) -> int:
-    """1 for an empty result, and with ``strict`` for one with refusals, damage or warnings; else 0."""
-    if not report["samples"]:
-        return EXIT_POOR
-    # Fixes are refused as a matter of course: the device sends two an epoch, and 0,0 without a fix.
-    refused = any(t["refused"] for t in report["topics"].values() if not t["type"].endswith("/NavSatFix"))
-    damaged = any(r["faults"] for r in report["recordings"])
-    return EXIT_POOR if strict and (refused or damaged or report["warnings"]) else 0
-
-
-def _config(
-    file: Path | None, chosen: dict[str, Any], edgefirst: dict[str, Any], *, incomplete: bool
-) -> Config:
-    """The file's values, overridden by those of the command line."""
-    values = load_values(file) if file is not None else {}
-    values |= {key: value for key, value in chosen.items() if value is not None}
-    own = values.get("edgefirst") or {}
-    if not isinstance(own, dict):
-        raise ConfigError([f"edgefirst: is a {type(own).__name__}, expected parameters by name"])
-    values["edgefirst"] = {**own, **{k: v for k, v in edgefirst.items() if v is not None}}
-    config = build_config(values)
-    if incomplete:
-        topics = {name: rule.model_copy(update={"required": "never"}) for name, rule in config.topics.items()}
-        config = config.model_copy(update={"topics": topics})
-    return config
-
-
-@contextmanager
-def _guarded(console: Console) -> Iterator[None]:
-    """Turn this package's errors into a message and an exit code."""
-    try:
-        yield
-    except ConfigError as error:
-        for fault in error.faults:
-            console.print(f"[bold red]error[/]: {escape(fault)}", highlight=False, soft_wrap=True)
-        raise typer.Exit(EXIT_USAGE) from error
-    except OutputExists as error:
-        console.print(f"[bold red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
-        console.print("  --overwrite replaces it, --name gives the new one another name", highlight=False)
-        raise typer.Exit(EXIT_USAGE) from error
-    except EdgeFirstError as error:
-        console.print(f"[bold red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
-        raise typer.Exit(EXIT_USAGE) from error
-    except KeyboardInterrupt as error:
-        console.print("interrupted at once; unfinished output stays in .part files")
-        raise typer.Exit(EXIT_INTERRUPTED) from error
-
-
-@contextmanager
-def _interruptible(stop: threading.Event, console: Console) -> Iterator[None]:
-    """The first SIGINT or SIGTERM asks to finish, the second ends at once."""
-
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-        console.print("finishing what has been read; press Ctrl-C again to stop at once")
-
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def main() -> None:

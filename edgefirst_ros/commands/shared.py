@@ -1,0 +1,109 @@
+"""What commands have in common: choices, configuration, errors into exit codes, signals."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from edgefirst_ros.config import Config, build_config, load_values
+from edgefirst_ros.errors import ConfigError, EdgeFirstError, OutputExists
+
+EXIT_POOR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Schema(StrEnum):
+    """Version of the annotation columns."""
+
+    V2025_01 = "2025.01"
+    V2026_10 = "2026.10"
+
+
+class ContainerChoice(StrEnum):
+    """Where the sensor files go."""
+
+    ZIP = "zip"
+    FOLDER = "folder"
+
+
+def exit_code(report: dict[str, Any], *, strict: bool) -> int:
+    """1 for an empty result, and with ``strict`` for one with refusals, damage or warnings; else 0."""
+    if not report["samples"]:
+        return EXIT_POOR
+    # Fixes are refused as a matter of course: the device sends two an epoch, and 0,0 without a fix.
+    refused = any(t["refused"] for t in report["topics"].values() if not t["type"].endswith("/NavSatFix"))
+    damaged = any(r["faults"] for r in report["recordings"])
+    return EXIT_POOR if strict and (refused or damaged or report["warnings"]) else 0
+
+
+def make_config(
+    file: Path | None, chosen: dict[str, Any], edgefirst: dict[str, Any], *, incomplete: bool
+) -> Config:
+    """The file's values, overridden by those of the command line."""
+    values = load_values(file) if file is not None else {}
+    values |= {key: value for key, value in chosen.items() if value is not None}
+    own = values.get("edgefirst") or {}
+    if not isinstance(own, dict):
+        raise ConfigError([f"edgefirst: is a {type(own).__name__}, expected parameters by name"])
+    values["edgefirst"] = {**own, **{k: v for k, v in edgefirst.items() if v is not None}}
+    config = build_config(values)
+    if incomplete:
+        topics = {name: rule.model_copy(update={"required": "never"}) for name, rule in config.topics.items()}
+        config = config.model_copy(update={"topics": topics})
+    return config
+
+
+@contextmanager
+def guarded(console: Console) -> Iterator[None]:
+    """Turn this package's errors into a message and an exit code."""
+    try:
+        yield
+    except ConfigError as error:
+        for fault in error.faults:
+            console.print(f"[bold red]error[/]: {escape(fault)}", highlight=False, soft_wrap=True)
+        raise typer.Exit(EXIT_USAGE) from error
+    except OutputExists as error:
+        console.print(f"[bold red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
+        console.print("  --overwrite replaces it, --name gives the new one another name", highlight=False)
+        raise typer.Exit(EXIT_USAGE) from error
+    except EdgeFirstError as error:
+        console.print(f"[bold red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
+        raise typer.Exit(EXIT_USAGE) from error
+    except KeyboardInterrupt as error:
+        console.print("interrupted at once; unfinished output stays in .part files")
+        raise typer.Exit(EXIT_INTERRUPTED) from error
+
+
+@contextmanager
+def interruptible(
+    stop: threading.Event, console: Console, finishing: str = "finishing what has been read"
+) -> Iterator[None]:
+    """The first SIGINT, SIGTERM or SIGHUP asks to finish, the second ends at once.
+
+    A signal that is ignored, as nohup has it for SIGHUP, stays ignored.
+    """
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        with suppress(OSError):  # the terminal may be what is gone
+            console.print(f"{finishing}; press Ctrl-C again to stop at once")
+
+    numbers = [n for n in ENDING if signal.getsignal(n) is not signal.SIG_IGN]
+    previous = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
