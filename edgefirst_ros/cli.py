@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
+from edgefirst_ros.commands.l5kit import app as l5kit_app
 from edgefirst_ros.commands.shared import (
     EXIT_INTERRUPTED,
     EXIT_POOR,
@@ -44,6 +45,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+
+
+app.add_typer(l5kit_app, name="l5kit")
 
 
 class CodecChoice(StrEnum):

@@ -1,0 +1,53 @@
+"""edgefirst-ros l5kit: look at, merge and split L5Kit datasets."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgefirst_ros.commands.shared import guarded
+from edgefirst_ros.formats.l5kit.dataset import ChunkedDataset
+from edgefirst_ros.formats.l5kit.rearrange import merge as merge_datasets
+from edgefirst_ros.formats.l5kit.rearrange import split as split_dataset
+from edgefirst_ros.terminal import make_console
+
+app = typer.Typer(help="Look at, merge and split L5Kit datasets.", no_args_is_help=True)
+
+
+@app.command()
+def show(dataset: Annotated[Path, typer.Argument(help="A .zarr folder.")]) -> None:
+    """Print a summary table of a dataset."""
+    with guarded(make_console(stderr=True)):
+        sys.stdout.write(f"{ChunkedDataset(dataset).open()}\n")
+
+
+@app.command()
+def merge(
+    datasets: Annotated[list[Path], typer.Argument(metavar="DATASET...", help="In the order of scenes.")],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The new dataset, NAME.zarr.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+) -> None:
+    """Make one dataset of several, their scenes one after another."""
+    with guarded(make_console(stderr=True)):
+        sys.stdout.write(f"{merge_datasets(datasets, output, overwrite=overwrite)}\n")
+
+
+@app.command()
+def split(
+    dataset: Annotated[Path, typer.Argument(help="A .zarr folder.")],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the parts.")],
+    at: Annotated[
+        list[int] | None,
+        typer.Option(metavar="SCENE", help="A part begins with this scene; repeat. Default: a part a scene."),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace parts that are there.")] = False,
+) -> None:
+    """Cut a dataset between scenes."""
+    with guarded(make_console(stderr=True)):
+        for part in split_dataset(dataset, output, at, overwrite=overwrite):
+            sys.stdout.write(f"{part}\n")

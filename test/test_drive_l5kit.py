@@ -1,0 +1,114 @@
+"""A simulated drive as an L5Kit dataset, judged by the world it was computed from."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pymap3d
+import pytest
+from places import REPOSITORY, SHARED
+
+from edgefirst_ros.config import build_config
+from edgefirst_ros.convert import convert
+from edgefirst_ros.formats.l5kit.dataset import ChunkedDataset
+from edgefirst_ros.simulation import DriveOptions, Truth, simulate
+
+CHECKER = SHARED / "tools" / "check_l5kit.py"
+ZARR2_PYTHON = REPOSITORY / ".venv-ncore" / "bin" / "python"
+"""Any interpreter with zarr 2, as L5Kit has."""
+Drive = tuple[Path, Truth]
+
+
+def l5kit(recording: Path, out: Path) -> Path:
+    topics = {n: {"required": "never"} for n in ("radar_cube", "radar_targets", "lidar_points")}
+    convert([recording], out, build_config({"formats": ["l5kit"], "topics": topics}), dataset="d")
+    return out / "l5kit" / "d.zarr"
+
+
+@pytest.fixture(scope="module")
+def drive(tmp_path_factory: pytest.TempPathFactory) -> Drive:
+    folder = tmp_path_factory.mktemp("drive")
+    options = DriveOptions(
+        seconds=8.0, width=640, height=360, fps=15, lidar_points=500, gps_no_fix=0, boxes3d=False
+    )
+    made = simulate(folder, options)
+    return l5kit(made.mcap, folder), Truth.read(made.truth)
+
+
+def to_truth(dataset: Path, truth: Truth, points_m: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Points of the scene's world in the ENU frame of the drive's truth."""
+    (origin,) = json.loads((dataset / ".zattrs").read_text())["scene_origins_lat_lon_alt"]
+    ecef = pymap3d.enu2ecef(*points_m.T, *origin)
+    world = (truth.world.latitude_deg, truth.world.longitude_deg, truth.world.altitude_m)
+    return np.stack(pymap3d.ecef2enu(*ecef, *world), axis=1)
+
+
+def test_the_ego_path_is_the_true_path(drive: Drive, record_property: pytest.RecordProperty) -> None:
+    dataset, truth = drive
+    frames = ChunkedDataset(dataset).open().frames[:]
+    there = to_truth(dataset, truth, frames["ego_translation"])
+    rigs = np.stack([truth.rig(int(t)) for t in frames["timestamp"]])
+    off_m = np.linalg.norm((there - rigs[:, :3, 3])[:, :2], axis=1)[2:-2]
+    turned = np.einsum("nij,nij->n", frames["ego_rotation"], rigs[:, :3, :3])
+    angle_deg = np.degrees(np.arccos(np.clip((turned - 1) / 2, -1, 1)))
+    rms_m = float(np.sqrt((off_m**2).mean()))
+    record_property("ego_rms_mm", f"{rms_m * 1000:.1f}")
+    assert len(frames) >= 75
+    assert rms_m < 0.05
+    assert angle_deg.max() < 0.2
+
+
+def test_agents_stand_where_the_boxes_are(drive: Drive, record_property: pytest.RecordProperty) -> None:
+    """Placed by camera ray and range alone, so a partly hidden or cut box is off; half of them are close."""
+    dataset, truth = drive
+    opened = ChunkedDataset(dataset).open()
+    frames, agents = opened.frames[:], opened.agents[:]
+    off: list[float] = []
+    for frame in frames:
+        first, stop = frame["agent_index_interval"]
+        mine = agents[first:stop]
+        if not len(mine):
+            continue
+        flat = np.column_stack([mine["centroid"], np.zeros(len(mine))])
+        there = to_truth(dataset, truth, flat)[:, :2]
+        boxes = np.stack(
+            [truth.box(n, int(frame["timestamp"]))[:2, 3] for n in range(len(truth.world.boxes))]
+        )
+        off += np.linalg.norm(there[:, None] - boxes[None], axis=2).min(axis=1).tolist()
+    median_m, rms_m = float(np.median(off)), float(np.sqrt(np.mean(np.square(off))))
+    record_property("agents_rms_m", f"{rms_m:.2f}, median {median_m:.2f} of {len(off)}")
+    assert len(off) > 100
+    assert median_m < 0.5
+    assert rms_m < 1.5
+
+
+def test_tracks_are_stable_and_move_as_the_boxes_do(drive: Drive) -> None:
+    dataset, truth = drive
+    agents = ChunkedDataset(dataset).open().agents[:]
+    tracks, counts = np.unique(agents["track_id"], return_counts=True)
+    assert 3 <= len(tracks) <= len(truth.world.boxes)
+    assert counts.max() > 40
+    moving = agents[np.linalg.norm(agents["velocity"], axis=1) > 0.5]
+    assert len(moving) > 50
+
+
+@pytest.mark.parametrize("source", ["drive", "recording"])
+def test_the_conformance_check_passes_strictly(
+    request: pytest.FixtureRequest, tmp_path: Path, source: str
+) -> None:
+    if not ZARR2_PYTHON.is_file() or not CHECKER.is_file():
+        pytest.skip(f"needs {CHECKER} and zarr 2 in .venv-ncore (make oracles)")
+    found = request.getfixturevalue(source)
+    dataset = l5kit(found, tmp_path) if source == "recording" else found[0]
+    done = subprocess.run(
+        [str(ZARR2_PYTHON), str(CHECKER), "--strict", str(dataset)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 error(s), 0 warning(s)" in done.stdout
