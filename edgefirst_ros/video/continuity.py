@@ -63,7 +63,7 @@ class _Follower(Protocol):
 
     def add_picture(self, data: bytes) -> int: ...
 
-    def step(self, unit: NalUnit, time_ns: int, *, key: bool, changed: bool) -> Step: ...
+    def step(self, unit: NalUnit, time_ns: int, *, key: bool) -> Step: ...
 
 
 class _H264Follower(h264.ParameterSets):
@@ -77,25 +77,24 @@ class _H264Follower(h264.ParameterSets):
         super().__init__()
         self.reason: str | None = BEFORE_KEY
         self._expected = -1
-        self._key_ns: int | None = None
+        self._key_ns = 0
         self._leading_reason: str | None = None
 
-    def step(self, unit: NalUnit, time_ns: int, *, key: bool, changed: bool) -> Step:
+    def step(self, unit: NalUnit, time_ns: int, *, key: bool) -> Step:
         header = self.slice_header(unit)
         whole = self.reason is None and (header.idr or header.frame_num == self._expected)
         self._expected = (header.frame_num + header.reference) % header.frame_num_modulus
         step = Step(None, decodable=True, key=key, poc=header.poc, poc_modulus=header.poc_modulus)
         if key:
-            linked = whole and not changed
-            self._leading_reason = None if linked else self.reason or AFTER_LOSS
+            self._leading_reason = None if whole else self.reason or AFTER_LOSS
             self.reason = None
-            self._key_ns = None if header.idr else time_ns
-            return replace(step, linked=linked)
+            self._key_ns = time_ns
+            return replace(step, linked=whole)
         if not whole:
             self.reason = self.reason or AFTER_LOSS
             return replace(step, reason=self.reason, decodable=False)
         # Only an open GOP's pictures are shown before the key frame that they follow.
-        leading = self._key_ns is not None and time_ns < self._key_ns
+        leading = time_ns < self._key_ns
         return replace(step, reason=self._leading_reason if leading else None, leading=leading)
 
 
@@ -109,13 +108,13 @@ class _H265Follower(h265.ParameterSets):
         self._anchor = 0
         self._present: set[int] = set()
 
-    def step(self, unit: NalUnit, time_ns: int, *, key: bool, changed: bool) -> Step:
+    def step(self, unit: NalUnit, time_ns: int, *, key: bool) -> Step:
         del time_ns
         header = self.slice_header(unit)
-        fresh = key and (header.kind != h265.CRA_KIND or self.reason is not None or changed)
+        fresh = key and (header.kind != h265.CRA_KIND or self.reason is not None)
         poc = header.poc if fresh else h265.nearest(header.poc, self._anchor, header.poc_modulus)
         needed, kept = h265.references(header, poc)
-        linked = key and self.reason is None and not changed and not header.discards
+        linked = key and self.reason is None and not header.discards
         leading = header.kind in h265.RASL_KINDS
         if key:
             self._leading_reason = None if linked else self.reason or AFTER_LOSS
@@ -160,7 +159,8 @@ class Continuity:
             self._follower.reason = AFTER_LOSS if began else BEFORE_KEY
             self._sets = {}
         own = [unit for unit in units if is_parameter_set(codec, unit.kind)]
-        changed = sum(self._take(codec, unit) for unit in own) > 0
+        for unit in own:
+            self._take(codec, unit)
         if not units or not is_slice(codec, units[-1].kind):
             if not units:
                 self._lose()
@@ -170,7 +170,7 @@ class Continuity:
         prefix = self._prefix(codec, {unit.kind for unit in own}, key=key)
         self._loose = []
         try:
-            return replace(self._follower.step(units[-1], time_ns, key=key, changed=changed), prefix=prefix)
+            return replace(self._follower.step(units[-1], time_ns, key=key), prefix=prefix)
         except DecodeError as error:
             reason = self._follower.reason or str(error)
             self._lose()
@@ -179,8 +179,7 @@ class Continuity:
     def _lose(self) -> None:
         self._follower.reason = self._follower.reason or AFTER_LOSS
 
-    def _take(self, codec: Codec, unit: NalUnit) -> bool:
-        """Keep a parameter set; whether it starts a stream of other parameters."""
+    def _take(self, codec: Codec, unit: NalUnit) -> None:
         sequence = unit.kind == (H264_SPS if codec == "h264" else H265_SPS)
         picture = unit.kind == (H264_PPS if codec == "h264" else H265_PPS)
         try:
@@ -190,10 +189,8 @@ class Continuity:
             elif picture:
                 ident = self._follower.add_picture(unit.data)
         except DecodeError:
-            return False
-        before = self._sets.get((unit.kind, ident))
+            return
         self._sets[unit.kind, ident] = unit.data
-        return sequence and before not in (None, unit.data)
 
     def _prefix(self, codec: Codec, own: set[int], *, key: bool) -> bytes:
         needed = {H264_SPS, H264_PPS} if codec == "h264" else {H265_SPS, H265_PPS}

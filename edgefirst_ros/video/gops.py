@@ -60,6 +60,8 @@ class Gops:
 
     def begin(self, codec: Codec, *, reorders_unsaid: bool, linked: bool) -> None:
         """Start a group; its key frame is appended next."""
+        before = self._gops[-1] if self._gops else None
+        linked = linked and before is not None and before.reorders_unsaid == reorders_unsaid
         self._gops.append(Gop(self._begun, codec, reorders_unsaid, linked))
         self._begun += 1
 

@@ -145,7 +145,7 @@ class Worker:
                 elif decoder is not None and action.drain:
                     self._deliver(decoder.drain(), drained=True)
                 elif action.feed is not None:
-                    decoder = self._decoder(decoder, action.feed)
+                    decoder = self._decoder(decoder, action.feed.gop)
                     self._deliver(decoder.feed(action.feed.number, action.feed.data))
         except Exception as error:  # noqa: BLE001 whoever waits for a picture must learn of any failure
             with self.changed:
@@ -158,10 +158,8 @@ class Worker:
             if decoder is not None:
                 decoder.drain()
 
-    def _decoder(self, decoder: Decoder | None, unit: Unit) -> Decoder:
-        gop = unit.gop
-        fits = decoder is not None and decoder.fits(gop.codec, reorders_unsaid=gop.reorders_unsaid)
-        if decoder is not None and (fits or self._playback.first is not unit):
+    def _decoder(self, decoder: Decoder | None, gop: Gop) -> Decoder:
+        if decoder is not None and decoder.fits(gop.codec, reorders_unsaid=gop.reorders_unsaid):
             return decoder
         return Decoder(gop.codec, self._threads, reorders_unsaid=gop.reorders_unsaid)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from mcap.reader import make_reader
 from rewrite import nal_units, rejoin, without_vui
 
 from edgefirst_ros.messages.camera import VideoPacket, decode_video
+from edgefirst_ros.video.decoder import Decoder
 from edgefirst_ros.video.stream import VideoStream
 
 WORKERS = pytest.mark.parametrize("workers", [1, 2, 4])
@@ -90,6 +92,7 @@ def test_parameter_sets_may_come_in_packets_of_their_own(clip: Clip, workers: in
     video = stream(workers)
     for place, shot in enumerate(shots):
         video.push(place, shot.time_ns, shot.packet)
+        video.push(place, shot.time_ns, shot.packet)
     if shift_ns:
         assert video.verdict(shots[0].time_ns) == "no picture in the packet"
     futures = {number: video.request(START_NS + STEP_NS * number) for number in sorted(clip.truth)}
@@ -101,6 +104,8 @@ def test_parameter_sets_may_come_in_packets_of_their_own(clip: Clip, workers: in
 def test_parameter_sets_may_come_once_only(clip: Clip, workers: int) -> None:
     shots = [clip.shots[0], *(apart(shot)[1] if shot.key else shot for shot in clip.shots[1:])]
     assert_all_true(shots, clip.truth, workers)
+    late_comer = play(stream(workers), shots, wanted={30}.__contains__)
+    assert np.array_equal(late_comer.pictures[30], clip.truth[30])
 
 
 def test_without_parameter_sets_nothing_is_usable(clip: Clip) -> None:
@@ -118,11 +123,52 @@ def test_a_stream_that_does_not_say_that_it_reorders(name: str, workers: int) ->
 
 
 @WORKERS
+def test_reordering_may_begin_without_a_word(workers: int) -> None:
+    first = make_clip("h264-p")
+    second = encode_shots(*recipe("h264-pyramid"), frames=40, first=44)
+    truth = first.truth | decode_plainly(second)
+    shots = [
+        replace(s, packet=VideoPacket("h264", without_vui(s.packet.data))) for s in (*first.shots, *second)
+    ]
+    assert_all_true(shots, truth, workers)
+
+
+def test_late_parameter_sets_do_not_spoil_the_picture_of_their_time() -> None:
+    clip = make_clip("h264-p")
+    video = stream()
+    for place, shot in enumerate(clip.shots):
+        video.push(place, shot.time_ns, shot.packet)
+    assert video.verdict(clip.shots[20].time_ns) is None
+    sets, _ = apart(clip.shots[0])
+    for place in (23, 20, 30):
+        video.push(99, clip.shots[place].time_ns, sets.packet)
+    assert [video.verdict(clip.shots[place].time_ns) for place in (23, 30)] == [None, None]
+    video.close()
+
+
+@WORKERS
+def test_an_encoder_may_not_throw_earlier_pictures_away(workers: int) -> None:
+    clip = make_clip("h265-pyramid")
+    shots = []
+    for shot in clip.shots:
+        units = nal_units(shot.packet.data)
+        if shot.key:
+            # no_output_of_prior_pics_flag, the second bit of the slice header
+            units[-1] = units[-1][:2] + bytes((units[-1][2] | 0x40,)) + units[-1][3:]
+        shots.append(replace(shot, packet=VideoPacket("h265", rejoin(units))))
+    assert shots[12].packet.data != clip.shots[12].packet.data
+    assert_all_true(shots, clip.truth, workers)
+
+
+@WORKERS
 def test_key_frames_alone(workers: int) -> None:
     shots = encode_shots(*recipe("h264-p", g="1"), frames=20)
     assert all(shot.key for shot in shots)
     truth = decode_plainly(shots)
     assert_all_true(list(shots), truth, workers)
+    with mock.patch.object(Decoder, "drain", autospec=True, side_effect=Decoder.drain) as drains:
+        assert len(play(stream(workers), shots, window=0).pictures) == 20
+    assert drains.call_count <= 4
     played = play(stream(workers), [shot for shot in shots if shot.number not in (4, 9)])
     assert set(played.pictures) == set(truth) - {4, 9}
 
