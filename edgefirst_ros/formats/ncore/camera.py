@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.ncore.entry import Entry, generic_data
+from edgefirst_ros.formats.ncore.marks import SIZE
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.zarr2.array import blob_records
 from edgefirst_ros.formats.zarr2.metadata import group
@@ -32,6 +33,7 @@ def camera_entry(observation: Observation, options: NCoreOptions) -> Entry:
             *generic_data({}),
             *blob_records("image", image.data, {"format": image.format}),
         ),
+        attributes={SIZE: [image.width, image.height]},
         size=(image.width, image.height),
     )
 

@@ -7,6 +7,7 @@ import numpy as np
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.ncore.entry import COMPRESSOR, Entry, Json, generic_data
 from edgefirst_ros.formats.ncore.extrinsics import node
+from edgefirst_ros.formats.ncore.marks import REFERENCE
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.radar import FIELDS
 from edgefirst_ros.formats.ncore.rays import Rays, other_fields, xyz
@@ -66,7 +67,7 @@ def cloud_entry(observation: Observation, options: NCoreOptions) -> Entry:
         end_us=time_us,
         records=(*records, *generic_data({})),
         attributes={
-            "reference_frame_id": node(measurement.frame_id, options.rig_frame),
+            REFERENCE: node(measurement.frame_id, options.rig_frame),
             "generic_meta_data": {},
         },
         shared={"coordinate_unit": "METERS", "attribute_schemas": schemas},

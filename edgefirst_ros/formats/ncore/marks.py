@@ -17,6 +17,12 @@ from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY
 TIMES = "timestamps_us"
 """Attribute of an entry: [start, end]."""
 
+SIZE = "size"
+"""Attribute of a camera frame: width and height."""
+
+REFERENCE = "reference_frame_id"
+"""Attribute of a point cloud: the frame that it is in."""
+
 COLLECTIONS = ("frames", "pcs", "labels", "records")
 """Groups that hold the entries of an instance; one kind an instance."""
 
@@ -54,10 +60,14 @@ class Contents:
     Attributes:
         instances: entries by instance, in the order in which the instances came.
         cubes: by radar, the scan that has the latest cube, and the cube's time.
+        references: frames of the pose graph that recovered entries refer to.
+        sizes: width and height of the pictures of recovered cameras.
     """
 
     instances: dict[Instance, Times] = field(default_factory=dict)
     cubes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    references: set[str] = field(default_factory=set)
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def times(self, instance: Instance, collection: str) -> Times:
         """The entries of an instance, none to begin with."""
@@ -79,10 +89,15 @@ def commit(contents: Contents, key: str, payload: bytes) -> bool:
     if found is None:
         return False
     try:
-        start_us, end_us = json.loads(payload)[TIMES]
+        attributes = json.loads(payload)
+        start_us, end_us = attributes[TIMES]
     except (ValueError, KeyError, TypeError):
         return False
     contents.times((found[1], found[2]), found[3]).add(start_us, end_us)
+    if REFERENCE in attributes:
+        contents.references.add(attributes[REFERENCE])
+    if SIZE in attributes:
+        contents.sizes[found[2]] = attributes[SIZE]
     return True
 
 

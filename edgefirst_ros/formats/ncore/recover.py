@@ -11,10 +11,12 @@ from pathlib import Path
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.formats.ncore.cubes import CubePairing, HeldCubes
+from edgefirst_ros.formats.ncore.extrinsics import RIG
 from edgefirst_ros.formats.ncore.facts import Facts
 from edgefirst_ros.formats.ncore.files import PART, SequenceFiles, recover_store
 from edgefirst_ros.formats.ncore.finish import complete, discard, finish
 from edgefirst_ros.formats.ncore.journal import lock
+from edgefirst_ros.formats.ncore.marks import Contents
 from edgefirst_ros.formats.ncore.options import Profile
 from edgefirst_ros.formats.ncore.reading import entry_counts
 from edgefirst_ros.formats.ncore.stores import StoreSet
@@ -139,6 +141,7 @@ def _finish(files: SequenceFiles) -> RecoveredSequence:
     for group, part in files.parts().items():
         stores[group], torn = recover_store(part)
         dropped += torn
+        _complement(facts, stores[group].contents)
     profile: Profile = "single" if facts.sequence.get("profile") == "single" else "separate-sensors"
     scans = StoreSet(files, facts.sequence["store"], profile, recovered=stores)
     tolerance_us = facts.sequence.get("cube_tolerance_us", 0)
@@ -151,3 +154,11 @@ def _finish(files: SequenceFiles) -> RecoveredSequence:
         for instance, times in store.contents.instances.items()
     }
     return RecoveredSequence(files.id, files.meta, kept, len(facts.pose_times_us), dropped)
+
+
+def _complement(facts: Facts, contents: Contents) -> None:
+    """What the entries say themselves, for a journal whose end a power cut took."""
+    for node in contents.references - {RIG}:
+        facts.nodes.setdefault(node, node)
+    for name, size in contents.sizes.items():
+        facts.instances.setdefault(("cameras", name), {"frame_id": name, "size": size})

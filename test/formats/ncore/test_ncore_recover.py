@@ -1,0 +1,341 @@
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ncoremade import SEQUENCE, START_NS, cube, drive, lidar, pose, radar
+from ncoreread import Sequence, tree
+
+from edgefirst_ros.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.formats.ncore import finish
+from edgefirst_ros.formats.ncore import recover as recover_module
+from edgefirst_ros.formats.ncore.check import check
+from edgefirst_ros.formats.ncore.facts import Facts
+from edgefirst_ros.formats.ncore.journal import Journal, lock, read_journal
+from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.recover import recover
+from edgefirst_ros.formats.ncore.writer import NCoreWriter
+from edgefirst_ros.sample import EgoPose, Observation
+
+MS = 1_000_000
+STORES = [
+    ("itar", "separate-sensors"),
+    ("itar", "single"),
+    ("directory", "separate-sensors"),
+    ("directory", "single"),
+]
+
+
+def killed(
+    root: Path, steps: Iterable[Observation | EgoPose], *, close: bool = False, **options: object
+) -> Path:
+    """A sequence as a killed writer leaves it: everything written, nothing finished."""
+    writer = NCoreWriter(root, NCoreOptions(radar_cube=True, **options))  # type: ignore[arg-type]
+    writer.begin(SEQUENCE)
+    for step in steps:
+        if isinstance(step, EgoPose):
+            writer.pose(step)
+        else:
+            writer.write(writer.prepare(step))
+    if close:
+        writer.close()
+    else:
+        writer.abort()
+    return root / SEQUENCE.name
+
+
+@pytest.mark.parametrize(("store", "profile"), STORES)
+def test_a_recovered_sequence_is_the_one_that_would_have_been_closed(
+    tmp_path: Path, store: str, profile: str
+) -> None:
+    closed = killed(tmp_path / "closed", drive(0.3), close=True, store=store, profile=profile)
+    folder = killed(tmp_path / "killed", drive(0.3), store=store, profile=profile)
+    (done,) = recover(tmp_path / "killed").sequences
+    assert tree(folder) == tree(closed)
+    assert done.dropped_bytes == 0
+    assert done.kept["cameras/camera_optical"] == 6
+    assert done.poses == 30
+    assert "6 cameras/camera_optical" in done.text
+    again = recover(tmp_path / "killed")
+    assert (again.sequences, again.complete, again.busy) == ((), 1, ())
+    assert tree(folder) == tree(closed)
+
+
+@pytest.fixture(scope="module")
+def left_behind(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return killed(tmp_path_factory.mktemp("left"), drive(0.25)).parent
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cuts=st.lists(st.floats(0, 1), min_size=9, max_size=9))
+def test_a_tear_at_any_byte_of_any_file_keeps_what_is_whole(
+    cuts: list[float], left_behind: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.mktemp("torn") / "root"
+    shutil.copytree(left_behind, root)
+    folder = root / SEQUENCE.name
+    journal = folder / f"{SEQUENCE.name}.journal.part"
+    whole = {path.name: _marks(path) for path in folder.glob("*.itar.part")}
+    for path, cut in zip(sorted(folder.glob("*.itar.part")), cuts, strict=False):
+        os.truncate(path, int(path.stat().st_size * cut))
+    first = _journal_head(journal)
+    os.truncate(journal, first + int((journal.stat().st_size - first) * cuts[-1]))
+    expected = {name: _marks(folder / name) for name in whole}
+    recover(root)
+    if not folder.exists():
+        assert not any(expected.values())
+        return
+    sequence = Sequence(folder)
+    for name, marks in expected.items():
+        assert whole[name][: len(marks)] == marks
+        assert all(mark in sequence.records for mark in marks)
+    kept = {key for key in sequence.records if _is_entry_mark(key)}
+    assert kept == {mark for marks in expected.values() for mark in marks}
+    (checked,) = check(root)
+    errors = [finding.what for finding in checked.findings if finding.level == "error"]
+    if not sequence.instances("cameras"):  # torn off with the disk, while labels of its pictures were not
+        errors = [what for what in errors if "its camera is not in the sequence" not in what]
+    assert not errors, checked.text
+
+
+def _is_entry_mark(key: str) -> bool:
+    parts = key.split("/")
+    return len(parts) == 5 and parts[2] in {"frames", "pcs", "labels"} and parts[4] == ".zattrs"
+
+
+def _marks(path: Path) -> list[str]:
+    """Marks whose block is whole, found by searching the bytes for headers."""
+    data, found, position = path.read_bytes(), [], 0
+    while position + 512 <= len(data) and data[position + 257 : position + 262] == b"ustar":
+        size = int(data[position + 124 : position + 135], 8)
+        end = position + 512 + -(-size // 512) * 512
+        name = data[position : position + 100].rstrip(b"\0").decode()
+        if _is_entry_mark(name) and end <= len(data):
+            found.append(name)
+        position = end
+    return found
+
+
+def _journal_head(path: Path) -> int:
+    """Where the first record of a journal ends."""
+    return 8 + 8 + int.from_bytes(path.read_bytes()[8:12], "little")
+
+
+@pytest.mark.parametrize("store", ["itar", "directory"])
+@pytest.mark.parametrize("stage", ["seal", "meta", "first rename", "meta rename", "journal"])
+def test_a_kill_while_finishing_is_finished_anew(
+    tmp_path: Path, stage: str, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = killed(tmp_path / "closed", drive(0.2), close=True, store=store)
+    writer = NCoreWriter(tmp_path / "killed", NCoreOptions(radar_cube=True, store=store))  # type: ignore[arg-type]
+    writer.begin(SEQUENCE)
+    for step in drive(0.2):
+        writer.pose(step) if isinstance(step, EgoPose) else writer.write(writer.prepare(step))
+    with monkeypatch.context() as patched:
+        _die_at(stage, patched)
+        with pytest.raises(KeyboardInterrupt):
+            writer.close()
+    assert any(path.name.endswith(".part") for path in (tmp_path / "killed" / SEQUENCE.name).iterdir())
+    (done,) = recover(tmp_path / "killed").sequences
+    assert tree(tmp_path / "killed" / SEQUENCE.name) == tree(closed)
+    assert done.kept["lidars/lidar"] == 2
+    assert recover(tmp_path / "killed").sequences == ()
+
+
+def _die_at(stage: str, patched: pytest.MonkeyPatch) -> None:
+    """Stop at a point of finish, as a kill would: no clean-up runs that a kill would not leave undone."""
+    if stage in {"seal", "meta"}:
+        name = "root_attributes" if stage == "seal" else "write_meta"
+        seen = iter([*[False] * (3 if stage == "seal" else 0), True])
+        plain = getattr(finish, name)
+
+        def die(*args: object) -> object:
+            if next(seen):
+                raise KeyboardInterrupt
+            return plain(*args)
+
+        patched.setattr(finish, name, die)
+        return
+    replace, unlink = Path.replace, Path.unlink
+
+    def dying_replace(self: Path, target: Path) -> Path:
+        if stage == "first rename" and "ncore4-lidar" in self.name:
+            raise KeyboardInterrupt
+        if stage == "meta rename" and self.name.endswith(".json.part"):
+            raise KeyboardInterrupt
+        return replace(self, target)
+
+    def dying_unlink(self: Path, missing_ok: bool = False) -> None:
+        if self.name.endswith(".journal.part"):
+            raise KeyboardInterrupt
+        unlink(self, missing_ok)
+
+    patched.setattr(Path, "replace", dying_replace)
+    if stage == "journal":
+        patched.setattr(Path, "unlink", dying_unlink)
+
+
+def test_a_waiting_cube_is_kept(tmp_path: Path) -> None:
+    folder = killed(tmp_path, [radar(START_NS), cube(START_NS + 40 * MS)])
+    assert (folder / f"{SEQUENCE.name}.cube.part").exists()
+    recover(tmp_path)
+    sequence = Sequence(folder)
+    meta = sequence.attributes(f"radars/radar/frames/{START_NS // 1000}/generic_data")
+    assert meta["radar_cube"]["timestamp_us"] == START_NS // 1000 + 40_000
+    assert not (folder / f"{SEQUENCE.name}.cube.part").exists()
+
+
+def test_a_cube_that_found_its_scan_is_not_stored_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = NCoreWriter(tmp_path, NCoreOptions(radar_cube=True))
+    writer.begin(SEQUENCE)
+    writer.write(writer.prepare(radar(START_NS)))
+    writer.write(writer.prepare(cube(START_NS + 40 * MS)))
+    with monkeypatch.context() as patched:  # killed between placing the cube and forgetting it
+        patched.setattr("edgefirst_ros.formats.ncore.cubes.HeldCubes.drop", lambda *_: None)
+        writer.write(writer.prepare(radar(START_NS + 50 * MS)))
+    writer.abort()
+    recover(tmp_path)
+    sequence = Sequence(tmp_path / SEQUENCE.name)
+    cubes = [key for key in sequence.records if key.endswith("radar_cube/.zarray")]
+    assert cubes == [f"radars/radar/frames/{START_NS // 1000 + 50_000}/generic_data/radar_cube/.zarray"]
+    assert len(sequence.frames("radars/radar")) == 2
+
+
+def test_a_torn_waiting_cube_is_dropped(tmp_path: Path) -> None:
+    folder = killed(tmp_path, [radar(START_NS), cube(START_NS + 40 * MS)])
+    os.truncate(folder / f"{SEQUENCE.name}.cube.part", 100)
+    recover(tmp_path)
+    assert len(Sequence(folder).frames("radars/radar")) == 1
+
+
+def test_a_sequence_in_which_nothing_was_committed_is_removed(tmp_path: Path) -> None:
+    folder = killed(tmp_path, [lidar(START_NS)])
+    os.truncate(folder / f"{SEQUENCE.name}.ncore4-lidar.zarr.itar.part", 3000)
+    (done,) = recover(tmp_path).sequences
+    assert done.meta is None
+    assert "nothing had been committed" in done.text
+    assert not folder.exists()
+
+
+def test_poses_alone_are_kept(tmp_path: Path) -> None:
+    killed(tmp_path, [pose(START_NS), pose(START_NS + 20 * MS)])
+    (done,) = recover(tmp_path).sequences
+    assert (dict(done.kept), done.poses) == ({}, 2)
+    assert "no frames" in done.text
+
+
+def test_a_journal_killed_at_birth_is_removed(tmp_path: Path) -> None:
+    folder = killed(tmp_path, [])
+    for size in (5, 20):
+        os.truncate(folder / f"{SEQUENCE.name}.journal.part", size)
+        shutil.copytree(folder, tmp_path / f"{size}" / SEQUENCE.name)
+        (done,) = recover(tmp_path / f"{size}").sequences
+        assert done.meta is None
+        assert not (tmp_path / f"{size}" / SEQUENCE.name).exists()
+
+
+def test_stores_without_a_usable_journal_are_left_and_said(tmp_path: Path) -> None:
+    folder = killed(tmp_path, [lidar(START_NS)])
+    journal = folder / f"{SEQUENCE.name}.journal.part"
+    os.truncate(journal, 12)
+    with pytest.raises(DatasetError, match="cannot be finished without it"):
+        recover(tmp_path)
+    journal.unlink()
+    with pytest.raises(DatasetError, match="holds their poses"):
+        recover(tmp_path)
+    assert (folder / f"{SEQUENCE.name}.ncore4-lidar.zarr.itar.part").exists()
+
+
+def test_a_living_writer_is_left_alone(tmp_path: Path) -> None:
+    writer = NCoreWriter(tmp_path, NCoreOptions())
+    writer.begin(SEQUENCE)
+    writer.write(writer.prepare(lidar(START_NS)))
+    before = tree(tmp_path)
+    found = recover(tmp_path)
+    assert (found.sequences, found.busy) == ((), (SEQUENCE.name,))
+    assert "still being written" in found.text
+    assert tree(tmp_path) == before
+    writer.close()
+    assert recover(tmp_path).complete == 1
+
+
+@pytest.mark.parametrize("which", ["root", "folder", "journal", "store"])
+def test_any_path_of_a_sequence_will_do(tmp_path: Path, which: str) -> None:
+    folder = killed(tmp_path, [lidar(START_NS)])
+    store = folder / f"{SEQUENCE.name}.ncore4-lidar.zarr.itar.part"
+    paths = {
+        "root": tmp_path,
+        "folder": folder,
+        "journal": folder / f"{SEQUENCE.name}.journal.part",
+        "store": store,
+    }
+    assert len(recover(paths[which]).sequences) == 1
+    assert Sequence(folder).instances("lidars") == ["lidar"]
+
+
+def test_paths_without_sequences_are_said(tmp_path: Path) -> None:
+    assert recover(tmp_path).text == "no NCore sequence here"
+    with pytest.raises(DatasetNotFound):
+        recover(tmp_path / "absent")
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_a_journal_cut_anywhere_gives_its_whole_records(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("journal") / "j"
+    journal = Journal(path)
+    values = data.draw(st.lists(st.one_of(st.integers(), st.text(), st.binary()), max_size=5))
+    ends = [8]
+    for value in values:
+        ends.append(ends[-1] + journal.append("x", value))
+    journal.close()
+    cut = data.draw(st.integers(8, ends[-1]))
+    os.truncate(path, cut)
+    whole = sum(end <= cut for end in ends[1:])
+    assert list(read_journal(path)) == [("x", value) for value in values[:whole]]
+
+
+def test_a_damaged_record_ends_the_journal(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j")
+    first = journal.append("x", "one")
+    journal.append("x", "two")
+    journal.close()
+    data = bytearray((tmp_path / "j").read_bytes())
+    data[8 + first + 12] ^= 1
+    (tmp_path / "j").write_bytes(data)
+    assert list(read_journal(tmp_path / "j")) == [("x", "one")]
+    (tmp_path / "j").write_bytes(b"something else entirely")
+    with pytest.raises(ValueError, match="a journal with"):
+        list(read_journal(tmp_path / "j"))
+
+
+def test_a_journal_is_locked_while_it_is_open(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j")
+    assert lock(tmp_path / "j") is None
+    journal.close()
+    held = lock(tmp_path / "j")
+    assert held is not None
+    os.close(held)
+
+
+def test_facts_of_a_later_version_are_passed_over(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j")
+    journal.append("sequence", {"id": "a"})
+    journal.append("not_known_yet", [1, 2])
+    journal.append("origin", [1.0, 2.0, 3.0])
+    journal.close()
+    facts = Facts.read(tmp_path / "j")
+    assert facts.origin == (1.0, 2.0, 3.0)
+
+
+def test_the_module_finishes_with_the_same_code_as_close() -> None:
+    assert recover_module.finish is finish.finish
