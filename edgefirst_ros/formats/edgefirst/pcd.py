@@ -65,7 +65,7 @@ def _finish(table: npt.NDArray[np.void], cloud: PointCloud) -> EncodedCloud:
     left_out = len(table) - int(np.count_nonzero(finite))
     if left_out:
         table = table[finite]
-    organised = not left_out and cloud.height > 1 and cloud.height * cloud.width == len(table)
+    organised = cloud.height > 1 and cloud.height * cloud.width == len(table)
     width, height = (cloud.width, cloud.height) if organised else (len(table), 1)
     return EncodedCloud(_header(table.dtype, width, height) + table.tobytes(), left_out)
 

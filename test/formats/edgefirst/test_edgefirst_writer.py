@@ -347,18 +347,20 @@ def test_overwriting_replaces_at_the_end_and_altogether(tmp_path: Path, old: str
     assert contents(tmp_path / "ds") == contents(tmp_path / "fresh/ds")
 
 
-def test_what_a_crash_left_is_not_overwritten_unasked(tmp_path: Path) -> None:
-    writer = EdgeFirstWriter(tmp_path, "ds", options())
+@pytest.mark.parametrize("container", ["zip", "folder"])
+def test_what_a_crash_left_is_not_overwritten_unasked(tmp_path: Path, container: str) -> None:
+    writer = EdgeFirstWriter(tmp_path, "ds", options(container=container))
     writer.begin(SEQUENCE)
     writer.write(writer.prepare(sample(0)))
     writer.abort()
     with pytest.raises(OutputExists, match="edgefirst-ros recover"):
         EdgeFirstWriter(tmp_path, "ds", options())
-    writer = EdgeFirstWriter(tmp_path, "ds", options(), overwrite=True)
+    writer = EdgeFirstWriter(tmp_path, "ds", options(container=container), overwrite=True)
     writer.begin(SECOND)
     writer.write(writer.prepare(sample(0, sequence=SECOND)))
     writer.close()
-    assert tree(tmp_path / "ds") == {"ds.arrow", "ds.zip"}
+    write(tmp_path / "fresh", [sample(0, sequence=SECOND)], container=container)
+    assert contents(tmp_path / "ds") == contents(tmp_path / "fresh/ds")
     assert table(tmp_path)["name"].to_list() == [SECOND.name]
 
 
