@@ -16,6 +16,7 @@ class CaptureOptions(BaseModel):
     session: str = Field(
         "", description="Name of the session; empty makes hostname_date_time. A name can be used once."
     )
+    sequence: str = Field("", description="Name of the session's sequence; empty makes hostname_date_time.")
     depth: int = Field(
         60, ge=1, le=10_000, description="Messages of a topic that the middleware keeps for us."
     )
@@ -26,11 +27,11 @@ class CaptureOptions(BaseModel):
     )
     look_every_s: float = Field(1.0, ge=0.1, le=60.0, description="How often the graph is looked at.")
     stop_within_s: float = Field(
-        2.0,
+        2.5,
         ge=0.1,
         le=60.0,
-        description="Time to write what is queued at the end; the rest is dropped and counted. Finishing the "
-        "files comes on top.",
+        description="Within this everything queued is written and finished at the end; the rest is dropped, "
+        "and counted.",
     )
     preview: bool = Field(False, description="Publish each sample on ~/preview/... for RViz and Foxglove.")
 

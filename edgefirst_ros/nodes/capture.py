@@ -1,0 +1,256 @@
+"""Capture live from a ROS graph: a lifecycle node around LiveCapture."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from rclpy.clock import Clock, ClockType
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from std_srvs.srv import Trigger
+
+from edgefirst_ros.config import Config
+from edgefirst_ros.errors import ConfigError, EdgeFirstError
+from edgefirst_ros.livestatus import LiveStatus
+from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.nodes.declare import NodeParameters
+from edgefirst_ros.nodes.diagnostics import View, diagnose
+from edgefirst_ros.nodes.discovery import Plan
+from edgefirst_ros.nodes.options import CaptureOptions
+from edgefirst_ros.nodes.preview import Preview
+from edgefirst_ros.nodes.publishing import StatusPublisher
+from edgefirst_ros.nodes.running import run
+from edgefirst_ros.nodes.sessions import Sessions, check_output
+from edgefirst_ros.nodes.subscriptions import Subscriptions
+from edgefirst_ros.sample import Sample
+
+DIAGNOSE_EVERY_S = 1.0
+NOTHING = LiveStatus("", 0, 0, 0, 0, 0.0, 0, {}, (), "")
+
+Transition = Callable[["CaptureNode", LifecycleState], Any]
+
+
+def _logged(transition: Transition) -> Transition:
+    """Say what went wrong in a transition: rclpy turns exceptions into errors without a word."""
+
+    @wraps(transition)
+    def wrapped(node: CaptureNode, state: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
+        try:
+            return transition(node, state)
+        except EdgeFirstError as error:
+            node.complain(str(error))
+            return TransitionCallbackReturn.ERROR
+        except Exception:
+            node.get_logger().fatal(f"{transition.__name__} failed", exc_info=True)
+            raise
+
+    return wrapped
+
+
+class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
+    """Parameters, lifecycle, services and diagnostics of a capture; the rest is LiveCapture's.
+
+    Configuring validates everything, activating begins a session, deactivating finishes it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("capture", automatically_declare_parameters_from_overrides=True)
+        self.done = False
+        self.exit_code = 0
+        self._phase = "unconfigured"
+        self._trouble = ""
+        self._settings = NodeParameters(self, CaptureOptions, self._locked)
+        self._explicit = frozenset(
+            name.split(".")[1] for name in self._settings.given if name.startswith("topics.")
+        )
+        self._configuration = Config()
+        self._sessions: Sessions | None = None
+        self._intake: Subscriptions | None = None
+        self._preview: Preview | None = None
+        self._previous = NOTHING
+        self._board = StatusPublisher(self, socket.gethostname())
+        for name, action in (("start", self._start), ("stop", self._stop), ("split", Sessions.split)):
+            self.create_service(Trigger, f"~/{name}", self._service(action))
+        # Not the node's clock: with simulated time it may stand still.
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(DIAGNOSE_EVERY_S, self._tick, clock=steady)
+        self.create_timer(float(self.get_parameter("look_every_s").value), self._look, clock=steady)
+        self.add_post_set_parameters_callback(lambda _: self._follow())
+
+    # ------------------------------------------------------------------ lifecycle
+    @_logged
+    def on_configure(self, _: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
+        """Validate everything; every fault is listed."""
+        try:
+            options, self._configuration = self._settings.build()
+            faults = check_output(options.output)
+        except ConfigError as error:
+            faults = error.faults
+        if faults:
+            self.complain("the configuration cannot be used", faults)
+            return TransitionCallbackReturn.FAILURE
+        self._phase, self._trouble = "inactive", ""
+        return TransitionCallbackReturn.SUCCESS
+
+    @_logged
+    def on_activate(self, state: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
+        """Subscribe and begin a session."""
+        options, self._configuration = self._settings.build()
+        subscriptions = Subscriptions(
+            self, self._configuration, self._put, depth=options.depth, unlisted=options.unlisted
+        )
+        prefix = subscriptions.look().prefix
+        self._sessions = Sessions(self._configuration, options, self._host(prefix), self._show)
+        try:
+            self.get_logger().info(self._sessions.begin())
+        except EdgeFirstError as error:
+            subscriptions.close()
+            self.complain(f"no session: {error}")
+            return TransitionCallbackReturn.FAILURE
+        self._intake = subscriptions
+        self._phase, self._trouble, self._previous = "active", "", NOTHING
+        self._follow()
+        return super().on_activate(state)
+
+    @_logged
+    def on_deactivate(self, state: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
+        """Finish the session."""
+        self._phase = "inactive"
+        self._end()
+        return super().on_deactivate(state)
+
+    @_logged
+    def on_cleanup(self, _: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
+        """Forget the configuration."""
+        self._phase, self._sessions, self._trouble = "unconfigured", None, ""
+        return TransitionCallbackReturn.SUCCESS
+
+    @_logged
+    def on_shutdown(self, _: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
+        """Finish the session, if any, and end the process."""
+        self.done = True
+        self._phase = "finalized"
+        self._end()
+        return TransitionCallbackReturn.SUCCESS
+
+    @_logged
+    def on_error(self, _: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
+        """Let go of everything; the node can be configured anew."""
+        self.exit_code = 1
+        self._phase = "unconfigured"
+        self._release()
+        if self._sessions is not None:
+            self._sessions.abort()
+        return TransitionCallbackReturn.SUCCESS
+
+    def finish(self) -> None:
+        """Complete what is under way; called once, when the process is to end."""
+        if not self.done:
+            self.trigger_shutdown()
+
+    def complain(self, text: str, faults: Sequence[str] = ()) -> None:
+        """Log a problem and keep it for the diagnostics."""
+        self._trouble = ": ".join([text, "; ".join(faults)] if faults else [text])
+        self.get_logger().error("\n  ".join([text, *faults]))
+
+    def _end(self) -> None:
+        """Finish the session under way, if any; raises what made writing fail."""
+        self._release()
+        if self._sessions is not None:
+            self._finish(self._sessions)
+
+    def _finish(self, sessions: Sessions) -> str:
+        told = sessions.finish(float(self.get_parameter("stop_within_s").value))
+        for line in told:
+            self.get_logger().info(line)
+        return "; ".join(told)
+
+    def _release(self) -> None:
+        if self._intake is not None:
+            self._intake.close()
+            self._intake = None
+        self._follow()
+
+    def _host(self, prefix: str) -> str:
+        """The device's host name as far as names in the graph tell, else this computer's."""
+        device = "" if prefix == "rt" else prefix.rpartition("/")[2]
+        return device or self.get_namespace().rpartition("/")[2] or socket.gethostname()
+
+    # ------------------------------------------------------------------ services
+    def _service(self, action: Callable[[Sessions], str]) -> Callable[[Any, Any], Any]:
+        def answer(_: Any, response: Any) -> Any:  # noqa: ANN401 - generated messages, untyped
+            try:
+                response.message = action(self._active())
+                response.success = True
+            except EdgeFirstError as error:
+                response.message = str(error)
+            return response
+
+        return answer
+
+    def _active(self) -> Sessions:
+        if self._phase != "active" or self._sessions is None:
+            raise EdgeFirstError(f"the node is {self._phase}; activate it first")
+        return self._sessions
+
+    def _start(self, sessions: Sessions) -> str:
+        self._previous = NOTHING
+        return sessions.begin()
+
+    def _stop(self, sessions: Sessions) -> str:
+        if not sessions.running:
+            raise EdgeFirstError("no session is under way")
+        return self._finish(sessions)
+
+    # ------------------------------------------------------------------ what happens by itself
+    def _put(self, message: RawMessage) -> None:
+        if self._sessions is not None:
+            self._sessions.put(message)
+
+    def _show(self, sample: Sample) -> None:
+        preview = self._preview
+        if preview is not None:
+            preview.show(sample)
+
+    def _look(self) -> None:
+        if self._intake is not None:
+            self._intake.look()
+
+    def _follow(self) -> None:
+        """The preview is there while it is wanted and there is something to show."""
+        wanted = self._intake is not None and bool(self.get_parameter("preview").value)
+        if wanted and self._preview is None:
+            self._preview = Preview(self)
+        elif not wanted and self._preview is not None:
+            self._preview.close()
+            self._preview = None
+
+    def _locked(self) -> str:
+        if self._phase == "active":
+            return "cannot change while the node is active; deactivate it first"
+        return ""
+
+    def _tick(self) -> None:
+        sessions = self._sessions
+        status = NOTHING if sessions is None else sessions.status()
+        plan = Plan("", frozenset(), ()) if self._intake is None else self._intake.plan
+        view = View(
+            self._phase, status, self._previous, plan, self._configuration, self._explicit, self._trouble
+        )
+        self._board.publish(diagnose(view))
+        self._previous = status
+        if self._phase == "active" and sessions is not None and sessions.broken:
+            self.complain(f"session ended: {sessions.broken}")
+            self.trigger_deactivate()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of the executable."""
+    return run(CaptureNode, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""Where a capture stands as diagnostic entries: plain values, nothing of ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from edgefirst_ros.config import Config
+from edgefirst_ros.livestatus import LiveStatus
+from edgefirst_ros.nodes.discovery import Found, Plan
+
+SLOW = 0.8
+"""A topic below this share of its usual rate is slow."""
+QUEUE_WARN = 0.5
+MINUTES_WARN = 10.0
+
+
+class Level(IntEnum):
+    """diagnostic_msgs/DiagnosticStatus: OK, WARN, ERROR, STALE."""
+
+    OK = 0
+    WARN = 1
+    ERROR = 2
+    STALE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One diagnostic_msgs/DiagnosticStatus."""
+
+    level: Level
+    name: str
+    message: str
+    values: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything diagnostics are made from.
+
+    ``state`` is the lifecycle state, ``previous`` the status of a second ago, ``explicit`` the entries of the
+    configuration's topics that somebody named, ``trouble`` what went wrong outside of the capture.
+    """
+
+    state: str
+    status: LiveStatus
+    previous: LiveStatus
+    plan: Plan
+    config: Config
+    explicit: frozenset[str] = frozenset()
+    trouble: str = ""
+
+
+def diagnose(view: View) -> list[Entry]:
+    """The session, every topic that matters, every writer, and the disk."""
+    return [summarise(view), *_topics(view), *_writers(view.status), _disk(view)]
+
+
+def summarise(view: View) -> Entry:
+    """One entry that says how it goes, worst first."""
+    status = view.status
+    level, message = Level.OK, _headline(view)
+    trouble = view.trouble or status.failure or view.plan.problem
+    if trouble:
+        level, message = Level.ERROR, f"{trouble}; {message}"
+    elif status.ended and status.ended != "stopped":
+        level, message = Level.ERROR, f"ended: {status.ended}"
+    elif status.session and _reference_missing(view):
+        level, message = Level.WARN, f"no {view.config.reference} yet; {message}"
+    elif status.dropped > view.previous.dropped and status.session == view.previous.session:
+        level, message = Level.WARN, f"dropping messages; {message}"
+    values = [
+        ("state", view.state),
+        ("session", status.session or "none"),
+        ("samples", str(status.samples)),
+        ("received", str(status.received)),
+        ("dropped", str(status.dropped)),
+        ("lost upstream", str(_lost(status))),
+        ("queue", f"{status.queue_fill:.1%}"),
+        ("written", f"{status.bytes_written / 1e6:.1f} MB"),
+        ("rate of writing", f"{status.bytes_per_s / 1e6:.2f} MB/s"),
+        ("disk", _disk(view).message),
+        ("latency to disk", _ms(status.commit_latency_ms)),
+        ("prefix", view.plan.prefix or "none"),
+        ("not there", ", ".join(f.topic for f in _missing(view)) or "none"),
+    ]
+    values += [(f"note {number}", note) for number, note in enumerate(status.warnings[-5:], 1)]
+    return Entry(level, "session", message, tuple(values))
+
+
+def _headline(view: View) -> str:
+    status = view.status
+    if not status.session:
+        return "no session" if view.state == "active" else view.state
+    # Short: `ros2 topic echo` cuts texts at 128 characters.
+    return (
+        f"{status.session}: {status.samples} samples, {status.bytes_written / 1e6:.1f} MB, "
+        f"{status.dropped} dropped, {_lost(status)} lost, queue {status.queue_fill:.0%}"
+    )
+
+
+def _lost(status: LiveStatus) -> int:
+    return sum(topic.get("lost_upstream", 0) for topic in status.topics.values())
+
+
+def _missing(view: View) -> Iterator[Found]:
+    """Topics that somebody named and nobody publishes."""
+    return (f for f in view.plan.found if not f.announced and f.entry in view.explicit)
+
+
+def _reference_missing(view: View) -> bool:
+    """Whether nothing has come that samples could be aligned to."""
+    wanted = view.config.reference.strip("/")
+    for entry, rule in view.config.topics.items():
+        canonical = rule.topic if rule.topic.startswith("/") else f"/{rule.topic}"
+        if wanted in (rule.topic.strip("/"), entry, rule.role) and canonical in view.status.topics:
+            return False
+    return True
+
+
+def _topics(view: View) -> Iterator[Entry]:
+    for found in view.plan.found:
+        rule = view.config.topics[found.entry]
+        canonical = rule.topic if rule.topic.startswith("/") else f"/{rule.topic}"
+        now = view.status.topics.get(canonical)
+        if now is not None:
+            yield _flowing(view, found, canonical, now)
+        elif found.problem:
+            yield Entry(Level.WARN, canonical, found.problem, (("topic", found.topic),))
+        elif found.announced:
+            waits = view.status.session != ""
+            text = "published, nothing came yet" if waits else "published"
+            yield Entry(Level.WARN if waits else Level.OK, canonical, text, (("topic", found.topic),))
+        elif found.entry in view.explicit or rule.required == "always":
+            level = Level.ERROR if rule.required == "always" else Level.WARN
+            yield Entry(level, canonical, "nobody publishes it", (("topic", found.topic),))
+
+
+def _flowing(view: View, found: Found, canonical: str, now: Mapping[str, Any]) -> Entry:
+    then = view.previous.topics.get(canonical, {}) if view.previous.session == view.status.session else {}
+    expected_hz = view.config.topics[found.entry].expected_hz or now["usual_hz"]
+    rate_hz, age_s = now["rate_hz"], now["age_s"]
+    complaints: list[str] = []
+    level = Level.WARN
+    if found.problem:
+        complaints.append(found.problem)
+    if age_s is not None and age_s > view.config.alive_s:
+        complaints.append(f"silent for {age_s:.0f} s" + ("" if found.announced else ", nobody publishes it"))
+        level = Level.ERROR if view.config.topics[found.entry].required == "always" else Level.WARN
+    elif expected_hz and view.status.elapsed_s > view.config.alive_s and rate_hz < SLOW * expected_hz:
+        complaints.append(f"slow: {rate_hz:.1f} Hz, expected {expected_hz:.1f}")
+    for name, text in (("dropped", "dropping"), ("lost_upstream", "losing messages upstream")):
+        if now.get(name, 0) > then.get(name, 0) and then:
+            complaints.append(text)
+    if now.get("refused") and now["refused"] == now["received"]:
+        complaints.append("every message is refused: " + "; ".join(now["reasons"].get("refused", ())))
+    values = (
+        ("topic", found.topic),
+        ("type", str(now.get("type", ""))),
+        ("rate", f"{rate_hz:.1f} Hz"),
+        ("expected", "unknown" if not expected_hz else f"{expected_hz:.1f} Hz"),
+        ("latency", _ms(now["latency_ms"])),
+        ("age", "unknown" if age_s is None else f"{age_s:.2f} s"),
+        ("queue", f"{now['waiting_bytes'] / 1e6:.2f} MB"),
+        *((name, str(now.get(name, 0))) for name in _COUNTS),
+        ("lost upstream", str(now.get("lost_upstream", 0))),
+    )
+    if complaints:
+        return Entry(level, canonical, "; ".join(complaints), values)
+    return Entry(Level.OK, canonical, f"{rate_hz:.1f} Hz", values)
+
+
+_COUNTS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written")
+
+
+def _writers(status: LiveStatus) -> Iterator[Entry]:
+    for name, output in status.outputs.items():
+        values = (
+            ("items", str(output.items)),
+            ("bytes", str(output.bytes)),
+            ("rate", f"{output.bytes_per_s / 1e6:.2f} MB/s"),
+        )
+        text = f"{output.items} items, {output.bytes / 1e6:.1f} MB, {output.bytes_per_s / 1e6:.2f} MB/s"
+        yield Entry(Level.OK, f"writer {name}", text, values)
+
+
+def _disk(view: View) -> Entry:
+    status, left = view.status, view.status.minutes_left
+    values = (
+        ("free", f"{status.free_bytes / 1e6:.0f} MB"),
+        ("usable", f"{max(0, status.spare_bytes) / 1e6:.0f} MB"),
+        ("kept free", f"{view.config.min_free_mb:g} MB"),
+        ("left at this rate", "unknown" if left is None else f"{left:.0f} min"),
+    )
+    if status.spare_bytes < 0:
+        return Entry(Level.ERROR, "disk", "full: less than min_free_mb is left", values)
+    if left is not None and left < MINUTES_WARN:
+        return Entry(Level.WARN, "disk", f"full in {left:.0f} min at this rate", values)
+    return Entry(Level.OK, "disk", f"{status.spare_bytes / 1e9:.1f} GB left", values)
+
+
+def _ms(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.1f} ms"

@@ -1,0 +1,105 @@
+"""Sessions of a capture as the node speaks of them; knows nothing of rclpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from edgefirst_ros.config import Config
+from edgefirst_ros.errors import WriteError
+from edgefirst_ros.live import STOPPED, LiveCapture
+from edgefirst_ros.livestatus import Disk, LiveStatus
+from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.nodes.options import CaptureOptions
+from edgefirst_ros.sample import Sample
+
+
+class Sessions:
+    """One session after another below one output folder.
+
+    Args:
+        config: what is captured. Topics come by their names without prefix, so that nothing written hangs on
+            what ROS calls them.
+        options: the node's own.
+        host: names sessions, unless the configuration does.
+        committed: told of every sample that is written.
+    """
+
+    def __init__(
+        self, config: Config, options: CaptureOptions, host: str, committed: Callable[[Sample], None]
+    ) -> None:
+        self._options = options
+        self._output = Path(options.output).expanduser()
+        self._disk = Disk(self._output, config)
+        bare = config.model_copy(update={"prefix": ""})
+        self._capture = LiveCapture(bare, self._output, host, committed=committed)
+
+    @property
+    def running(self) -> bool:
+        """Whether a session is under way."""
+        return self._capture.running
+
+    @property
+    def broken(self) -> str:
+        """Why the last session ended without being asked to, else empty."""
+        ended = self._capture.ended
+        return "" if self._capture.running or ended == STOPPED else ended
+
+    def begin(self) -> str:
+        """Begin a session; what to tell.
+
+        Raises:
+            EdgeFirstError: the disk is full, the name is taken, or a session is under way.
+        """
+        full = self._disk.full()
+        if full:
+            raise WriteError(full)
+        name = self._capture.start(self._options.session, sequence=self._options.sequence)
+        return f"session {name} begins in {self._output}"
+
+    def finish(self, within_s: float) -> list[str]:
+        """Finish the session under way, if any; what to tell.
+
+        Raises:
+            EdgeFirstError: what made writing fail.
+        """
+        finished = self._capture.stop(within_s)
+        return [
+            f"session {session.name} is complete: {session.report['samples']} samples, "
+            f"{session.report['totals']['received']} messages, {session.report['totals']['dropped']} dropped"
+            for session in finished
+        ]
+
+    def split(self) -> str:
+        """Finish the session and begin another, at this place among the messages; what to tell.
+
+        Raises:
+            EdgeFirstError: no session is under way.
+        """
+        self._capture.split()
+        return "the session is being finished, another one begins"
+
+    def abort(self) -> None:
+        """End at once; what was committed stays in ``.part`` files."""
+        self._capture.abort()
+
+    def put(self, message: RawMessage) -> None:
+        """Take a message, at once."""
+        self._capture.put(message)
+
+    def status(self) -> LiveStatus:
+        """Where it stands."""
+        return self._capture.status()
+
+
+def check_output(folder: str) -> list[str]:
+    """Faults of an output folder, which is made if it is not there."""
+    path = Path(folder).expanduser()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        return [f"output: {path}: cannot be written: {error.strerror}"]
+    return []

@@ -1,0 +1,152 @@
+"""The capture's subscriptions: raw, never blocking, kept in step with what the graph offers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rclpy.node import Node
+from rclpy.qos import (
+    DurabilityPolicy,
+    HistoryPolicy,
+    QoSPolicyKind,
+    QoSProfile,
+    ReliabilityPolicy,
+)
+from rclpy.qos_overriding_options import QoSOverridingOptions
+from rosidl_runtime_py.utilities import get_message
+
+from edgefirst_ros.config import Config
+from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.nodes.discovery import Feed, Offer, Plan, choose_prefix, plan
+
+SANE_NS = 60_000_000_000
+"""A middleware whose receive time is this far off gives the time of another clock."""
+_POLICIES = (
+    QoSPolicyKind.RELIABILITY,
+    QoSPolicyKind.DURABILITY,
+    QoSPolicyKind.HISTORY,
+    QoSPolicyKind.DEPTH,
+)
+
+
+class Subscriptions:
+    """Subscribes to what the configuration wants as soon as it is there; ``look`` keeps up with the graph.
+
+    Args:
+        node: whose subscriptions these are; its namespace and remappings hold.
+        config: which topics.
+        put: takes each message, at once.
+        depth: messages of a topic that the middleware keeps while we are busy.
+        unlisted: subscribe to the device's topics before anybody announces them.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        config: Config,
+        put: Callable[[RawMessage], None],
+        *,
+        depth: int,
+        unlisted: bool,
+    ) -> None:
+        self._node = node
+        self._config = config
+        self._put = put
+        self._depth = depth
+        self._unlisted = unlisted
+        self._subscriptions: dict[Feed, Any] = {}
+        self._classes: dict[str, Any] = {}
+        self._told: set[tuple[str, str]] = set()
+        self.plan = Plan("", frozenset(), ())
+
+    def look(self) -> Plan:
+        """Look at the graph and subscribe, or no longer, accordingly; says once what stands in the way."""
+        node = self._node
+        prefix, unclear = choose_prefix(self._config, self._published(), node.get_namespace())
+        found = plan(
+            self._config,
+            prefix,
+            node.get_namespace(),
+            offers=self._offers,
+            installed=lambda kind: self._message_class(kind) is not None,
+            resolve=node.resolve_topic_name,
+            held=self._subscriptions.keys(),
+            unlisted=self._unlisted,
+        )
+        self.plan = Plan(found.prefix, found.feeds, found.found, unclear)
+        for feed in self._subscriptions.keys() - found.feeds:
+            node.destroy_subscription(self._subscriptions.pop(feed))
+        for feed in sorted(found.feeds - self._subscriptions.keys(), key=lambda each: each.topic):
+            self._subscriptions[feed] = self._subscribe(feed)
+        self._tell("", unclear)
+        for each in found.found:
+            self._tell(each.topic, each.problem)
+        return self.plan
+
+    def close(self) -> None:
+        """End every subscription."""
+        for subscription in self._subscriptions.values():
+            self._node.destroy_subscription(subscription)
+        self._subscriptions.clear()
+
+    def _published(self) -> list[str]:
+        """Topics that could be ours and that somebody publishes."""
+        tails = tuple(f"/{rule.topic.strip('/')}" for rule in self._config.topics.values() if rule.topic)
+        names = (name for name, _ in self._node.get_topic_names_and_types() if name.endswith(tails))
+        return [name for name in names if self._node.count_publishers(name)]
+
+    def _offers(self, topic: str) -> list[Offer]:
+        return [
+            Offer(
+                info.topic_type,
+                latched=info.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL
+                and info.qos_profile.reliability == ReliabilityPolicy.RELIABLE,
+            )
+            for info in self._node.get_publishers_info_by_topic(topic)
+        ]
+
+    def _message_class(self, kind: str) -> Any:  # noqa: ANN401 - a generated message class, or None
+        if kind not in self._classes:
+            try:
+                self._classes[kind] = get_message(kind)
+            except (ImportError, AttributeError, ValueError):
+                self._classes[kind] = None
+        return self._classes[kind]
+
+    def _subscribe(self, feed: Feed) -> Any:  # noqa: ANN401 - rclpy's Subscription, untyped
+        # What is compatible with every publisher; latched values need the publisher's own offer.
+        qos = QoSProfile(
+            history=HistoryPolicy.KEEP_LAST,
+            depth=self._depth,
+            reliability=ReliabilityPolicy.RELIABLE if feed.latched else ReliabilityPolicy.BEST_EFFORT,
+            durability=DurabilityPolicy.TRANSIENT_LOCAL if feed.latched else DurabilityPolicy.VOLATILE,
+        )
+        # Only policies that somebody overrides: declaring one would fix our own choice for good.
+        given = [
+            kind
+            for kind in _POLICIES
+            if self._node.has_parameter(f"qos_overrides.{feed.topic}.subscription.{kind.name.lower()}")
+        ]
+        put, topic, kind = self._put, feed.canonical, feed.type
+
+        def take(data: bytes, info: Mapping[str, int]) -> None:
+            now_ns = time.time_ns()
+            received_ns = info["received_timestamp"]
+            receive_ns = received_ns if 0 <= now_ns - received_ns < SANE_NS else now_ns
+            put(RawMessage(topic, kind, data, receive_ns, info["source_timestamp"] or receive_ns, 0))
+
+        return self._node.create_subscription(
+            self._message_class(kind),
+            feed.topic,
+            take,
+            qos,
+            raw=True,
+            qos_overriding_options=QoSOverridingOptions(given),
+        )
+
+    def _tell(self, topic: str, problem: str) -> None:
+        if problem and (topic, problem) not in self._told:
+            self._told.add((topic, problem))
+            self._node.get_logger().warning(f"{topic}: {problem}" if topic else problem)
