@@ -54,7 +54,7 @@ def write_attributes(root: Path, notes: Iterable[SceneNote]) -> None:
     }
     known = {key: column for key, column in columns.items() if any(value is not None for value in column)}
     values = {"format_version": FORMAT_VERSION, "labels": LABELS, **known}
-    replace_file(root / ATTRIBUTES_KEY, json_bytes(values))
+    replace_file(root / ATTRIBUTES_KEY, json_bytes(values), durable=True)
 
 
 def read_attributes(root: Path) -> dict[str, Any]:

@@ -123,6 +123,10 @@ class ChunkedArray:
         """
         if isinstance(key, str) or (isinstance(key, list) and key and all(isinstance(k, str) for k in key)):
             return self._columns(key)
+        if isinstance(key, tuple):
+            if len(key) != 1:
+                raise IndexError(f"the array has one dimension, found {len(key)} indices")
+            return self[key[0]]
         if key is Ellipsis:
             key = slice(None)
         if isinstance(key, slice):

@@ -147,11 +147,11 @@ class OwnFiles:
 
     def write_metadata(self, length: int) -> None:
         """Replace ``.zarray``."""
-        replace_file(self.files.metadata, self.spec.metadata((length,)))
+        replace_file(self.files.metadata, self.spec.metadata((length,)), durable=length > 0)
 
     def write_chunk(self, number: int, rows: Records) -> None:
         """Replace a chunk file; rows that are missing are zero."""
-        replace_file(self.files.chunk(number), self.spec.encode(rows))
+        replace_file(self.files.chunk(number), self.spec.encode(rows), durable=True)
 
     def read_chunk(self, number: int) -> Records:
         """All rows of a chunk.
@@ -167,8 +167,10 @@ class OwnFiles:
         return self.header.decode(data, path)
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Put a file in place whole: written beside it, made durable, then renamed.
+def replace_file(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Put a file in place whole: written beside it, then renamed.
+
+    A durable one is on the disk before it has its name, so that a power cut cannot leave it empty.
 
     Raises:
         OSError: as the file system has it.
@@ -176,8 +178,9 @@ def replace_file(path: Path, data: bytes) -> None:
     part = path.with_name(f".{path.name}.part")
     with part.open("wb") as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
     part.replace(path)
 
 

@@ -36,6 +36,7 @@ class GrowingArray:
         if self._filled:
             self._rows[: self._filled] = stored_rows(files, number, self._filled)
         files.files.folder.mkdir(parents=True, exist_ok=True)
+        _complete_chunks(files, number)
         replace_file(files.files.tail(number), self._rows[: self._filled].tobytes())
         _remove(files, number)
         files.write_metadata(0)
@@ -89,7 +90,10 @@ def stored_length(files: OwnFiles) -> int:
     tails = dict(files.files.tails())
     if not tails:
         length = files.files.header().length if files.files.metadata.exists() else 0
-        return min(length, _whole_chunks(files, -(-length // files.chunk)) * files.chunk)
+        # A length of 0 is what growing arrays say, whose last tail is gone.
+        chunks = -(-length // files.chunk) or len([*files.files.chunks()])
+        whole = _whole_chunks(files, chunks) * files.chunk
+        return min(length, whole) if length else whole
     number = max(tails)
     whole = _whole_chunks(files, number)
     if whole < number:
@@ -108,19 +112,27 @@ def stored_blocks(files: OwnFiles, length: int) -> Iterator[Records]:
 
 
 def stored_rows(files: OwnFiles, number: int, count: int) -> Records:
-    """The first rows of a chunk; from its tail if there is one, which a finished chunk cannot contradict.
+    """The first rows of a chunk; from its tail if that has them, which a finished chunk cannot contradict.
 
     Raises:
         DatasetError: it holds fewer.
     """
-    tail = files.files.tail(number)
-    if not tail.exists():
-        return files.read_chunk(number)[:count]
-    data = tail.read_bytes()
-    rows: Records = np.frombuffer(data, files.spec.dtype, len(data) // files.spec.dtype.itemsize)[:count]
+    tail, rows = files.files.tail(number), np.zeros(0, files.spec.dtype)
+    if tail.exists():
+        data = tail.read_bytes()
+        rows = np.frombuffer(data, files.spec.dtype, len(data) // files.spec.dtype.itemsize)
+    if len(rows) < count and files.files.chunk(number).exists():
+        rows = files.read_chunk(number)
     if len(rows) < count:
         raise DatasetError(f"{tail}: holds {len(rows)} rows, expected {count}")
-    return rows
+    return rows[:count]
+
+
+def _complete_chunks(files: OwnFiles, number: int) -> None:
+    """Write the chunks before ``number`` of which only the tail is there: a crash came in between."""
+    for index, _ in files.files.tails():
+        if index < number:
+            files.write_chunk(index, stored_rows(files, index, files.chunk))
 
 
 def _whole_chunks(files: OwnFiles, most: int) -> int:

@@ -23,6 +23,7 @@ from edgefirst_ros.formats.l5kit.matching import identified
 from edgefirst_ros.formats.l5kit.options import L5KitOptions, Source
 from edgefirst_ros.formats.l5kit.points import sensor_points
 from edgefirst_ros.formats.l5kit.schema import FACE, LIDAR, POINT, RADAR, Records
+from edgefirst_ros.messages.detection import Detections
 from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.sample import GeoPoint, Role, Sample
 
@@ -72,7 +73,7 @@ def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
     """Place every detection of the sample in the rig's frame; pure."""
     setting, account = Setting(sample.calibration, options), _Account()
     candidates = _candidates(sample, setting, account)
-    faces = _faces(sample, setting)
+    faces = _faces(sample, setting, account)
     points = _points(sample, setting, account)
     pose = _pose(sample)
     if pose is None:
@@ -143,11 +144,13 @@ def _no_lights(measurement: Measurement, setting: Setting) -> Boxes:
     return Boxes(rest, measurement.frame_id)
 
 
-def _faces(sample: Sample, setting: Setting) -> Records:
+def _faces(sample: Sample, setting: Setting, account: _Account) -> Records:
     """The traffic lights of the picture. A light is its track; a face, that and the colour of its class."""
     model = sample.companions.get(Role.MODEL)
+    if model is None or not isinstance(model.datum, Detections):
+        return np.zeros(0, FACE)
     rows: dict[str, tuple[str, str, object]] = {}
-    for index, box in enumerate(boxes_of(model) if model is not None else ()):
+    for index, box in enumerate(model.datum.boxes):
         name = class_key(setting.class_name(box.label))
         status = setting.options.all_lights.get(name)
         if status is None:
@@ -158,6 +161,7 @@ def _faces(sample: Sample, setting: Setting) -> Records:
         light = f"t{key:08x}" if key else f"f{sample.frame % 10**8:08d}.{index % 1000:03d}"
         face = f"{light}:{color}"
         rows.setdefault(face, (face, light, status_row(status)))
+        account.topics.add(model.topic)
     return np.array(list(rows.values()), FACE)
 
 

@@ -99,8 +99,11 @@ def _finish(path: Path) -> Recovery:
         kept = (path,) if had_frames else ()
         return Recovery(path, False, had_scenes, had_frames, sum(stored.values()), kept)
     dataset = GrowingDataset(path, lengths, notes)
-    dataset.append(SCENES, last)
-    dataset.finish()
+    try:
+        dataset.append(SCENES, last)
+        dataset.finish()
+    finally:
+        dataset.close()
     now = {**lengths, SCENES: scenes}
     dropped = sum(max(stored[name] - now[name], 0) for name in SPECS)
     return Recovery(path, False, scenes, frames, dropped, (path,))

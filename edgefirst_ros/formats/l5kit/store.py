@@ -95,13 +95,17 @@ class GrowingDataset:
             shutil.rmtree(self.part)
         self.part.mkdir(parents=True, exist_ok=True)
         self._lock = lock_folder(self.part)
-        replace_file(self.part / GROUP_KEY, GROUP)
-        self.arrays = {
-            name: GrowingArray(OwnFiles(Files(self.part, name)), (lengths or {}).get(name, 0))
-            for name in SPECS
-        }
-        self.fill_spans()
-        write_attributes(self.part, self.notes)
+        self.arrays: dict[str, GrowingArray] = {}
+        try:
+            replace_file(self.part / GROUP_KEY, GROUP)
+            for name in SPECS:
+                files = OwnFiles(Files(self.part, name))
+                self.arrays[name] = GrowingArray(files, (lengths or {}).get(name, 0))
+            self.fill_spans()
+            write_attributes(self.part, self.notes)
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def extend(cls, path: Path) -> GrowingDataset:
