@@ -162,8 +162,6 @@ class Continuity:
         for unit in own:
             self._take(codec, unit)
         if not units or not is_slice(codec, units[-1].kind):
-            if not units:
-                self._lose()
             self._loose += [unit.data for unit in own]
             return Step(NO_PICTURE, picture=False)
         key = is_key_head(codec, units)
@@ -173,11 +171,8 @@ class Continuity:
             return replace(self._follower.step(units[-1], time_ns, key=key), prefix=prefix)
         except DecodeError as error:
             reason = self._follower.reason or str(error)
-            self._lose()
+            self._follower.reason = self._follower.reason or AFTER_LOSS
             return Step(reason, picture=False)
-
-    def _lose(self) -> None:
-        self._follower.reason = self._follower.reason or AFTER_LOSS
 
     def _take(self, codec: Codec, unit: NalUnit) -> None:
         sequence = unit.kind == (H264_SPS if codec == "h264" else H265_SPS)

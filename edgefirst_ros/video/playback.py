@@ -28,14 +28,10 @@ class Playback:
         self.first = self.last = None
 
     def has_fed(self, unit: Unit) -> bool:
-        """Whether the decoder was fed a unit and all it builds on."""
-        if (
-            self.first is None
-            or self.last is None
-            or not self.first.number <= unit.number <= self.last.number
-        ):
+        """Whether the decoder was fed a unit in this run."""
+        if self.first is None or self.last is None:
             return False
-        return not (unit.leading and unit.gop is self.first.gop)
+        return self.first.number <= unit.number <= self.last.number
 
     def start(self, target: Unit) -> Unit | None:
         """The key frame from which a unit is reached, None if it is no longer kept."""

@@ -176,6 +176,18 @@ def test_what_comes_too_late_for_its_place_is_lost(until: int) -> None:
     assert_true(clip, played)
 
 
+@pytest.mark.parametrize("name", ["h264-pyramid", "h265-open"])
+def test_what_comes_too_late_where_pictures_are_reordered_does_no_further_harm(name: str) -> None:
+    clip = make_clip(name)
+    place = next(place for place, shot in enumerate(clip.shots) if shot.number == 5)
+    without = clip.without([place])
+    played = play(stream(), [*without[:33], clip.shots[place], *without[33:]])
+    assert played.verdicts.pop(5) == "arrived too late"
+    assert played.verdicts == play(stream(), without).verdicts
+    assert set(played.pictures) == set(range(5)) | set(range(12, 44))
+    assert_true(clip, played)
+
+
 def test_a_repeated_packet_is_left_out(clip: Clip) -> None:
     played = play(stream(), [shot for shot in clip.shots for _ in range(2)])
     assert set(played.pictures) == set(clip.truth)
