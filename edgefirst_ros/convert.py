@@ -12,8 +12,10 @@ from typing import Any
 from edgefirst_ros.config import Config
 from edgefirst_ros.errors import OutputExists, RecordingNotFound
 from edgefirst_ros.job import Job
+from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.naming import safe_name
 from edgefirst_ros.pipeline import Pipeline, Progress
+from edgefirst_ros.sample import Sample
 from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
 from edgefirst_ros.topics import TopicMap, choose_reference, find_prefix
 
@@ -69,11 +71,14 @@ def convert(
     overwrite: bool = False,
     stop: threading.Event | None = None,
     on_progress: Callable[[Position], None] | None = None,
+    pace: Callable[[RawMessage], None] | None = None,
+    committed: Callable[[Sample], None] | None = None,
 ) -> Conversion:
     """Convert recordings into one dataset below ``output``.
 
     Everything that can be known beforehand is checked before anything is written. When ``stop`` is set,
-    what has been read is finished and the result says it was interrupted.
+    what has been read is finished and the result says it was interrupted. ``pace`` is called before each
+    message and may wait; ``committed`` with every sample that is written, from a writing thread.
 
     Raises:
         RecordingNotFound: a recording that is not there.
@@ -92,9 +97,9 @@ def convert(
         _refuse_existing(output / "ncore", recordings)
     # Never a sequence's own name: readers take a container that holds one folder of its own name for nested.
     name = dataset or f"{recordings[0].path.stem}-dataset"
-    job = Job(config, output, name, overwrite=overwrite)
+    job = Job(config, output, name, overwrite=overwrite, committed=committed)
     try:
-        _feed(job.pipeline, list(zip(recordings, topics, strict=True)), stop, on_progress)
+        _feed(job.pipeline, list(zip(recordings, topics, strict=True)), stop, on_progress, pace)
         paths_written, report = job.finish(
             {"recordings": [_recording(r) for r in recordings], "interrupted": stop.is_set()}
         )
@@ -117,11 +122,14 @@ def _feed(
     sources: Sequence[tuple[McapRecording, Sequence[TopicInfo]]],
     stop: threading.Event,
     on_progress: Callable[[Position], None] | None,
+    pace: Callable[[RawMessage], None] | None,
 ) -> None:
     total, before, shown_s = sum(r.size for r, _ in sources), 0, 0.0
     for recording, known in sources:
         pipeline.begin_source(known, recording.host, recording.sequence_name)
         for message in recording.messages():
+            if pace is not None:
+                pace(message)
             pipeline.feed(message)
             if on_progress is not None and time.monotonic() - shown_s >= PROGRESS_EVERY_S:
                 shown_s = time.monotonic()
