@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from datetime import UTC, datetime
 
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-_LONGEST = 120
+MAX_NAME_BYTES = 180
+"""Leaves room for frame number and extension in the 255 bytes that file systems allow."""
 
 
 def safe_name(text: str, default: str = "unnamed") -> str:
-    """One path component: letters, digits, dot, dash and underscore; never hidden, never a parent."""
-    name = _UNSAFE.sub("_", text).lstrip("._-")[:_LONGEST].rstrip(".")
-    return name or default
+    """A host, sequence or dataset name that can be one path component and nothing else.
+
+    Letters, digits, ``_``, ``-`` and ``.`` stay; runs of anything else become one ``-``; no leading or
+    trailing ``.``, ``-`` or ``_``; never empty.
+    """
+    name = re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", text))
+    name = name.encode("utf-8", "ignore")[:MAX_NAME_BYTES].decode("utf-8", "ignore")
+    return name.strip("._-") or default
 
 
 def sequence_name(host: str, start_ns: int) -> str:

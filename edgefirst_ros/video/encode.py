@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import simplejpeg
 
+from edgefirst_ros.deflate import compress
 from edgefirst_ros.messages.camera import CompressedImage
+from edgefirst_ros.png import SIGNATURE, chunk
 from edgefirst_ros.sample import CameraImage
 from edgefirst_ros.video.picture import Picture, Rgb
-from edgefirst_ros.video.still import PNG_SIGNATURE, jpeg_size, png_chunk, png_size
+from edgefirst_ros.video.still import jpeg_size, png_size
 
-_compress: Callable[..., Any] = zlib.compress
-try:
-    from isal import isal_zlib
-except ImportError:
-    pass
-else:
-    _compress = isal_zlib.compress
-
-_FAST = 1
 _FILTER_UP = 2
 
 
@@ -61,5 +52,5 @@ def _png(rgb: Rgb) -> bytes:
     rows[0, 1:] = flat[0]
     np.subtract(flat[1:], flat[:-1], out=rows[1:, 1:])
     header = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes((8, 2, 0, 0, 0))
-    body = bytes(_compress(rows.data, _FAST))
-    return PNG_SIGNATURE + png_chunk(b"IHDR", header) + png_chunk(b"IDAT", body) + png_chunk(b"IEND", b"")
+    body = compress(rows.data.cast("B"))
+    return SIGNATURE + chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import zlib
 
 from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.png import SIGNATURE
 
-PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _CHUNK_FRAME = 12
 _SOI, _EOI, _SOS, _FILL = 0xD8, 0xD9, 0xDA, 0xFF
 _NOT_FRAME_HEADERS = frozenset({0xC4, 0xC8, 0xCC})
@@ -58,10 +58,10 @@ def png_size(data: bytes) -> tuple[int, int]:
     Raises:
         DecodeError: it is no PNG, has no picture, a checksum is wrong, or it is cut short.
     """
-    if not data.startswith(PNG_SIGNATURE):
+    if not data.startswith(SIGNATURE):
         raise DecodeError("no PNG")
     view = memoryview(data)
-    at = len(PNG_SIGNATURE)
+    at = len(SIGNATURE)
     size: tuple[int, int] | None = None
     body = False
     while at + _CHUNK_FRAME <= len(data):
@@ -82,8 +82,3 @@ def png_size(data: bytes) -> tuple[int, int]:
             return size
         at = end
     raise DecodeError("PNG is damaged or cut short")
-
-
-def png_chunk(kind: bytes, data: bytes) -> bytes:
-    """One PNG chunk: length, kind, data, checksum."""
-    return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(data, zlib.crc32(kind)).to_bytes(4, "big")

@@ -15,9 +15,9 @@ from PIL import Image
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import CompressedImage
+from edgefirst_ros.png import SIGNATURE, chunk
 from edgefirst_ros.video.encode import encode, passthrough
 from edgefirst_ros.video.picture import Picture
-from edgefirst_ros.video.still import PNG_SIGNATURE, png_chunk
 
 
 def pillow(image_format: str, **options: object) -> bytes:
@@ -122,9 +122,9 @@ def test_what_claims_another_format_is_refused() -> None:
 @pytest.mark.parametrize("size", [(0, 5), (5, 0)])
 def test_pictures_without_pixels_are_refused(size: tuple[int, int]) -> None:
     header = size[0].to_bytes(4, "big") + size[1].to_bytes(4, "big") + bytes((8, 2, 0, 0, 0))
-    chunks = png_chunk(b"IHDR", header) + png_chunk(b"IDAT", b"x") + png_chunk(b"IEND", b"")
+    chunks = chunk(b"IHDR", header) + chunk(b"IDAT", b"x") + chunk(b"IEND", b"")
     with pytest.raises(DecodeError):
-        passthrough(CompressedImage("png", PNG_SIGNATURE + chunks))
+        passthrough(CompressedImage("png", SIGNATURE + chunks))
     data = pillow("JPEG")
     at = data.index(b"\xff\xc0") + 5
     jpeg = data[:at] + size[1].to_bytes(2, "big") + size[0].to_bytes(2, "big") + data[at + 4 :]
@@ -136,12 +136,12 @@ def test_pictures_without_pixels_are_refused(size: tuple[int, int]) -> None:
 def test_a_png_needs_its_parts(left_out: bytes) -> None:
     header = (5).to_bytes(4, "big") * 2 + bytes((8, 2, 0, 0, 0))
     parts = {b"IHDR": header, b"IDAT": b"x", b"IEND": b""}
-    chunks = b"".join(png_chunk(kind, data) for kind, data in parts.items() if kind != left_out)
+    chunks = b"".join(chunk(kind, data) for kind, data in parts.items() if kind != left_out)
     with pytest.raises(DecodeError):
-        passthrough(CompressedImage("png", PNG_SIGNATURE + chunks))
+        passthrough(CompressedImage("png", SIGNATURE + chunks))
 
 
-@given(st.sampled_from([b"\xff\xd8\xff", PNG_SIGNATURE, b""]), st.binary(max_size=200))
+@given(st.sampled_from([b"\xff\xd8\xff", SIGNATURE, b""]), st.binary(max_size=200))
 def test_rubbish_is_refused(start: bytes, data: bytes) -> None:
     for image_format in ("jpeg", "png"):
         with pytest.raises(DecodeError):

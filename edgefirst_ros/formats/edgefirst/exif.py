@@ -16,8 +16,8 @@ from PIL.ExifTags import GPS, IFD, Base
 from PIL.TiffImagePlugin import IFDRational
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.edgefirst.png16 import SIGNATURE, chunk
 from edgefirst_ros.messages.camera import CameraInfo
+from edgefirst_ros.png import SIGNATURE, chunk
 from edgefirst_ros.sample import CameraImage, GeoPoint
 
 EXIF_HEADER = b"Exif\0\0"

@@ -1,23 +1,6 @@
-"""Names of samples and files, made safe whatever the recording calls itself."""
+"""Names of samples and of their files."""
 
 from __future__ import annotations
-
-import re
-import unicodedata
-
-MAX_NAME_BYTES = 180
-"""Leaves room for frame number and extension in the 255 bytes that file systems allow."""
-
-
-def safe_name(text: str) -> str:
-    """A host, sequence or dataset name that can be one path component and nothing else.
-
-    Letters, digits, ``_``, ``-`` and ``.`` stay; runs of anything else become one ``-``; no leading or
-    trailing ``.``, ``-`` or ``_``; never empty.
-    """
-    name = re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", text))
-    name = name.encode("utf-8", "ignore")[:MAX_NAME_BYTES].decode("utf-8", "ignore")
-    return name.strip("._-") or "unnamed"
 
 
 def sample_name(sequence: str, frame: int) -> str:

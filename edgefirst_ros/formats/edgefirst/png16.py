@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.deflate import compress
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.edgefirst.deflate import compress, crc32
+from edgefirst_ros.png import SIGNATURE, chunk
 
-SIGNATURE = b"\x89PNG\r\n\x1a\n"
 GRAY = 0
 
 Pixels = npt.NDArray[np.bool_] | npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
@@ -43,11 +43,6 @@ def encode_gray(pixels: Pixels, text: Mapping[str, str] | None = None) -> bytes:
         chunks.append(chunk(b"tEXt", keyword.encode("latin-1") + b"\0" + value.encode("latin-1")))
     chunks += [chunk(b"IDAT", compress(raw.data.cast("B"))), chunk(b"IEND", b"")]
     return b"".join(chunks)
-
-
-def chunk(kind: bytes, data: bytes) -> bytes:
-    """One PNG chunk: length, type, data, CRC over type and data."""
-    return b"".join((struct.pack(">I", len(data)), kind, data, struct.pack(">I", crc32(data, crc32(kind)))))
 
 
 def _rows(pixels: Pixels) -> tuple[int, npt.NDArray[np.uint8]]:

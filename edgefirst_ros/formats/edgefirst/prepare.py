@@ -7,15 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from edgefirst_ros.deflate import crc32
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.edgefirst.annotations import annotate
 from edgefirst_ros.formats.edgefirst.archive import FileRecord
 from edgefirst_ros.formats.edgefirst.cube import encode_cube
-from edgefirst_ros.formats.edgefirst.deflate import crc32
 from edgefirst_ros.formats.edgefirst.depthimage import depth_mm, encode_gray_jpeg, reflectivity
 from edgefirst_ros.formats.edgefirst.exif import CaptureInfo, build_exif, insert_exif
 from edgefirst_ros.formats.edgefirst.journal import SampleRecord
-from edgefirst_ros.formats.edgefirst.names import file_path, safe_name, sample_name
+from edgefirst_ros.formats.edgefirst.names import file_path, sample_name
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.pcd import EncodedCloud, encode_lidar, encode_radar
 from edgefirst_ros.formats.edgefirst.png16 import encode_gray
@@ -24,6 +24,7 @@ from edgefirst_ros.messages.camera import RawImage
 from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.messages.pointcloud import PointCloud
 from edgefirst_ros.messages.radar import RadarCube
+from edgefirst_ros.naming import safe_name
 from edgefirst_ros.sample import EgoPose, Role, Sample
 
 _Datum = TypeVar("_Datum")

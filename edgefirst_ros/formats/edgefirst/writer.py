@@ -11,9 +11,9 @@ from edgefirst_ros.formats.base import Written
 from edgefirst_ros.formats.edgefirst.archive import Archive, open_archive, remove_archive
 from edgefirst_ros.formats.edgefirst.journal import Journal
 from edgefirst_ros.formats.edgefirst.layout import DatasetPaths, finish_dataset, part
-from edgefirst_ros.formats.edgefirst.names import safe_name
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.prepare import PreparedFile, PreparedSample, prepare_sample
+from edgefirst_ros.naming import safe_name
 from edgefirst_ros.sample import Sample, SequenceInfo
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from PIL import Image
 
+from edgefirst_ros import deflate
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.edgefirst import deflate
 from edgefirst_ros.formats.edgefirst.png16 import Pixels, encode_gray
 
 MODES = {np.dtype(np.bool_): "1", np.dtype(np.uint8): "L", np.dtype(np.uint16): "I;16"}

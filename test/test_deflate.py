@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.formats.edgefirst.deflate import compress, crc32
+from edgefirst_ros.deflate import compress, crc32
 
 DIGEST = """
 import hashlib, random
-from edgefirst_ros.formats.edgefirst.deflate import compress
+from edgefirst_ros.deflate import compress
 pick, digest = random.Random(0), hashlib.sha256()
 for number in range(2000):
     size = pick.choice([pick.randint(1, 300), pick.randint(300, 5000)])
