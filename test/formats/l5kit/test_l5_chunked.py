@@ -216,3 +216,14 @@ def test_no_metadata(tmp_path: Path, rows: np.ndarray, text: str) -> None:
 def test_no_array(tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFound, match="no such array"):
         array(Files(tmp_path, "agents"))
+
+
+def test_a_slice_reads_a_thousandth_of_the_chunks_of_one_by_one(tmp_path: Path) -> None:
+    count = 1000
+    files = stored(tmp_path, random_rows(np.random.default_rng(0), AGENT, count), count, Blosc())
+    by_slice, one_by_one, with_cache = array(files), array(files), array(files, 1 << 20)
+    expected = by_slice[:count]["centroid"]
+    for chunked in (one_by_one, with_cache):
+        np.testing.assert_array_equal([chunked[i]["centroid"] for i in range(count)], expected)
+    assert one_by_one._cache.reads == 1000 * by_slice._cache.reads
+    assert with_cache._cache.reads == 1

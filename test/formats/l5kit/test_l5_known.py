@@ -142,15 +142,16 @@ def test_picture_of_the_ego(dataset: ChunkedDataset) -> None:
     assert rectangle(image[:1, :2], 0) == (0, 0, 14, 22)
     # B is 10 m ahead, at pixel (30, 10), lying across; its half metre is drawn as wide as a pixel's diagonal.
     assert rectangle(image[:1, 2:], 0) == (7, 9, 30, 30)
-    # Before, A was at (3, 4): 4 m ahead and 7 m to the left, above the picture.
-    assert rectangle(image, 1) is None
+    # Before, A was 4 m ahead and 7 m to the left, at pixel (18, -4), across and turned a little: a corner
+    # reaches 4.2 sin 1.32 + 2.2 cos 1.32 = 4.6 pixels down from there.
+    assert rectangle(image, 1) == (0, 0, 17, 19)
 
 
 def test_picture_of_an_agent(agents: AgentDataset) -> None:
     image = agents[2]["image"]
-    # B sees itself, 1.25 m long, and nobody else where it looks.
+    # B sees itself, 1.25 m long, and of A, which lies across at pixel (-2, 22), one column of the last rows.
     assert rectangle(image, 3) == (10, 10, 9, 11)
-    assert not image[0].any()
+    assert rectangle(image, 0) == (18, 19, 0, 0)
     image = agents[1]["image"]
     # A sees itself; the ego, at pixel (2, 22), and B, at (22, 22), are below the picture.
     assert rectangle(image, 3) == (8, 12, 6, 14)
