@@ -25,6 +25,8 @@ setup(
         (f"share/{PACKAGE}", ["package.xml"]),
         (f"share/{PACKAGE}/config", sorted(glob("config/*.yaml"))),
         (f"share/{PACKAGE}/launch", sorted(glob("launch/*.launch.py"))),
+        # Where `ros2 run` looks. No console_scripts: the PATH of a pip user gets one command only.
+        (f"lib/{PACKAGE}", ["scripts/capture", "scripts/replay"]),
     ],
     python_requires=">=3.11",
     install_requires=[

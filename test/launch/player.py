@@ -1,0 +1,74 @@
+"""Publishes a recording's messages, byte for byte, at its own rate: what the device's bridge would do.
+
+Waits until every topic has its subscriber, prints ``playing``, plays, prints ``played N`` and exits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import rclpy
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rosidl_runtime_py.utilities import get_message
+
+from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.topics import full_type
+
+MATCH_S = 30.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("recording", type=Path)
+    parser.add_argument("--rate", type=float, default=1.0)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="play so much of it")
+    parser.add_argument("--skip", nargs="*", default=[], help="topics left out")
+    parser.add_argument("--namespace", default="")
+    parser.add_argument("--best-effort", action="store_true")
+    parser.add_argument("--no-wait", action="store_true", help="play to whoever is there")
+    arguments = parser.parse_args()
+    recording = McapRecording(arguments.recording)
+    rclpy.init()
+    node = rclpy.create_node("player")
+    reliability = ReliabilityPolicy.BEST_EFFORT if arguments.best_effort else ReliabilityPolicy.RELIABLE
+    qos = QoSProfile(depth=100, reliability=reliability)
+    publishers = {
+        info.topic: node.create_publisher(
+            get_message(full_type(info.schema)), f"{arguments.namespace}/{info.topic.strip('/')}", qos
+        )
+        for info in recording.topics()
+        if info.topic.strip("/") not in arguments.skip
+    }
+    deadline = time.monotonic() + MATCH_S
+    while not arguments.no_wait and not all(p.get_subscription_count() for p in publishers.values()):
+        if time.monotonic() > deadline:
+            alone = [topic for topic, p in publishers.items() if not p.get_subscription_count()]
+            sys.stdout.write(f"never matched: {', '.join(alone)}\n")
+            sys.stdout.flush()
+            return 1
+        rclpy.spin_once(node, timeout_sec=0.1)
+    time.sleep(0.5)  # the other side of a match is not told when this one is
+    sys.stdout.write("playing\n")
+    sys.stdout.flush()
+    start_s, first_ns, count = time.monotonic(), None, 0
+    for message in recording.messages():
+        if message.topic not in publishers:
+            continue
+        first_ns = message.receive_ns if first_ns is None else first_ns
+        due_s = (message.receive_ns - first_ns) / 1e9
+        if due_s > arguments.seconds:
+            break
+        time.sleep(max(0.0, start_s + due_s / arguments.rate - time.monotonic()))
+        publishers[message.topic].publish(message.data)
+        count += 1
+    time.sleep(0.5)
+    sys.stdout.write(f"played {count}\n")
+    sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
