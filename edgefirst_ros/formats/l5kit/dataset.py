@@ -175,7 +175,7 @@ def summary(dataset: ChunkedDataset) -> str:
     scenes, frames, agents = len(dataset.scenes), len(dataset.frames), len(dataset.agents)
     step_s = np.diff(dataset.frames[:50]["timestamp"]) / 1e9 if frames else np.zeros(0)
     step_s = step_s[step_s > 0]
-    rate_hz = float(1 / np.median(step_s)) if len(step_s) else 0.0
+    rate_hz = float(len(step_s) / step_s.sum()) if len(step_s) else 0.0
     hours = frames / rate_hz / 3600 if rate_hz else 0.0
     cells = {
         "Num Scenes": f"{scenes}",

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.l5kit.boxes import Boxes, Setting, picture_boxes, solid_middles
 from edgefirst_ros.messages.detection import Box
-
-_NO_MATCH = 1e6
 
 
 def identified(solid: Boxes, flat: Boxes, setting: Setting) -> Boxes:
@@ -19,7 +16,7 @@ def identified(solid: Boxes, flat: Boxes, setting: Setting) -> Boxes:
 
     The device's fusion numbers its boxes anew in every message (a plain number, lifetime 0), so that is no
     track, and its class is a number. A box whose middle is seen within a box of the picture becomes that
-    one; they are matched one to one, nearest overall. Tracked boxes stay as they are. Without match or
+    one; they are matched one to one, nearest pairs first. Tracked boxes stay as they are. Without match or
     camera calibration the number is dropped.
 
     Raises:
@@ -38,11 +35,15 @@ def identified(solid: Boxes, flat: Boxes, setting: Setting) -> Boxes:
     seen = np.divide(optical[:, :2], optical[:, 2:], out=np.full((len(loose), 2), np.inf), where=ahead)
     off = np.abs(seen[:, None] - middles[None])
     within = (off <= half[None]).all(axis=2)
-    cost = np.where(within, np.hypot(off[..., 0], off[..., 1]), _NO_MATCH)
-    rows, columns = linear_sum_assignment(cost)
-    for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
-        if within[row, column]:
-            twin, own = flat.boxes[column], result[loose[row]]
+    pairs = np.argwhere(within)
+    order = np.argsort(np.hypot(*off[within].T), kind="stable")
+    taken: set[int] = set()
+    matched: set[int] = set()
+    for row, column in pairs[order].tolist():
+        twin, own = flat.boxes[column], result[loose[row]]
+        if column not in taken and loose[row] not in matched:
+            taken.add(column)
+            matched.add(loose[row])
             result[loose[row]] = replace(own, track_id=twin.track_id, label=twin.label, score=twin.score)
     return Boxes(tuple(result), solid.frame_id)
 

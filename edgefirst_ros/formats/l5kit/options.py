@@ -15,8 +15,17 @@ from edgefirst_ros.formats.l5kit.labels import (
     FaceStatus,
     class_key,
 )
+from edgefirst_ros.sample import Role
 
 Source = Literal["boxes3d", "model", "fusion_lidar", "fusion_radar", "radar_clusters"]
+
+ROLES: Mapping[Source, Role] = {
+    "boxes3d": Role.BOXES_3D,
+    "model": Role.MODEL,
+    "fusion_lidar": Role.FUSION_LIDAR,
+    "fusion_radar": Role.FUSION_RADAR,
+    "radar_clusters": Role.RADAR_CLUSTERS,
+}
 
 DEFAULT_SIZES_M: Mapping[AgentLabel, tuple[float, float, float]] = {
     AgentLabel.CAR: (4.5, 1.8, 1.5),
@@ -49,7 +58,8 @@ class L5KitOptions(BaseModel):
         ge=0.0,
         allow_inf_nan=False,
         description="Frames a second: samples beyond it are passed over. 0 makes every sample a frame. "
-        "Models trained on L5Kit's own data expect 10.",
+        "Models trained on L5Kit's own data expect 10. Steps are even where the rate divides that of the "
+        "samples: at 15 samples a second 10 gives steps of 67 and 133 ms, 7.5 even ones.",
     )
     append: bool = Field(
         default=False,
@@ -143,6 +153,13 @@ class L5KitOptions(BaseModel):
         if len(set(value)) != len(value):
             raise ValueError(f"every source once, found {', '.join(value)}")
         return value
+
+    @property
+    def roles(self) -> frozenset[Role]:
+        """What the format is made of besides the pose; samples need no companions of other roles."""
+        points = {"lidar": {Role.LIDAR_POINTS}, "radar": {Role.RADAR_TARGETS}, "none": set[Role]()}
+        points["both"] = points["lidar"] | points["radar"]
+        return frozenset({ROLES[source] for source in self.sources} | points[self.points] | {Role.MODEL})
 
     @cached_property
     def all_labels(self) -> Mapping[str, AgentLabel]:

@@ -20,20 +20,13 @@ from edgefirst_ros.formats.l5kit.clusters import place_clusters, place_fused
 from edgefirst_ros.formats.l5kit.geometry import Floats, rotation_matrix
 from edgefirst_ros.formats.l5kit.labels import class_key, status_row
 from edgefirst_ros.formats.l5kit.matching import identified
-from edgefirst_ros.formats.l5kit.options import L5KitOptions, Source
+from edgefirst_ros.formats.l5kit.options import ROLES, L5KitOptions, Source
 from edgefirst_ros.formats.l5kit.points import sensor_points
 from edgefirst_ros.formats.l5kit.schema import FACE, LIDAR, POINT, RADAR, Records
 from edgefirst_ros.messages.detection import Detections
 from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.sample import GeoPoint, Role, Sample
 
-_ROLES: dict[Source, Role] = {
-    "boxes3d": Role.BOXES_3D,
-    "model": Role.MODEL,
-    "fusion_lidar": Role.FUSION_LIDAR,
-    "fusion_radar": Role.FUSION_RADAR,
-    "radar_clusters": Role.RADAR_CLUSTERS,
-}
 _COLORS = ("red", "yellow", "amber", "green")
 
 
@@ -105,7 +98,7 @@ def _candidates(sample: Sample, setting: Setting, account: _Account) -> Candidat
     kept = Candidates.none()
     unplaced: list[tuple[str, str, int]] = []
     for source in setting.options.sources:
-        measurement = sample.companions.get(_ROLES[source])
+        measurement = sample.companions.get(ROLES[source])
         if measurement is None:
             continue
         try:

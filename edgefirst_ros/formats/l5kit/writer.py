@@ -65,6 +65,7 @@ class L5KitWriter:
         self._sequence: SequenceInfo | None = None
         self._in_scene = False
         self._last_ns = 0
+        self._frames = 0
 
     def begin(self, sequence: SequenceInfo) -> None:
         """A sequence starts; the first makes the output's ``.part`` folder.
@@ -116,6 +117,7 @@ class L5KitWriter:
                 note = SceneNote(sequence.name, prepared.pose.origin)
                 store.begin_scene(sequence.host[:_HOST_LENGTH] or _NO_HOST, prepared.time_ns, note)
                 self._in_scene = True
+            self._frames += 1
             written = self._append(store, prepared, prepared.pose, agents)
         self._last_frame_ns = prepared.time_ns
         return Written(prepared.topics, written, prepared.refused)
@@ -139,11 +141,11 @@ class L5KitWriter:
         return [self.path] if self.path.exists() else []
 
     def abort(self) -> None:
-        """Release files without finishing; what is on disk stays as ``.part``."""
+        """Release files without finishing; what is on disk stays as ``.part``, if any frame was written."""
         self._broken = self._store is not None
         if self._store is not None:
             with suppress(OSError):
-                self._store.close()
+                self._store.close() if self._frames else self._store.discard()
 
     def _opened(self) -> GrowingDataset:
         if self._extends and self.path.exists():

@@ -194,6 +194,17 @@ def test_fusions_own_numbers_give_way_to_the_models_track() -> None:
     assert found.refused == ()
 
 
+def test_boxes_of_the_fusion_are_matched_one_to_one_nearest_first() -> None:
+    loose = {"track_lifetime": 0, "center_y": -1.5, "distance_m": 22.0, "width": 1.0}
+    solid = boxes(*(box(center_x=x, track_id=str(i), **loose) for i, x in enumerate((0.9, 0.1, -0.5))))
+    wide = box(track_id="wide", center_x=0.5, width=0.4, distance_m=0.0)
+    narrow = box(track_id="narrow", center_x=0.52, width=0.1, distance_m=0.0)
+    given = sample(0, {Role.BOXES_3D: solid, Role.MODEL: boxes(wide, narrow)})
+    # The second is nearest to the wide box, and the first to the narrow one; none is left for the third.
+    found = prepare_frame(given, OPTIONS).candidates
+    assert found.key.tolist() == [track_key("narrow"), track_key("wide"), 0]
+
+
 def test_fusion_without_the_model_has_no_tracks_but_classes_by_number() -> None:
     loose = box(
         label="2", track_id="7", track_lifetime=0, center_x=0.0, distance_m=9.0, width=0.6, height=1.7

@@ -224,7 +224,8 @@ def test_nothing_there(tmp_path: Path) -> None:
 def test_nothing_committed_leaves_nothing(tmp_path: Path) -> None:
     writer = L5KitWriter(tmp_path, "ds", L5KitOptions())
     writer.begin(SEQUENCE)
-    writer.abort()
+    assert writer._store is not None
+    writer._store.close()
     found = recover(tmp_path / "ds.zarr")
     assert (found.frames, found.paths) == (0, ())
     assert not [*tmp_path.iterdir()]

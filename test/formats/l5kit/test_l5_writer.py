@@ -211,6 +211,15 @@ def test_options_that_cannot_be_meant(options: dict[str, Any]) -> None:
         L5KitOptions(**options)
 
 
+def test_roles_are_what_the_frames_are_made_of() -> None:
+    everything = L5KitOptions().roles
+    assert {Role.MODEL, Role.BOXES_3D, Role.LIDAR_POINTS, Role.RADAR_TARGETS} < everything
+    assert not {Role.RADAR_CUBE, Role.CAMERA, Role.LIDAR_CLUSTERS} & everything
+    # Traffic lights come from the model even when agents do not.
+    assert L5KitOptions(sources=("boxes3d",), points="none").roles == {Role.BOXES_3D, Role.MODEL}
+    assert Role.LIDAR_POINTS not in L5KitOptions(points="radar").roles
+
+
 def test_points_are_the_highest_of_their_cell_in_the_rigs_frame(tmp_path: Path) -> None:
     sweep = cloud(
         x=np.array([4.05, 4.15, 4.05, -3.0, 400.0, np.nan], np.float32),
@@ -377,6 +386,7 @@ def test_scene_of_the_same_name_is_refused(tmp_path: Path) -> None:
         writer.begin(SEQUENCE)
     writer.abort()
     assert len(ChunkedDataset(tmp_path / "ds.zarr").open().frames) == 2
+    assert [p.name for p in tmp_path.iterdir()] == ["ds.zarr"]
 
 
 def test_dataset_packed_otherwise_is_not_appended_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
