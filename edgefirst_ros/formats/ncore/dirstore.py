@@ -40,7 +40,16 @@ class DirectoryStore:
         for collection in sorted(part.glob("*/*/*")):
             if collection.name in COLLECTIONS:
                 dropped += store._recover_entries(collection)
-        return store, dropped
+        return store, dropped + store._remove_uncommitted()
+
+    def _remove_uncommitted(self) -> int:
+        """Components and instances without an entry: torn, or of a finish that was killed itself."""
+        dropped = 0
+        for component in sorted(path for path in self.part.iterdir() if path.is_dir()):
+            kept = {name for kind, name in self.contents.instances if kind == component.name}
+            doomed = [path for path in component.iterdir() if path.is_dir() and path.name not in kept]
+            dropped += sum(_remove(path) for path in (doomed if kept else [component]))
+        return dropped
 
     def _recover_entries(self, collection: Path) -> int:
         dropped = 0

@@ -212,6 +212,17 @@ def test_a_directory_drops_entries_without_a_whole_mark(tmp_path: Path) -> None:
     assert dropped == 2 * (700 + len(group("")[0][1]))
 
 
+def test_a_directory_drops_groups_whose_first_entry_was_torn(tmp_path: Path) -> None:
+    store = DirectoryStore.create(tmp_path / "s.part")
+    store.append([*new_groups(store, "lidars/lidar/frames"), *entry(100)])
+    store.append([("lidars/other/.zgroup", b""), ("cameras/.zgroup", b""), ("cameras/front/.zgroup", b"{")])
+    recovered, dropped = DirectoryStore.recover(tmp_path / "s.part")
+    assert dropped == 1
+    assert recovered.has("lidars/.zgroup")
+    assert not recovered.has("lidars/other/.zgroup")
+    assert sorted(path.name for path in (tmp_path / "s.part").iterdir()) == [".zgroup", "lidars"]
+
+
 def test_directory_entries_come_back_in_order_of_number(tmp_path: Path) -> None:
     store = DirectoryStore.create(tmp_path / "s.part")
     for end_us in (900, 1000, 11000):

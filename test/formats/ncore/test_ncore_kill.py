@@ -1,0 +1,28 @@
+"""A writer killed at any moment keeps everything that it had acknowledged."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from ncorekill import kill_trial
+
+
+@pytest.mark.parametrize(
+    ("store", "profile", "split_s"),
+    [
+        ("itar", "separate-sensors", 300.0),
+        ("itar", "single", 0.7),
+        ("directory", "separate-sensors", 0.7),
+        ("directory", "single", 300.0),
+    ],
+)
+def test_every_acknowledged_frame_survives(tmp_path: Path, store: str, profile: str, split_s: float) -> None:
+    after_s = random.Random(f"{store}{profile}").uniform(0.05, 0.6)
+    options = {"store": store, "profile": profile, "split_s": split_s, "radar_cube": True}
+    trial = kill_trial(tmp_path / "out", after_s, **options)
+    assert trial.acknowledged > 0
+    assert trial.lost == []
+    assert trial.more <= 1
+    assert not trial.errors, trial.errors

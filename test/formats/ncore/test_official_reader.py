@@ -1,0 +1,398 @@
+"""What NVIDIA's own reader reads of our sequences is what was measured."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ncoremade import (
+    CALIBRATION,
+    HEIGHT,
+    ORIGIN,
+    SEQUENCE,
+    START_NS,
+    WIDTH,
+    box,
+    camera,
+    cloud,
+    cube,
+    drive,
+    lidar,
+    observation,
+    pose,
+    radar,
+)
+from ncoreread import Sequence
+from PIL import Image
+
+from edgefirst_ros.formats.ncore.check import check
+from edgefirst_ros.formats.ncore.component import Component, OwnRecord
+from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.recover import recover
+from edgefirst_ros.formats.ncore.trajectory import enu_to_ecef
+from edgefirst_ros.formats.ncore.writer import NCoreWriter
+from edgefirst_ros.messages.camera import RawImage
+from edgefirst_ros.messages.detection import Detections, Mask
+from edgefirst_ros.messages.odometry import Odometry
+from edgefirst_ros.messages.pointcloud import PointCloud
+from edgefirst_ros.sample import Calibration, EgoPose, Observation, Role
+
+SCRIPT = Path(__file__).with_name("official_conformance.py")
+REPOSITORY = Path(__file__).resolve().parents[3]
+START_US = START_NS // 1000
+MS = 1_000_000
+
+Read = Callable[[Path], dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def ncore_python() -> Path:
+    """An interpreter with nvidia-ncore."""
+    named = os.environ.get("EDGEFIRST_NCORE_PYTHON")
+    python = Path(named) if named else REPOSITORY / ".venv-ncore" / "bin" / "python"
+    if not python.exists():
+        where = "EDGEFIRST_NCORE_PYTHON" if named else "no EDGEFIRST_NCORE_PYTHON, and"
+        pytest.skip(f"the official reader is not installed: {where} {python} does not exist (make oracles)")
+    return python
+
+
+@pytest.fixture(scope="module")
+def official(ncore_python: Path) -> Read:
+    def read(folder: Path) -> dict[str, Any]:
+        command = [str(ncore_python), str(SCRIPT), str(folder / f"{folder.name}.json")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    return read
+
+
+def write(
+    root: Path,
+    steps: Iterable[Observation | EgoPose],
+    *,
+    kill: bool = False,
+    own: bool = False,
+    **options: object,
+) -> Path:
+    writer = NCoreWriter(root, NCoreOptions(**options), components=[Velocity()] if own else ())  # type: ignore[arg-type]
+    writer.begin(SEQUENCE)
+    for step in steps:
+        if isinstance(step, EgoPose):
+            writer.pose(step)
+        else:
+            written = writer.write(writer.prepare(step))
+            assert not written.refused
+    if kill:
+        writer.abort()
+    else:
+        writer.close()
+    return root / SEQUENCE.name
+
+
+class Velocity(Component):
+    name = "com.example.velocity"
+
+    def record(self, observation: Observation) -> OwnRecord | None:
+        datum = observation.measurement.datum
+        return OwnRecord({"linear_m_s": np.array(datum.linear_m_s)}) if isinstance(datum, Odometry) else None
+
+    def meta(self) -> dict[str, object]:
+        return {"unit": "m/s"}
+
+
+def digest(array: np.ndarray) -> str:
+    return f"{array.dtype.str}{list(array.shape)}{hashlib.sha256(array.tobytes()).hexdigest()[:16]}"
+
+
+def of(steps: Iterable[Observation | EgoPose], role: Role) -> list[Observation]:
+    return [step for step in steps if isinstance(step, Observation) and step.role is role]
+
+
+def micros(step: Observation) -> int:
+    return step.measurement.time_ns // 1000
+
+
+def points_of(step: Observation) -> np.ndarray:
+    assert isinstance(step.measurement.datum, PointCloud)
+    return step.measurement.datum.points
+
+
+@pytest.fixture(scope="module", params=["itar", "directory"])
+def store(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module", params=["separate-sensors", "single"])
+def driven(
+    request: pytest.FixtureRequest, store: str, official: Read, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """A drive with everything, as the official reader reads it."""
+    root = tmp_path_factory.mktemp("drive")
+    Image.new("L", (WIDTH, HEIGHT), 255).save(root / "hood.png")
+    masks = {"camera_optical": {"hood": root / "hood.png"}}
+    options = {"store": store, "profile": request.param, "radar_cube": True, "ego_masks": masks}
+    return official(write(root / "out", drive(0.5), own=True, **options))
+
+
+STEPS = list(drive(0.5))
+
+
+def test_sequence(driven: dict[str, Any]) -> None:
+    assert driven["id"] == SEQUENCE.name
+    assert driven["interval"] == [START_US, START_US + 490_001]
+    assert driven["generic_meta_data"] == {"host": "maivin", "name": SEQUENCE.name, "part": 0}
+
+
+def test_cameras(driven: dict[str, Any]) -> None:
+    (found,) = driven["cameras"].values()
+    sent = of(STEPS, Role.CAMERA)
+    assert found["frames"] == [[micros(step)] * 2 for step in sent]
+    assert found["images"] == [hashlib.sha256(step.image.data).hexdigest() for step in sent if step.image]
+    assert found["sizes"] == [[WIDTH, HEIGHT]] * len(sent)
+    assert found["masks"] == {"hood": [WIDTH, HEIGHT]}
+    parameters = found["parameters"]
+    assert found["model"] == "OpenCVPinholeCameraModelParameters"
+    assert parameters["radial_coeffs"] == pytest.approx([-0.1, 0.02, 0.003, 0, 0, 0])
+    assert parameters["tangential_coeffs"] == pytest.approx([0.001, -0.002])
+    assert parameters["principal_point"] == [32.0, 24.0]
+    assert np.allclose(np.array(found["T_sensor_rig"]) @ [0, 0, 1, 1], [2.0, 0.0, 1.2, 1.0])
+
+
+def test_lidars(driven: dict[str, Any]) -> None:
+    found = driven["lidars"]["lidar"]
+    sent = of(STEPS, Role.LIDAR_POINTS)
+    assert found["frames"] == [[micros(step)] * 2 for step in sent]
+    assert found["model"] is None
+    for frame, step in zip(found["rays"], sent, strict=True):
+        wire = points_of(step)
+        assert np.allclose(frame["xyz"], np.stack([wire[axis] for axis in "xyz"], axis=1), atol=1e-4)
+        assert np.allclose(np.array(frame["intensity"]) * 255, wire["reflect"], atol=1e-3)
+        assert frame["finite"]
+        assert frame["valid"]
+        assert set(frame["times"]) == {micros(step)}
+        assert frame["model_element"] is None
+
+
+def test_radars_and_cubes(driven: dict[str, Any]) -> None:
+    found = driven["radars"]["radar"]
+    sent, cubes = of(STEPS, Role.RADAR_TARGETS), of(STEPS, Role.RADAR_CUBE)
+    assert found["frames"] == [[micros(step)] * 2 for step in sent]
+    for frame, step, each in zip(found["rays"], sent, cubes, strict=True):
+        wire = points_of(step)
+        assert np.allclose(frame["xyz"], np.stack([wire[axis] for axis in "xyz"], axis=1), atol=1e-4)
+        values = each.measurement.datum.cube  # type: ignore[union-attr]
+        assert frame["generic"] == {
+            "power": digest(np.ascontiguousarray(wire["power"])),
+            "radar_cube": digest(values),
+            "radial_velocity_m_s": digest(np.ascontiguousarray(wire["speed"])),
+            "rcs_dBsm": digest(np.ascontiguousarray(wire["rcs"])),
+        }
+        assert frame["meta"]["radar_cube"]["layout"] == ["SEQUENCE", "RANGE", "RXCHANNEL", "DOPPLER"]
+        assert frame["meta"]["radar_cube"]["timestamp_us"] == micros(each)
+
+
+def test_the_vehicle_is_where_it_was(driven: dict[str, Any]) -> None:
+    found = driven["poses"]
+    times = np.array(found["at"])
+    angle = (times - START_US) / 1e6 * 0.2
+    rig_world = np.array(found["rig_world"])
+    assert np.allclose(rig_world[:, 0, 3], 50 * np.sin(angle), atol=0.02)
+    assert np.allclose(rig_world[:, 1, 3], 50 * (1 - np.cos(angle)), atol=0.02)
+    assert np.allclose(np.arctan2(rig_world[:, 1, 0], rig_world[:, 0, 0]), angle, atol=1e-5)
+    T_enu_ecef = enu_to_ecef(ORIGIN.latitude_deg, ORIGIN.longitude_deg, ORIGIN.altitude_m)
+    assert np.allclose(np.array(found["rig_ecef"]), T_enu_ecef @ rig_world, atol=1e-3)
+    assert set(found["nodes"]) == {"camera_optical", "lidar", "mast", "radar", "rig", "world", "world_global"}
+    assert len(found["generic"]["imu_timestamps_us"]) == 50
+    assert found["generic"]["gps_altitude_m"] == [30.0] * 3
+    assert found["meta"]["series"]["odom"]["kind"] == "odometry"
+
+
+def test_labels(driven: dict[str, Any]) -> None:
+    semantic = driven["labels"]["segmentation.semantic@camera_optical"]
+    masks = of(STEPS, Role.MASK)
+    assert semantic["times"] == [micros(step) for step in masks]
+    assert (semantic["type"], semantic["encoding"], semantic["unit"]) == (
+        "SEGMENTATION.semantic", "IMAGE_ENCODED", "UNITLESS"
+    )  # fmt: skip
+    for found, step in zip(semantic["data"], masks, strict=True):
+        assert isinstance(step.measurement.datum, Mask)
+        small = Image.fromarray(step.measurement.datum.mask[..., 0])
+        assert found == digest(np.asarray(small.resize((WIDTH, HEIGHT), Image.Resampling.NEAREST)))
+    depth = driven["labels"]["depth.z@camera_optical"]
+    assert (depth["type"], depth["unit"], depth["encoding"]) == ("DEPTH.z", "METERS", "RAW")
+    for found, step in zip(depth["data"], of(STEPS, Role.DEPTH), strict=True):
+        assert isinstance(step.measurement.datum, RawImage)
+        metres = (step.measurement.datum.pixels.astype(np.float64) * 0.001 + 0.0).astype(np.float32)
+        assert found == digest(metres)
+    for name, label in driven["labels"].items():
+        assert (label["camera"], label["default_name"]) == ("camera_optical", name)
+
+
+def test_clouds(driven: dict[str, Any]) -> None:
+    fused = driven["clouds"]["fusion_lidar"]
+    sent = of(STEPS, Role.FUSION_LIDAR)
+    assert fused["times"] == [micros(step) for step in sent]
+    assert fused["frames"] == ["lidar"] * len(sent)
+    assert (fused["unit"], fused["finite_in_world"]) == ("METERS", True)
+    for found, step in zip(fused["xyz"], sent, strict=True):
+        wire = points_of(step)
+        assert found == digest(np.stack([wire[axis] for axis in "xyz"], axis=1))
+    wire = points_of(sent[0])
+    assert fused["attributes"] == {
+        "class": digest(np.ascontiguousarray(wire["vision_class"])),
+        "instance": digest(np.ascontiguousarray(wire["instance_id"])),
+        "track": digest(np.ascontiguousarray(wire["track_id"])),
+    }
+    assert driven["clouds"]["radar_clusters"]["attributes"]["cluster"].startswith("<i4[9]")
+
+
+def test_cuboids(driven: dict[str, Any]) -> None:
+    sent = of(STEPS, Role.BOXES_3D)
+    assert len(driven["cuboids"]) == 2 * len(sent)
+    first = driven["cuboids"][0]
+    assert first["bbox3"] == {"centroid": [10.0, 2.0, 0.5], "dim": [1.5, 1.5, 1.2], "rot": [0.0, 0.0, 0.0]}
+    assert (first["track_id"], first["class_id"], first["source"]) == ("7", "3", "AUTOLABEL")
+    assert (first["reference_frame_id"], first["timestamp_us"]) == ("lidar", micros(sent[0]))
+
+
+def test_a_component_of_ones_own_as_its_documentation_says(driven: dict[str, Any]) -> None:
+    found = driven["own"]["default"]
+    sent = of(STEPS, Role.ODOMETRY)
+    assert found["velocities"] == {str(micros(step)): [10.0, 0.0, 0.0] for step in sent}
+    assert found["meta"]["unit"] == "m/s"
+
+
+def test_the_meta_file_is_what_the_official_reader_would_write(
+    store: str, official: Read, tmp_path: Path
+) -> None:
+    folder = write(tmp_path, drive(0.2), store=store, radar_cube=True)
+    theirs, ours = official(folder)["meta"], Sequence(folder).meta
+    for meta in (theirs, ours):
+        meta["component_stores"].sort(key=lambda listed: listed["path"])
+    assert theirs == ours
+
+
+@pytest.mark.parametrize("profile", ["separate-sensors", "single"])
+def test_a_killed_and_recovered_sequence(official: Read, store: str, profile: str, tmp_path: Path) -> None:
+    folder = write(tmp_path, drive(0.3), kill=True, store=store, profile=profile, radar_cube=True)
+    assert recover(tmp_path).sequences[0].kept["lidars/lidar"] == 3
+    found = official(folder)
+    assert len(found["cameras"]["camera_optical"]["frames"]) == 6
+    assert len(found["radars"]["radar"]["frames"]) == 6
+    assert found["interval"] == [START_US, START_US + 290_001]
+
+
+def test_every_part_of_a_split_capture(official: Read, tmp_path: Path) -> None:
+    write(tmp_path, drive(0.6), split_s=0.25, radar_cube=True)
+    for folder, frames in zip(sorted(tmp_path.iterdir()), (5, 5, 2), strict=True):
+        found = official(folder)
+        assert len(found["cameras"]["camera_optical"]["frames"]) == frames
+        assert np.allclose(found["poses"]["rig_world"][0], np.eye(4))
+
+
+def test_the_poorest_sequence_opens(official: Read, tmp_path: Path) -> None:
+    nothing = Calibration()
+    found = official(
+        write(tmp_path, [camera(START_NS, calibration=nothing), lidar(START_NS, calibration=nothing)])
+    )
+    assert found["poses"]["meta"] == {"assumed_extrinsics": ["camera_optical", "lidar"]}
+    assert found["cuboids"] == []
+    assert found["cameras"]["camera_optical"]["masks"] == {}
+
+
+def test_frames_without_points_and_cubes_without_scan(official: Read, tmp_path: Path) -> None:
+    empty = observation(
+        Role.LIDAR_POINTS, "/lidar/points", START_NS, cloud(np.zeros(3, points_of(lidar(0)).dtype)), "lidar"
+    )
+    steps = [empty, cube(START_NS + MS), lidar(START_NS + 200 * MS), radar(START_NS + 200 * MS)]
+    found = official(write(tmp_path, steps, radar_cube=True))
+    assert [len(frame["xyz"]) for frame in found["lidars"]["lidar"]["rays"]] == [0, 50]
+    assert list(found["radars"]["radar"]["rays"][0]["generic"]) == ["radar_cube"]
+
+
+def test_fisheye_cameras_and_rolling_shutters(official: Read, tmp_path: Path) -> None:
+    assert CALIBRATION.camera_info is not None
+    info = CALIBRATION.camera_info
+    fisheye = Calibration(
+        camera_info=type(info)(WIDTH, HEIGHT, "equidistant", (0.01, 0.001, 0.0, 0.0), info.k, info.r, info.p),
+        transforms=CALIBRATION.transforms,
+    )
+    folder = write(tmp_path, [camera(START_NS, calibration=fisheye)], camera_readout_ms=10.0)
+    found = official(folder)["cameras"]["camera_optical"]
+    assert found["model"] == "OpenCVFisheyeCameraModelParameters"
+    assert found["parameters"]["shutter_type"] == "ROLLING_TOP_TO_BOTTOM"
+    assert 0 < found["parameters"]["max_angle"] < np.pi
+    assert found["frames"] == [[START_US, START_US + 10_000]]
+
+
+def test_rays_of_a_moving_lidar_are_compensated_with_their_own_times(official: Read, tmp_path: Path) -> None:
+    """A wall seen from a moving lidar: rays with times, taken to the end of the sweep, lie on one plane."""
+    count, sweep_ns, wall_m = 41, 80 * MS, 20.0
+    offset = np.linspace(0, sweep_ns, count).astype(np.uint32)
+    wire = np.zeros(count, [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("t", "<u4")])
+    forward = wall_m - offset / 1e9 * 10.0  # 10 m/s towards the wall
+    wire["x"], wire["y"], wire["t"] = forward, np.linspace(-3, 3, count), offset
+    steps: list[Observation | EgoPose] = [
+        EgoPose(START_NS + ms * MS, position_m=(ms / 100.0, 0.0, 0.0), rotation_xyzw=(0.0, 0.0, 0.0, 1.0))
+        for ms in range(-10, 101, 10)
+    ]
+    steps.append(observation(Role.LIDAR_POINTS, "/l", START_NS, cloud(wire), "base_link"))
+    steps.append(observation(Role.LIDAR_POINTS, "/l", START_NS + 100 * MS, cloud(wire), "base_link"))
+    folder = write(tmp_path, steps)
+    found = official(folder)["lidars"]["base_link"]
+    assert found["frames"][0] == [START_US, START_US + 80_000]
+    assert found["rays"][0]["times"] == (START_US + offset.astype(np.int64) // 1000).tolist()
+    assert np.allclose(np.array(found["rays"][0]["moved"])[:, 0], wall_m - 0.8, atol=1e-3)
+
+
+def test_organised_clouds_have_a_model_that_the_reader_takes(official: Read, tmp_path: Path) -> None:
+    rows, columns = 6, 72
+    elevation = np.radians(np.linspace(-12, 8, rows))[:, None]
+    azimuth = -np.linspace(0, 2 * np.pi, columns, endpoint=False)[None] + np.linspace(0, 0.01, rows)[:, None]
+    wire = np.zeros(rows * columns, [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("reflect", "u1")])
+    wire["x"] = (np.cos(elevation) * np.cos(azimuth) * 9).ravel()
+    wire["y"] = (np.cos(elevation) * np.sin(azimuth) * 9).ravel()
+    wire["z"] = (np.sin(elevation) * 9 + 0 * azimuth).ravel()
+    steps = [
+        observation(Role.LIDAR_POINTS, "/l", START_NS + ms * MS, cloud(wire, rows), "lidar")
+        for ms in (0, 100)
+    ]
+    found = official(write(tmp_path, steps))["lidars"]["lidar"]
+    model = found["model"]
+    assert (model["n_rows"], model["n_columns"], model["spinning_direction"]) == (rows, columns, "cw")
+    element = np.array(found["rays"][0]["model_element"])
+    turned = np.array(model["column_azimuths_rad"])[element[:, 1]]
+    turned = turned + np.array(model["row_azimuth_offsets_rad"])[element[:, 0]]
+    xyz = np.array(found["rays"][0]["xyz"])
+    assert np.allclose(np.exp(1j * np.arctan2(xyz[:, 1], xyz[:, 0])), np.exp(1j * turned), atol=1e-3)
+
+
+def test_check_runs_the_official_reader_where_it_is(ncore_python: Path, tmp_path: Path) -> None:
+    boxes = Detections((box(10.0, 2.0, 0.5),), ())
+    steps = [
+        camera(START_NS),
+        observation(Role.BOXES_3D, "/b", START_NS, boxes, "lidar"),
+        pose(START_NS + MS),
+    ]
+    folder = write(tmp_path, steps)
+    (found,) = check(tmp_path, official_python=ncore_python)
+    assert found.ok
+    assert any("official reader read everything" in finding.what for finding in found.findings)
+    stores = sorted(folder.glob("*camera_optical*"))
+    data = bytearray(stores[0].read_bytes())
+    at = data.find(b"\xff\xd8\xff")
+    assert Image.open(io.BytesIO(data[at:])).size == (WIDTH, HEIGHT)
+    data[at + 20 : at + 400] = bytes(380)  # the picture no longer decodes, its head still opens
+    stores[0].write_bytes(data)
+    (found,) = check(tmp_path, official_python=ncore_python)
+    assert not found.ok
