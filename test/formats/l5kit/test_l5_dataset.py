@@ -32,7 +32,7 @@ def made(folder: str, frames: list[int], seed: int = 0, *, points: bool = True) 
     return ChunkedDataset(path).open()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(frames=counts, seed=st.integers(0, 99))
 def test_intervals_are_consecutive_and_cover_everything(frames: list[int], seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -53,7 +53,7 @@ def test_intervals_are_consecutive_and_cover_everything(frames: list[int], seed:
             assert stops[-1] == len(covered)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(frames=counts, seed=st.integers(0, 99))
 def test_scene_in_memory_is_that_of_the_disk(frames: list[int], seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -79,7 +79,7 @@ def same(one: dict[str, Any], other: dict[str, Any], but: set[str]) -> None:
         np.testing.assert_array_equal(one[key], other[key])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(frames=counts, seed=st.integers(0, 99))
 def test_matrices_undo_one_another(frames: list[int], seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

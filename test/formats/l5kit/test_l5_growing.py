@@ -41,7 +41,7 @@ def rows_of(files: OwnFiles) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ["agents", "points"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(parts=st.lists(st.integers(0, 12), max_size=8), seed=st.integers(0, 99))
 def test_every_row_counts_at_every_moment(name: str, parts: list[int], seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -61,7 +61,7 @@ def test_every_row_counts_at_every_moment(name: str, parts: list[int], seed: int
         assert not [*files.files.tails()]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(total=st.integers(0, 23), kept=st.integers(0, 23), finished=st.booleans())
 def test_reopened_array_ends_as_if_it_had_never_been_longer(total: int, kept: int, finished: bool) -> None:
     kept = min(kept, total)

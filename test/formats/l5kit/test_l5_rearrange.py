@@ -23,7 +23,7 @@ datasets = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(made=datasets, seed=st.integers(0, 99), chunk=st.integers(1, 9), block=st.integers(1, 9))
 def test_merged_and_split_again_has_the_original_bytes(
     made: list[tuple[list[int], bool]], seed: int, chunk: int, block: int
@@ -49,7 +49,7 @@ def test_merged_and_split_again_has_the_original_bytes(
         assert not [*root.rglob("*.part")]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(frames=st.lists(st.integers(1, 4), min_size=1, max_size=4), seed=st.integers(0, 99))
 def test_split_and_merged_again_has_the_original_bytes(frames: list[int], seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -143,7 +143,7 @@ def prefix(count: int) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("append", [False, True])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(first=st.integers(0, 420), second=st.integers(0, 60))
 def test_killed_at_any_step_even_of_the_recovery(append: bool, first: int, second: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
