@@ -6,6 +6,7 @@ Waits until every topic has its subscriber, prints ``playing``, plays, prints ``
 from __future__ import annotations
 
 import argparse
+import struct
 import sys
 import time
 from pathlib import Path
@@ -20,6 +21,13 @@ from edgefirst_ros.topics import full_type
 MATCH_S = 30.0
 
 
+def restamped(data: bytes, shift_ns: int) -> bytes:
+    """A little-endian message that begins with its stamp, at another time."""
+    seconds, nanoseconds = struct.unpack_from("<iI", data, 4)
+    seconds, nanoseconds = divmod(seconds * 1_000_000_000 + nanoseconds + shift_ns, 1_000_000_000)
+    return data[:4] + struct.pack("<iI", seconds, nanoseconds) + data[12:]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("recording", type=Path)
@@ -29,6 +37,7 @@ def main() -> int:
     parser.add_argument("--namespace", default="")
     parser.add_argument("--best-effort", action="store_true")
     parser.add_argument("--no-wait", action="store_true", help="play to whoever is there")
+    parser.add_argument("--restamp", action="store_true", help="as if recorded now: stamps move along")
     arguments = parser.parse_args()
     recording = McapRecording(arguments.recording)
     rclpy.init()
@@ -53,7 +62,7 @@ def main() -> int:
     time.sleep(0.5)  # the other side of a match is not told when this one is
     sys.stdout.write("playing\n")
     sys.stdout.flush()
-    start_s, first_ns, count = time.monotonic(), None, 0
+    start_s, start_ns, first_ns, count = time.monotonic(), time.time_ns(), None, 0
     for message in recording.messages():
         if message.topic not in publishers:
             continue
@@ -62,7 +71,10 @@ def main() -> int:
         if due_s > arguments.seconds:
             break
         time.sleep(max(0.0, start_s + due_s / arguments.rate - time.monotonic()))
-        publishers[message.topic].publish(message.data)
+        data = message.data
+        if arguments.restamp:
+            data = restamped(data, start_ns - first_ns)
+        publishers[message.topic].publish(data)
         count += 1
     time.sleep(0.5)
     sys.stdout.write(f"played {count}\n")
