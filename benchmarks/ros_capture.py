@@ -93,7 +93,7 @@ def measure(recording: Path, output: Path, parameters: list[str]) -> int:
         word for each in (f"output:={output}", "min_free_mb:=100.0", *parameters) for word in ("-p", each)
     ]
     capture = subprocess.Popen([sys.executable, "-m", "edgefirst_ros.nodes.capture", "--ros-args", *given])
-    rclpy.init()
+    rclpy.init(args=[])
     watcher = Watcher()
     try:
         if not (
@@ -129,9 +129,8 @@ def measure(recording: Path, output: Path, parameters: list[str]) -> int:
     ]
     last = watcher.statuses[-1]
     print(f"{said}; load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    print(
-        f"CPU idle {idle:.0%}, playing {busy:.0%} of a core; {stop_cpu:.1f} s in all; stopped in {stopped_s:.2f} s"
-    )
+    print(f"CPU idle {idle:.0%}, playing {busy:.0%} of a core, {stop_cpu:.1f} s in all")
+    print(f"SIGINT to exit: {stopped_s:.2f} s")
     if latencies:
         print(
             f"stamp to disk: median {statistics.median(latencies):.0f} ms, least {min(latencies):.0f}, "

@@ -40,7 +40,7 @@ def main() -> int:
     parser.add_argument("--restamp", action="store_true", help="as if recorded now: stamps move along")
     arguments = parser.parse_args()
     recording = McapRecording(arguments.recording)
-    rclpy.init()
+    rclpy.init(args=[])
     node = rclpy.create_node("player")
     reliability = ReliabilityPolicy.BEST_EFFORT if arguments.best_effort else ReliabilityPolicy.RELIABLE
     qos = QoSProfile(depth=100, reliability=reliability)
