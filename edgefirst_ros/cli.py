@@ -12,7 +12,9 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
+from edgefirst_ros.commands.capture import capture
 from edgefirst_ros.commands.l5kit import app as l5kit_app
+from edgefirst_ros.commands.play import play
 from edgefirst_ros.commands.shared import (
     EXIT_INTERRUPTED,
     EXIT_POOR,
@@ -273,6 +275,10 @@ def _size(text: str) -> tuple[int, int]:
     if not (width.isdecimal() and height.isdecimal()):
         raise ConfigError([f"--size {text}: expected WIDTHxHEIGHT, e.g. 1280x720"])
     return int(width), int(height)
+
+
+app.command()(capture)
+app.command()(play)
 
 
 def main() -> None:

@@ -45,3 +45,7 @@ class DatasetError(EdgeFirstError, ValueError):
 
 class DatasetNotFound(EdgeFirstError, FileNotFoundError):
     """No dataset at that path."""
+
+
+class TransportError(EdgeFirstError, ConnectionError):
+    """A connection to a device cannot be made or listened for."""

@@ -30,9 +30,9 @@ class SessionNames:
 
     def candidates(self, now_ns: int) -> Iterator[tuple[str, str]]:
         """Dataset and sequence names for a session that begins now, best first."""
-        now = sequence_name(self._host, now_ns)
+        sequence = self._sequence or sequence_name(self._host, now_ns)
         # Never its sequence's name: readers take a container that holds a folder of its own name for nested.
-        dataset, sequence = self._dataset or f"{now}-dataset", self._sequence or now
+        dataset = self._dataset or f"{sequence}-dataset"
         for number in count(1):
             suffix = "" if number == 1 else f"_{number}"
             name = safe_name(dataset + suffix)

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -18,8 +18,23 @@ from rich.markup import escape
 from edgefirst_ros.config import Config, build_config, load_values
 from edgefirst_ros.errors import ConfigError, EdgeFirstError, OutputExists
 
+Connect = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--zenoh",
+        metavar="ENDPOINT",
+        help="Connect here, as tcp/192.168.1.5:7447, and again whenever it is lost; may be repeated.",
+    ),
+]
+Listen = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--zenoh-listen", metavar="ENDPOINT", help="Listen here, as tcp/[::]:7447; may be repeated."
+    ),
+]
+
 EXIT_POOR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Schema(StrEnum):
@@ -64,8 +79,8 @@ def make_config(
 
 
 @contextmanager
-def guarded(console: Console) -> Iterator[None]:
-    """Turn this package's errors into a message and an exit code."""
+def guarded(console: Console, *, overwrites: bool = True) -> Iterator[None]:
+    """Turn this package's errors into a message and an exit code; ``overwrites`` if the command can."""
     try:
         yield
     except ConfigError as error:
@@ -74,7 +89,8 @@ def guarded(console: Console) -> Iterator[None]:
         raise typer.Exit(EXIT_USAGE) from error
     except OutputExists as error:
         console.print(f"[bold red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
-        console.print("  --overwrite replaces it, --name gives the new one another name", highlight=False)
+        way = "--overwrite replaces it, " if overwrites else ""
+        console.print(f"  {way}--name gives the new one another name", highlight=False)
         raise typer.Exit(EXIT_USAGE) from error
     except EdgeFirstError as error:
         console.print(f"[bold red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
@@ -90,7 +106,7 @@ def interruptible(
 ) -> Iterator[None]:
     """The first SIGINT, SIGTERM or SIGHUP asks to finish, the second ends at once.
 
-    A signal that is ignored, as nohup has it for SIGHUP, stays ignored.
+    SIGHUP stays ignored where it is, as under nohup.
     """
 
     def handle(_number: int, _frame: FrameType | None) -> None:
@@ -100,7 +116,8 @@ def interruptible(
         with suppress(OSError):  # the terminal may be what is gone
             console.print(f"{finishing}; press Ctrl-C again to stop at once")
 
-    numbers = [n for n in ENDING if signal.getsignal(n) is not signal.SIG_IGN]
+    hangs_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    numbers = (*ENDING, signal.SIGHUP) if hangs_up else ENDING
     previous = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield

@@ -1,0 +1,183 @@
+"""edgefirst-ros capture: live without ROS, over a device's native Zenoh."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from edgefirst_ros.commands.shared import (
+    EXIT_INTERRUPTED,
+    EXIT_POOR,
+    Connect,
+    ContainerChoice,
+    Listen,
+    Schema,
+    exit_code,
+    guarded,
+    interruptible,
+    make_config,
+)
+from edgefirst_ros.live import STOPPED, Finished, LiveCapture
+from edgefirst_ros.liveview import LiveView
+from edgefirst_ros.sources.zenoh import ZenohSource
+from edgefirst_ros.terminal import make_console, print_report
+from edgefirst_ros.zenohlink import open_session
+
+VIEW_EVERY_S = 0.25
+_ADDRESS = re.compile(r"[a-z0-9_-]+/\[?(?P<host>[^\]/?#]+?)\]?(:\d+)?([?#].*)?")
+
+
+def capture(
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder that the dataset goes below.")],
+    connect: Connect = None,
+    listen: Listen = None,
+    namespace: Annotated[
+        str, typer.Option(metavar="HOST", help="Prefix of the device's names; default: whatever is heard.")
+    ] = "",
+    host: Annotated[
+        str | None, typer.Option(help="Host in the session's name; default: the namespace or the endpoint's.")
+    ] = None,
+    duration: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0, help="Finish by itself after so long.")
+    ] = None,
+    config_file: Annotated[
+        Path | None, typer.Option("--config", help="YAML or ROS 2 parameter file; see config/*.yaml.")
+    ] = None,
+    formats: Annotated[
+        str | None, typer.Option("--format", metavar="NAME,...", help="edgefirst, ncore; default: edgefirst.")
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="Dataset name; default: SESSION-dataset.")] = "",
+    session: Annotated[str, typer.Option("--session", help="Sequence name; default: HOST_date_time.")] = "",
+    schema: Annotated[
+        Schema | None, typer.Option(help="Annotation columns: the published article's, or the client's.")
+    ] = None,
+    container: Annotated[ContainerChoice | None, typer.Option(help="One ZIP, or plain files.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="Topic that samples are aligned to, e.g. camera/h264, lidar/points.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(metavar="HZ", help="At most so many samples a second.")
+    ] = None,
+    every_n: Annotated[int | None, typer.Option(metavar="N", help="Keep one reference frame in N.")] = None,
+    keyframes: Annotated[bool, typer.Option("--keyframes", help="Video key frames only.")] = False,
+    incomplete: Annotated[
+        bool, typer.Option("--incomplete", help="Also write samples that lack a sensor's companion.")
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", help="Encoder threads; default: one a core.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if anything was refused or poor.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Warnings and errors only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, nothing else.")] = False,
+) -> None:
+    """Capture live from a device's native Zenoh, without ROS, into the datasets that convert would make.
+
+    The same recording converted afterwards gives the same bytes, if nothing was dropped. Names are found in
+    all the device's generations (rt/camera/h264, camera/h264, HOST/camera/h264).
+
+    Ctrl-C, SIGTERM and SIGHUP write what was received, finish within 3 s and exit with 130; the rest is
+    counted as dropped. A second one ends at once: [bold]edgefirst-ros recover[/] can finish then. A disk with
+    less than min_free_mb left ends the capture, finished, with exit 1. Exit 0: done; 1: empty, or poor with
+    --strict; 2: wrong usage, no connection possible, or writing failed.
+
+    [bold]Examples[/]
+
+      edgefirst-ros capture --zenoh tcp/192.168.1.5:7447 -o out
+
+      edgefirst-ros capture --zenoh tcp/maivin.local:7447 --namespace maivin -o out --rate 2 --duration 600
+    """
+    err = make_console(stderr=True)
+    with guarded(err, overwrites=False):
+        chosen = {
+            "formats": None if formats is None else [f.strip() for f in formats.split(",")],
+            "reference": reference,
+            "host": host,
+            "rate_hz": rate,
+            "every_n": every_n,
+            "keyframes": keyframes or None,
+            "workers": workers,
+        }
+        edgefirst = {
+            "schema_version": None if schema is None else schema.value,
+            "container": None if container is None else container.value,
+        }
+        config = make_config(config_file, chosen, edgefirst, incomplete=incomplete)
+        # Topics carry no prefix here, so a configured one only says which device is meant.
+        namespace, config = namespace or config.prefix or "", config.model_copy(update={"prefix": ""})
+        host = namespace if namespace.strip("/") not in {"", "rt"} else _host_of([*(connect or ())])
+        stop, view = threading.Event(), LiveView(err, quiet=quiet or as_json)
+        with interruptible(stop, err, "finishing what was received"):
+            link = open_session(connect or [], listen or [])
+            taking = LiveCapture(config, output, host)
+            source = partial(ZenohSource, link, config, taking.put, namespace=namespace)
+            try:
+                finished = _run(taking, (name, session), source, stop, view, duration_s=duration)
+            except BaseException:
+                taking.abort()
+                raise
+        _show(err, finished, quiet=quiet, as_json=as_json)
+        report = finished.report
+        if not as_json and stop.is_set():
+            err.print("interrupted: what was received is finished and complete", highlight=False)
+        code = exit_code(report, strict=strict) if report["ended"] == STOPPED else EXIT_POOR
+    raise typer.Exit(EXIT_INTERRUPTED if stop.is_set() else code)
+
+
+def _run(
+    taking: LiveCapture,
+    names: tuple[str, str],
+    connect: Callable[[], ZenohSource],
+    stop: threading.Event,
+    view: LiveView,
+    *,
+    duration_s: float | None,
+) -> Finished:
+    """One session from connection to finished output."""
+    dataset, sequence = names
+    end_s = None if duration_s is None else time.monotonic() + duration_s
+    taking.start(dataset, sequence=sequence)
+    with connect() as source, view:
+        while taking.running and not stop.wait(VIEW_EVERY_S):
+            view.update(taking.status(), source.connections, source.notes)
+            if end_s is not None and time.monotonic() >= end_s:
+                break
+    (finished,) = taking.stop()
+    return finished
+
+
+def _show(err: Console, finished: Finished, *, quiet: bool, as_json: bool) -> None:
+    report = finished.report
+    if as_json:
+        sys.stdout.write(json.dumps({**report, "paths": [str(p) for p in finished.paths]}) + "\n")
+        return
+    print_report(err, report, details=not quiet)
+    if report["ended"] != STOPPED:
+        err.print(
+            f"[bold yellow]warning[/]: ended because {report['ended']}", highlight=False, soft_wrap=True
+        )
+    if not quiet:
+        if report["silent"]:
+            err.print(f"note: nothing came of {_silent(report['silent'])}", highlight=False, soft_wrap=True)
+        for path in finished.paths:
+            sys.stdout.write(f"{path}\n")
+
+
+def _silent(roles: Mapping[str, Any]) -> str:
+    return ", ".join(f"{role} ({', '.join(topics)})" for role, topics in roles.items())
+
+
+def _host_of(endpoints: Sequence[str]) -> str:
+    """What to call a device of which only the address is known."""
+    found = _ADDRESS.fullmatch(endpoints[0]) if endpoints else None
+    return found["host"].removesuffix(".local") if found else "edgefirst"

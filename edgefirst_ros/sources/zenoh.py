@@ -1,0 +1,154 @@
+"""A device's native Zenoh: CDR messages under any of its three generations of names."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from edgefirst_ros.config import Config
+from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.sample import Role
+from edgefirst_ros.topics import TYPES, full_type
+from edgefirst_ros.zenohlink import CDR, is_put, subscribe
+
+if TYPE_CHECKING:
+    import zenoh
+
+UNTYPED = frozenset({"", "zenoh/bytes"})
+"""Encodings of a plain put that says nothing about its payload."""
+BARE = frozenset({"", "rt"})
+"""Prefixes of generations A and B, which one device may mix."""
+
+
+def key_expressions(topic: str, namespace: str) -> tuple[str, ...]:
+    """What to subscribe to for a configured topic.
+
+    Without a namespace any prefix will do, so all generations of names are heard (``rt/…``, bare,
+    ``<hostname>/…``); "rt" takes bare names as well, because generation B mixes them; any other namespace is
+    taken alone. A topic that begins with / is taken as it is.
+    """
+    bare = topic.strip("/")
+    if topic.startswith("/"):
+        return (bare,)
+    if not namespace:
+        return (f"**/{bare}",)
+    return (f"rt/{bare}", bare) if namespace == "rt" else (f"{namespace}/{bare}",)
+
+
+def message_type(encoding: str, role: Role) -> tuple[str, str]:
+    """Type and fault of a payload, by its encoding ``application/cdr;<pkg>/msg/<Type>``.
+
+    Without a type in it, it is the one that the role has, if that can be of one only. The fault is empty
+    where the type is known.
+    """
+    kind, _, schema = encoding.partition(";")
+    if kind == CDR and schema:
+        return full_type(schema), ""
+    if kind != CDR and kind not in UNTYPED:
+        return full_type(schema), f"encoding {kind}, expected {CDR}"
+    if len(TYPES[role]) == 1:
+        return TYPES[role][0], ""
+    return "", f"no type in the encoding, and {role} may be one of {len(TYPES[role])}"
+
+
+class ZenohSource:
+    """Hands every message of the configured topics to ``take``, in the order of their arrival.
+
+    A message's topic is the configured name after a slash (``/radar/cube``), whatever its prefix on the wire:
+    the device's recorder names its channels so, so live and recorded messages have the same topics.
+    ``receive_ns`` is the wall clock at the callback; a plain put carries no other time, so ``publish_ns`` is
+    the same.
+
+    Without a namespace the first device that is heard is taken; messages of others keep their whole key
+    as topic, for which nothing has a use, and ``notes`` name them.
+
+    Args:
+        session: see ``zenohlink.open_session``; closed with the source.
+        config: its topics are subscribed to.
+        take: called from Zenoh's threads; must not wait.
+        namespace: prefix of the names, usually the host's; empty takes any.
+        now_ns: the wall clock.
+
+    Raises:
+        ConfigError: names that are no Zenoh key expressions, every one listed.
+    """
+
+    def __init__(
+        self,
+        session: zenoh.Session,
+        config: Config,
+        take: Callable[[RawMessage], None],
+        *,
+        namespace: str = "",
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.notes: list[str] = []
+        self._session = session
+        self._take = take
+        self._now_ns = now_ns
+        self._any = not namespace
+        self._device: str | None = None
+        self._others: set[str] = set()
+        faults: list[str] = []
+        wanted = {rule.topic: rule.role for rule in config.topics.values() if rule.topic}
+        for topic, role in wanted.items():
+            for key in key_expressions(topic, namespace.strip("/")):
+                try:
+                    subscribe(session, key, partial(self._on_sample, topic, role))
+                except ConfigError as error:
+                    faults += error.faults
+        if faults:
+            self.close()
+            raise ConfigError(faults)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def connections(self) -> int:
+        """Routers and peers that it is connected to now."""
+        info = self._session.info
+        return len(info.routers_zid()) + len(info.peers_zid())
+
+    @property
+    def device(self) -> str:
+        """Prefix of the device that is heard, empty for generations A and B or while there is none."""
+        return self._device or ""
+
+    def close(self) -> None:
+        """No message comes any more."""
+        self._session.close()  # type: ignore[no-untyped-call]  # zenoh annotates no return
+
+    def _on_sample(self, topic: str, role: Role, sample: zenoh.Sample) -> None:
+        receive_ns = self._now_ns()
+        if not is_put(sample):
+            return
+        schema, fault = message_type(str(sample.encoding), role)
+        name = "/" + topic.strip("/")
+        if self._any and not topic.startswith("/"):
+            key = str(sample.key_expr)
+            if not self._is_ours(key.removesuffix(name[1:]).strip("/")):
+                name = "/" + key
+        data = sample.payload.to_bytes()
+        self._take(RawMessage(name, schema, data, receive_ns, receive_ns, 0, fault=fault))
+
+    def _is_ours(self, prefix: str) -> bool:
+        device = "" if prefix in BARE else prefix
+        if self._device is None:
+            self._device = device
+        if device != self._device and device not in self._others:
+            self._others.add(device)
+            self.notes.append(
+                f"more than one device: {self._device or 'the one without a prefix'} is taken, "
+                f"{device or 'the one without a prefix'} is not; choose with --namespace"
+            )
+        return device == self._device

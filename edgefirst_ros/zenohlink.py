@@ -1,0 +1,100 @@
+"""What is needed of Zenoh, and nothing else of this package: sessions, subscriptions, publishers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+
+from edgefirst_ros.errors import ConfigError, TransportError
+
+try:
+    import zenoh
+except ModuleNotFoundError:  # a vehicle that uses ROS does without it
+    zenoh = None  # type: ignore[assignment]
+
+CDR = "application/cdr"
+_ENDPOINT = re.compile(r"[a-z][a-z0-9_-]*/\S+")
+_RETRY = {"period_init_ms": 250, "period_max_ms": 2000, "period_increase_factor": 2}
+
+
+def open_session(connect: Sequence[str], listen: Sequence[str]) -> zenoh.Session:
+    """A peer that connects to endpoints, for as long as it takes and again when lost, and listens on others.
+
+    Nothing is looked for by multicast, so it talks to nobody but those, and to peers that they know of.
+
+    Args:
+        connect: as ``tcp/192.168.1.5:7447``.
+        listen: as ``tcp/[::]:7447``.
+
+    Raises:
+        ConfigError: endpoints that cannot be meant, or none.
+        TransportError: an endpoint cannot be listened on, or Zenoh is not installed.
+    """
+    faults = [
+        f"Zenoh endpoint {endpoint!r}: expected PROTOCOL/ADDRESS, e.g. tcp/192.168.1.5:7447"
+        for endpoint in (*connect, *listen)
+        if not _ENDPOINT.fullmatch(endpoint)
+    ]
+    if not connect and not listen:
+        faults.append("no Zenoh endpoint: give one to connect to (--zenoh) or to listen on (--zenoh-listen)")
+    if faults:
+        raise ConfigError(faults)
+    if zenoh is None:
+        raise TransportError("Zenoh is not installed: pip install eclipse-zenoh")
+    settings = {
+        "mode": "peer",
+        "scouting/multicast/enabled": False,
+        "connect/endpoints": list(connect),
+        "connect/timeout_ms": -1,
+        "connect/exit_on_failure": False,
+        "connect/retry": _RETRY,
+        "listen/endpoints": list(listen),
+        "listen/timeout_ms": 0,
+        "listen/exit_on_failure": True,
+    }
+    config = zenoh.Config()
+    try:
+        for key, value in settings.items():
+            config.insert_json5(key, json.dumps(value))
+        return zenoh.open(config)
+    except zenoh.ZError as error:
+        shown = ", ".join([*connect, *(f"{endpoint} (listening)" for endpoint in listen)])
+        raise TransportError(f"Zenoh cannot use {shown}: {error}") from error
+
+
+def subscribe(session: zenoh.Session, key: str, callback: Callable[[zenoh.Sample], None]) -> None:
+    """Have ``callback`` called for every sample, by the thread that receives it, in order over all keys.
+
+    Raises:
+        ConfigError: the key is no key expression.
+    """
+    try:
+        expression = zenoh.KeyExpr(key)
+    except zenoh.ZError as error:
+        raise ConfigError([f"{key!r} is no Zenoh key: {error}"]) from error
+    # Not indirect: a thread for each subscription would shuffle the topics.
+    session.declare_subscriber(expression, zenoh.handlers.Callback(callback, indirect=False))
+
+
+def is_put(sample: zenoh.Sample) -> bool:
+    """Whether a sample is a message, not a deletion."""
+    return sample.kind == zenoh.SampleKind.PUT
+
+
+class Outlet:
+    """One key under which CDR messages are published; what the network cannot take at once is waited for."""
+
+    def __init__(self, session: zenoh.Session, key: str) -> None:
+        self._publisher = session.declare_publisher(key, congestion_control=zenoh.CongestionControl.BLOCK)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody subscribes to the key."""
+        status: object = self._publisher.matching_status
+        # Annotated as bool, yet an object that is always true.
+        return bool(getattr(status, "matching", status))
+
+    def put(self, schema: str, data: bytes) -> None:
+        """Publish one message of a type (``pkg/msg/Type``), without a Zenoh timestamp."""
+        self._publisher.put(data, encoding=zenoh.Encoding(CDR).with_schema(schema))

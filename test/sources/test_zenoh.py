@@ -1,0 +1,230 @@
+"""Zenoh over loopback: names of every generation, encodings, order, what a device that dies leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+
+import pytest
+import zenoh
+from zenoh_loopback import await_condition, free_endpoint
+
+from edgefirst_ros.config import Config, build_config
+from edgefirst_ros.errors import ConfigError, TransportError
+from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.sample import Role
+from edgefirst_ros.sources.zenoh import ZenohSource, key_expressions, message_type
+from edgefirst_ros.zenohlink import Outlet, open_session
+
+CUBE, CLOUD = "edgefirst_msgs/msg/RadarCube", "sensor_msgs/msg/PointCloud2"
+
+
+class Heard:
+    """A source listening on loopback, and what it took."""
+
+    def __init__(self, config: Config, namespace: str) -> None:
+        self.endpoint = free_endpoint()
+        self.messages: list[RawMessage] = []
+        clock = count(1_000)
+        self.source = ZenohSource(
+            open_session([], [self.endpoint]),
+            config,
+            self.messages.append,
+            namespace=namespace,
+            now_ns=lambda: next(clock),
+        )
+
+    def wait(self, number: int) -> list[RawMessage]:
+        await_condition(f"message {number}", lambda: len(self.messages) >= number)
+        assert len(self.messages) == number
+        return self.messages
+
+
+@contextmanager
+def heard(namespace: str = "", config: Config | None = None) -> Iterator[Heard]:
+    listening = Heard(config or Config(), namespace)
+    with listening.source:
+        yield listening
+
+
+@contextmanager
+def device(endpoint: str, *keys: str, wanted: int | None = None) -> Iterator[list[Outlet]]:
+    """Somebody who publishes under these keys, once so many of them, or all, are subscribed to."""
+    with open_session([endpoint], []) as session:
+        outlets = [Outlet(session, key) for key in keys]
+        number = len(outlets) if wanted is None else wanted
+        await_condition("subscribers", lambda: sum(outlet.wanted for outlet in outlets) >= number)
+        yield outlets
+
+
+@pytest.mark.parametrize(
+    ("key", "namespace"),
+    [
+        ("rt/radar/cube", ""),
+        ("radar/cube", ""),
+        ("maivin-7/radar/cube", ""),
+        ("rt/radar/cube", "rt"),
+        ("radar/cube", "rt"),
+        ("maivin-7/radar/cube", "maivin-7"),
+        ("maivin-7/radar/cube", "/maivin-7/"),
+    ],
+)
+def test_every_generation_of_names_becomes_the_recorders(key: str, namespace: str) -> None:
+    with heard(namespace) as listening, device(listening.endpoint, key) as (outlet,):
+        outlet.put(CUBE, b"\x00\x01\x00\x00cube")
+        (message,) = listening.wait(1)
+    assert message.topic == "/radar/cube"
+    assert message.schema == CUBE
+    assert message.data == b"\x00\x01\x00\x00cube"
+    assert message.receive_ns == message.publish_ns == 1_000
+    assert message.fault == ""
+
+
+def test_names_that_begin_with_a_slash_are_taken_as_they_are() -> None:
+    config = build_config({"topics": {"camera": {"topic": "/front/image"}}})
+    assert key_expressions("/front/image", "maivin-7") == ("front/image",)
+    with (
+        heard("maivin-7", config) as listening,
+        device(listening.endpoint, "front/image", "maivin-7/imu") as (camera, imu),
+    ):
+        camera.put("sensor_msgs/msg/Image", b"")
+        imu.put("sensor_msgs/msg/Imu", b"")
+        assert [m.topic for m in listening.wait(2)] == ["/front/image", "/imu"]
+
+
+def test_a_namespace_keeps_other_devices_out() -> None:
+    keys = ("other/radar/cube", "rt/radar/cube", "radar/cube", "maivin-7/radar/cube")
+    with heard("maivin-7") as listening, device(listening.endpoint, *keys, wanted=1) as outlets:
+        for outlet in outlets:
+            outlet.put(CUBE, b"")
+        listening.wait(1)
+        assert [outlet.wanted for outlet in outlets] == [False, False, False, True]
+
+
+def test_without_a_namespace_the_first_device_is_taken_and_others_are_named() -> None:
+    keys = ("maivin-7/radar/cube", "maivin-8/radar/cube", "rt/radar/cube", "maivin-7/imu")
+    with heard() as listening, device(listening.endpoint, *keys) as (ours, theirs, old, imu):
+        for outlet in (ours, theirs, theirs, old, imu):
+            outlet.put(CUBE, b"")
+        topics = [m.topic for m in listening.wait(5)]
+        assert listening.source.device == "maivin-7"
+        assert listening.source.notes == [
+            f"more than one device: maivin-7 is taken, {other} is not; choose with --namespace"
+            for other in ("maivin-8", "the one without a prefix")
+        ]
+    assert topics == ["/radar/cube", "/maivin-8/radar/cube", "/maivin-8/radar/cube", "/rt/radar/cube", "/imu"]
+
+
+def test_a_generation_b_device_mixes_bare_and_rt_names() -> None:
+    with heard() as listening, device(listening.endpoint, "rt/radar/cube", "camera/h264") as (cube, camera):
+        cube.put(CUBE, b"")
+        camera.put("foxglove_msgs/msg/CompressedVideo", b"")
+        assert [m.topic for m in listening.wait(2)] == ["/radar/cube", "/camera/h264"]
+        assert listening.source.notes == []
+
+
+def test_the_order_over_all_topics_is_that_of_sending() -> None:
+    keys = ("rt/camera/h264", "rt/radar/cube", "rt/imu", "rt/lidar/points")
+    sizes = (1_000, 300_000, 100, 60_000)
+    with heard() as listening, device(listening.endpoint, *keys) as outlets:
+        for number in range(200):
+            outlets[number % 4].put(CUBE, number.to_bytes(4, "little") + bytes(sizes[number % 4]))
+        messages = listening.wait(200)
+    assert [int.from_bytes(m.data[:4], "little") for m in messages] == list(range(200))
+    assert [m.receive_ns for m in messages] == [1_000 + n for n in range(200)]
+
+
+def test_a_device_that_dies_and_returns_is_heard_again() -> None:
+    """The source connects, as to a device; the device is away at first, and again in between."""
+    endpoint = free_endpoint()
+    got: list[RawMessage] = []
+    with ZenohSource(open_session([endpoint], []), Config(), got.append) as source:
+        assert source.connections == 0
+        _live(endpoint, source, got, b"first")
+        _live(endpoint, source, got, b"second")
+    assert [m.data for m in got] == [b"first", b"second"]
+
+
+def _live(endpoint: str, source: ZenohSource, got: list[RawMessage], data: bytes) -> None:
+    """A device from its start to its end, with one message between."""
+    before = len(got)
+    with open_session([], [endpoint]) as session:
+        outlet = Outlet(session, "rt/imu")
+        await_condition("a subscriber", lambda: outlet.wanted)
+        outlet.put("sensor_msgs/msg/Imu", data)
+        await_condition("the message", lambda: len(got) > before)
+        assert source.connections == 1
+    await_condition("the end of the connection", lambda: source.connections == 0)
+
+
+def put_raw(endpoint: str, key: str, encoding: str | None) -> None:
+    with open_session([endpoint], []) as session:
+        publisher = Outlet(session, key)
+        await_condition("a subscriber", lambda: publisher.wanted)
+        session.put(key, b"x", encoding=None if encoding is None else zenoh.Encoding(encoding))
+
+
+@pytest.mark.parametrize(
+    ("key", "encoding", "schema", "fault"),
+    [
+        ("rt/radar/targets", "application/cdr;sensor_msgs/msg/PointCloud2", CLOUD, ""),
+        ("rt/radar/targets", "application/cdr;sensor_msgs/PointCloud2", CLOUD, ""),
+        ("rt/radar/targets", "application/cdr", CLOUD, ""),
+        ("rt/radar/targets", None, CLOUD, ""),
+        ("rt/camera/h264", None, "", "no type in the encoding, and camera may be one of 4"),
+        ("rt/radar/targets", "application/json", "", "encoding application/json, expected application/cdr"),
+    ],
+)
+def test_the_type_is_the_encodings_or_the_only_one_possible(
+    key: str, encoding: str | None, schema: str, fault: str
+) -> None:
+    with heard() as listening:
+        put_raw(listening.endpoint, key, encoding)
+        (message,) = listening.wait(1)
+    assert (message.schema, message.fault) == (schema, fault)
+
+
+def test_the_type_of_a_schema_in_the_encoding_reads_back() -> None:
+    encoding = str(zenoh.Encoding.APPLICATION_CDR.with_schema(CUBE))
+    assert message_type(encoding, Role.RADAR_CUBE) == (CUBE, "")
+    # A wrong type is the pipeline's to refuse, which counts it.
+    assert message_type(encoding, Role.IMU) == (CUBE, "")
+
+
+def test_deletions_are_no_messages() -> None:
+    with heard() as listening, open_session([listening.endpoint], []) as session:
+        outlet = Outlet(session, "rt/imu")
+        await_condition("a subscriber", lambda: outlet.wanted)
+        session.delete("rt/imu")
+        outlet.put("sensor_msgs/msg/Imu", b"x")
+        assert [m.data for m in listening.wait(1)] == [b"x"]
+
+
+@pytest.mark.parametrize(
+    ("connect", "listen", "words"),
+    [
+        (["tcp://10.0.0.1:7447"], [], r"'tcp://10.0.0.1:7447': expected PROTOCOL/ADDRESS"),
+        (["192.168.1.5:7447"], ["here"], r"'192.168.1.5:7447'.*'here'"),
+        ([], [], "--zenoh"),
+    ],
+)
+def test_endpoints_that_cannot_be_meant_are_all_listed(
+    connect: list[str], listen: list[str], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        open_session(connect, listen)
+
+
+def test_a_port_in_use_is_said() -> None:
+    endpoint = free_endpoint()
+    with open_session([], [endpoint]), pytest.raises(TransportError, match=endpoint):
+        open_session([], [endpoint])
+
+
+def test_topics_that_are_no_keys_are_all_listed() -> None:
+    config = build_config({"topics": {"camera": {"topic": "camera//x"}, "imu": {"topic": "imu?"}}})
+    with pytest.raises(ConfigError) as failed:
+        ZenohSource(open_session([], [free_endpoint()]), config, lambda _: None)
+    assert len(failed.value.faults) == 2
+    assert "camera//x" in failed.value.faults[0] + failed.value.faults[1]
