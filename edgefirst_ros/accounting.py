@@ -77,6 +77,8 @@ class TopicAccount:
     bytes: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     reasons: dict[Outcome, Counter[str]] = field(default_factory=dict)
+    parts: Counter[str] = field(default_factory=Counter)
+    """Parts of written messages that a format could not express (a box out of the picture), by reason."""
     pairing: PairingError = field(default_factory=PairingError)
 
     def as_dict(self) -> dict[str, Any]:
@@ -90,6 +92,7 @@ class TopicAccount:
             "bytes": self.bytes,
             "pairing_error_ms": self.pairing.summary(),
             "reasons": reasons,
+            "refused_parts": dict(sorted(self.parts.items())),
         }
 
 
@@ -164,6 +167,12 @@ class Ledger:
         """Count one pair's error."""
         with self._lock:
             self._topics[topic].pairing.add(error_ns)
+
+    def refuse_part(self, topic: str, reason: str) -> None:
+        """A format could not express a part of a message; the message itself may be written all the same."""
+        with self._lock:
+            if topic in self._topics:
+                self._topics[topic].parts[reason] += 1
 
     @property
     def open(self) -> int:

@@ -137,6 +137,13 @@ class Config(BaseModel):
     ncore: NCoreOptions = NCoreOptions()
     l5kit: L5KitOptions = L5KitOptions()
 
+    @property
+    def sample_roles(self) -> frozenset[Role]:
+        """What the chosen formats make samples of; other roles are never required of a sample."""
+        if "edgefirst" in self.formats:
+            return frozenset(Role)
+        return self.l5kit.roles if "l5kit" in self.formats else frozenset()
+
     @model_validator(mode="before")
     @classmethod
     def _overlay_topics(cls, data: Any) -> Any:  # noqa: ANN401 - pydantic hands over whatever the user wrote

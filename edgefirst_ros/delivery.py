@@ -142,6 +142,8 @@ class Delivery:
                     self.bytes_written += written.bytes
                     self.outputs[writer].add(written.bytes)
                     self.samples += last and emitted is not None
+            for topic, reason in () if written is None else written.refused:
+                self._ledger.refuse_part(topic, reason)
             for entry in entries:
                 self._note(entry, written, error, emitted)
                 if last:

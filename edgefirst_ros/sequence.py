@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 
 from edgefirst_ros.accounting import LATE, Ledger, Outcome
-from edgefirst_ros.config import Config
+from edgefirst_ros.config import Config, Required, TopicRule
 from edgefirst_ros.entry import Entry
 from edgefirst_ros.pictures import Pictures
 from edgefirst_ros.sample import Calibration, Observation, Role, Sample, SequenceInfo
@@ -21,9 +21,16 @@ from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
 
 
 def pairing_rules(config: Config, reference_role: Role) -> dict[str, PairingRule]:
-    """How every stream but the reference's pairs, by entry of the configuration's topics."""
+    """How every stream but the reference's pairs, by entry of the configuration's topics.
+
+    A stream that none of the chosen formats makes samples of is not waited for, unless it is always required.
+    """
+
+    def required(rule: TopicRule) -> Required:
+        return "never" if rule.required == "auto" and rule.role not in config.sample_roles else rule.required
+
     return {
-        name: PairingRule(rule.tolerance_ns, rule.policy, rule.required)
+        name: PairingRule(rule.tolerance_ns, rule.policy, required(rule))
         for name, rule in config.topics.items()
         if rule.topic
         and rule.role not in CONTEXT_ROLES | EGO_ROLES | {reference_role}

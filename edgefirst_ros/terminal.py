@@ -140,6 +140,8 @@ def _print_reasons(console: Console, topics: Mapping[str, Mapping[str, Any]]) ->
         for column, reasons in account["reasons"].items():
             for reason, count in reasons.items():
                 console.print(f"  {topic}: {count:,} {column}: {reason}", highlight=False, soft_wrap=True)
+        for reason, count in account["refused_parts"].items():
+            console.print(f"  {topic}: {count:,} parts refused: {reason}", highlight=False, soft_wrap=True)
 
 
 def _print_clocks(console: Console, sequence: Mapping[str, Any]) -> None:
