@@ -44,6 +44,9 @@ from edgefirst_ros.sample import Observation
 _REVERSE_DOMAIN = re.compile(r"[a-z][a-z0-9-]*(\.[A-Za-z0-9_-]+)+")
 
 
+_LONGEST = 64
+
+
 @dataclass(frozen=True, slots=True)
 class OwnRecord:
     """What one observation becomes.
@@ -105,9 +108,9 @@ def check_components(components: Sequence[Component]) -> None:
     """
     names = [component.name for component in components]
     faults = [
-        f"component {name!r} needs a reverse-domain name such as com.example.{name or 'velocity'}"
+        f"component {name!r} needs a reverse-domain name such as com.example.velocity, up to {_LONGEST} long"
         for name in names
-        if not _REVERSE_DOMAIN.fullmatch(name)
+        if not _REVERSE_DOMAIN.fullmatch(name) or len(name) > _LONGEST
     ]
     faults += [f"component {name!r} is there twice" for name in sorted(set(names)) if names.count(name) > 1]
     if faults:

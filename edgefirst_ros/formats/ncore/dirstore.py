@@ -11,7 +11,16 @@ from typing import Self
 
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.ncore.consolidated import KEY
-from edgefirst_ros.formats.ncore.marks import ATTACHED, COLLECTIONS, Contents, commit, take_cube
+from edgefirst_ros.formats.ncore.marks import (
+    ATTACHED,
+    COLLECTIONS,
+    Contents,
+    commit,
+    entry_of,
+    is_attachment_mark,
+    is_mark,
+    take_cube,
+)
 from edgefirst_ros.formats.ncore.store import consolidated
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, is_metadata
 
@@ -82,10 +91,20 @@ class DirectoryStore:
             if self._sync:
                 self._flush(folders, records[-1:])
         except OSError as error:
+            self._take_back(records[-1][0])
             raise WriteError(
                 f"{self.part}: {error.strerror or error}; what was written before is kept"
             ) from error
         return written
+
+    def _take_back(self, last: str) -> None:
+        """Remove what there is of an entry, or of what was attached to one."""
+        entry = entry_of(last)
+        if entry is not None and is_mark(last):
+            _remove(self.part / entry)
+        elif entry is not None and is_attachment_mark(last):
+            for name in ATTACHED:
+                _remove(self.part / entry / "generic_data" / name)
 
     def _flush(self, folders: dict[str, Path], records: Sequence[Record]) -> None:
         for key, _ in records:

@@ -65,7 +65,10 @@ def finish(files: SequenceFiles, stores: dict[str, Store], facts: Facts) -> bool
         store.seal()
         path = files.store(group, kind)
         listed[path.name] = (part_of(path), components)
-    write_meta(files.meta_part, files.id, interval_us, meta, listed)
+    try:
+        write_meta(files.meta_part, files.id, interval_us, meta, listed)
+    except OSError as error:
+        raise WriteError(f"{files.meta_part}: {error.strerror or error}; run recover") from error
     complete(files)
     return True
 

@@ -10,6 +10,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ class Journal:
         self.path = path
         self._sync = sync
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._size = 0
         self._write(_MAGIC)
 
@@ -71,6 +73,8 @@ def lock(path: Path) -> int | None:
     except BlockingIOError:
         os.close(descriptor)
         return None
+    except OSError:
+        return descriptor  # no locks here, so no one else can be asked
     return descriptor
 
 

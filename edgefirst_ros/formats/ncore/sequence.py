@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.base import Written
 from edgefirst_ros.formats.ncore.context import Context
 from edgefirst_ros.formats.ncore.cubes import CubePairing, HeldCubes
@@ -60,8 +61,7 @@ class SequenceWriter:
         self._shared: dict[Instance, Json | None] = {}
         self._sizes: dict[str, tuple[int, int]] = {}
         self._row_models: dict[str, Json] = {}
-        files.folder.mkdir(parents=True, exist_ok=True)
-        self._journal = Journal(files.journal, sync=options.sync)
+        self._journal = _begin_journal(files, sync=options.sync)
         self._context = Context(self._journal, options)
         self._context.begin(files.id, sequence, part, options)
         self._context.masks(masks)
@@ -104,7 +104,7 @@ class SequenceWriter:
             self._cubes.settle_all()
             return finish(self.files, self._stores.open, Facts.read(self.files.journal))
         finally:
-            self._journal.close()
+            self.abort()
 
     def abort(self) -> None:
         """Release the files as they are."""
@@ -231,6 +231,14 @@ class SequenceWriter:
             return 0
         self._registered[instance] = facts["topic"]
         return self._context.instance(*instance, facts)
+
+
+def _begin_journal(files: SequenceFiles, *, sync: bool) -> Journal:
+    try:
+        files.folder.mkdir(parents=True, exist_ok=True)
+        return Journal(files.journal, sync=sync)
+    except OSError as error:
+        raise WriteError(f"{files.folder}: {error.strerror or error}") from error
 
 
 def _sum(written: int, outcome: Outcome) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.ncore.entry import Cube, Json
 from edgefirst_ros.formats.ncore.files import SequenceFiles, create_store
 from edgefirst_ros.formats.ncore.finish import COMMON
@@ -127,5 +128,8 @@ class StoreSet:
         group = self._group(instance)
         if group not in self.open:
             path = self._files.store(group, self._kind)
-            self.open[group] = create_store(path, self._kind, sync=self._sync)
+            try:
+                self.open[group] = create_store(path, self._kind, sync=self._sync)
+            except OSError as error:
+                raise WriteError(f"{path}: {error.strerror or error}") from error
         return self.open[group]

@@ -86,23 +86,30 @@ class TarStore:
 
     def append(self, records: Sequence[Record]) -> int:
         """Append a batch in one system call."""
-        mark, position, buffers, pending = self._index.mark(), self._position, list[bytes](), b""
+        position, buffers, places, pending = (
+            self._position,
+            list[bytes](),
+            list[tuple[bytes, int, int]](),
+            b"",
+        )
         for key, payload in records:
             name, size = key.encode(), len(payload)
             buffers.append(pending + header(name, size))
             buffers.append(payload)
             pending = _ZEROS[: padded(size) - size]
-            self._index.add(name, position + BLOCK, size)
+            places.append((name, position + BLOCK, size))
             position += BLOCK + size + len(pending)
         buffers.append(pending)
         try:
             self._write(buffers)
-        except OSError as error:
-            self._index.rewind(mark)
+        except BaseException as error:
             os.ftruncate(self._descriptor, self._position)
-            raise WriteError(
-                f"{self.part}: {error.strerror or error}; what was written before is kept"
-            ) from error
+            if isinstance(error, OSError):
+                reason = error.strerror or error
+                raise WriteError(f"{self.part}: {reason}; what was written before is kept") from error
+            raise
+        for place in places:
+            self._index.add(*place)
         written, self._position = position - self._position, position
         self._shared.update(key for key, _ in records if key.count("/") <= _SHALLOW)
         return written

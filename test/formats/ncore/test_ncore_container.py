@@ -159,6 +159,59 @@ def test_a_full_disk_takes_back_the_frame(tmp_path: Path, monkeypatch: pytest.Mo
         assert not any("/200/" in name for name in archive.getnames())
 
 
+def test_an_interrupt_takes_back_the_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = TarStore.create(tmp_path / "s.part")
+    size = store.append([*new_groups(store, "lidars/lidar/frames"), *entry(100)])
+
+    def interrupted(descriptor: int, buffers: list[bytes], offset: int) -> int:
+        os.pwrite(descriptor, buffers[0], offset)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwritev", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.append(entry(200))
+    assert (tmp_path / "s.part").stat().st_size == size
+    store.append(entry(300))
+    store.seal()
+    with tarfile.open(tmp_path / "s.part", "r:") as archive:
+        assert not any("/200/" in name for name in archive.getnames())
+
+
+def test_a_key_that_is_too_long_changes_nothing(tmp_path: Path) -> None:
+    store = TarStore.create(tmp_path / "s.part")
+    size = store.append([*new_groups(store, "lidars/lidar/frames"), *entry(100)])
+    with pytest.raises(ValueError, match="too long"):
+        store.append([("lidars/lidar/frames/200/" + "x" * 200, b""), *entry(200)])
+    assert store.append(entry(300)) + size == (tmp_path / "s.part").stat().st_size
+    store.release()
+
+
+@pytest.mark.parametrize("attached", [False, True])
+def test_a_full_disk_takes_back_the_frame_from_a_directory(
+    tmp_path: Path, attached: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = DirectoryStore.create(tmp_path / "s.part")
+    store.append([*new_groups(store, "lidars/lidar/frames"), *entry(100)])
+    before = sorted(path.as_posix() for path in tmp_path.rglob("*"))
+    records = entry(200)
+    if attached:
+        base = "lidars/lidar/frames/100/generic_data"
+        records = [(f"{base}/radar_cube/0", b"abc"), (f"{base}/.zattrs", b"{}")]
+    plain = Path.write_bytes
+
+    def full(self: Path, data: bytes) -> int:
+        if self.name == ".zattrs":
+            raise OSError(28, "No space left on device")
+        return plain(self, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(WriteError, match="No space left"):
+        store.append(records)
+    after = sorted(path.as_posix() for path in tmp_path.rglob("*") if path.name != "generic_data")
+    assert after == before
+
+
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = TarStore.create(tmp_path / "s.part")
     real = os.pwritev

@@ -551,6 +551,19 @@ def test_a_sequence_that_cannot_be_finished_is_said_at_close(
     assert not (tmp_path / SEQUENCE.name / f"{SEQUENCE.name}.json").exists()
 
 
+def test_an_output_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    writer = NCoreWriter(tmp_path / "file", NCoreOptions())
+    with pytest.raises(WriteError, match="Not a directory"):
+        writer.begin(SEQUENCE)
+    writer = NCoreWriter(tmp_path / "ok", NCoreOptions())
+    writer.begin(SEQUENCE)
+    (tmp_path / "ok" / SEQUENCE.name / f"{SEQUENCE.name}.ncore4-lidar.zarr.itar.part").mkdir()
+    with pytest.raises(WriteError, match="Is a directory"):
+        writer.write(writer.prepare(lidar(START_NS)))
+    writer.abort()
+
+
 @pytest.mark.parametrize("store", ["itar", "directory"])
 def test_waiting_for_the_disk_gives_the_same_bytes(tmp_path: Path, store: str) -> None:
     one(tmp_path / "a", drive(0.1), store=store)
