@@ -1,0 +1,227 @@
+"""What diagnostics say of a capture, and how loudly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from edgefirst_ros.config import Config, build_config
+from edgefirst_ros.livestatus import LiveStatus, OutputStatus
+from edgefirst_ros.nodes.diagnostics import Entry, Level, View, diagnose, summarise
+from edgefirst_ros.nodes.discovery import Found, Plan
+
+GB = 1_000_000_000
+
+
+def row(**more: Any) -> dict[str, Any]:  # noqa: ANN401 - any column of a topic
+    return {
+        "type": "foxglove_msgs/msg/CompressedVideo",
+        "received": 100,
+        "decoded": 0,
+        "refused": 0,
+        "skipped": 0,
+        "unpaired": 0,
+        "dropped": 0,
+        "written": 90,
+        "lost_upstream": 0,
+        "reasons": {},
+        "rate_hz": 30.0,
+        "usual_hz": 30.0,
+        "age_s": 0.03,
+        "latency_ms": 24.0,
+        "waiting_bytes": 1_500_000,
+        **more,
+    }
+
+
+STATUS = LiveStatus(
+    session="car_2026_05_01_09_00_00",
+    samples=90,
+    received=100,
+    dropped=0,
+    bytes_written=40_000_000,
+    queue_fill=0.01,
+    free_bytes=101 * GB,
+    topics={"/camera/h264": row()},
+    warnings=(),
+    failure="",
+    elapsed_s=30.0,
+    bytes_per_s=2_000_000.0,
+    spare_bytes=100 * GB,
+    outputs={"edgefirst": OutputStatus(90, 40_000_000, 2_000_000.0)},
+    commit_latency_ms=1042.0,
+)
+PLAN = Plan("", frozenset(), (Found("camera", "/rt/camera/h264", announced=True),))
+
+
+def view(
+    *,
+    status: LiveStatus = STATUS,
+    previous: LiveStatus | None = None,
+    plan: Plan = PLAN,
+    config: Config | None = None,
+    state: str = "active",
+    explicit: frozenset[str] = frozenset(),
+    trouble: str = "",
+) -> View:
+    return View(state, status, previous or status, plan, config or Config(), explicit, trouble)
+
+
+def entry(shown: View, name: str) -> Entry:
+    return next(e for e in diagnose(shown) if e.name == name)
+
+
+def camera(**more: Any) -> Entry:  # noqa: ANN401 - any column of a topic
+    return entry(view(status=replace(STATUS, topics={"/camera/h264": row(**more)})), "/camera/h264")
+
+
+def test_all_is_well() -> None:
+    entries = diagnose(view())
+    assert [e.name for e in entries] == ["session", "/camera/h264", "writer edgefirst", "disk"]
+    assert all(e.level is Level.OK for e in entries)
+    values = dict(entries[1].values)
+    assert values["topic"] == "/rt/camera/h264"
+    assert values["rate"] == "30.0 Hz"
+    assert values["expected"] == "30.0 Hz"
+    assert values["latency"] == "24.0 ms"
+    assert values["age"] == "0.03 s"
+    assert values["queue"] == "1.50 MB"
+    assert values["written"] == "90"
+    assert values["lost upstream"] == "0"
+    assert dict(entries[2].values) == {"items": "90", "bytes": "40000000", "rate": "2.00 MB/s"}
+    disk = dict(entries[3].values)
+    assert disk["usable"] == "100000 MB"
+    assert disk["left at this rate"] == "833 min"
+    assert dict(entries[0].values)["latency to disk"] == "1042.0 ms"
+
+
+def test_the_summary_fits_where_it_is_read() -> None:
+    long = replace(STATUS, session="maivin-0123456789_2026_05_01_09_00_00-dataset", samples=123456)
+    message = summarise(view(status=long)).message
+    assert "123456 samples" in message
+    assert len(message) <= 128
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"rate_hz": 20.0}, "slow: 20.0 Hz, expected 30.0"),
+        ({"age_s": 7.2}, "silent for 7 s"),
+        ({"refused": 100, "reasons": {"refused": {"cut short": 100}}}, "every message is refused: cut short"),
+    ],
+)
+def test_a_topic_that_goes_badly_says_why(more: dict[str, Any], text: str) -> None:
+    assert camera(**more).level is Level.WARN
+    assert text in camera(**more).message
+
+
+def test_a_rate_is_held_to_what_was_configured() -> None:
+    config = build_config({"topics": {"camera": {"expected_hz": 60.0}}})
+    assert "expected 60.0" in entry(view(config=config), "/camera/h264").message
+    imu = replace(STATUS, topics={"/imu": row(rate_hz=140.0, usual_hz=140.0)})
+    plan = Plan("", frozenset(), (Found("imu", "/imu", announced=True),))
+    assert "140.0 Hz, expected 200.0" in entry(view(status=imu, plan=plan), "/imu").message
+
+
+def test_a_topic_without_a_usual_rate_is_never_slow() -> None:
+    assert camera(rate_hz=0.1, usual_hz=None).level is Level.OK
+
+
+def test_rates_are_not_judged_before_they_can_be_known() -> None:
+    early = replace(STATUS, elapsed_s=2.0, topics={"/camera/h264": row(rate_hz=3.0)})
+    assert entry(view(status=early), "/camera/h264").level is Level.OK
+
+
+@pytest.mark.parametrize(("column", "text"), [("dropped", "dropping"), ("lost_upstream", "losing")])
+def test_losses_are_said_while_they_happen(column: str, text: str) -> None:
+    before = replace(STATUS, topics={"/camera/h264": row(**{column: 3})})
+    now = replace(STATUS, topics={"/camera/h264": row(**{column: 4})})
+    assert text in entry(view(status=now, previous=before), "/camera/h264").message
+    assert entry(view(status=now, previous=now), "/camera/h264").level is Level.OK
+    other = replace(before, session="another")
+    assert entry(view(status=now, previous=other), "/camera/h264").level is Level.OK
+
+
+def test_a_topic_that_samples_cannot_be_without_is_an_error() -> None:
+    config = build_config({"topics": {"camera": {"required": "always"}}})
+    silent = replace(STATUS, topics={"/camera/h264": row(age_s=60.0)})
+    assert entry(view(config=config, status=silent), "/camera/h264").level is Level.ERROR
+    gone = Plan("", frozenset(), (Found("camera", "/camera/h264", announced=False),))
+    nothing = replace(STATUS, topics={})
+    assert entry(view(config=config, status=nothing, plan=gone), "/camera/h264").level is Level.ERROR
+
+
+def test_topics_that_somebody_named_are_missed_and_others_are_not() -> None:
+    absent = Plan("", frozenset(), (Found("gps", "/gps", announced=False),))
+    names = [e.name for e in diagnose(view(plan=absent))]
+    assert "/gps" not in names
+    asked = view(plan=absent, explicit=frozenset({"gps"}))
+    assert entry(asked, "/gps").message == "nobody publishes it"
+    assert entry(asked, "/gps").level is Level.WARN
+    assert dict(summarise(asked).values)["not there"] == "/gps"
+
+
+def test_a_topic_that_cannot_be_taken_says_why() -> None:
+    problem = "is std_msgs/msg/String, expected sensor_msgs/msg/Imu"
+    wrong = Plan("", frozenset(), (Found("imu", "/imu", announced=True, problem=problem),))
+    assert entry(view(plan=wrong), "/imu") == Entry(Level.WARN, "/imu", problem, (("topic", "/imu"),))
+
+
+def test_a_publisher_that_says_nothing_is_noticed() -> None:
+    quiet = Plan("", frozenset(), (Found("gps", "/gps", announced=True),))
+    assert entry(view(plan=quiet), "/gps").level is Level.WARN
+    assert "nothing came yet" in entry(view(plan=quiet), "/gps").message
+
+
+def test_a_session_without_its_reference_says_so() -> None:
+    blind = replace(STATUS, topics={"/lidar/points": row()})
+    assert summarise(view(status=blind)).level is Level.WARN
+    assert summarise(view(status=blind)).message.startswith("no camera yet")
+    by_lidar = view(status=blind, config=build_config({"reference": "lidar/points"}))
+    assert summarise(by_lidar).level is Level.OK
+
+
+def test_dropping_is_a_warning_of_the_session() -> None:
+    assert summarise(view(status=replace(STATUS, dropped=2), previous=STATUS)).level is Level.WARN
+    assert summarise(view(status=replace(STATUS, dropped=2), previous=replace(STATUS, dropped=2))).level == 0
+
+
+def test_trouble_is_an_error_and_comes_first() -> None:
+    ended = replace(STATUS, session="", ended="the disk has 12 MB left", topics={}, outputs={})
+    said = summarise(view(status=ended, state="inactive"))
+    assert said.level is Level.ERROR
+    assert "the disk has 12 MB left" in said.message
+    failed = summarise(view(status=replace(STATUS, failure="the disk vanished")))
+    assert failed.level is Level.ERROR
+    assert failed.message.startswith("the disk vanished")
+    assert summarise(view(trouble="bad parameters")).message.startswith("bad parameters")
+    unclear = view(plan=Plan("", frozenset(), (), "topics of more than one device"))
+    assert summarise(unclear).level is Level.ERROR
+
+
+@pytest.mark.parametrize(
+    ("state", "text"), [("unconfigured", "unconfigured"), ("inactive", "inactive"), ("active", "no session")]
+)
+def test_between_sessions_the_state_is_said(state: str, text: str) -> None:
+    idle = replace(STATUS, session="", ended="stopped", topics={}, outputs={})
+    assert summarise(view(status=idle, state=state)).message == text
+    assert summarise(view(status=idle, state=state)).level is Level.OK
+
+
+def test_the_disk_is_watched() -> None:
+    soon = entry(view(status=replace(STATUS, spare_bytes=600_000_000)), "disk")
+    assert soon.level is Level.WARN
+    assert "full in 5 min" in soon.message
+    full = entry(view(status=replace(STATUS, spare_bytes=-1)), "disk")
+    assert full.level is Level.ERROR
+    assert dict(full.values)["usable"] == "0 MB"
+    idle = entry(view(status=replace(STATUS, bytes_per_s=0.0)), "disk")
+    assert dict(idle.values)["left at this rate"] == "unknown"
+
+
+def test_the_newest_notes_are_shown() -> None:
+    noted = replace(STATUS, warnings=tuple(f"finding {n}" for n in range(7)))
+    shown = [value for key, value in summarise(view(status=noted)).values if key.startswith("note")]
+    assert shown == [f"finding {n}" for n in range(2, 7)]

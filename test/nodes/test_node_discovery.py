@@ -1,0 +1,200 @@
+"""Which subscriptions a graph leads to: prefixes, types, latched values, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from edgefirst_ros.config import Config, build_config
+from edgefirst_ros.nodes.discovery import (
+    Feed,
+    Found,
+    Offer,
+    Plan,
+    choose_prefix,
+    expected_type,
+    plan,
+    wire_names,
+)
+from edgefirst_ros.topics import TYPES, TopicMap
+
+VIDEO, CLOUD = "foxglove_msgs/msg/CompressedVideo", "sensor_msgs/msg/PointCloud2"
+TF, TF_MESSAGE = "geometry_msgs/msg/TransformStamped", "tf2_msgs/msg/TFMessage"
+NONE: dict[str, Any] = {"topics": {}}
+
+
+def look(
+    graph: dict[str, Sequence[Offer]],
+    config: Config | None = None,
+    *,
+    prefix: str = "",
+    namespace: str = "/",
+    missing: Sequence[str] = (),
+    **more: Any,  # noqa: ANN401 - any argument of plan
+) -> Plan:
+    return plan(
+        config or Config(),
+        prefix,
+        namespace,
+        offers=lambda topic: graph.get(topic, ()),
+        installed=lambda kind: kind.partition("/")[0] not in missing,
+        **{"unlisted": False, **more},
+    )
+
+
+def found(result: Plan, entry: str) -> Found:
+    return next(f for f in result.found if f.entry == entry)
+
+
+@pytest.mark.parametrize(
+    ("published", "namespace", "prefix"),
+    [
+        (["/camera/h264", "/imu"], "/", ""),
+        (["/rt/camera/h264", "/rt/imu"], "/", "rt"),
+        (["/camera/frame", "/rt/camera/h264"], "/", "rt"),
+        (["/maivin-7/camera/h264", "/maivin-7/imu"], "/", "maivin-7"),
+        (["/car/maivin-7/camera/h264"], "/car", "maivin-7"),
+        (["/car/rt/camera/h264"], "/car", "rt"),
+        (["/car/camera/h264", "/bike/camera/h264"], "/car", ""),
+        (["/bike/camera/h264"], "/car", ""),
+        (["/camera/h264", "/robot/imu", "/robot/gps", "/robot/camera/h264"], "/", ""),
+        ([], "/", ""),
+        (["/unrelated"], "/", ""),
+    ],
+)
+def test_the_prefix_is_found(published: list[str], namespace: str, prefix: str) -> None:
+    assert choose_prefix(Config(), published, namespace) == (prefix, "")
+
+
+def test_two_devices_are_told_apart_by_the_user() -> None:
+    prefix, problem = choose_prefix(Config(), ["/a/camera/h264", "/b/camera/h264"], "/")
+    assert prefix == ""
+    assert "a, b" in problem
+    assert "parameter prefix" in problem
+    config = build_config({"prefix": "/b/"})
+    assert choose_prefix(config, ["/a/camera/h264", "/b/camera/h264"], "/") == ("b", "")
+
+
+def test_names_on_the_wire() -> None:
+    assert wire_names("/fix", "rt", "/car") == ["/fix"]
+    assert wire_names("imu", "", "/") == ["/imu"]
+    assert wire_names("imu", "", "/car") == ["/car/imu"]
+    assert wire_names("imu", "rt", "/car") == ["/car/rt/imu", "/car/imu"]
+    assert wire_names("imu", "maivin-7", "/") == ["/maivin-7/imu"]
+
+
+def test_what_is_published_is_subscribed_to_under_its_plain_name() -> None:
+    result = look(
+        {"/rt/camera/h264": [Offer(VIDEO)], "/rt/lidar/points": [Offer(CLOUD)], "/other": [Offer(CLOUD)]},
+        prefix="rt",
+    )
+    assert result.feeds == {
+        Feed("/rt/camera/h264", VIDEO, "/camera/h264"),
+        Feed("/rt/lidar/points", CLOUD, "/lidar/points"),
+    }
+    routes = TopicMap(Config(), "")
+    assert all(routes.route(feed.canonical) is not None for feed in result.feeds)
+
+
+def test_a_generation_that_mixes_bare_and_prefixed_names_is_taken_whole() -> None:
+    result = look({"/rt/camera/h264": [Offer(VIDEO)], "/lidar/points": [Offer(CLOUD)]}, prefix="rt")
+    assert {feed.topic for feed in result.feeds} == {"/rt/camera/h264", "/lidar/points"}
+
+
+def test_another_type_is_reported_and_the_rest_goes_on() -> None:
+    result = look({"/camera/h264": [Offer("std_msgs/msg/String")], "/lidar/points": [Offer(CLOUD)]})
+    assert {feed.topic for feed in result.feeds} == {"/lidar/points"}
+    problem = found(result, "camera").problem
+    assert "is std_msgs/msg/String" in problem
+    assert VIDEO in problem
+
+
+def test_a_package_that_is_not_installed_is_reported_and_the_rest_goes_on() -> None:
+    result = look(
+        {"/radar/cube": [Offer("edgefirst_msgs/msg/RadarCube")], "/lidar/points": [Offer(CLOUD)]},
+        missing=["edgefirst_msgs"],
+    )
+    assert {feed.topic for feed in result.feeds} == {"/lidar/points"}
+    assert "not installed" in found(result, "radar_cube").problem
+    assert "build edgefirst_msgs" in found(result, "radar_cube").problem
+    assert found(result, "radar_cube").announced
+
+
+def test_of_several_types_on_a_topic_the_usable_ones_are_taken() -> None:
+    result = look({"/tf_static": [Offer(TF), Offer(TF_MESSAGE, latched=True), Offer("std_msgs/msg/Empty")]})
+    assert result.feeds == {
+        Feed("/tf_static", TF, "/tf_static"),
+        Feed("/tf_static", TF_MESSAGE, "/tf_static", latched=True),
+    }
+    assert "std_msgs/msg/Empty" in found(result, "tf").problem
+
+
+def test_latched_values_are_asked_for_where_they_last() -> None:
+    graph = {
+        "/camera/info": [Offer("sensor_msgs/msg/CameraInfo", latched=True)],
+        "/lidar/points": [Offer(CLOUD, latched=True)],
+    }
+    latched = {feed.topic: feed.latched for feed in look(graph).feeds}
+    assert latched == {"/camera/info": True, "/lidar/points": False}
+
+
+def test_publishers_that_keep_values_and_others_that_do_not_are_both_heard() -> None:
+    result = look({"/tf_static": [Offer(TF_MESSAGE, latched=True), Offer(TF_MESSAGE)]})
+    assert {feed.latched for feed in result.feeds} == {True, False}
+
+
+def test_a_publisher_that_dies_keeps_its_subscription() -> None:
+    jpeg = {"/camera/h264": [Offer("sensor_msgs/msg/CompressedImage")]}
+    before = look(jpeg, unlisted=True)
+    after = look({}, unlisted=True, held=before.feeds)
+    assert after.feeds == before.feeds
+    assert not found(after, "camera").announced
+    other = look({"/camera/h264": [Offer(VIDEO)]}, unlisted=True, held=before.feeds)
+    assert Feed("/camera/h264", VIDEO, "/camera/h264") in other.feeds
+    assert Feed("/camera/h264", "sensor_msgs/msg/CompressedImage", "/camera/h264") not in other.feeds
+
+
+def test_the_devices_topics_are_subscribed_to_before_anybody_announces_them() -> None:
+    config = build_config({"topics": {"odometry": {"topic": "/odom"}, "imu": {"topic": ""}}})
+    result = look({}, config, unlisted=True, namespace="/car")
+    topics = {feed.topic: feed.type for feed in result.feeds}
+    assert topics["/car/camera/h264"] == VIDEO
+    assert topics["/car/tf_static"] == TF
+    assert "/odom" not in topics  # a robot's own topics announce themselves
+    assert "/car/imu" not in topics
+    assert not any(f.announced for f in result.found)
+    assert not look({}, config).feeds
+
+
+def test_types_that_are_not_installed_are_not_tried() -> None:
+    result = look({}, unlisted=True, missing=["edgefirst_msgs"])
+    assert not any(feed.type.startswith("edgefirst_msgs") for feed in result.feeds)
+    assert any(feed.type == VIDEO for feed in result.feeds)
+
+
+def test_expected_types_are_acceptable_ones() -> None:
+    for rule in Config().topics.values():
+        assert expected_type(rule) in TYPES[rule.role], rule.topic
+    topics = Config().topics
+    assert expected_type(topics["camera_jpeg"]) == "sensor_msgs/msg/CompressedImage"
+    assert expected_type(topics["model_boxes2d"]) == "edgefirst_msgs/msg/Detect"
+    assert expected_type(topics["model"]) == "edgefirst_msgs/msg/Model"
+
+
+def test_remapped_topics_are_looked_for_where_they_are() -> None:
+    config = build_config({"topics": {"camera": {"topic": "/camera/image"}}})
+    result = look(
+        {"/front/image": [Offer("sensor_msgs/msg/Image")]},
+        config,
+        resolve=lambda topic: "/front/image" if topic == "/camera/image" else topic,
+    )
+    assert result.feeds == {Feed("/front/image", "sensor_msgs/msg/Image", "/camera/image")}
+
+
+def test_two_entries_of_one_topic_make_one_subscription() -> None:
+    config = build_config(
+        {"topics": {"lidar_points": {"topic": "/points"}, "radar_targets": {"topic": "/points"}}}
+    )
+    assert len(look({"/points": [Offer(CLOUD)]}, config).feeds) == 1

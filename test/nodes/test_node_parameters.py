@@ -1,0 +1,133 @@
+"""The configuration as parameters: every field has one, typed and described, and they lead back to it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from edgefirst_ros.config import MAIVIN_TOPICS, Config, TopicRule, build_config
+from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.nodes.options import LIVE, READ_ONLY, CaptureOptions, ReplayOptions
+from edgefirst_ros.nodes.parameters import ParameterSpec, fits, nest, specify
+
+SPECS = {spec.name: spec for spec in specify(Config)}
+
+
+def back(given: dict[str, Any], names: list[str] | None = None) -> Config:
+    specs = specify(Config, names or list(given))
+    return build_config(nest({spec.name: spec.default for spec in specs} | given, specs))
+
+
+def test_defaults_lead_back_to_the_default_configuration() -> None:
+    assert back({}) == Config()
+
+
+def test_every_parameter_is_described_and_typed() -> None:
+    for models in (Config, CaptureOptions, ReplayOptions):
+        for spec in specify(models):
+            assert spec.description, spec.name
+            assert fits(spec, spec.default) is not None, spec.name
+
+
+def test_every_topic_has_all_fields_of_a_rule() -> None:
+    for entry in MAIVIN_TOPICS:
+        for name in TopicRule.model_fields:
+            assert f"topics.{entry}.{name}" in SPECS
+
+
+def test_choices_and_limits_are_said() -> None:
+    assert SPECS["topics.imu.clock"].constraints == "one of 'auto', 'stamp', 'publish', 'receive'"
+    assert SPECS["jpeg_quality"].limits == (1, 100)
+    assert SPECS["queue_mb"].constraints == "more than 0"
+    assert SPECS["rate_hz"].constraints == "at least 0"
+    assert SPECS["formats"].kind == "string array"
+    assert "camera_info" in SPECS["topics.camera.role"].constraints
+
+
+def test_given_values_arrive() -> None:
+    config = back({"rate_hz": 2.5, "topics.radar_cube.tolerance_ms": 20.0, "ego.hold_s": 1.5})
+    assert config.rate_hz == 2.5
+    assert config.topics["radar_cube"].tolerance_ms == 20.0
+    assert config.ego.hold_s == 1.5
+
+
+def test_what_stands_for_none_is_none() -> None:
+    config = back({"prefix": "", "edgefirst.sensor_width_mm": math.nan, "ego.rig_from_imu_xyzw": []})
+    assert config.prefix is None
+    assert config.edgefirst.sensor_width_mm is None
+    assert config.ego.rig_from_imu_xyzw is None
+    config = back({"prefix": "rt", "edgefirst.sensor_width_mm": 5.6, "ego.rig_from_imu_xyzw": [0.0, 0, 0, 1]})
+    assert config.prefix == "rt"
+    assert config.edgefirst.sensor_width_mm == 5.6
+    assert config.ego.rig_from_imu_xyzw == (0, 0, 0, 1)
+
+
+def test_a_topic_of_the_users_own_gets_parameters() -> None:
+    given = {"topics.odometry.topic": "/odom"}
+    specs = {spec.name: spec for spec in specify(Config, list(given))}
+    assert specs["topics.odometry.clock"].default == "auto"
+    config = back(given)
+    assert config.topics["odometry"].topic == "/odom"
+    assert config.topics["odometry"].role == "odometry"
+
+
+def test_keys_with_slashes_are_keys() -> None:
+    config = back({"ncore.sensor_ids./lidar/points": "roof"})
+    assert config.ncore.sensor_ids == {"/lidar/points": "roof"}
+
+
+@pytest.mark.parametrize(
+    "name", ["topcis.imu.clock", "rate_hz.value", "topics.imu.clok", "rate", "edgefirst"], ids=str
+)
+def test_names_that_mean_nothing_are_told(name: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        back({name: 3})
+    assert any(fault.startswith(name) for fault in error.value.faults), error.value.faults
+
+
+def test_values_of_other_types_do_not_fit() -> None:
+    assert fits(SPECS["rate_hz"], 2) == 2.0
+    assert isinstance(fits(SPECS["rate_hz"], 2), float)
+    assert fits(SPECS["rate_hz"], True) is None
+    assert fits(SPECS["rate_hz"], "2") is None
+    assert fits(SPECS["every_n"], 2) == 2
+    assert fits(SPECS["every_n"], 2.0) is None
+    assert fits(SPECS["every_n"], True) is None
+    assert fits(SPECS["keyframes"], True) is True
+    assert fits(SPECS["keyframes"], 1) is None
+    assert fits(SPECS["host"], "x") == "x"
+    assert fits(SPECS["host"], 7) is None
+    assert fits(SPECS["formats"], ("edgefirst",)) == ["edgefirst"]
+    assert fits(SPECS["formats"], "edgefirst") is None
+    assert fits(SPECS["formats"], ["edgefirst", 1]) is None
+    assert fits(SPECS["ego.rig_from_imu_xyzw"], [0, 0, 0, 1.0]) == [0.0, 0.0, 0.0, 1.0]
+
+
+def test_a_field_that_no_parameter_can_hold_is_told_when_it_is_written() -> None:
+    class Odd(BaseModel):
+        when: complex = 1j
+
+    class Unset(BaseModel):
+        count: int | None = None
+
+    with pytest.raises(TypeError, match="when"):
+        specify(Odd)
+    with pytest.raises(TypeError, match="count"):
+        specify(Unset)
+
+
+def test_the_nodes_own_names_are_not_the_configurations() -> None:
+    for options in (CaptureOptions, ReplayOptions):
+        assert not set(options.model_fields) & set(Config.model_fields)
+    assert set(CaptureOptions.model_fields) >= READ_ONLY | LIVE
+    assert not READ_ONLY & LIVE
+
+
+def test_unset_is_only_what_is_optional() -> None:
+    plain = ParameterSpec(("host",), "string", "", "")
+    assert not plain.is_unset("")
+    assert SPECS["prefix"].is_unset("")
+    assert not SPECS["prefix"].is_unset("rt")

@@ -1,0 +1,91 @@
+"""Sessions as the node speaks of them, over the real capture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from livedrive import HOST, SEQUENCE, messages
+
+from edgefirst_ros.config import build_config
+from edgefirst_ros.errors import EdgeFirstError, OutputExists
+from edgefirst_ros.nodes.options import CaptureOptions
+from edgefirst_ros.nodes.sessions import Sessions, check_output
+from edgefirst_ros.sample import Sample
+
+HUGE_MB = 1e12
+
+
+def make(
+    output: Path, *, session: str = "", seen: list[Sample] | None = None, min_free_mb: float = 1.0
+) -> Sessions:
+    options = CaptureOptions(output=str(output), session=session, sequence=SEQUENCE)
+    config = build_config({"min_free_mb": min_free_mb, "workers": 2})
+    return Sessions(config, options, HOST, (seen if seen is not None else []).append)
+
+
+def test_a_session_is_written_and_told(tmp_path: Path) -> None:
+    seen: list[Sample] = []
+    sessions = make(tmp_path, session="monday", seen=seen)
+    assert "session monday begins" in sessions.begin()
+    assert sessions.running
+    for message in messages():
+        sessions.put(message)
+    told = sessions.finish(60.0)
+    assert not sessions.running
+    assert sessions.broken == ""
+    written = [sample for sample in seen if sample.image is not None]
+    assert told == [f"session monday is complete: {len(seen)} samples, {len(messages())} messages, 0 dropped"]
+    assert len(seen) > 20
+    assert written == seen
+    assert [s.frame for s in seen] == sorted(s.frame for s in seen)
+    assert (tmp_path / "edgefirst/monday/monday.arrow").exists()
+
+
+def test_the_prefix_is_for_ros_and_not_for_the_pipeline(tmp_path: Path) -> None:
+    options = CaptureOptions(output=str(tmp_path), session="a")
+    config = build_config({"prefix": "rt", "min_free_mb": 1.0})
+    sessions = Sessions(config, options, HOST, lambda _: None)
+    sessions.begin()
+    for message in messages()[:200]:
+        sessions.put(message)
+    told = sessions.finish(60.0)
+    assert not told[0].startswith("session a is complete: 0 samples")
+
+
+def test_a_name_is_used_once(tmp_path: Path) -> None:
+    sessions = make(tmp_path, session="monday")
+    sessions.begin()
+    with pytest.raises(EdgeFirstError, match="under way"):
+        sessions.begin()
+    for message in messages()[:200]:
+        sessions.put(message)
+    sessions.finish(60.0)
+    with pytest.raises(OutputExists):
+        sessions.begin()
+    assert not sessions.running
+
+
+def test_a_split_makes_two_sessions(tmp_path: Path) -> None:
+    sessions = make(tmp_path)
+    sessions.begin()
+    assert "another one begins" in sessions.split()
+    told = sessions.finish(5.0)
+    assert len(told) == 2
+    assert sessions.broken == ""
+    with pytest.raises(EdgeFirstError, match="no session"):
+        sessions.split()
+
+
+def test_a_full_disk_lets_nothing_begin(tmp_path: Path) -> None:
+    with pytest.raises(EdgeFirstError, match="min_free_mb"):
+        make(tmp_path, min_free_mb=HUGE_MB).begin()
+
+
+def test_an_output_that_cannot_be_written_is_found_before(tmp_path: Path) -> None:
+    assert check_output(str(tmp_path / "a" / "b")) == []
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+    file = tmp_path / "file"
+    file.touch()
+    assert "output: " in check_output(str(file))[0]
+    assert "cannot be written" in check_output(str(file / "below"))[0]

@@ -1,0 +1,47 @@
+"""The first signal asks, its twin is ignored, a second one ends the process at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from edgefirst_ros.nodes.signals import ASKING, TWIN_S, finishing
+
+CHILD = f"""
+import os, signal, sys, threading, time
+from edgefirst_ros.nodes.signals import finishing
+stop = threading.Event()
+with finishing(stop, lambda text: (sys.stdout.write(text), sys.stdout.flush())):
+    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep({TWIN_S} + 0.1)
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(20)
+"""
+
+
+@pytest.mark.parametrize("number", ASKING, ids=lambda n: signal.Signals(n).name)
+def test_the_first_signal_asks(number: int) -> None:
+    stop, said = threading.Event(), list[str]()
+    before = signal.getsignal(number)
+    with finishing(stop, said.append):
+        os.kill(os.getpid(), number)
+        assert stop.wait(5.0)
+        os.kill(os.getpid(), number)
+        time.sleep(0.01)
+    assert not said
+    assert signal.getsignal(number) is before
+
+
+def test_a_second_signal_ends_at_once() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD], capture_output=True, text=True, check=False, timeout=30
+    )
+    assert done.returncode == 128 + signal.SIGINT
+    assert "edgefirst-ros recover" in done.stdout
