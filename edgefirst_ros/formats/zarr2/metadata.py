@@ -50,7 +50,7 @@ def group(name: str, attributes: Mapping[str, Any] | None = None) -> list[Record
 
 def under(prefix: str, records: Iterable[Record]) -> list[Record]:
     """The same records below ``prefix``."""
-    return [(join(prefix, key), payload) for key, payload in records]
+    return [(f"{prefix}/{key}", payload) for key, payload in records] if prefix else list(records)
 
 
 def dtype_json(dtype: np.dtype[Any]) -> object:
