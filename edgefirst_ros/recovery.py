@@ -28,15 +28,20 @@ def recover(path: Path) -> list[Recovered]:
     """
     if not path.exists():
         raise RecordingNotFound(f"{path}: no such file or folder")
-    folders = sorted({p.parent for p in _below(path, "*.journal.part")}) or sorted(
-        {p.parent for p in _below(path, "*.arrow")}
-    )
+    folders = edgefirst_folders(path)
     done = [Recovered(folder, _edgefirst(folder)) for folder in folders]
     done += [Recovered(root, recover_ncore(root).text) for root in ncore_roots(path)]
     done += [Recovered(dataset, _l5kit(dataset)) for dataset in l5kit_datasets(path)]
     if not done:
         raise RecordingNotFound(f"{path}: holds no dataset of this package, finished or not")
     return done
+
+
+def edgefirst_folders(path: Path) -> list[Path]:
+    """EdgeFirst datasets at or below a path: unfinished ones, or the finished if there are none."""
+    ncore = {p.parent for p in _below(path, "*.ncore4*")}
+    journals = {p.parent for p in _below(path, "*.journal.part")} - ncore
+    return sorted(journals or {p.parent for p in _below(path, "*.arrow")})
 
 
 def ncore_roots(path: Path) -> list[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -172,6 +173,21 @@ def test_a_killed_conversion_is_recovered_and_recovering_twice_does_no_harm(
     assert written.table["frame"].n_unique() == len(written.of_kind("camera.jpeg"))
     assert "nothing to do" in run("recover", folder).stdout
     assert written.files() == first
+
+
+def test_recover_finishes_every_format_that_a_kill_left(long: Path, tmp_path: Path) -> None:
+    process, folder = start(long, tmp_path, "--format", "edgefirst,ncore,l5kit")
+    process.kill()
+    process.communicate(timeout=60)
+    said = run("recover", tmp_path).stdout
+    assert said.count("kept") == 3, said
+    assert not list(tmp_path.rglob("*.part"))
+    assert Written(folder).table["frame"].n_unique() > 0
+    run("check", tmp_path)
+    table = run("l5kit", "show", tmp_path / "l5kit" / "d.zarr").stdout
+    assert re.search(r"\n\| +1 +\| +[1-9]\d* ", table), table
+    again = run("recover", tmp_path).stdout
+    assert again.count("already") == 3, again
 
 
 def test_a_full_disk_is_said_and_what_was_committed_can_be_recovered(long: Path, tmp_path: Path) -> None:
