@@ -38,7 +38,7 @@ class Job:
         committed: Callable[[Sample], None] | None = None,
     ) -> None:
         self.dataset = safe_name(dataset)
-        self._report_path = _report_path(config, output, self.dataset)
+        self._report_path = report_path(config, output, self.dataset)
         self.writers: list[Writer] = []
         if "edgefirst" in config.formats:
             root = output / "edgefirst"
@@ -67,7 +67,7 @@ class Job:
         self.pipeline.abort()
 
 
-def _report_path(config: Config, output: Path, dataset: str) -> Path:
+def report_path(config: Config, output: Path, dataset: str) -> Path:
     """Beside the EdgeFirst dataset if there is one, else in the folder of the first format."""
     if "edgefirst" in config.formats:
         return output / "edgefirst" / dataset / REPORT

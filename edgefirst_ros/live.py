@@ -12,7 +12,7 @@ from typing import Any
 from edgefirst_ros.accounting import CUT_OFF, QUEUE_FULL
 from edgefirst_ros.config import Config
 from edgefirst_ros.errors import EdgeFirstError, OutputExists
-from edgefirst_ros.job import Job
+from edgefirst_ros.job import Job, report_path
 from edgefirst_ros.livequeue import LiveQueue
 from edgefirst_ros.livestatus import Disk, LiveStatus, Meter, build_status, silent_roles
 from edgefirst_ros.messages.measurement import RawMessage
@@ -177,6 +177,10 @@ class LiveCapture:
         while True:
             dataset, sequence = next(names)
             try:
+                # A session of which nothing was written left only this, which is worth as much.
+                report = report_path(self._config, self._output, dataset)
+                if report.exists():
+                    raise OutputExists(f"{report}: is there already; choose another name")  # noqa: TRY301
                 job = Job(self._config, self._output, dataset, committed=self._committed)
                 break
             except OutputExists:
