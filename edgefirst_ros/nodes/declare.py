@@ -115,10 +115,12 @@ class NodeParameters(Generic[Options]):
         fixed = [p.name for p in ours if p.name not in LIVE]
         if reason and fixed:
             return SetParametersResult(successful=False, reason=f"{', '.join(fixed)}: {reason}")
+        # Faults of other parameters, there before, are no reason against this change.
         before = self._values()
         known = set(self._validate(before)[0])
         faults, _, _ = self._validate({**before, **{p.name: p.value for p in ours}})
-        new = [fault for fault in faults if fault not in known]
+        own = tuple(f"{p.name}: " for p in ours)
+        new = [fault for fault in faults if fault not in known or fault.startswith(own)]
         return SetParametersResult(successful=not new, reason="; ".join(new))
 
 
