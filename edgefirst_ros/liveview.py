@@ -31,6 +31,7 @@ class LiveView:
         self._quiet = quiet
         self._told: set[str] = set()
         self._silent: set[str] = set()
+        self._connected = False
         self._line_s = time.monotonic()
         self._live: Live | None = None
         if console.is_terminal and not quiet:
@@ -64,8 +65,8 @@ class LiveView:
                 self._say(f"note: {note}")
         if self._live is not None:
             self._live.update(_panel(status, connections), refresh=True)
-        elif time.monotonic() - self._line_s >= LINE_EVERY_S:
-            self._line_s = time.monotonic()
+        elif time.monotonic() - self._line_s >= LINE_EVERY_S or bool(connections) != self._connected:
+            self._line_s, self._connected = time.monotonic(), bool(connections)
             self._say(line(status, connections))
             if set(status.silent) != self._silent:
                 self._silent = set(status.silent)
@@ -91,8 +92,7 @@ def line(status: LiveStatus, connections: int) -> str:
         f"disk {_left(status)}",
         f"Hz: {rates or 'nothing comes'}",
     ]
-    if not connections:
-        parts.append("not connected")
+    parts.append(f"{connections} connected" if connections else "not connected")
     return "; ".join(parts)
 
 

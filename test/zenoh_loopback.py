@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,11 +34,11 @@ def await_condition(what: str, condition: Callable[[], bool]) -> None:
 class Process:
     """One command running; its words go to files, so that nobody waits for a pipe to be read."""
 
-    def __init__(self, folder: Path, *arguments: str | Path) -> None:
+    def __init__(self, folder: Path, *arguments: str | Path, command: Sequence[str] = COMMAND) -> None:
         self._folder = folder
         folder.mkdir(parents=True)
         with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
-            self.popen = subprocess.Popen([*COMMAND, *map(str, arguments)], stdout=out, stderr=err)
+            self.popen = subprocess.Popen([*command, *map(str, arguments)], stdout=out, stderr=err)
 
     @property
     def out(self) -> str:
@@ -56,9 +56,9 @@ class Process:
 
 
 @contextmanager
-def started(folder: Path, *arguments: str | Path) -> Iterator[Process]:
+def started(folder: Path, *arguments: str | Path, command: Sequence[str] = COMMAND) -> Iterator[Process]:
     """A command that does not outlive the test."""
-    process = Process(folder, *arguments)
+    process = Process(folder, *arguments, command=command)
     try:
         yield process
     finally:

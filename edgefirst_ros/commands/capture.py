@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -118,18 +119,19 @@ def capture(
         host = namespace if namespace.strip("/") not in {"", "rt"} else _host_of([*(connect or ())])
         stop, view = threading.Event(), LiveView(err, quiet=quiet or as_json)
         with interruptible(stop, err, "finishing what was received"):
-            link = open_session(connect or [], listen or [])
             taking = LiveCapture(config, output, host)
-            source = partial(ZenohSource, link, config, taking.put, namespace=namespace)
-            try:
-                finished = _run(taking, (name, session), source, stop, view, duration_s=duration)
-            except BaseException:
-                taking.abort()
-                raise
-        _show(err, finished, quiet=quiet, as_json=as_json)
+            with open_session(connect or [], listen or []) as link:
+                source = partial(ZenohSource, link, config, taking.put, namespace=namespace)
+                try:
+                    finished = _run(taking, (name, session), source, stop, view, duration_s=duration)
+                except BaseException:
+                    taking.abort()
+                    raise
         report = finished.report
-        if not as_json and stop.is_set():
-            err.print("interrupted: what was received is finished and complete", highlight=False)
+        with suppress(OSError):  # the terminal may be gone, the dataset is complete all the same
+            _show(err, finished, quiet=quiet, as_json=as_json)
+            if not as_json and stop.is_set():
+                err.print("interrupted: what was received is finished and complete", highlight=False)
         code = exit_code(report, strict=strict) if report["ended"] == STOPPED else EXIT_POOR
     raise typer.Exit(EXIT_INTERRUPTED if stop.is_set() else code)
 
