@@ -11,7 +11,7 @@ from typing import Any
 
 from edgefirst_ros.accounting import CUT_OFF, QUEUE_FULL
 from edgefirst_ros.config import Config
-from edgefirst_ros.errors import EdgeFirstError, OutputExists
+from edgefirst_ros.errors import EdgeFirstError, OutputExists, WriteError
 from edgefirst_ros.job import Job, report_path
 from edgefirst_ros.livequeue import LiveQueue
 from edgefirst_ros.livestatus import Disk, LiveStatus, Meter, build_status, silent_roles
@@ -99,11 +99,14 @@ class LiveCapture:
 
         Raises:
             OutputExists: a dataset of the given name is there already.
-            WriteError: the output cannot be written.
+            WriteError: the output cannot be written, or the disk has less than ``min_free_mb`` left.
             EdgeFirstError: a session is under way already.
         """
         if self._open:
             raise EdgeFirstError("a session is under way already; stop it first, or split it")
+        full = Disk(self._output, self._config).full()
+        if full:
+            raise WriteError(full)
         if self._thread is not None:
             self._thread.join()
         self._names = SessionNames(self._host, name, sequence)

@@ -105,8 +105,9 @@ def _panel(status: LiveStatus, connections: int) -> Group:
         f"[bold]{status.samples:,}[/] samples{late}  {status.bytes_written / 1e6:,.1f} MB "
         f"({status.bytes_per_s / 1e6:.1f} MB/s)  queue {status.queue_fill:.0%}  disk {_left(status)}"
     )
-    foot = [f"nothing yet of {role}: {', '.join(topics)}" for role, topics in status.silent.items()]
-    return Group(head, _table(status), Text("\n".join(foot), style="dim"))
+    missing = ", ".join(f"{role} ({', '.join(topics)})" for role, topics in status.silent.items())
+    foot = Text(f"nothing yet of {missing}" if missing else "", style="dim")
+    return Group(head, _table(status), foot)
 
 
 def _table(status: LiveStatus) -> Table:

@@ -14,6 +14,7 @@ from edgefirst_ros.simulation import DriveOptions, simulate
 from edgefirst_ros.sources.mcap import McapRecording
 
 HOST = "maivin-sim"
+FORMATS = ("edgefirst", "ncore", "l5kit")
 SEQUENCE = "maivin-sim_2026_05_01_09_00_00"
 
 
@@ -44,10 +45,14 @@ def messages() -> tuple[RawMessage, ...]:
     return tuple(McapRecording(drive()).messages())
 
 
-def dataset_files(folder: Path) -> dict[str, bytes]:
-    """What a dataset is made of, by name; the report is apart, because it says where messages came from."""
-    found = {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.suffix != ".json"}
-    assert found.keys() == {f"{folder.name}.arrow", f"{folder.name}.zip"}, found.keys()
+def output_files(output: Path) -> dict[str, bytes]:
+    """All that was written below an output folder, by path; not the report, which says how it came to be."""
+    found = {
+        path.relative_to(output).as_posix(): path.read_bytes()
+        for path in output.rglob("*")
+        if path.is_file() and path.name != "capture_report.json"
+    }
+    assert len({path.partition("/")[0] for path in found}) == len(FORMATS), found.keys()
     return found
 
 

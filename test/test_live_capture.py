@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from livedrive import HOST, SEQUENCE, check_sums, dataset_files, drive, messages
+from livedrive import FORMATS, HOST, SEQUENCE, check_sums, drive, messages, output_files
 from written import Written
 
 from edgefirst_ros import live
@@ -61,14 +61,13 @@ def dropped_for(report: dict[str, Any], reason: str) -> int:
     "clock", [{}, {n: {"clock": "stamp"} for n in Config().topics}], ids=["auto", "stamp"]
 )
 def test_live_equals_offline(tmp_path: Path, clock: dict[str, Any]) -> None:
-    config = {"topics": clock}
+    config = {"topics": clock, "formats": FORMATS}
     offline = convert([drive()], tmp_path / "offline", build_config(config), dataset="same")
     live_one = capture(tmp_path / "live", **config)
     assert live_one.start("same", sequence=SEQUENCE) == "same"
     put_all(live_one, messages())
     (done,) = live_one.stop(60)
-    same = dataset_files(tmp_path / "live" / "edgefirst" / "same")
-    assert same == dataset_files(tmp_path / "offline" / "edgefirst" / "same")
+    assert output_files(tmp_path / "live") == output_files(tmp_path / "offline")
     assert offline.report["samples"] > 25
     assert done.report["totals"]["dropped"] == 0
     for key in ("samples", "totals", "topics", "notes", "warnings"):

@@ -77,7 +77,7 @@ def test_a_terminal_shows_every_topic_in_its_place() -> None:
     with LiveView(console, quiet=False) as view:
         view.update(status(), 2, [])
     text = shown(console)
-    for words in ("/camera/h264", "/radar/cube", "2 connected", "nothing yet of lidar_points: lidar/points"):
+    for words in ("/camera/h264", "/radar/cube", "2 connected", "nothing yet of lidar_points (lidar/points)"):
         assert words in text
     assert "98,765" not in text
     for words in ("1,234", "25%", "5.0 h left", "1,200"):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from livedrive import HOST, SEQUENCE, check_sums, dataset_files, drive, messages
+from livedrive import FORMATS, HOST, SEQUENCE, check_sums, drive, messages, output_files
 from written import Written
 from zenoh_loopback import COMMAND, LIMIT_S, Process, await_condition, free_endpoint, started
 
@@ -25,7 +25,11 @@ from edgefirst_ros.sources.zenoh import ZenohSource
 from edgefirst_ros.zenohlink import Outlet, open_session
 
 NAME = "same"
-STAMPS = {"min_free_mb": 0, "topics": {name: {"clock": "stamp"} for name in MAIVIN_TOPICS}}
+STAMPS = {
+    "min_free_mb": 0,
+    "formats": list(FORMATS),
+    "topics": {name: {"clock": "stamp"} for name in MAIVIN_TOPICS},
+}
 """Times are the stamps, so that it does not matter when the messages come."""
 PROMPT = {"clock_window_s": 0.5, "lookahead_s": 0.2, "ego": {"wait_s": 0.1}}
 """Samples are committed soon after they were taken."""
@@ -39,11 +43,11 @@ def write_config(folder: Path, **more: object) -> Path:
 
 def offline(folder: Path, config: Path) -> dict[str, bytes]:
     convert([drive()], folder / "offline", build_config(load_values(config)), dataset=NAME)
-    return dataset_files(folder / "offline" / "edgefirst" / NAME)
+    return output_files(folder / "offline")
 
 
 def capturing(folder: Path, endpoint: str, config: Path, *more: str) -> tuple[str | Path, ...]:
-    names = ("--name", NAME, "--session", SEQUENCE)
+    names = ("--name", NAME, "--session", SEQUENCE, "--host", HOST)
     return ("capture", "--zenoh", endpoint, "-o", folder / "live", "--config", config, *names, *more)
 
 
@@ -70,7 +74,10 @@ def publish(
 
 
 def test_live_equals_replay(tmp_path: Path) -> None:
-    """A recording played at its own pace by one process, captured by another, and converted: the same."""
+    """A recording played at its own pace by one process, captured by another, and converted: the same.
+
+    All formats are compared, byte by byte.
+    """
     endpoint, config = free_endpoint(), write_config(tmp_path)
     with (
         started(tmp_path / "capture", *capturing(tmp_path, endpoint, config)) as capture,
@@ -88,16 +95,14 @@ def test_live_equals_replay(tmp_path: Path) -> None:
     assert {t: a["received"] for t, a in report["topics"].items()} == {
         topic: sum(m.topic == topic for m in messages()) for topic in {m.topic for m in messages()}
     }
-    assert dataset_files(folder) == offline(tmp_path, config)
+    assert output_files(tmp_path / "live") == offline(tmp_path, config)
     assert report["samples"] > 25
     assert report["silent"]["depth"] == ["camera/depth"]
     assert "nothing yet of" in capture.err
     assert "nothing came of" in capture.err
-    assert [Path(path).name for path in capture.out.splitlines()] == [
-        f"{NAME}.arrow",
-        f"{NAME}.zip",
-        "capture_report.json",
-    ]
+    paths = [Path(path) for path in capture.out.splitlines()]
+    assert {f"{NAME}.arrow", f"{NAME}.zip", f"{NAME}.zarr"} < {path.name for path in paths}
+    assert all(path.exists() for path in paths)
 
 
 def _said(process: Process, *words: str) -> bool:
@@ -119,7 +124,7 @@ def test_a_signal_finishes_what_was_received(tmp_path: Path, number: signal.Sign
     assert report["totals"]["received"] > 0
     assert not list(folder.glob("*.part"))
     # Everything was sent before the signal, so everything is in it.
-    assert dataset_files(folder) == offline(tmp_path, config)
+    assert output_files(tmp_path / "live") == offline(tmp_path, config)
 
 
 def _all_came(capture: Process, count: str, number: signal.Signals) -> bool:

@@ -56,7 +56,7 @@ def capture(
         Path | None, typer.Option("--config", help="YAML or ROS 2 parameter file; see config/*.yaml.")
     ] = None,
     formats: Annotated[
-        str | None, typer.Option("--format", metavar="NAME,...", help="edgefirst, ncore; default: edgefirst.")
+        str | None, typer.Option("--format", metavar="NAME,...", help="edgefirst (default), ncore, l5kit.")
     ] = None,
     name: Annotated[str, typer.Option("--name", help="Dataset name; default: SESSION-dataset.")] = "",
     session: Annotated[str, typer.Option("--session", help="Sequence name; default: HOST_date_time.")] = "",
