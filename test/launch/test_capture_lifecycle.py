@@ -1,0 +1,173 @@
+"""The capture node as a lifecycle node: transitions, services, parameters, faults."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from livedrive import check_sums
+from rosgraph import Graph, needs_ros
+
+pytestmark = needs_ros
+
+
+def reports(output: Path) -> list[dict]:
+    return [json.loads(p.read_text()) for p in sorted(output.glob("edgefirst/*/capture_report.json"))]
+
+
+def test_a_session_lasts_from_activation_to_deactivation(graph: Graph, tmp_path: Path) -> None:
+    node = graph.capture(tmp_path / "out")
+    assert graph.state() == "unconfigured"
+    assert graph.change("configure")
+    assert graph.state() == "inactive"
+    assert not list((tmp_path / "out").iterdir())
+    assert graph.change("activate")
+    assert graph.state() == "active"
+    assert graph.change("deactivate")
+    assert graph.state() == "inactive"
+    (report,) = reports(tmp_path / "out")
+    assert report["ended"] == "stopped"
+    assert graph.change("activate")
+    assert graph.change("deactivate")
+    assert graph.change("cleanup")
+    assert graph.state() == "unconfigured"
+    assert graph.change("configure")
+    assert graph.change("inactive_shutdown")
+    assert node.join() == 0
+    assert len(reports(tmp_path / "out")) == 2
+
+
+def test_services_begin_split_and_end_sessions(graph: Graph, tmp_path: Path, recorded_drive: Path) -> None:
+    graph.capture(tmp_path / "out")
+    for name in ("start", "stop", "split"):
+        assert graph.trigger(f"/capture/{name}") == (
+            False,
+            "the node is unconfigured; activate it first",
+        )
+    graph.activate()
+    status = graph.status()
+    player = graph.player(recorded_drive, "--restamp")
+    graph.wait("samples", lambda: int(status().get("samples", 0)) >= 5, alive=[player])
+    done, message = graph.trigger("/capture/split")
+    assert done, message
+    first = status()["session"]
+    graph.wait("another session", lambda: status()["session"] != first)
+    assert player.join() == 0
+    assert graph.trigger("/capture/start")[0] is False
+    done, message = graph.trigger("/capture/stop")
+    assert done
+    assert message.count("is complete") == 2
+    assert graph.trigger("/capture/stop") == (False, "no session is under way")
+    assert graph.state() == "active"
+    done, message = graph.trigger("/capture/start")
+    assert done
+    assert "begins" in message
+    graph.change("deactivate")
+    found = reports(tmp_path / "out")
+    assert len(found) == 3
+    for report in found:
+        check_sums(report)
+    split = [report for report in found if report["ended"] == "split"]
+    assert len(split) == 1
+    assert split[0]["samples"] >= 5
+
+
+def test_every_fault_is_listed_and_can_be_mended(graph: Graph, tmp_path: Path) -> None:
+    node = graph.capture(
+        tmp_path / "out", "jpeg_quality:=101", "every_n:=two", "topcis.imu.clock:=auto", "rate_hz:=-1.0"
+    )
+    status = graph.status()
+    assert not graph.change("configure")
+    assert graph.state() == "unconfigured"
+    for name in ("jpeg_quality", "every_n", "topcis.imu.clock", "rate_hz"):
+        assert f"{name}: " in node.text
+    graph.wait("an error in the status", lambda: status().get("level") == "2")
+    assert "jpeg_quality" in status()["message"]
+    assert graph.set("rate_hz", -2.0)[0] is False
+    assert graph.set("rate_hz", 0.0) == (True, "")
+    assert graph.set("every_n", 2) == (True, "")
+    assert graph.set("jpeg_quality", 90) == (True, "")
+    # A name that means nothing cannot be taken back, so it alone is left.
+    assert not graph.change("configure")
+    assert node.text.rstrip().endswith("topcis.imu.clock: Extra inputs are not permitted")
+
+
+def test_faults_that_are_mended_are_forgotten(graph: Graph, tmp_path: Path) -> None:
+    graph.capture(tmp_path / "out", "output:=''")
+    status = graph.status()
+    assert not graph.change("configure")
+    graph.wait("an error in the status", lambda: status().get("level") == "2")
+    assert graph.set("output", str(tmp_path / "out")) == (True, "")
+    assert graph.change("configure")
+    graph.wait("no error in the status", lambda: status()["level"] == "0")
+    assert graph.set("output", "/proc/nowhere") == (True, "")
+    assert not graph.change("activate")
+    assert graph.state() == "inactive"
+    graph.wait("an error in the status", lambda: status()["level"] == "2")
+
+
+def test_what_cannot_change_live_is_refused_with_the_reason(graph: Graph, tmp_path: Path) -> None:
+    graph.capture(tmp_path / "out")
+    graph.activate()
+    done, reason = graph.set("jpeg_quality", 50)
+    assert not done
+    assert reason == "jpeg_quality: cannot change while the node is active; deactivate it first"
+    done, reason = graph.set("look_every_s", 2.0)
+    assert not done
+    assert "read-only" in reason
+    assert graph.set("stop_within_s", 1.0) == (True, "")
+    assert graph.set("preview", True) == (True, "")
+    graph.wait("a preview", lambda: graph.node.count_publishers("/capture/preview/lidar") == 1)
+    assert graph.set("preview", False) == (True, "")
+    graph.wait("no preview", lambda: graph.node.count_publishers("/capture/preview/lidar") == 0)
+    assert graph.change("deactivate")
+    assert graph.set("jpeg_quality", 50) == (True, "")
+    done, reason = graph.set("every_n", 0)
+    assert not done
+    assert "every_n" in reason
+    done, reason = graph.set("keyframes", "yes")
+    assert not done
+    assert graph.change("activate")
+
+
+def test_parameters_are_described(graph: Graph, tmp_path: Path) -> None:
+    from rcl_interfaces.msg import ParameterType  # noqa: PLC0415
+    from rcl_interfaces.srv import DescribeParameters  # noqa: PLC0415
+
+    graph.capture(tmp_path / "out")
+    names = ["jpeg_quality", "topics.imu.clock", "look_every_s", "formats", "edgefirst.sensor_width_mm"]
+    request = DescribeParameters.Request(names=names)
+    quality, clock, look, formats, width = graph.call(
+        DescribeParameters, "/capture/describe_parameters", request
+    ).descriptors
+    assert (quality.type, quality.description) == (
+        ParameterType.PARAMETER_INTEGER,
+        "Quality of JPEGs made from video.",
+    )
+    assert (quality.integer_range[0].from_value, quality.integer_range[0].to_value) == (1, 100)
+    assert "one of 'auto', 'stamp'" in clock.additional_constraints
+    assert look.read_only
+    assert not quality.read_only
+    assert formats.type == ParameterType.PARAMETER_STRING_ARRAY
+    assert width.type == ParameterType.PARAMETER_DOUBLE
+
+
+def test_writing_that_fails_is_an_error_and_the_node_can_be_used_again(
+    graph: Graph, tmp_path: Path, recorded_drive: Path
+) -> None:
+    node = graph.capture(tmp_path / "out", "session:=monday")
+    graph.activate()
+    status = graph.status()
+    player = graph.player(recorded_drive, "--restamp")
+    graph.wait("samples", lambda: int(status().get("samples", 0)) >= 3, alive=[player])
+    # The dataset's folder becomes a file: nothing can be finished in it.
+    folder = tmp_path / "out" / "edgefirst" / "monday"
+    folder.rename(tmp_path / "moved")
+    folder.touch()
+    assert not graph.change("deactivate")
+    assert graph.state() == "unconfigured"
+    graph.wait("an error in the status", lambda: status().get("level") == "2")
+    assert "monday" in node.text
+    folder.unlink()
+    graph.activate()
+    assert graph.change("deactivate")

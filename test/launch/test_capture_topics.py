@@ -1,0 +1,200 @@
+"""What a graph may do to a capture: topics late, missing, of another type, publishers that die and return."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from livedrive import check_sums
+from rosgraph import Graph, needs_ros
+
+pytestmark = needs_ros
+
+
+def finished(output: Path) -> dict[str, Any]:
+    (path,) = output.glob("edgefirst/*/capture_report.json")
+    report: dict[str, Any] = json.loads(path.read_text())
+    check_sums(report)
+    return report
+
+
+def test_what_is_missing_or_wrong_is_reported_and_the_rest_goes_on(
+    graph: Graph, tmp_path: Path, recorded_drive: Path
+) -> None:
+    from std_msgs.msg import String  # noqa: PLC0415
+
+    node = graph.capture(
+        tmp_path / "out", "topics.lidar_depth.required:=never", "topics.odometry.topic:=/odom"
+    )
+    graph.node.create_publisher(String, "/lidar/depth", 10)
+    graph.activate()
+    diagnostics, status = graph.diagnostics(), graph.status()
+    graph.wait("the wrong type in the log", lambda: "/lidar/depth: is std_msgs/msg/String" in node.text)
+    graph.wait("the missing topic", lambda: "capture: /odom" in diagnostics)
+    assert diagnostics["capture: /odom"].message == "nobody publishes it"
+    graph.wait("the wrong type", lambda: "capture: /lidar/depth" in diagnostics)
+    assert "expected sensor_msgs/msg/Image" in diagnostics["capture: /lidar/depth"].message
+    graph.wait("no camera", lambda: "no camera yet" in status()["message"])
+    player = graph.player(recorded_drive, "--restamp")
+    graph.wait("samples", lambda: int(status()["samples"]) >= 5, alive=[player])
+    assert player.join() == 0
+    graph.wait("the lidar's diagnostics", lambda: "capture: /lidar/points" in diagnostics)
+    values = {v.key: v.value for v in diagnostics["capture: /lidar/points"].values}
+    assert values["received"] == "35"
+    assert "/odom" in status()["not there"]
+    assert graph.change("deactivate")
+    assert finished(tmp_path / "out")["samples"] >= 20
+
+
+def test_types_that_are_not_installed_are_reported_and_the_rest_goes_on(
+    graph: Graph, tmp_path: Path, recorded_drive: Path
+) -> None:
+    hidden = (
+        "import sys; sys.modules['edgefirst_msgs'] = None\n"
+        "from edgefirst_ros.nodes.capture import main; sys.exit(main(sys.argv))"
+    )
+    output = tmp_path / "out"
+    node = graph.start(
+        sys.executable, "-c", hidden, "--ros-args", "-p", f"output:={output}", "-p", "min_free_mb:=1.0"
+    )
+    graph.activate()
+    status = graph.status()
+    player = graph.player(recorded_drive, "--restamp", "--no-wait")
+    graph.wait(
+        "the complaint", lambda: "/radar/cube: edgefirst_msgs/msg/RadarCube is not installed" in node.text
+    )
+    graph.wait("samples", lambda: int(status()["samples"]) >= 3, alive=[player])
+    assert player.join() == 0
+    assert graph.change("deactivate")
+    topics = finished(output)["topics"]
+    assert not any("edgefirst" in topic["type"] for topic in topics.values())
+    assert topics["/lidar/points"]["written"] > 0
+
+
+def test_topics_are_found_under_the_devices_prefix(
+    graph: Graph, tmp_path: Path, recorded_drive: Path
+) -> None:
+    graph.capture(tmp_path / "out")
+    graph.activate()
+    status = graph.status()
+    player = graph.player(recorded_drive, "--restamp", "--namespace", "/rt")
+    graph.wait("samples", lambda: int(status().get("samples", 0)) >= 5, alive=[player])
+    assert status()["prefix"] == "rt"
+    assert player.join() == 0
+    assert graph.change("deactivate")
+    report = finished(tmp_path / "out")
+    assert "/camera/h264" in report["topics"]
+    assert report["topics"]["/camera/h264"]["received"] == 35
+
+
+def test_a_publisher_that_dies_and_returns_goes_on_in_the_same_session(
+    graph: Graph, tmp_path: Path, recorded_drive: Path
+) -> None:
+    graph.capture(tmp_path / "out", "alive_s:=1.0")
+    graph.activate()
+    status, diagnostics = graph.status(), graph.diagnostics()
+    player = graph.player(recorded_drive, "--restamp")
+    graph.wait("samples", lambda: int(status().get("samples", 0)) >= 5, alive=[player])
+    session = status()["session"]
+    player.send(signal.SIGKILL)
+    player.join()
+    graph.wait("silence", lambda: "silent for" in diagnostics["capture: /camera/h264"].message)
+    graph.wait(
+        "the dead publisher", lambda: "nobody publishes" in diagnostics["capture: /camera/h264"].message
+    )
+    before = int(status()["samples"])
+    again = graph.player(recorded_drive, "--restamp")
+    graph.wait("more samples", lambda: int(status()["samples"]) >= before + 5, alive=[again])
+    assert status()["session"] == session
+    assert again.join() == 0
+    assert graph.change("deactivate")
+    assert finished(tmp_path / "out")["topics"]["/camera/h264"]["received"] > 35
+
+
+def test_latched_transforms_of_a_robot_are_heard_though_they_came_before(
+    graph: Graph, tmp_path: Path
+) -> None:
+    from geometry_msgs.msg import TransformStamped  # noqa: PLC0415
+    from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: PLC0415
+    from tf2_msgs.msg import TFMessage  # noqa: PLC0415
+
+    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    robot = graph.node.create_publisher(TFMessage, "/tf_static", latched)
+    transform = TransformStamped(child_frame_id="lidar")
+    transform.header.frame_id = "base_link"
+    transform.transform.rotation.w = 1.0
+    robot.publish(TFMessage(transforms=[transform]))
+    graph.capture(tmp_path / "out")
+    graph.activate()
+    diagnostics = graph.diagnostics()
+    graph.wait("the transforms", lambda: "capture: /tf_static" in diagnostics)
+    graph.wait("one message", lambda: ("received", "1") in pairs(diagnostics["capture: /tf_static"]))
+    device = graph.node.create_publisher(TransformStamped, "/tf_static", 10)
+    graph.wait("two subscriptions", lambda: device.get_subscription_count() == 1)
+    graph.spin(0.5)
+    device.publish(transform)
+    graph.wait("both", lambda: ("received", "2") in pairs(diagnostics["capture: /tf_static"]))
+    assert graph.change("deactivate")
+    assert finished(tmp_path / "out")["topics"]["/tf_static"]["received"] == 2
+
+
+def pairs(status: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - a generated message
+    return [(v.key, v.value) for v in status.values]
+
+
+def test_quality_of_service_is_as_announced_or_overridden(graph: Graph, tmp_path: Path) -> None:
+    from rclpy.qos import DurabilityPolicy, ReliabilityPolicy  # noqa: PLC0415
+    from sensor_msgs.msg import Imu, PointCloud2  # noqa: PLC0415
+
+    graph.capture(
+        tmp_path / "out",
+        "qos_overrides./lidar/points.subscription.reliability:=reliable",
+        "unlisted:=false",
+    )
+    graph.node.create_publisher(PointCloud2, "/lidar/points", 10)
+    graph.node.create_publisher(Imu, "/imu", 10)
+    graph.activate()
+
+    def asked(topic: str) -> tuple[int, int]:
+        def found() -> Any:  # noqa: ANN401 - rclpy's endpoint information
+            return next(iter(graph.node.get_subscriptions_info_by_topic(topic)), None)
+
+        qos = graph.wait(f"a subscription to {topic}", found).qos_profile
+        return qos.reliability, qos.durability
+
+    assert asked("/imu") == (ReliabilityPolicy.BEST_EFFORT, DurabilityPolicy.VOLATILE)
+    assert asked("/lidar/points") == (ReliabilityPolicy.RELIABLE, DurabilityPolicy.VOLATILE)
+    assert not graph.node.get_subscriptions_info_by_topic("/camera/h264")
+
+
+def test_previews_show_what_is_saved_with_one_stamp(
+    graph: Graph, tmp_path: Path, recorded_drive: Path
+) -> None:
+    from sensor_msgs.msg import CompressedImage, PointCloud2  # noqa: PLC0415
+    from sensor_msgs_py import point_cloud2  # noqa: PLC0415
+
+    graph.capture(tmp_path / "out", "preview:=true")
+    graph.activate()
+    status = graph.status()
+    images = graph.listen(CompressedImage, "/capture/preview/image/compressed")
+    clouds = {name: graph.listen(PointCloud2, f"/capture/preview/{name}") for name in ("lidar", "radar")}
+    player = graph.player(recorded_drive, "--restamp")
+    graph.wait("pictures", lambda: len(images) >= 10, alive=[player])
+    assert player.join() == 0
+    graph.spin(1.0)
+    stamps = [
+        {(m.header.stamp.sec, m.header.stamp.nanosec) for m in each} for each in (images, *clouds.values())
+    ]
+    assert stamps[0] == stamps[1] == stamps[2]
+    assert len(stamps[0]) == len(images)
+    assert images[0].format == "jpeg"
+    assert bytes(images[0].data[:3]) == b"\xff\xd8\xff"
+    lidar = clouds["lidar"][0]
+    assert [f.name for f in lidar.fields] == ["x", "y", "z", "reflect"]
+    assert lidar.point_step == 13
+    assert len(point_cloud2.read_points(lidar)) == lidar.width > 50
+    assert [f.name for f in clouds["radar"][0].fields] == ["x", "y", "z", "speed", "power", "rcs"]
+    assert int(status()["samples"]) >= len(images)

@@ -1,0 +1,75 @@
+"""What is captured over DDS is, byte for byte, what converting the recording gives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+from livedrive import SEQUENCE, check_sums
+from rosgraph import Graph, needs_ros
+
+from edgefirst_ros.config import MAIVIN_TOPICS, build_config, load_values
+from edgefirst_ros.convert import convert
+
+pytestmark = needs_ros
+
+REPORT = "capture_report.json"
+
+
+def same_clocks(path: Path, formats: list[str]) -> Path:
+    """A configuration in which no time hangs on when a message came.
+
+    The drive is stamped with one clock, so the stamp is the time; a known latency shows that offsets hold.
+    """
+    topics: dict[str, dict[str, object]] = {name: {"clock": "stamp"} for name in MAIVIN_TOPICS}
+    topics["model"]["offset_ms"] = -3.0
+    values = {"topics": topics, "formats": formats, "host": "maivin-sim", "min_free_mb": 1.0}
+    path.write_text(yaml.safe_dump({"/**": {"ros__parameters": values}}))
+    return path
+
+
+def files(root: Path) -> dict[str, bytes]:
+    found = {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
+    return {name: data for name, data in found.items() if not name.endswith(REPORT)}
+
+
+def accounts(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The accounts by topic; the middleware pads messages, so their bytes differ."""
+    return {
+        topic: {name: value for name, value in account.items() if name != "bytes"}
+        for topic, account in report["topics"].items()
+    }
+
+
+def test_live_equals_replay(graph: Graph, tmp_path: Path, recorded_drive: Path) -> None:
+    given = same_clocks(tmp_path / "config.yaml", ["edgefirst", "ncore"])
+    live, offline = tmp_path / "live", tmp_path / "offline"
+    node = graph.start(
+        *("python3", "-m", "edgefirst_ros.nodes.capture", "--ros-args", "--params-file", str(given)),
+        *("-p", f"output:={live}", "-p", "session:=drive", "-p", f"sequence:={SEQUENCE}"),
+    )
+    graph.activate()
+    status = graph.status()
+    player = graph.player(recorded_drive)
+    assert player.join(60.0) == 0, player.text
+    played = int(player.text.split()[-1])
+    graph.wait("every message", lambda: int(status().get("received", 0)) == played, alive=[node])
+    assert graph.change("deactivate")
+
+    report = json.loads((live / "edgefirst" / "drive" / REPORT).read_text())
+    check_sums(report)
+    assert report["totals"]["received"] == played
+    assert report["totals"]["dropped"] == 0, report["topics"]
+    assert report["samples"] >= 30
+
+    config = build_config(load_values(given))
+    conversion = convert([recorded_drive], offline, config, dataset="drive")
+    expected = files(offline)
+    assert len(expected) >= 6
+    assert files(live).keys() == expected.keys()
+    different = [name for name, data in files(live).items() if data != expected[name]]
+    assert not different
+    assert report["samples"] == conversion.report["samples"]
+    assert accounts(report) == accounts(conversion.report)
