@@ -107,10 +107,11 @@ class McapRecording:
             self.faults = reader.faults = []
             file.seek(len(MAGIC))
             for channel_id, log_ns, publish_ns, data, fault in reader.records(file, self.size):
-                self.position = file.tell()
+                self.position = reader.position
                 channel = reader.channels.get(channel_id)
                 if channel is None:
-                    reader.faults.append(Fault(file.tell(), len(data), f"message of no channel {channel_id}"))
+                    text = f"message of no channel {channel_id}"
+                    reader.faults.append(Fault(reader.position, len(data), text))
                     continue
                 topic, schema, definition = channel
                 yield RawMessage(topic, schema, data, log_ns, publish_ns, arrival, definition, fault)
@@ -132,14 +133,17 @@ class _Reader:
         self.schemas: dict[int, Schema] = {}
         self.channels: dict[int, tuple[str, str, str]] = {}
         self.faults: list[Fault] = []
+        self.position = 0
+        """Behind the record last read; asking the file itself for every message costs more than reading."""
 
     def topics(self) -> list[TopicInfo]:
         return sorted({TopicInfo(topic, schema) for topic, schema, _ in self.channels.values()})
 
     def records(self, file: BinaryIO, size: int) -> Iterator[tuple[int, int, int, bytes, str]]:
         """(channel, log time, publish time, data, fault) of every message up to the data section's end."""
+        self.position = file.tell()
         while True:
-            start = file.tell()
+            start = self.position
             head = file.read(_RECORD.size)
             if len(head) < _RECORD.size:
                 self._note(start, size - start, "the recording ends without a footer")
@@ -150,8 +154,9 @@ class _Reader:
             if opcode == 0 or opcode > Opcode.DATA_END:
                 self._note(start, size - start, f"record type {opcode} does not exist; reading stops here")
                 return
-            left = size - file.tell()
+            left = size - start - _RECORD.size
             whole = length <= left
+            self.position = start + _RECORD.size + min(length, left)
             if opcode == Opcode.CHUNK:
                 yield from self._chunk(file.read(min(length, left)), start, whole=whole)
             elif not whole:
