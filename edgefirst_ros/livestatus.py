@@ -120,11 +120,14 @@ class Disk:
     config: Config
 
     def free_bytes(self) -> int:
-        """Free space where the output is, or will be."""
+        """Free space where the output is, or will be; none on a disk that does not answer any more."""
         path = self.output
-        while not path.exists() and path != path.parent:
-            path = path.parent
-        return shutil.disk_usage(path).free
+        try:
+            while not path.exists() and path != path.parent:
+                path = path.parent
+            return shutil.disk_usage(path).free
+        except OSError:
+            return 0
 
     def spare_bytes(self, free_bytes: int) -> int:
         """What may still be written."""

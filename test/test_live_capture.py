@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -240,6 +241,18 @@ def test_a_disk_that_fills_ends_the_capture_cleanly(tmp_path: Path, monkeypatch:
     one.start("again")
     assert one.status().session == "again"
     one.stop()
+
+
+def test_a_disk_that_does_not_answer_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(tmp_path / "not" / "there", build_config({"min_free_mb": 1}))
+    assert disk.free_bytes() == shutil.disk_usage(tmp_path).free
+    assert disk.full() == ""
+
+    def unplugged(_: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(shutil, "disk_usage", unplugged)
+    assert disk.full() == "the disk has 0 MB left, less than min_free_mb 1"
 
 
 def test_a_writer_that_fails_is_told_and_what_it_committed_stays(

@@ -9,8 +9,10 @@ import pytest
 from rich.console import Console
 
 from edgefirst_ros import liveview
+from edgefirst_ros.accounting import QUEUE_FULL, Ledger
 from edgefirst_ros.livestatus import LiveStatus
 from edgefirst_ros.liveview import LiveView, line
+from edgefirst_ros.terminal import print_report
 
 
 def row(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any column
@@ -139,3 +141,15 @@ def test_a_terminal_that_is_gone_ends_nothing(terminal: bool) -> None:
         console.file = Gone()
         view.update(status(), 0, ["note"])
         view.update(status(), 1, ["another"])
+
+
+def test_a_report_names_what_was_lost_upstream_where_anything_was() -> None:
+    for lost in (0, 37):
+        console = Console(file=io.StringIO(), width=140)
+        ledger = Ledger()
+        ledger.lose("/imu", "sensor_msgs/msg/Imu", 5, 100, QUEUE_FULL)
+        account = ledger.snapshot()["/imu"] | {"lost_upstream": lost}
+        report = {"topics": {"/imu": account}, "sequences": [], "notes": [], "warnings": []}
+        print_report(console, report)
+        assert ("upstream" in shown(console)) == ("37" in shown(console)) == bool(lost)
+        assert "/imu: 5 dropped: pushed out of a full queue" in shown(console)
