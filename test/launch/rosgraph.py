@@ -62,20 +62,15 @@ class Process:
 
     def __init__(self, command: Sequence[str], log: Path, environment: dict[str, str]) -> None:
         self.log = log
-        # Whoever starts the tests in the background makes them, and so their children, ignore SIGINT.
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            with log.open("w") as out:
-                self._child = subprocess.Popen(
-                    command,
-                    stdout=out,
-                    stderr=subprocess.STDOUT,
-                    stdin=subprocess.DEVNULL,
-                    env=environment,
-                    start_new_session=True,
-                )
-        finally:
-            signal.signal(signal.SIGINT, before)
+        with log.open("w") as out:
+            self._child = subprocess.Popen(
+                command,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env=environment,
+                start_new_session=True,
+            )
         self.pid = self._child.pid
 
     @property
