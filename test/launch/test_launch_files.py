@@ -110,7 +110,7 @@ def test_a_replay_ends_with_the_launch_and_gives_what_convert_gives(
         graph, "replay", f"bag:={recorded_drive}", f"output:={tmp_path / 'ros'}", f"config:={given}"
     )
     assert again.join() == 1
-    assert "already" in again.text
+    assert "exists: choose another name" in again.text
     assert "replay failed with exit code 2" in again.text
     over = launch(
         graph,
