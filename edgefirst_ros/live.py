@@ -264,8 +264,6 @@ class LiveCapture:
         job = self._job
         if job is None:
             return
-        if self._late:
-            job.pipeline.cut(CUT_OFF)
         job.pipeline.end_source(why)
         silent = {role: list(t) for role, t in silent_roles(self._config, job.pipeline.ledger.topics).items()}
         paths, report = job.finish({"recordings": [], "interrupted": False, "ended": why, "silent": silent})

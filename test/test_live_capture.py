@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from livedrive import FORMATS, HOST, SEQUENCE, check_sums, drive, messages, outp
 from written import Written
 
 from edgefirst_ros import live
+from edgefirst_ros.accounting import LATE
 from edgefirst_ros.config import Config, build_config
 from edgefirst_ros.convert import convert
 from edgefirst_ros.errors import ConfigError, EdgeFirstError, OutputExists, WriteError
@@ -161,6 +163,34 @@ def test_what_no_time_is_left_for_is_dropped_and_counted(
     assert 0 < done.report["samples"] == len(written.of_kind("camera.jpeg")) < 30
 
 
+def test_the_time_may_be_up_in_the_middle_of_finishing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything has been read and waits for its clock, so all samples are made at the end."""
+    cut, prepare = threading.Event(), EdgeFirstWriter.prepare
+
+    def slow(self: EdgeFirstWriter, sample: Any) -> PreparedSample:  # noqa: ANN401 - handed on
+        cut.wait(60)
+        return prepare(self, sample)
+
+    monkeypatch.setattr(EdgeFirstWriter, "prepare", slow)
+    one = capture(tmp_path, clock_window_s=30, workers=1)
+    one.start("cut")
+    put_all(one, messages())
+    settled(one, lambda: one._queue.bytes == 0)
+    stop = one._cut
+
+    def cut_now() -> None:
+        stop()
+        cut.set()
+
+    monkeypatch.setattr(one, "_cut", cut_now)
+    (done,) = one.stop(live.CLOSING_S + 0.5)
+    check_sums(done.report)
+    assert dropped_for(done.report, CUT_OFF) > 20
+    assert done.report["samples"] == len(Written(tmp_path / "edgefirst" / "cut").of_kind("camera.jpeg")) < 20
+
+
 def test_a_full_queue_drops_and_counts_and_the_rest_is_sound(tmp_path: Path) -> None:
     one = capture(tmp_path, queue_mb=0.2)
     gate = threading.Event()
@@ -215,6 +245,27 @@ def test_gaps_count_as_lost_upstream_and_nothing_else_does(tmp_path: Path) -> No
     found = {t: a["lost_upstream"] for t, a in done.report["topics"].items() if a["lost_upstream"]}
     assert found == dict(lost)
     assert len(found) == 3
+
+
+def test_what_was_refused_or_came_too_late_is_not_lost_upstream_as_well(tmp_path: Path) -> None:
+    sent = list(messages())
+    targets = [n for n, m in enumerate(sent) if m.topic == "/radar/targets"]
+    for number in targets[10::7]:
+        sent[number] = replace(sent[number], data=b"")
+    imu = [n for n, m in enumerate(sent) if m.topic == "/imu"]
+    late = 0
+    for number, when in reversed(list(zip(imu[100:130:10], imu[130:160:10], strict=True))):
+        sent.insert(when, replace(sent[number], receive_ns=sent[when].receive_ns))
+        del sent[number]
+        late += 1
+    one = capture(tmp_path, lookahead_s=0.3, clock_window_s=0.5)
+    one.start("refused")
+    put_all(one, sent)
+    (done,) = one.stop(60)
+    check_sums(done.report)
+    assert done.report["topics"]["/radar/targets"]["refused"] == len(targets[10::7])
+    assert done.report["topics"]["/imu"]["reasons"]["dropped"] == {LATE: late}
+    assert [a["lost_upstream"] for a in done.report["topics"].values() if a["lost_upstream"]] == []
 
 
 def test_a_disk_that_fills_ends_the_capture_cleanly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,6 +338,7 @@ def test_a_writer_that_fails_is_told_and_what_it_committed_stays(
     put_all(one, messages())
     (done,) = one.stop(60)
     assert done.report["samples"] > 25
+    assert received(done.report) == counted(messages())
 
 
 def test_an_abort_leaves_what_was_committed_for_recover(tmp_path: Path) -> None:

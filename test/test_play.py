@@ -46,6 +46,11 @@ class FakeOutlet:
     sent: list[tuple[str, str, bytes, float]]
     clock: Clock
     busy_s = 0.0
+    wanted_from_s: dict[str, float]
+
+    @property
+    def wanted(self) -> bool:
+        return self.clock.now_s >= self.wanted_from_s.get(self.key, float("inf"))
 
     def __init__(self, _session: object, key: str) -> None:
         self.key = key
@@ -60,6 +65,7 @@ def outlet(monkeypatch: pytest.MonkeyPatch) -> type[FakeOutlet]:
     class Fresh(FakeOutlet):
         sent: list[tuple[str, str, bytes, float]] = []  # noqa: RUF012 - a fresh class for each test
         clock = Clock()
+        wanted_from_s: dict[str, float] = {}  # noqa: RUF012
 
     monkeypatch.setattr(play_module, "Outlet", Fresh)
     monkeypatch.setattr(play_module, "time", SimpleNamespace(monotonic=Fresh.clock.monotonic))
@@ -120,6 +126,23 @@ def test_damaged_messages_are_left_out_and_counted(outlet: type[FakeOutlet]) -> 
 def test_it_stops_between_messages_when_told(outlet: type[FakeOutlet]) -> None:
     outlet.clock.stop_at_s = outlet.clock.now_s + 1.5
     assert played(outlet, recording(0, SECOND_NS, 2 * SECOND_NS))[0] == [0, 1]
+
+
+def test_it_waits_until_no_more_topics_are_subscribed_to(outlet: type[FakeOutlet]) -> None:
+    start_s = outlet.clock.now_s
+    outlet.wanted_from_s = {"a": start_s + 0.1, "b": start_s + 0.4}
+    stop: threading.Event = outlet.clock  # type: ignore[assignment]
+    player = Player(None, recording(), {name: name for name in "abc"})  # type: ignore[arg-type]
+    assert player.wait_for_subscriber(60.0, stop)
+    assert 0.4 + play_module.SETTLED_S <= outlet.clock.now_s - start_s < 1.5
+
+
+def test_it_gives_up_waiting_for_a_subscriber(outlet: type[FakeOutlet]) -> None:
+    start_s = outlet.clock.now_s
+    stop: threading.Event = outlet.clock  # type: ignore[assignment]
+    player = Player(None, recording(), {"/imu": "rt/imu"})  # type: ignore[arg-type]
+    assert not player.wait_for_subscriber(5.0, stop)
+    assert 5.0 <= outlet.clock.now_s - start_s < 6.0
 
 
 def test_keys_of_every_generation() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -133,6 +134,23 @@ def test_the_order_over_all_topics_is_that_of_sending() -> None:
         messages = listening.wait(200)
     assert [int.from_bytes(m.data[:4], "little") for m in messages] == list(range(200))
     assert [m.receive_ns for m in messages] == [1_000 + n for n in range(200)]
+
+
+def test_what_the_network_does_not_take_at_once_is_waited_for() -> None:
+    endpoint, numbers = free_endpoint(), []
+
+    def slow(message: RawMessage) -> None:
+        time.sleep(0.01)
+        numbers.append(int.from_bytes(message.data[:4], "little"))
+
+    with (
+        ZenohSource(open_session([], [endpoint]), Config(), slow),
+        device(endpoint, "rt/radar/cube") as (cube,),
+    ):
+        for number in range(40):
+            cube.put(CUBE, number.to_bytes(4, "little") + bytes(2_000_000))
+        await_condition("the last message", lambda: numbers[-1:] == [39])
+    assert numbers == list(range(40))
 
 
 def test_a_device_that_dies_and_returns_is_heard_again() -> None:
