@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import io
 import math
 import tracemalloc
@@ -162,7 +163,8 @@ def test_an_empty_dataset_is_a_table_without_rows(tmp_path: Path) -> None:
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "BATCH_BYTES", 20_000)
     peaks = []
-    for count in (50, 200, 1000):  # the first fills the libraries' own caches
+    for count in (50, 200, 3000):  # the first fills the libraries' own caches
+        gc.collect()
         records = [record(i, FULL, FLAT) for i in range(count)]
         written(tmp_path, records[:1], "2026.10")
         journal = Journal(tmp_path / "ds.journal.part")
@@ -173,4 +175,5 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path, monkeypatch: pytest.
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         journal.close()
-    assert peaks[2] < 1.5 * peaks[1]
+    # Rows kept would make it fifteen times as much; what the collector has not got round to yet varies.
+    assert peaks[2] < 3 * peaks[1]
