@@ -22,6 +22,15 @@ FormatName = Literal["edgefirst", "ncore", "l5kit"]
 
 STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
+NODE_PARAMETERS = frozenset(
+    {
+        *("use_sim_time", "start_type_description_service", "qos_overrides"),
+        *("output", "name", "session", "depth", "unlisted", "look_every_s", "stop_within_s", "preview"),
+        *("bag", "overwrite", "rate"),
+    }
+)
+"""Parameters of the ROS nodes that are no configuration of the pipeline; their files may hold them."""
+
 
 class TopicRule(BaseModel):
     """How one topic takes part: what it is, which time it carries, how it pairs."""
@@ -194,6 +203,8 @@ def build_config(values: Mapping[str, Any]) -> Config:
 def load_values(path: Path) -> dict[str, Any]:
     """Values of a YAML file: a ROS 2 parameter file (any node's ``ros__parameters``) or a plain mapping.
 
+    Of a parameter file, what concerns only the ROS nodes is left out.
+
     Raises:
         ConfigError: if the file is missing, not YAML or not a mapping.
     """
@@ -214,4 +225,4 @@ def load_values(path: Path) -> dict[str, Any]:
         raise ConfigError([f"{path}: holds parameters of {len(blocks)} nodes, expected one"])
     if not isinstance(blocks[0], dict):
         raise ConfigError([f"{path}: ros__parameters is not a mapping"])
-    return blocks[0]
+    return {name: value for name, value in blocks[0].items() if name not in NODE_PARAMETERS}

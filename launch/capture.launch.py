@@ -48,7 +48,7 @@ ARGUMENTS = (
         description="Configure and activate at once, so that a session begins; or use `ros2 lifecycle`.",
     ),
     DeclareLaunchArgument(
-        "session", default_value="", description="Name of the session; empty makes hostname_date_time."
+        "name", default_value="", description="Name of the dataset; empty makes hostname_date_time-dataset."
     ),
     DeclareLaunchArgument(
         "preview",
@@ -82,7 +82,7 @@ def generate_launch_description() -> LaunchDescription:
             LaunchConfiguration("config"),
             {
                 name: ParameterValue(LaunchConfiguration(name), value_type=kind)
-                for name, kind in (("output", str), ("session", str), ("preview", bool))
+                for name, kind in (("output", str), ("name", str), ("preview", bool))
             },
         ],
         ros_arguments=["--log-level", LaunchConfiguration("log_level")],

@@ -27,7 +27,7 @@ ARGUMENTS = (
     ),
     DeclareLaunchArgument("namespace", default_value="", description="Namespace of the node."),
     DeclareLaunchArgument(
-        "session", default_value="", description="Name of the dataset; empty takes the recording's."
+        "name", default_value="", description="Name of the dataset; empty takes the recording's."
     ),
     DeclareLaunchArgument(
         "overwrite",
@@ -72,7 +72,7 @@ def _replay(context: LaunchContext) -> list[object]:
                 name: ParameterValue(LaunchConfiguration(name), value_type=kind)
                 for name, kind in (
                     ("output", str),
-                    ("session", str),
+                    ("name", str),
                     ("overwrite", bool),
                     ("rate", float),
                     ("preview", bool),

@@ -17,11 +17,8 @@ from rclpy.parameter import Parameter
 
 from edgefirst_ros.config import Config, build_config
 from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.nodes.options import LIVE, READ_ONLY
+from edgefirst_ros.nodes.options import LIVE, OTHERS, READ_ONLY
 from edgefirst_ros.nodes.parameters import ParameterSpec, Value, fits, nest, specify
-
-OTHERS = ("use_sim_time", "start_type_description_service", "qos_overrides.")
-"""Parameters that rclpy declares by itself."""
 
 _TYPES: Mapping[str, Parameter.Type] = {
     "bool": Parameter.Type.BOOL,

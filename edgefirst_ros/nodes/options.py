@@ -13,10 +13,11 @@ class CaptureOptions(BaseModel):
     model_config = STRICT
 
     output: str = Field("", description="Folder that sessions are written below. Must be given.")
-    session: str = Field(
-        "", description="Name of the session; empty makes hostname_date_time. A name can be used once."
+    name: str = Field(
+        "",
+        description="Name of the dataset; empty makes hostname_date_time-dataset. A name can be used once.",
     )
-    sequence: str = Field("", description="Name of the session's sequence; empty makes hostname_date_time.")
+    session: str = Field("", description="Name of the session, a sequence; empty makes hostname_date_time.")
     depth: int = Field(
         60, ge=1, le=10_000, description="Messages of a topic that the middleware keeps for us."
     )
@@ -50,7 +51,7 @@ class ReplayOptions(BaseModel):
 
     bag: list[str] = Field([], description="Recordings (MCAP files, or folders of them). Must be given.")
     output: str = Field("", description="Folder that the dataset is written below. Must be given.")
-    session: str = Field("", description="Name of the dataset; empty takes the first recording's.")
+    name: str = Field("", description="Name of the dataset; empty takes the first recording's.")
     overwrite: bool = Field(False, description="Replace a dataset of that name.")
     rate: float = Field(
         0.0, ge=0.0, description="Pace: 1 is the recording's own, 2 twice as fast, 0 as fast as it goes."
@@ -76,3 +77,5 @@ READ_ONLY = frozenset({"look_every_s"})
 """Fixed when the node is made."""
 LIVE = frozenset({"preview", "stop_within_s"})
 """May change while a session is under way."""
+OTHERS = ("use_sim_time", "start_type_description_service", "qos_overrides.")
+"""Parameters that rclpy declares by itself."""

@@ -76,7 +76,7 @@ class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
             [Path(path).expanduser() for path in options.bag],
             Path(options.output).expanduser(),
             config,
-            dataset=options.session,
+            dataset=options.name,
             overwrite=options.overwrite,
             stop=self._stopping,
             on_progress=self._remember,

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edgefirst_ros.config import Config
-from edgefirst_ros.errors import WriteError
 from edgefirst_ros.live import STOPPED, LiveCapture
-from edgefirst_ros.livestatus import Disk, LiveStatus
+from edgefirst_ros.livestatus import LiveStatus
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.nodes.options import CaptureOptions
 from edgefirst_ros.sample import Sample
@@ -30,7 +29,6 @@ class Sessions:
     ) -> None:
         self._options = options
         self._output = Path(options.output).expanduser()
-        self._disk = Disk(self._output, config)
         bare = config.model_copy(update={"prefix": ""})
         self._capture = LiveCapture(bare, self._output, host, committed=committed)
 
@@ -51,10 +49,7 @@ class Sessions:
         Raises:
             EdgeFirstError: the disk is full, the name is taken, or a session is under way.
         """
-        full = self._disk.full()
-        if full:
-            raise WriteError(full)
-        name = self._capture.start(self._options.session, sequence=self._options.sequence)
+        name = self._capture.start(self._options.name, sequence=self._options.session)
         return f"session {name} begins in {self._output}"
 
     def finish(self, within_s: float) -> list[str]:

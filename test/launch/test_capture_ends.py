@@ -22,7 +22,7 @@ LONGEST_S = 3.0
 
 def recording_node(graph: Graph, output: Path, drive: Path, *parameters: str, samples: int = 5) -> Process:
     """A node in the middle of a session that has committed so many samples."""
-    node = graph.capture(output, "session:=monday", *parameters)
+    node = graph.capture(output, "name:=monday", *parameters)
     graph.activate()
     status = graph.status()
     player = graph.player(drive, "--restamp")

@@ -155,7 +155,7 @@ def test_parameters_are_described(graph: Graph, tmp_path: Path) -> None:
 def test_writing_that_fails_is_an_error_and_the_node_can_be_used_again(
     graph: Graph, tmp_path: Path, recorded_drive: Path
 ) -> None:
-    node = graph.capture(tmp_path / "out", "session:=monday")
+    node = graph.capture(tmp_path / "out", "name:=monday")
     graph.activate()
     status = graph.status()
     player = graph.player(recorded_drive, "--restamp")

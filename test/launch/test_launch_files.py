@@ -24,8 +24,8 @@ def files(root: Path) -> dict[str, bytes]:
 
 def test_every_argument_is_described(graph: Graph) -> None:
     for name, expected in (
-        ("capture", {"config", "output", "namespace", "autostart", "session", "preview", "log_level"}),
-        ("replay", {"bag", "output", "config", "namespace", "session", "overwrite", "rate", "preview"}),
+        ("capture", {"config", "output", "namespace", "autostart", "name", "preview", "log_level"}),
+        ("replay", {"bag", "output", "config", "namespace", "name", "overwrite", "rate", "preview"}),
     ):
         shown = launch(graph, name, "--show-args")
         assert shown.join() == 0
@@ -47,6 +47,18 @@ def test_run_takes_a_parameter_file(graph: Graph, tmp_path: Path) -> None:
     assert list((tmp_path / "out").glob("edgefirst/*/capture_report.json"))
 
 
+@pytest.mark.parametrize("name", ["maivin", "raivin", "generic"])
+def test_the_shipped_configurations_can_be_used(graph: Graph, tmp_path: Path, name: str) -> None:
+    from ament_index_python.packages import get_package_share_directory  # noqa: PLC0415
+
+    given = Path(get_package_share_directory("edgefirst_ros")) / "config" / f"{name}.yaml"
+    node = graph.start(
+        *("ros2", "run", "edgefirst_ros", "capture", "--ros-args", "--params-file", str(given)),
+        *("-p", f"output:={tmp_path / 'out'}"),
+    )
+    assert graph.change("configure"), node.text
+
+
 def test_without_autostart_nothing_begins(graph: Graph, tmp_path: Path) -> None:
     launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", "autostart:=false")
     assert graph.state() == "unconfigured"
@@ -63,7 +75,7 @@ def test_interrupting_the_launch_finishes_the_session(
 ) -> None:
     given = tmp_path / "given.yaml"
     given.write_text("/**:\n  ros__parameters: {min_free_mb: 1.0}\n")
-    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", f"config:={given}", "session:=monday")
+    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", f"config:={given}", "name:=monday")
     graph.wait("an active node", lambda: "capture is active" in launched.text, alive=[launched])
     status = graph.status()
     player = graph.player(recorded_drive, "--restamp")
@@ -173,7 +185,7 @@ def test_an_interrupted_replay_finishes_what_it_has_read(
         f"output:={tmp_path / 'out'}",
         f"config:={given}",
         "rate:=0.5",
-        "session:=part",
+        "name:=part",
     )
     status = graph.status("/replay")
     graph.wait("progress", lambda: int(status().get("received", 0)) > 200, alive=[launched])

@@ -48,7 +48,7 @@ def test_live_equals_replay(graph: Graph, tmp_path: Path, recorded_drive: Path) 
     live, offline = tmp_path / "live", tmp_path / "offline"
     node = graph.start(
         *("python3", "-m", "edgefirst_ros.nodes.capture", "--ros-args", "--params-file", str(given)),
-        *("-p", f"output:={live}", "-p", "session:=drive", "-p", f"sequence:={SEQUENCE}"),
+        *("-p", f"output:={live}", "-p", "name:=drive", "-p", f"session:={SEQUENCE}"),
     )
     graph.activate()
     status = graph.status()

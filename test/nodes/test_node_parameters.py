@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from edgefirst_ros.config import MAIVIN_TOPICS, Config, TopicRule, build_config
+from edgefirst_ros.config import (
+    MAIVIN_TOPICS,
+    NODE_PARAMETERS,
+    Config,
+    TopicRule,
+    build_config,
+    load_values,
+)
 from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.nodes.options import LIVE, READ_ONLY, CaptureOptions, ReplayOptions
+from edgefirst_ros.nodes.options import LIVE, OTHERS, READ_ONLY, CaptureOptions, ReplayOptions
 from edgefirst_ros.nodes.parameters import ParameterSpec, fits, nest, specify
 
 SPECS = {spec.name: spec for spec in specify(Config)}
@@ -131,3 +139,14 @@ def test_unset_is_only_what_is_optional() -> None:
     assert not plain.is_unset("")
     assert SPECS["prefix"].is_unset("")
     assert not SPECS["prefix"].is_unset("rt")
+
+
+def test_a_nodes_parameter_file_is_a_configuration_as_well(tmp_path: Path) -> None:
+    own = {*CaptureOptions.model_fields, *ReplayOptions.model_fields}
+    assert {name.rstrip(".") for name in OTHERS} | own == NODE_PARAMETERS
+    path = tmp_path / "node.yaml"
+    path.write_text(
+        "/**:\n  ros__parameters:\n    output: /data\n    preview: true\n    rate_hz: 2.0\n"
+        "    qos_overrides: {/imu: {subscription: {depth: 5}}}\n"
+    )
+    assert build_config(load_values(path)) == build_config({"rate_hz": 2.0})

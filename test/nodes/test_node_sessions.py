@@ -19,7 +19,7 @@ HUGE_MB = 1e12
 def make(
     output: Path, *, session: str = "", seen: list[Sample] | None = None, min_free_mb: float = 1.0
 ) -> Sessions:
-    options = CaptureOptions(output=str(output), session=session, sequence=SEQUENCE)
+    options = CaptureOptions(output=str(output), name=session, session=SEQUENCE)
     config = build_config({"min_free_mb": min_free_mb, "workers": 2})
     return Sessions(config, options, HOST, (seen if seen is not None else []).append)
 
@@ -43,7 +43,7 @@ def test_a_session_is_written_and_told(tmp_path: Path) -> None:
 
 
 def test_the_prefix_is_for_ros_and_not_for_the_pipeline(tmp_path: Path) -> None:
-    options = CaptureOptions(output=str(tmp_path), session="a")
+    options = CaptureOptions(output=str(tmp_path), name="a")
     config = build_config({"prefix": "rt", "min_free_mb": 1.0})
     sessions = Sessions(config, options, HOST, lambda _: None)
     sessions.begin()
