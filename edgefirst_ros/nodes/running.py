@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import rclpy
-from rclpy.executors import SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
 from edgefirst_ros.nodes.signals import finishing
@@ -33,19 +34,33 @@ class Runnable(Protocol):
 
 
 def run(make: Callable[[], Runnable], arguments: Sequence[str] | None) -> int:
-    """Make a node and spin it until it is done or asked to finish; its exit code."""
+    """Make a node and spin it until it is done or asked to finish; its exit code.
+
+    Whatever goes wrong in a callback, what is under way is completed.
+    """
     stop = threading.Event()
     rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     try:
-        node = make()
-        with finishing(stop, lambda text: node.get_logger().error(text)):
+        with finishing(stop, lambda text: print(text, file=sys.stderr)):  # noqa: T201 - nothing else is safe
+            node = make()
             executor = SingleThreadedExecutor()
             executor.add_node(node)
-            while not stop.is_set() and not node.done:
-                executor.spin_once(timeout_sec=WAKE_S)
+            _spin(node, executor, stop)
             node.finish()
             executor.shutdown()
-        node.destroy_node()
+            node.destroy_node()
         return node.exit_code
     finally:
         rclpy.try_shutdown()
+
+
+def _spin(node: Runnable, executor: Any, stop: threading.Event) -> None:  # noqa: ANN401 - rclpy's, untyped
+    while not stop.is_set() and not node.done:
+        try:
+            executor.spin_once(timeout_sec=WAKE_S)
+        except ExternalShutdownException:
+            return
+        except Exception:  # noqa: BLE001 - an error of one callback must not cost the session
+            node.get_logger().fatal("a callback failed", exc_info=True)
+            node.exit_code = 1
+            return

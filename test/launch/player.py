@@ -9,6 +9,7 @@ import argparse
 import struct
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import rclpy
@@ -37,6 +38,7 @@ def main() -> int:
     parser.add_argument("--namespace", default="")
     parser.add_argument("--best-effort", action="store_true")
     parser.add_argument("--no-wait", action="store_true", help="play to whoever is there")
+    parser.add_argument("--lose", nargs=2, default=["", "1"], help="topic, and N: every Nth is left out")
     parser.add_argument("--restamp", action="store_true", help="as if recorded now: stamps move along")
     arguments = parser.parse_args()
     recording = McapRecording(arguments.recording)
@@ -62,7 +64,8 @@ def main() -> int:
     time.sleep(0.5)  # the other side of a match is not told when this one is
     sys.stdout.write("playing\n")
     sys.stdout.flush()
-    start_s, start_ns, first_ns, count = time.monotonic(), time.time_ns(), None, 0
+    start_s, start_ns, first_ns = time.monotonic(), time.time_ns(), None
+    counts, published = Counter[str](), 0
     for message in recording.messages():
         if message.topic not in publishers:
             continue
@@ -70,14 +73,20 @@ def main() -> int:
         due_s = (message.receive_ns - first_ns) / 1e9
         if due_s > arguments.seconds:
             break
+        counts[message.topic] += 1
+        if (
+            message.topic.strip("/") == arguments.lose[0]
+            and counts[message.topic] % int(arguments.lose[1]) == 0
+        ):
+            continue
         time.sleep(max(0.0, start_s + due_s / arguments.rate - time.monotonic()))
         data = message.data
         if arguments.restamp:
             data = restamped(data, start_ns - first_ns)
         publishers[message.topic].publish(data)
-        count += 1
+        published += 1
     time.sleep(0.5)
-    sys.stdout.write(f"played {count}\n")
+    sys.stdout.write(f"played {published}\n")
     sys.stdout.flush()
     return 0
 

@@ -198,3 +198,30 @@ def test_previews_show_what_is_saved_with_one_stamp(
     assert len(point_cloud2.read_points(lidar)) == lidar.width > 50
     assert [f.name for f in clouds["radar"][0].fields] == ["x", "y", "z", "speed", "power", "rcs"]
     assert int(status()["samples"]) >= len(images)
+
+
+def test_what_was_lost_upstream_and_what_we_dropped_are_counted_apart(
+    graph: Graph, tmp_path: Path, recorded_drive: Path
+) -> None:
+    # A queue that no cube fits into: each is dropped, and nothing else.
+    graph.capture(tmp_path / "out", "queue_mb:=0.04")
+    graph.activate()
+    diagnostics, status = graph.diagnostics(), graph.status()
+    player = graph.player(recorded_drive, "--restamp", "--lose", "imu", "10")
+    graph.wait("drops", lambda: "dropping" in message_of(diagnostics, "/radar/cube"), alive=[player])
+    graph.wait("losses", lambda: "losing" in message_of(diagnostics, "/imu"), alive=[player])
+    assert player.join() == 0
+    graph.spin(1.2)
+    imu, cube = dict(pairs(diagnostics["capture: /imu"])), dict(pairs(diagnostics["capture: /radar/cube"]))
+    assert int(imu["lost upstream"]) >= 5
+    assert imu["dropped"] == "0"
+    assert cube["dropped"] == cube["received"] != "0"
+    assert int(status()["dropped"]) == int(cube["dropped"])
+    assert int(status()["samples"]) > 0
+    assert graph.change("deactivate")
+    assert finished(tmp_path / "out")["topics"]["/imu"]["lost_upstream"] >= 5
+
+
+def message_of(diagnostics: dict[str, Any], topic: str) -> str:
+    found = diagnostics.get(f"capture: {topic}")
+    return "" if found is None else str(found.message)
