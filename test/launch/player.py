@@ -73,11 +73,9 @@ def main() -> int:
         due_s = (message.receive_ns - first_ns) / 1e9
         if due_s > arguments.seconds:
             break
-        counts[message.topic] += 1
-        if (
-            message.topic.strip("/") == arguments.lose[0]
-            and counts[message.topic] % int(arguments.lose[1]) == 0
-        ):
+        bare = message.topic.strip("/")
+        counts[bare] += 1
+        if bare == arguments.lose[0] and counts[bare] % int(arguments.lose[1]) == 0:
             continue
         time.sleep(max(0.0, start_s + due_s / arguments.rate - time.monotonic()))
         data = message.data

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -53,6 +54,32 @@ def test_an_idle_node_ends_at_the_first_signal(graph: Graph, tmp_path: Path) -> 
     graph.spin(1.0)
     node.send(signal.SIGINT)
     assert node.join(LONGEST_S) == 0
+
+
+def test_an_error_of_a_callback_finishes_the_session(
+    graph: Graph, tmp_path: Path, recorded_drive: Path
+) -> None:
+    broken = (
+        "import sys\n"
+        "from edgefirst_ros.nodes import capture\n"
+        "look, calls = capture.Subscriptions.look, []\n"
+        "def failing(self):\n"
+        "    calls.append(0)\n"
+        "    if len(calls) > 60: raise RuntimeError('the graph broke')\n"
+        "    return look(self)\n"
+        "capture.Subscriptions.look = failing\n"
+        "sys.exit(capture.main(sys.argv))\n"
+    )
+    parameters = (f"output:={tmp_path / 'out'}", "name:=monday", "min_free_mb:=1.0", "look_every_s:=0.1")
+    given = [word for each in parameters for word in ("-p", each)]
+    node = graph.start(sys.executable, "-c", broken, "--ros-args", *given)
+    graph.activate()
+    graph.player(recorded_drive, "--restamp")
+    assert node.join() == 1
+    assert "the graph broke" in node.text
+    report = json.loads((tmp_path / "out/edgefirst/monday/capture_report.json").read_text())
+    check_sums(report)
+    assert report["ended"] == "stopped"
 
 
 def test_what_was_committed_before_a_kill_is_recovered(
