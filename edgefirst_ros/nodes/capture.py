@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
@@ -44,7 +45,7 @@ def _logged(transition: Transition) -> Transition:
             node.complain(str(error))
             return TransitionCallbackReturn.ERROR
         except Exception:
-            node.get_logger().fatal(f"{transition.__name__} failed", exc_info=True)
+            node.get_logger().fatal(f"{transition.__name__} failed:\n{traceback.format_exc()}")
             raise
 
     return wrapped

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -67,7 +68,7 @@ class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
         except EdgeFirstError as error:
             self._outcome = Outcome(2, str(error))
         except Exception as error:  # noqa: BLE001 - told, and the exit code says so
-            self.get_logger().fatal("the replay failed", exc_info=True)
+            self.get_logger().fatal(f"the replay failed:\n{traceback.format_exc()}")
             self._outcome = Outcome(3, f"{type(error).__name__}: {error}")
 
     def _convert(self, options: ReplayOptions, config: Config) -> Conversion:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -61,6 +62,6 @@ def _spin(node: Runnable, executor: Any, stop: threading.Event) -> None:  # noqa
         except ExternalShutdownException:
             return
         except Exception:  # noqa: BLE001 - an error of one callback must not cost the session
-            node.get_logger().fatal("a callback failed", exc_info=True)
+            node.get_logger().fatal(f"a callback failed:\n{traceback.format_exc()}")
             node.exit_code = 1
             return
