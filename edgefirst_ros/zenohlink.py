@@ -74,7 +74,11 @@ def subscribe(session: zenoh.Session, key: str, callback: Callable[[zenoh.Sample
     except zenoh.ZError as error:
         raise ConfigError([f"{key!r} is no Zenoh key: {error}"]) from error
     # Not indirect: a thread for each subscription would shuffle the topics.
-    session.declare_subscriber(expression, zenoh.handlers.Callback(callback, indirect=False))
+    session.declare_subscriber(expression, zenoh.handlers.Callback(callback, _nothing, indirect=False))
+
+
+def _nothing() -> None:
+    """What is to be done when a subscription ends."""
 
 
 def is_put(sample: zenoh.Sample) -> bool:
