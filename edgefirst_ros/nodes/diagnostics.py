@@ -134,7 +134,7 @@ def _topics(view: View) -> Iterator[Entry]:
             text = "published, nothing came yet" if waits else "published"
             yield Entry(Level.WARN if waits else Level.OK, canonical, text, (("topic", found.topic),))
         elif found.entry in view.explicit or rule.required == "always":
-            level = Level.ERROR if rule.required == "always" else Level.WARN
+            level = {"always": Level.ERROR, "auto": Level.WARN, "never": Level.OK}[rule.required]
             yield Entry(level, canonical, "nobody publishes it", (("topic", found.topic),))
 
 

@@ -161,6 +161,9 @@ def test_topics_that_somebody_named_are_missed_and_others_are_not() -> None:
     assert entry(asked, "/gps").message == "nobody publishes it"
     assert entry(asked, "/gps").level is Level.WARN
     assert dict(summarise(asked).values)["not there"] == "/gps"
+    optional = build_config({"topics": {"gps": {"required": "never"}}})
+    done_without = view(plan=absent, explicit=frozenset({"gps"}), config=optional)
+    assert entry(done_without, "/gps").level is Level.OK
 
 
 def test_a_topic_that_cannot_be_taken_says_why() -> None:
