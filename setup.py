@@ -47,7 +47,7 @@ setup(
         "pyarrow>=16",
         "pymap3d>=3.1,<4",
         "scipy>=1.12,<2",
-        "eclipse-zenoh>=1.2,<2",
+        "eclipse-zenoh>=1.10,<2",
         "pydantic>=2.7,<3",
         "pyyaml>=6,<7",
         "typer>=0.15,<1",
