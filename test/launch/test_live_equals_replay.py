@@ -44,7 +44,7 @@ def accounts(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def test_live_equals_replay(graph: Graph, tmp_path: Path, recorded_drive: Path) -> None:
-    given = same_clocks(tmp_path / "config.yaml", ["edgefirst", "ncore"])
+    given = same_clocks(tmp_path / "config.yaml", ["edgefirst", "ncore", "l5kit"])
     live, offline = tmp_path / "live", tmp_path / "offline"
     node = graph.start(
         *("python3", "-m", "edgefirst_ros.nodes.capture", "--ros-args", "--params-file", str(given)),
