@@ -78,8 +78,13 @@ class Subscriptions:
         self.plan = Plan(found.prefix, found.feeds, found.found, unclear)
         for feed in self._subscriptions.keys() - found.feeds:
             node.destroy_subscription(self._subscriptions.pop(feed))
-        for feed in sorted(found.feeds - self._subscriptions.keys(), key=lambda each: each.topic):
-            self._subscriptions[feed] = self._subscribe(feed)
+        for feed in sorted(
+            found.feeds - self._subscriptions.keys(), key=lambda each: (each.topic, each.type)
+        ):
+            try:
+                self._subscriptions[feed] = self._subscribe(feed)
+            except Exception as error:  # noqa: BLE001 - some middlewares refuse two types on one topic
+                self._tell(feed.topic, f"cannot be subscribed to as {feed.type}: {error}")
         self._tell("", unclear)
         for each in found.found:
             self._tell(each.topic, each.problem)
