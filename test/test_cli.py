@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -239,6 +239,7 @@ def test_the_contact_sheet_is_a_picture(short: Path, tmp_path: Path) -> None:
 
 
 def test_only_one_command_is_installed() -> None:
-    bin_folder = Path(sys.executable).parent
-    mine = [p.name for p in bin_folder.iterdir() if "edgefirst" in p.name and os.access(p, os.X_OK)]
-    assert [m for m in mine if m != "edgefirst-client"] == ["edgefirst-ros"]
+    """ROS finds its executables in lib/edgefirst_ros; the path of whoever installed with pip gets one command."""
+    scripts = entry_points(group="console_scripts")
+    assert {s.name for s in scripts if s.value.startswith("edgefirst_ros.")} == {"edgefirst-ros"}
+    assert not {"capture", "replay"} & {p.name for p in Path(sys.executable).parent.iterdir()}
