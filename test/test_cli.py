@@ -239,7 +239,7 @@ def test_the_contact_sheet_is_a_picture(short: Path, tmp_path: Path) -> None:
 
 
 def test_only_one_command_is_installed() -> None:
-    """ROS finds its executables in lib/edgefirst_ros; the path of whoever installed with pip gets one command."""
+    """ROS finds its executables in lib/edgefirst_ros; a pip user gets one command on the path."""
     scripts = entry_points(group="console_scripts")
     assert {s.name for s in scripts if s.value.startswith("edgefirst_ros.")} == {"edgefirst-ros"}
     assert not {"capture", "replay"} & {p.name for p in Path(sys.executable).parent.iterdir()}
