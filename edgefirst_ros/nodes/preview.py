@@ -6,6 +6,7 @@ import queue
 import threading
 from array import array
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,8 @@ class Preview:
                 self._samples.put_nowait(None)
                 break
             except queue.Full:
-                self._samples.get()
+                with suppress(queue.Empty):
+                    self._samples.get_nowait()
         self._thread.join(1.0)
         for publisher in (self._image, *self._clouds.values()):
             self._node.destroy_publisher(publisher)

@@ -19,6 +19,7 @@ TWIN_S = 0.3
 def finishing(stop: threading.Event, say: Callable[[str], None]) -> Iterator[None]:
     """Set ``stop`` at the first SIGINT, SIGTERM or SIGHUP; end the process at once at a second.
 
+    SIGHUP stays ignored where it is, as under nohup: who logs out does not mean to end the drive.
     A process that ends at once leaves ``.part`` files, which ``edgefirst-ros recover`` finishes.
     """
     first_s = 0.0
@@ -32,7 +33,8 @@ def finishing(stop: threading.Event, say: Callable[[str], None]) -> Iterator[Non
             say("a second signal: ending at once; `edgefirst-ros recover` finishes what is in .part files")
             os._exit(128 + number)
 
-    previous = {number: signal.signal(number, handle) for number in ASKING}
+    ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set()
+    previous = {number: signal.signal(number, handle) for number in ASKING if number not in ignored}
     try:
         yield
     finally:

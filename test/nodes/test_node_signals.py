@@ -45,3 +45,17 @@ def test_a_second_signal_ends_at_once() -> None:
     )
     assert done.returncode == 128 + signal.SIGINT
     assert "edgefirst-ros recover" in done.stdout
+
+
+def test_who_logs_out_under_nohup_does_not_end_the_drive() -> None:
+    stop = threading.Event()
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with finishing(stop, lambda _: None):
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.wait(0.2)
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert stop.wait(5.0)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
