@@ -18,12 +18,14 @@ from edgefirst_ros.commands.play import play
 from edgefirst_ros.commands.shared import (
     EXIT_INTERRUPTED,
     EXIT_POOR,
+    EXIT_USAGE,
     ContainerChoice,
     Schema,
     exit_code,
     guarded,
     interruptible,
     make_config,
+    print_error,
 )
 from edgefirst_ros.config import build_config
 from edgefirst_ros.contactsheet import contact_sheet
@@ -32,7 +34,7 @@ from edgefirst_ros.convert import find_recordings
 from edgefirst_ros.errors import ConfigError, WriteError
 from edgefirst_ros.formats.ncore.check import check as check_ncore
 from edgefirst_ros.inspect import inspect
-from edgefirst_ros.recovery import ncore_roots
+from edgefirst_ros.recovery import ncore_sequences
 from edgefirst_ros.recovery import recover as run_recovery
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.simulation import simulate as run_simulation
@@ -222,11 +224,25 @@ def recover(
     """Finish what a crash, a kill or a full disk left in .part files.
 
     Everything that had been committed is kept, a torn end is dropped, and what was kept is said. Running it
-    twice does no harm.
+    twice does no harm. Exit 0: all is finished; 2: something could not be, or there is nothing.
+
+    [bold]Example[/]
+
+      edgefirst-ros recover out
     """
-    with guarded(make_console(stderr=True)):
+    err, failed = make_console(stderr=True), False
+    with guarded(err):
         for done in run_recovery(path):
-            sys.stdout.write(f"{done.path}\n  {done.text}\n")
+            failed |= done.failed
+            if done.failed:
+                print_error(err, done.text)
+            else:
+                sys.stdout.write(f"{done.path}\n  {done.text}\n")
+                sys.stdout.flush()
+        if failed:
+            err.print("  what failed is as it was; mend the cause and run it again", highlight=False)
+    if failed:
+        raise typer.Exit(EXIT_USAGE)
 
 
 @app.command()
@@ -244,7 +260,9 @@ def check(
     """
     with guarded(make_console(stderr=True)):
         results = [
-            r for root in ncore_roots(path) or [path] for r in check_ncore(root, official_python=official)
+            r
+            for found in ncore_sequences(path) or [path]
+            for r in check_ncore(found, official_python=official)
         ]
         for result in results:
             sys.stdout.write(result.text + "\n")

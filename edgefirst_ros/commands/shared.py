@@ -78,6 +78,11 @@ def make_config(
     return config
 
 
+def print_error(console: Console, text: str) -> None:
+    """One line that says what is wrong and what to do."""
+    console.print(f"[bold red]error[/]: {escape(text)}", highlight=False, soft_wrap=True)
+
+
 @contextmanager
 def guarded(console: Console, *, overwrites: bool = True) -> Iterator[None]:
     """Turn this package's errors into a message and an exit code; ``overwrites`` if the command can."""
@@ -85,15 +90,15 @@ def guarded(console: Console, *, overwrites: bool = True) -> Iterator[None]:
         yield
     except ConfigError as error:
         for fault in error.faults:
-            console.print(f"[bold red]error[/]: {escape(fault)}", highlight=False, soft_wrap=True)
+            print_error(console, fault)
         raise typer.Exit(EXIT_USAGE) from error
     except OutputExists as error:
-        console.print(f"[bold red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
+        print_error(console, str(error))
         way = "--overwrite replaces it, " if overwrites else ""
         console.print(f"  {way}--name gives the new one another name", highlight=False)
         raise typer.Exit(EXIT_USAGE) from error
     except EdgeFirstError as error:
-        console.print(f"[bold red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
+        print_error(console, str(error))
         raise typer.Exit(EXIT_USAGE) from error
     except KeyboardInterrupt as error:
         console.print("interrupted at once; unfinished output stays in .part files")

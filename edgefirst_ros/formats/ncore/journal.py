@@ -82,6 +82,12 @@ def lock(path: Path) -> int | None:
     return descriptor
 
 
+def is_journal(path: Path) -> bool:
+    """Whether the file begins as a journal of this format does."""
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
 def read_journal(path: Path) -> Iterator[tuple[str, Any]]:
     """Kind and value of every record up to the first that is not whole.
 
