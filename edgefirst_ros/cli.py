@@ -30,9 +30,9 @@ from edgefirst_ros.commands.shared import (
 from edgefirst_ros.config import build_config
 from edgefirst_ros.contactsheet import contact_sheet
 from edgefirst_ros.convert import convert as run_convert
-from edgefirst_ros.convert import find_recordings
 from edgefirst_ros.errors import ConfigError, WriteError
 from edgefirst_ros.formats.ncore.check import check as check_ncore
+from edgefirst_ros.inputs import find_recordings
 from edgefirst_ros.inspect import inspect
 from edgefirst_ros.recovery import ncore_sequences
 from edgefirst_ros.recovery import recover as run_recovery
