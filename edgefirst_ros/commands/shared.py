@@ -34,6 +34,7 @@ Listen = Annotated[
 ]
 
 EXIT_POOR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+SELECTIONS = frozenset({"rate_hz", "every_n", "keyframes"})
 ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -64,13 +65,22 @@ def exit_code(report: dict[str, Any], *, strict: bool) -> int:
 def make_config(
     file: Path | None, chosen: dict[str, Any], edgefirst: dict[str, Any], *, incomplete: bool
 ) -> Config:
-    """The file's values, overridden by those of the command line."""
-    values = load_values(file) if file is not None else {}
-    values |= {key: value for key, value in chosen.items() if value is not None}
-    own = values.get("edgefirst") or {}
-    if not isinstance(own, dict):
-        raise ConfigError([f"edgefirst: is a {type(own).__name__}, expected parameters by name"])
-    values["edgefirst"] = {**own, **{k: v for k, v in edgefirst.items() if v is not None}}
+    """The file's values, overridden by those of the command line.
+
+    Raises:
+        ConfigError: with a sentence for every fault, those of the file with its name.
+    """
+    values = {} if file is None else load_values(file)
+    try:
+        build_config(values)
+    except ConfigError as error:
+        raise ConfigError([f"{file}: {fault}" for fault in error.faults]) from error
+    given = {key: value for key, value in chosen.items() if value is not None}
+    if SELECTIONS & given.keys():  # one excludes the others, so it replaces the file's
+        values = {key: value for key, value in values.items() if key not in SELECTIONS}
+    values |= given
+    own = {key: value for key, value in edgefirst.items() if value is not None}
+    values["edgefirst"] = {**(values.get("edgefirst") or {}), **own}
     config = build_config(values)
     if incomplete:
         topics = {name: rule.model_copy(update={"required": "never"}) for name, rule in config.topics.items()}
