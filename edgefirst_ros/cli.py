@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import threading
@@ -119,7 +120,9 @@ def convert(
       edgefirst-ros convert drive.mcap -o out --format edgefirst,ncore
     """
     err = make_console(stderr=True)
-    with guarded(err):
+    with guarded(
+        err, instead="--overwrite replaces it, another -o keeps both", unfinished=True, as_json=as_json
+    ):
         chosen = {
             "formats": None if formats is None else [f.strip() for f in formats.split(",")],
             "reference": reference,
@@ -174,7 +177,7 @@ def info(
     Nothing is converted or written. The clock findings are those that [bold]convert[/] will act on.
     """
     err, out = make_console(stderr=True), make_console(stderr=False)
-    with guarded(err):
+    with guarded(err, as_json=as_json):
         config = build_config({} if prefix is None else {"prefix": prefix})
         for path in find_recordings(recordings):
             found = inspect(McapRecording(path), config)
@@ -195,6 +198,7 @@ def simulate(
     fps: Annotated[int, typer.Option(help="Camera frames a second.")] = 30,
     size: Annotated[str, typer.Option(metavar="WxH", help="Camera picture size.")] = "1280x720",
     codec: Annotated[CodecChoice, typer.Option(help="Video codec.")] = CodecChoice.H264,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a drive that is there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the recording's path only.")] = False,
 ) -> None:
     """Make a Maivin recording of a simulated drive whose truth is known.
@@ -203,7 +207,7 @@ def simulate(
     clocks and latencies; truth.json beside the recording says where everything was.
     """
     err = make_console(stderr=True)
-    with guarded(err):
+    with guarded(err, instead="--overwrite replaces it"):
         width, height = _size(size)
         options = DriveOptions(
             seconds=seconds, seed=seed, fps=fps, width=width, height=height, codec=codec.value
@@ -211,7 +215,9 @@ def simulate(
         bar = Progress(console=err, transient=True, disable=quiet or not err.is_terminal)
         with bar:
             task = bar.add_task("simulating", total=1.0)
-            made = run_simulation(output, options, lambda share: bar.update(task, completed=share))
+            made = run_simulation(
+                output, options, lambda share: bar.update(task, completed=share), overwrite=overwrite
+            )
         sys.stdout.write(f"{made.mcap}\n")
         if not quiet:
             sys.stdout.write(f"{made.truth}\n")
@@ -300,7 +306,11 @@ app.command()(play)
 
 
 def main() -> None:
-    """Entry point of the command."""
+    """The command, once its imports are done."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A path may hold bytes that are no text; they are printed as they are.
+            stream.reconfigure(errors="surrogateescape")
     app()
 
 

@@ -99,7 +99,7 @@ def capture(
       edgefirst-ros capture --zenoh tcp/maivin.local:7447 --namespace maivin -o out --rate 2 --duration 600
     """
     err = make_console(stderr=True)
-    with guarded(err, overwrites=False):
+    with guarded(err, instead="--name gives the new one another name", unfinished=True, as_json=as_json):
         chosen = {
             "formats": None if formats is None else [f.strip() for f in formats.split(",")],
             "reference": reference,
@@ -167,6 +167,13 @@ def _show(err: Console, finished: Finished, *, quiet: bool, as_json: bool) -> No
     if report["ended"] != STOPPED:
         err.print(
             f"[bold yellow]warning[/]: ended because {report['ended']}", highlight=False, soft_wrap=True
+        )
+    if not report["topics"]:
+        err.print(
+            "[bold yellow]warning[/]: nothing was received: is the endpoint right, the device on, and does it "
+            "publish under this --namespace?",
+            highlight=False,
+            soft_wrap=True,
         )
     if not quiet:
         if report["silent"]:

@@ -32,7 +32,7 @@ def merge(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
 ) -> None:
     """Make one dataset of several, their scenes one after another."""
-    with guarded(make_console(stderr=True)):
+    with guarded(make_console(stderr=True), instead="--overwrite replaces it"):
         sys.stdout.write(f"{merge_datasets(datasets, output, overwrite=overwrite)}\n")
 
 
@@ -48,6 +48,6 @@ def split(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace parts that are there.")] = False,
 ) -> None:
     """Cut a dataset between scenes."""
-    with guarded(make_console(stderr=True)):
+    with guarded(make_console(stderr=True), instead="--overwrite replaces it"):
         for part in split_dataset(dataset, output, at, overwrite=overwrite):
             sys.stdout.write(f"{part}\n")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -94,25 +96,57 @@ def print_error(console: Console, text: str) -> None:
 
 
 @contextmanager
-def guarded(console: Console, *, overwrites: bool = True) -> Iterator[None]:
-    """Turn this package's errors into a message and an exit code; ``overwrites`` if the command can."""
+def guarded(
+    console: Console, *, instead: str = "", unfinished: bool = False, as_json: bool = False
+) -> Iterator[None]:
+    """Turn errors that are no bug into a message and an exit code.
+
+    Args:
+        console: standard error.
+        instead: what to do about an output that is there already.
+        unfinished: an interruption may leave ``.part`` files for ``recover``.
+        as_json: standard output gets the error too, as an object with ``error`` and ``faults``.
+    """
     try:
         yield
-    except ConfigError as error:
-        for fault in error.faults:
-            print_error(console, fault)
-        raise typer.Exit(EXIT_USAGE) from error
-    except OutputExists as error:
-        print_error(console, str(error))
-        way = "--overwrite replaces it, " if overwrites else ""
-        console.print(f"  {way}--name gives the new one another name", highlight=False)
-        raise typer.Exit(EXIT_USAGE) from error
-    except EdgeFirstError as error:
-        print_error(console, str(error))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except (EdgeFirstError, OSError) as error:
+        faults = error.faults if isinstance(error, ConfigError) else [_text(error)]
+        _fail(console, faults, as_json=as_json)
+        if isinstance(error, OutputExists) and instead:
+            console.print(f"  {instead}", highlight=False)
         raise typer.Exit(EXIT_USAGE) from error
     except KeyboardInterrupt as error:
-        console.print("interrupted at once; unfinished output stays in .part files")
+        left = "; edgefirst-ros recover finishes what was committed" if unfinished else ""
+        text = f"interrupted at once{left}"
+        console.print(text, highlight=False, soft_wrap=True)
+        if as_json:
+            _print_json([text])
         raise typer.Exit(EXIT_INTERRUPTED) from error
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, EdgeFirstError) or not isinstance(error, OSError):
+        return str(error)
+    reason = error.strerror or str(error)
+    if error.filename is None:
+        return f"{reason} (no file is named, so it may be standard output)"
+    return f"{error.filename}: {reason}"
+
+
+def _fail(console: Console, faults: Sequence[str], *, as_json: bool) -> None:
+    for fault in faults:
+        print_error(console, fault)
+    if as_json:
+        _print_json(faults)
+
+
+def _print_json(faults: Sequence[str]) -> None:
+    with suppress(OSError):  # it may be standard output that cannot be written
+        sys.stdout.write(json.dumps({"error": "; ".join(faults), "faults": list(faults)}) + "\n")
+        sys.stdout.flush()
 
 
 @contextmanager
