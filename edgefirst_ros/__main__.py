@@ -14,7 +14,7 @@ def main() -> None:
 
         command()
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted before anything was begun\n")
+        sys.stderr.write("interrupted\n")
         sys.exit(EXIT_INTERRUPTED)
 
 

@@ -7,6 +7,7 @@ import json
 import sys
 import threading
 from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -55,6 +56,23 @@ app = typer.Typer(
 app.add_typer(l5kit_app, name="l5kit")
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"edgefirst-ros {version('edgefirst_ros')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version and exit."),
+    ] = False,
+) -> None:
+    """Turn what an EdgeFirst Maivin or Raivin saw into training data, every message accounted for."""
+
+
 class CodecChoice(StrEnum):
     """Video codec of a simulated camera."""
 
@@ -70,22 +88,32 @@ def convert(
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder that the dataset goes below.")],
     config_file: Annotated[
-        Path | None, typer.Option("--config", help="YAML or ROS 2 parameter file; see config/*.yaml.")
+        Path | None,
+        typer.Option(
+            "--config", help="YAML or ROS 2 parameter file, as share/edgefirst_ros/config/maivin.yaml."
+        ),
     ] = None,
     formats: Annotated[
         str | None, typer.Option("--format", metavar="NAME,...", help="edgefirst (default), ncore, l5kit.")
     ] = None,
     name: Annotated[str, typer.Option("--name", help="Dataset name; default: RECORDING-dataset.")] = "",
     schema: Annotated[
-        Schema | None, typer.Option(help="Annotation columns: the published article's, or the client's.")
+        Schema | None,
+        typer.Option(help="Annotation columns: the published article's (2025.01, default), or the client's."),
     ] = None,
-    container: Annotated[ContainerChoice | None, typer.Option(help="One ZIP, or plain files.")] = None,
+    container: Annotated[
+        ContainerChoice | None, typer.Option(help="Sensor files in one ZIP (default), or plain in a folder.")
+    ] = None,
     reference: Annotated[
-        str | None, typer.Option(help="Topic that samples are aligned to, e.g. camera/h264, lidar/points.")
+        str | None,
+        typer.Option(help="Topic that samples are aligned to, as lidar/points; default: the camera."),
     ] = None,
-    prefix: Annotated[str | None, typer.Option(help="Topic prefix, when several devices are in it.")] = None,
+    prefix: Annotated[
+        str | None, typer.Option(help="Topic prefix, when several devices are in it; default: found.")
+    ] = None,
     rate: Annotated[
-        float | None, typer.Option(metavar="HZ", help="At most so many samples a second.")
+        float | None,
+        typer.Option(metavar="HZ", help="At most so many samples a second; default: every frame."),
     ] = None,
     every_n: Annotated[int | None, typer.Option(metavar="N", help="Keep one reference frame in N.")] = None,
     keyframes: Annotated[bool, typer.Option("--keyframes", help="Video key frames only.")] = False,
@@ -102,22 +130,22 @@ def convert(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Warnings and errors only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, nothing else.")] = False,
 ) -> None:
-    """Convert MCAP recordings into EdgeFirst datasets and NCore sequences.
+    """Convert MCAP recordings into EdgeFirst datasets, NCore sequences and L5Kit datasets.
 
     A sample is a camera frame with its nearest radar, lidar and model messages (within 50 ms; the same frame
     for a model). By default a sample is complete: a frame that lacks a sensor which is alive is left out, and
     the summary says how many and why; [bold]--incomplete[/] keeps them.
 
     Ctrl-C finishes what has been read and exits with 130. Exit 0: done; 1: empty, or poor with --strict;
-    2: wrong usage or input.
+    2: wrong usage or input. With --json a failure is JSON too: an object with error and faults.
 
     [bold]Examples[/]
 
       edgefirst-ros convert maivin_2026_03_14_10_20_30.mcap -o out
 
-      edgefirst-ros convert drive/ -o out --rate 2 --name monday --container folder
+      edgefirst-ros convert drive/ -o out --rate 2 --name monday
 
-      edgefirst-ros convert drive.mcap -o out --format edgefirst,ncore
+      edgefirst-ros convert drive.mcap -o out --format edgefirst,ncore,l5kit
     """
     err = make_console(stderr=True)
     with guarded(
@@ -167,14 +195,24 @@ def info(
         list[Path], typer.Argument(metavar="RECORDING...", help="MCAP files, or folders of them.")
     ],
     *,
-    prefix: Annotated[str | None, typer.Option(help="Topic prefix, when several devices are in it.")] = None,
+    prefix: Annotated[
+        str | None, typer.Option(help="Topic prefix, when several devices are in it; default: found.")
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a recording, a line each.")
     ] = False,
 ) -> None:
     """Say what is in a recording: topics, types, counts, rates, gaps, clocks, damage.
 
-    Nothing is converted or written. The clock findings are those that [bold]convert[/] will act on.
+    Nothing is converted or written. The clock findings are those that [bold]convert[/] will act on. A gap is
+    a pause of more than three usual intervals; bad are messages that do not decode. Exit 0: read; 2: no
+    recording.
+
+    [bold]Examples[/]
+
+      edgefirst-ros info drive.mcap
+
+      edgefirst-ros info monday/ --json
     """
     err, out = make_console(stderr=True), make_console(stderr=False)
     with guarded(err, as_json=as_json):
@@ -204,7 +242,12 @@ def simulate(
     """Make a Maivin recording of a simulated drive whose truth is known.
 
     Camera, radar, lidar, IMU, GPS, calibration and model boxes are computed from one world, with the device's
-    clocks and latencies; truth.json beside the recording says where everything was.
+    clocks and latencies; NAME.truth.json beside the recording says where everything was. Equal options give
+    equal bytes.
+
+    [bold]Example[/]
+
+      edgefirst-ros simulate -o recording --seconds 30 --seed 1
     """
     err = make_console(stderr=True)
     with guarded(err, instead="--overwrite replaces it"):
@@ -225,7 +268,7 @@ def simulate(
 
 @app.command()
 def recover(
-    path: Annotated[Path, typer.Argument(help="An output folder, or anything above it.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="An output folder, or anything above it.")],
 ) -> None:
     """Finish what a crash, a kill or a full disk left in .part files.
 
@@ -253,7 +296,9 @@ def recover(
 
 @app.command()
 def check(
-    path: Annotated[Path, typer.Argument(help="NCore sequences: a meta file, a folder, or one above it.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="NCore sequences: a meta file, a folder, or one above it.")
+    ],
     *,
     official: Annotated[
         Path | None,
@@ -262,7 +307,13 @@ def check(
 ) -> None:
     """Check NCore sequences: container, index, metadata, times, unit rays, pose tree.
 
-    Needs nothing but this package. Exit 0: sound; 1: errors.
+    Needs nothing but this package. Exit 0: sound; 1: errors; 2: no sequence there.
+
+    [bold]Examples[/]
+
+      edgefirst-ros check out
+
+      edgefirst-ros check out/ncore --official /opt/ncore/bin/python
     """
     with guarded(make_console(stderr=True)):
         results = [
@@ -278,12 +329,21 @@ def check(
 
 @app.command()
 def sheet(
-    dataset: Annotated[Path, typer.Argument(help="Folder of an EdgeFirst dataset, OUT/edgefirst/NAME.")],
+    dataset: Annotated[
+        Path, typer.Argument(metavar="DATASET", help="Folder of an EdgeFirst dataset, OUT/edgefirst/NAME.")
+    ],
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="PNG to write.")],
     rows: Annotated[int, typer.Option(min=1, max=50, help="Samples to show.")] = 6,
 ) -> None:
-    """Draw a contact sheet of an EdgeFirst dataset: camera with boxes, lidar, radar and cube."""
+    """Draw a contact sheet of an EdgeFirst dataset: camera with boxes, lidar, radar and cube.
+
+    A row a sample, spread evenly over the dataset. Clouds are seen from above, a ring every 10 m.
+
+    [bold]Example[/]
+
+      edgefirst-ros sheet out/edgefirst/monday -o sheet.png --rows 12
+    """
     err = make_console(stderr=True)
     with guarded(err):
         picture = contact_sheet(dataset, rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,7 @@ class Job:
             self.writers.append(
                 L5KitWriter(output / "l5kit", self.dataset, config.l5kit, overwrite=overwrite)
             )
+        _check_writable(output)
         self.pipeline = Pipeline(config, self.writers, committed)
 
     def finish(
@@ -89,6 +91,17 @@ def report_path(config: Config, output: Path, dataset: str) -> Path:
     if "edgefirst" in config.formats:
         return output / "edgefirst" / dataset / REPORT
     return output / config.formats[0] / f"{dataset}.{REPORT}"
+
+
+def _check_writable(output: Path) -> None:
+    """Find out before the first message whether the output can be made, while nothing can be lost."""
+    there = next(p for p in (output, *output.parents) if p.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise WriteError(f"{output}: cannot be written to: {reason}; choose another output folder") from error
 
 
 def _write_text(path: Path, text: str) -> None:

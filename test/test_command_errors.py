@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import types
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from edgefirst_ros import __main__ as entry
@@ -100,6 +103,17 @@ def test_an_output_folder_with_odd_bytes_is_printed_as_it_is(drive: Path, tmp_pa
     assert done.stdout.startswith(odd)
 
 
+@pytest.mark.parametrize("name", ["edgefirst", "ncore", "l5kit"])
+def test_an_output_that_cannot_be_made_is_said_before_anything_is_read(
+    drive: Path, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "file").touch()
+    code, _, said = run("convert", drive, "-o", tmp_path / "file" / "out", "--format", name)
+    assert code == 2
+    assert "choose another output folder" in said
+    assert "recover" not in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -140,3 +154,35 @@ def test_a_damaged_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
     code, _, said = run("sheet", dataset, "-o", tmp_path / "s.png")
     assert code == 2
     assert "is no whole ZIP file" in said
+
+
+def test_the_version_is_said() -> None:
+    assert run("--version")[:2] == (0, f"edgefirst-ros {version('edgefirst_ros')}\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "convert",
+        "info",
+        "simulate",
+        "recover",
+        "check",
+        "sheet",
+        "capture",
+        "play",
+        "l5kit show",
+        "l5kit merge",
+        "l5kit split",
+    ],
+)
+def test_every_command_teaches_by_an_example_that_it_understands(command: str) -> None:
+    text = run(*command.split(), "--help")[1]
+    examples = [line.strip() for line in text.splitlines() if line.strip().startswith("edgefirst-ros ")]
+    assert examples
+    for example in examples:
+        _, *arguments = shlex.split(example)
+        chosen = get_command(app)
+        while hasattr(chosen, "commands"):
+            chosen = chosen.commands[arguments.pop(0)]
+        chosen.make_context("example", arguments)

@@ -14,12 +14,19 @@ from edgefirst_ros.formats.l5kit.rearrange import merge as merge_datasets
 from edgefirst_ros.formats.l5kit.rearrange import split as split_dataset
 from edgefirst_ros.terminal import make_console
 
-app = typer.Typer(help="Look at, merge and split L5Kit datasets.", no_args_is_help=True)
+app = typer.Typer(
+    help="Look at, merge and split L5Kit datasets.", no_args_is_help=True, rich_markup_mode="rich"
+)
 
 
 @app.command()
-def show(dataset: Annotated[Path, typer.Argument(help="A .zarr folder.")]) -> None:
-    """Print a summary table of a dataset."""
+def show(dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="A .zarr folder.")]) -> None:
+    """Print a summary table of a dataset.
+
+    [bold]Example[/]
+
+      edgefirst-ros l5kit show out/l5kit/monday.zarr
+    """
     with guarded(make_console(stderr=True)):
         sys.stdout.write(f"{ChunkedDataset(dataset).open()}\n")
 
@@ -31,14 +38,19 @@ def merge(
     output: Annotated[Path, typer.Option("--output", "-o", help="The new dataset, NAME.zarr.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
 ) -> None:
-    """Make one dataset of several, their scenes one after another."""
+    """Make one dataset of several, their scenes one after another.
+
+    [bold]Example[/]
+
+      edgefirst-ros l5kit merge monday.zarr tuesday.zarr -o week.zarr
+    """
     with guarded(make_console(stderr=True), instead="--overwrite replaces it"):
         sys.stdout.write(f"{merge_datasets(datasets, output, overwrite=overwrite)}\n")
 
 
 @app.command()
 def split(
-    dataset: Annotated[Path, typer.Argument(help="A .zarr folder.")],
+    dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="A .zarr folder.")],
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the parts.")],
     at: Annotated[
@@ -47,7 +59,14 @@ def split(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace parts that are there.")] = False,
 ) -> None:
-    """Cut a dataset between scenes."""
+    """Cut a dataset between scenes.
+
+    [bold]Examples[/]
+
+      edgefirst-ros l5kit split week.zarr -o parts
+
+      edgefirst-ros l5kit split week.zarr -o parts --at 10 --at 20
+    """
     with guarded(make_console(stderr=True), instead="--overwrite replaces it"):
         for part in split_dataset(dataset, output, at, overwrite=overwrite):
             sys.stdout.write(f"{part}\n")
