@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,9 @@ class Job:
         Raises:
             WriteError: the output cannot be completed; what was committed stays in ``.part`` files.
         """
+        # An earlier run's report must not outlive its dataset, wherever this one is killed.
+        with suppress(OSError):
+            self._report_path.unlink(missing_ok=True)
         paths = self.pipeline.close()
         report = {"dataset": self.dataset, **head, **self.pipeline.report()}
         report["warnings"] = [*warnings, *report["warnings"]]

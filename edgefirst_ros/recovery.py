@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgefirst_ros.errors import EdgeFirstError, RecordingNotFound
+from edgefirst_ros.errors import EdgeFirstError, RecordingNotFound, WriteError
 from edgefirst_ros.formats.edgefirst.recover import recover as recover_edgefirst
 from edgefirst_ros.formats.l5kit.recover import recover as recover_l5kit
 from edgefirst_ros.formats.ncore.journal import is_journal as is_ncore_journal
 from edgefirst_ros.formats.ncore.recover import recover as recover_ncore
+from edgefirst_ros.job import REPORT
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,10 @@ def _below(path: Path, pattern: str) -> list[Path]:
 
 
 def _ncore(folder: Path) -> str:
-    return recover_ncore(folder).text
+    done = recover_ncore(folder)
+    if done.busy:
+        raise WriteError(f"{folder}: this sequence is being written; wait until that has ended")
+    return done.text
 
 
 def _edgefirst(folder: Path) -> str:
@@ -84,6 +88,9 @@ def _edgefirst(folder: Path) -> str:
     if not done.samples:
         return f"{done.dataset}: no sample had been committed; the leftovers are removed"
     kept = f"{done.samples:,} samples, {done.files:,} files and {done.rows:,} rows are kept"
+    if done.replaced:
+        (folder / REPORT).unlink(missing_ok=True)  # it is of the dataset that this one replaces
+        kept += ", in place of an earlier dataset that the interrupted run was to overwrite"
     lost = f", {done.samples_lost:,} samples were torn and are lost" if done.samples_lost else ""
     return f"{done.dataset}: {kept}{lost}; {done.bytes_dropped:,} bytes of unfinished samples dropped"
 
