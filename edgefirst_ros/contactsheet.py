@@ -92,7 +92,7 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
         top = 28 + number * (CELL[1] + 22 + GAP)
         draw.text((GAP, top + 4), PurePosixPath(stem).name, INK)
         try:
-            cells = _cells(files, stem, _rows_of(table, stem))
+            cells = list(_cells(files, stem, _rows_of(table, stem)))
         except (ValueError, UnidentifiedImageError, OSError, zipfile.BadZipFile) as error:
             raise RecordingError(f"{dataset}: {stem} cannot be read: {error}") from error
         for column, cell in enumerate(cells):

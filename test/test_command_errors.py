@@ -150,6 +150,9 @@ def test_a_damaged_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
     assert "is no whole Arrow file" in run("sheet", dataset, "-o", tmp_path / "s.png")[2]
     (dataset / "d.arrow").write_bytes(table)
     archive = (dataset / "d.zip").read_bytes()
+    flipped = archive.index(b"DATA binary\n") + 100
+    (dataset / "d.zip").write_bytes(archive[:flipped] + b"!" + archive[flipped + 1 :])
+    assert "cannot be read: Bad CRC-32" in run("sheet", dataset, "-o", tmp_path / "s.png")[2]
     (dataset / "d.zip").write_bytes(archive[: len(archive) // 2])
     code, _, said = run("sheet", dataset, "-o", tmp_path / "s.png")
     assert code == 2
@@ -186,3 +189,12 @@ def test_every_command_teaches_by_an_example_that_it_understands(command: str) -
         while hasattr(chosen, "commands"):
             chosen = chosen.commands[arguments.pop(0)]
         chosen.make_context("example", arguments)
+
+
+def test_a_lost_chunk_of_an_l5kit_dataset_is_not_silent(drive: Path, tmp_path: Path) -> None:
+    convert([drive], tmp_path, build_config({"formats": ["l5kit"]}), dataset="d")
+    dataset = tmp_path / "l5kit" / "d.zarr"
+    assert "missing" not in run("l5kit", "show", dataset)[2]
+    (dataset / "frames" / "0").unlink()
+    for command in (("show",), ("split", "-o", tmp_path / "p"), ("merge", "-o", tmp_path / "m")):
+        assert "is missing, its rows read as zero" in run("l5kit", *command, dataset)[2]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 
 from edgefirst_ros.commands.shared import guarded
 from edgefirst_ros.formats.l5kit.dataset import ChunkedDataset
@@ -27,7 +30,9 @@ def show(dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="A .zar
 
       edgefirst-ros l5kit show out/l5kit/monday.zarr
     """
-    with guarded(make_console(stderr=True)):
+    err = make_console(stderr=True)
+    with guarded(err):
+        _warn_of_missing(err, [dataset])
         sys.stdout.write(f"{ChunkedDataset(dataset).open()}\n")
 
 
@@ -44,7 +49,9 @@ def merge(
 
       edgefirst-ros l5kit merge monday.zarr tuesday.zarr -o week.zarr
     """
-    with guarded(make_console(stderr=True), instead="--overwrite replaces it"):
+    err = make_console(stderr=True)
+    with guarded(err, instead="--overwrite replaces it"):
+        _warn_of_missing(err, datasets)
         sys.stdout.write(f"{merge_datasets(datasets, output, overwrite=overwrite)}\n")
 
 
@@ -67,6 +74,20 @@ def split(
 
       edgefirst-ros l5kit split week.zarr -o parts --at 10 --at 20
     """
-    with guarded(make_console(stderr=True), instead="--overwrite replaces it"):
+    err = make_console(stderr=True)
+    with guarded(err, instead="--overwrite replaces it"):
+        _warn_of_missing(err, [dataset])
         for part in split_dataset(dataset, output, at, overwrite=overwrite):
             sys.stdout.write(f"{part}\n")
+
+
+def _warn_of_missing(console: Console, datasets: Sequence[Path]) -> None:
+    for dataset in datasets:
+        missing = ChunkedDataset(dataset).open().missing()
+        if missing:
+            console.print(
+                f"[bold yellow]warning[/]: {escape(str(missing[0]))}: is missing, its rows read as zero; "
+                f"{len(missing):,} such files: was the dataset copied whole?",
+                highlight=False,
+                soft_wrap=True,
+            )
