@@ -149,7 +149,7 @@ def convert(
     """
     err = make_console(stderr=True)
     with guarded(
-        err, instead="--overwrite replaces it, another -o keeps both", unfinished=True, as_json=as_json
+        err, instead="--overwrite replaces it, another -o keeps both", output=output, as_json=as_json
     ):
         chosen = {
             "formats": None if formats is None else [f.strip() for f in formats.split(",")],

@@ -71,7 +71,8 @@ def _warnings(config: Config, sequences: Sequence[SequenceSummary], samples: int
         kinds = summary.run.kinds
         chosen = kinds["sample"] + kinds["incomplete"] + kinds["unusable"]
         if chosen and kinds["sample"] < chosen / 2:
-            head = f"{summary.name}: {kinds['sample']} of {chosen} reference frames became samples"
+            which = "selected reference" if kinds["skipped"] else "reference"
+            head = f"{summary.name}: {kinds['sample']} of {chosen} {which} frames became samples"
             found.append(f"{head}: {_cause(config, summary)}")
     if not samples:
         why = "" if found else ": no reference frame arrived, or none was selected"

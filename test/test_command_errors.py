@@ -19,6 +19,7 @@ from edgefirst_ros.cli import app
 from edgefirst_ros.commands.shared import guarded
 from edgefirst_ros.config import build_config
 from edgefirst_ros.convert import convert
+from edgefirst_ros.errors import WriteError
 from edgefirst_ros.simulation import DriveOptions, simulate
 from edgefirst_ros.terminal import make_console
 
@@ -51,14 +52,27 @@ def test_every_fault_of_a_configuration_is_in_the_json(drive: Path, tmp_path: Pa
     assert len(json.loads(out)["faults"]) == 2
 
 
-def test_an_interruption_at_once_is_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interruption_at_once_is_json_too_and_names_the_way_on(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "my out"
     with (
         pytest.raises(BaseException, match="130") as caught,
-        guarded(make_console(stderr=True), unfinished=True, as_json=True),
+        guarded(make_console(stderr=True), output=out, as_json=True),
     ):
         raise KeyboardInterrupt
     assert getattr(caught.value, "exit_code", None) == 130
-    assert "recover" in json.loads(capsys.readouterr().out)["error"]
+    assert f"edgefirst-ros recover '{out}' finishes" in json.loads(capsys.readouterr().out)["error"]
+
+
+def test_recovery_is_only_named_where_there_is_something(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for part, named in (("x.zip", False), ("x.part", True)):
+        (tmp_path / part).touch()
+        with pytest.raises(BaseException, match="2"), guarded(make_console(stderr=True), output=tmp_path):
+            raise WriteError("full")
+        assert ("edgefirst-ros recover" in capsys.readouterr().err) == named
 
 
 def test_standard_output_that_is_full_is_said(drive: Path) -> None:

@@ -107,7 +107,7 @@ def capture(
       edgefirst-ros capture --zenoh tcp/maivin.local:7447 -o out --duration 600
     """
     err = make_console(stderr=True)
-    with guarded(err, instead="--name gives the new one another name", unfinished=True, as_json=as_json):
+    with guarded(err, instead="--name gives the new one another name", output=output, as_json=as_json):
         chosen = {
             "formats": None if formats is None else [f.strip() for f in formats.split(",")],
             "reference": reference,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import sys
 import threading
@@ -18,7 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from edgefirst_ros.config import Config, build_config, load_values
-from edgefirst_ros.errors import ConfigError, EdgeFirstError, OutputExists
+from edgefirst_ros.errors import ConfigError, EdgeFirstError, OutputExists, WriteError
 
 Connect = Annotated[
     list[str] | None,
@@ -97,14 +98,14 @@ def print_error(console: Console, text: str) -> None:
 
 @contextmanager
 def guarded(
-    console: Console, *, instead: str = "", unfinished: bool = False, as_json: bool = False
+    console: Console, *, instead: str = "", output: Path | None = None, as_json: bool = False
 ) -> Iterator[None]:
     """Turn errors that are no bug into a message and an exit code.
 
     Args:
         console: standard error.
         instead: what to do about an output that is there already.
-        unfinished: an interruption may leave ``.part`` files for ``recover``.
+        output: where a failure or an interruption may leave ``.part`` files for ``recover``.
         as_json: standard output gets the error too, as an object with ``error`` and ``faults``.
     """
     try:
@@ -117,14 +118,26 @@ def guarded(
         _fail(console, faults, as_json=as_json)
         if isinstance(error, OutputExists) and instead:
             console.print(f"  {instead}", highlight=False)
+        elif isinstance(error, WriteError) and output is not None and _has_parts(output):
+            text = f"  {_recovery(output)} what was committed, of every format"
+            console.print(escape(text), highlight=False, soft_wrap=True)
         raise typer.Exit(EXIT_USAGE) from error
     except KeyboardInterrupt as error:
-        left = "; edgefirst-ros recover finishes what was committed" if unfinished else ""
+        # Whether there is anything to recover is not looked for: the disk may be what hangs.
+        left = "" if output is None else f"; {_recovery(output)} what was committed"
         text = f"interrupted at once{left}"
-        console.print(text, highlight=False, soft_wrap=True)
+        console.print(escape(text), highlight=False, soft_wrap=True)
         if as_json:
             _print_json([text])
         raise typer.Exit(EXIT_INTERRUPTED) from error
+
+
+def _has_parts(output: Path) -> bool:
+    return output.is_dir() and any(output.rglob("*.part"))
+
+
+def _recovery(output: Path) -> str:
+    return f"edgefirst-ros recover {shlex.quote(str(output))} finishes"
 
 
 def _text(error: Exception) -> str:
