@@ -92,7 +92,7 @@ class LiveQueue:
             lane = self._lanes.setdefault(message.topic, _Lane(deque()))
             lane.messages += 1
             lane.newest_s = time.monotonic()
-            if lane.broken and not _starts_gop(message):
+            if lane.broken and not starts_gop(message):
                 self._drop(message)
                 return
             lane.broken = False
@@ -167,7 +167,7 @@ class LiveQueue:
         lane = max(self._lanes.values(), key=lambda each: each.bytes)
         first = self._remove(lane)
         if full_type(first.schema) == VIDEO:
-            while lane.arrivals and not _starts_gop(self._peek(lane)):
+            while lane.arrivals and not starts_gop(self._peek(lane)):
                 self._remove(lane)
             lane.broken = not lane.arrivals
 
@@ -195,7 +195,7 @@ def _size(message: RawMessage) -> int:
     return len(message.data) + OVERHEAD_BYTES
 
 
-def _starts_gop(message: RawMessage) -> bool:
+def starts_gop(message: RawMessage) -> bool:
     """Whether decoding can start at this message: a key frame, or anything that is no video."""
     if full_type(message.schema) != VIDEO:
         return True

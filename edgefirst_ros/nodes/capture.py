@@ -72,6 +72,8 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         self._intake: Subscriptions | None = None
         self._preview: Preview | None = None
         self._previous = NOTHING
+        self._told_latched = ""
+        """The session that latched messages were heard in."""
         self._board = StatusPublisher(self, socket.gethostname())
         for name, action in (("start", self._start), ("stop", self._stop), ("split", Sessions.split)):
             self.create_service(Trigger, f"~/{name}", self._service(action))
@@ -113,6 +115,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             return TransitionCallbackReturn.FAILURE
         self._intake = subscriptions
         self._phase, self._trouble, self._previous = "active", "", NOTHING
+        self._told_latched = self._sessions.status().session
         self._follow()
         return super().on_activate(state)
 
@@ -243,6 +246,10 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         )
         self._board.publish(diagnose(view))
         self._previous = status
+        if self._intake is not None and status.session not in ("", self._told_latched):
+            # What a robot latches (tf_static) came to an earlier session; this one needs it as well.
+            self._told_latched = status.session
+            self._intake.hear_again()
         if self._phase == "active" and sessions is not None and sessions.broken:
             self.complain(f"session ended: {sessions.broken}")
             self.trigger_deactivate()

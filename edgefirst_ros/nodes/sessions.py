@@ -66,13 +66,13 @@ class Sessions:
         ]
 
     def split(self) -> str:
-        """Finish the session and begin another, at this place among the messages; what to tell.
+        """Finish the session and begin another, before the next key frame if there is video; what to tell.
 
         Raises:
             EdgeFirstError: no session is under way.
         """
         self._capture.split()
-        return "the session is being finished, another one begins"
+        return "the session is being finished and another one begun, at the next key frame if there is video"
 
     def abort(self) -> None:
         """End at once; what was committed stays in ``.part`` files."""
