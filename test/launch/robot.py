@@ -19,7 +19,7 @@ from geometry_msgs.msg import TransformStamped
 from nav_msgs.msg import Odometry
 from PIL import Image as Picture
 from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
-from sensor_msgs.msg import CameraInfo, CompressedImage, Image, Imu, NavSatFix, PointCloud2
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image, Imu, NavSatFix, NavSatStatus, PointCloud2
 from sensor_msgs_py.point_cloud2 import create_cloud_xyz32
 from std_msgs.msg import Header
 from tf2_msgs.msg import TFMessage
@@ -113,6 +113,7 @@ class Robot:
             self.camera.publish(self.picture(number, Header(stamp=stamp, frame_id="camera")))
             self.points.publish(create_cloud_xyz32(Header(stamp=stamp, frame_id="lidar"), points(number)))
             fix = NavSatFix(header=Header(stamp=stamp, frame_id="gps"), latitude=48.1, longitude=11.5)
+            fix.status.status = NavSatStatus.STATUS_FIX
             self.fix.publish(fix)
 
 
