@@ -26,10 +26,25 @@ from edgefirst_ros.nodes.publishing import StatusPublisher
 from edgefirst_ros.nodes.running import run
 from edgefirst_ros.nodes.sessions import Sessions, check_output
 from edgefirst_ros.nodes.subscriptions import Subscriptions
+from edgefirst_ros.nodes.usage import Usage
 from edgefirst_ros.sample import Sample
 
 DIAGNOSE_EVERY_S = 1.0
 NOTHING = LiveStatus("", 0, 0, 0, 0, 0.0, 0, {}, (), "")
+USAGE = Usage(
+    "capture",
+    "Capture live from a ROS graph into datasets, every message accounted for: a lifecycle node.",
+    CaptureOptions,
+    """\
+Nothing is recorded until the node is active:
+  ros2 lifecycle set /capture configure      checks everything, lists every fault
+  ros2 lifecycle set /capture activate       a session begins
+  ros2 lifecycle set /capture deactivate     it is finished, and so it is by Ctrl-C
+or in one: ros2 launch edgefirst_ros capture.launch.py output:=DIR
+
+While it is active: services ~/start, ~/stop, ~/split (std_srvs/Trigger), topics ~/status, /diagnostics, and with
+the parameter preview ~/preview/image/compressed, ~/preview/lidar, ~/preview/radar.""",
+)
 
 Transition = Callable[["CaptureNode", LifecycleState], Any]
 
@@ -82,6 +97,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         self.create_timer(DIAGNOSE_EVERY_S, self._tick, clock=steady)
         self.create_timer(float(self.get_parameter("look_every_s").value), self._look, clock=steady)
         self.add_post_set_parameters_callback(lambda _: self._follow())
+        self.get_logger().info("waiting to be configured and activated, see --help")
 
     # ------------------------------------------------------------------ lifecycle
     @_logged
@@ -257,7 +273,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the executable."""
-    return run(CaptureNode, arguments)
+    return run(CaptureNode, USAGE, arguments)
 
 
 if __name__ == "__main__":

@@ -23,8 +23,18 @@ from edgefirst_ros.nodes.preview import Preview
 from edgefirst_ros.nodes.progress import Outcome, finished_entry, progress_entry
 from edgefirst_ros.nodes.publishing import StatusPublisher
 from edgefirst_ros.nodes.running import run
+from edgefirst_ros.nodes.usage import Usage
 
 STATUS_EVERY_S = 0.5
+USAGE = Usage(
+    "replay",
+    "Convert recordings (MCAP) into datasets, as `edgefirst-ros convert` does, and end.",
+    ReplayOptions,
+    """\
+Progress is on ~/status; with the parameter preview what is written is on ~/preview/... (sensible with rate:=1.0).
+Exit codes: 0 done, 1 nothing came of it, 2 wrong usage or input, 130 interrupted and finished.
+As a launch: ros2 launch edgefirst_ros replay.launch.py bag:=FILE output:=DIR""",
+)
 
 
 class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
@@ -105,7 +115,7 @@ class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the executable."""
-    return run(ReplayNode, arguments)
+    return run(ReplayNode, USAGE, arguments)
 
 
 if __name__ == "__main__":
