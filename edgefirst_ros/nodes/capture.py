@@ -26,26 +26,11 @@ from edgefirst_ros.nodes.publishing import StatusPublisher
 from edgefirst_ros.nodes.running import run
 from edgefirst_ros.nodes.sessions import Sessions, check_output
 from edgefirst_ros.nodes.subscriptions import Subscriptions
-from edgefirst_ros.nodes.usage import Usage
+from edgefirst_ros.nodes.usage import CAPTURE
 from edgefirst_ros.sample import Sample
 
 DIAGNOSE_EVERY_S = 1.0
 NOTHING = LiveStatus("", 0, 0, 0, 0, 0.0, 0, {}, (), "")
-USAGE = Usage(
-    "capture",
-    "Capture live from a ROS graph into datasets, every message accounted for: a lifecycle node.",
-    CaptureOptions,
-    """\
-Nothing is recorded until the node is active:
-  ros2 lifecycle set /capture configure      checks everything, lists every fault
-  ros2 lifecycle set /capture activate       a session begins
-  ros2 lifecycle set /capture deactivate     it is finished, and so it is by Ctrl-C
-or in one: ros2 launch edgefirst_ros capture.launch.py output:=DIR
-
-While it is active: services ~/start, ~/stop, ~/split (std_srvs/Trigger), topics ~/status, /diagnostics, and with
-the parameter preview ~/preview/image/compressed, ~/preview/lidar, ~/preview/radar.""",
-)
-
 Transition = Callable[["CaptureNode", LifecycleState], Any]
 
 
@@ -273,7 +258,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the executable."""
-    return run(CaptureNode, USAGE, arguments)
+    return run(CaptureNode, CAPTURE, arguments)
 
 
 if __name__ == "__main__":

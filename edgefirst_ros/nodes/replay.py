@@ -23,18 +23,9 @@ from edgefirst_ros.nodes.preview import Preview
 from edgefirst_ros.nodes.progress import Outcome, finished_entry, progress_entry
 from edgefirst_ros.nodes.publishing import StatusPublisher
 from edgefirst_ros.nodes.running import run
-from edgefirst_ros.nodes.usage import Usage
+from edgefirst_ros.nodes.usage import REPLAY
 
 STATUS_EVERY_S = 0.5
-USAGE = Usage(
-    "replay",
-    "Convert recordings (MCAP) into datasets, as `edgefirst-ros convert` does, and end.",
-    ReplayOptions,
-    """\
-Progress is on ~/status; with the parameter preview what is written is on ~/preview/... (sensible with rate:=1.0).
-Exit codes: 0 done, 1 nothing came of it, 2 wrong usage or input, 130 interrupted and finished.
-As a launch: ros2 launch edgefirst_ros replay.launch.py bag:=FILE output:=DIR""",
-)
 
 
 class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
@@ -115,7 +106,7 @@ class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the executable."""
-    return run(ReplayNode, USAGE, arguments)
+    return run(ReplayNode, REPLAY, arguments)
 
 
 if __name__ == "__main__":

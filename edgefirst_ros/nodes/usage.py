@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
+from edgefirst_ros.nodes.options import CaptureOptions, ReplayOptions
 from edgefirst_ros.nodes.parameters import specify
 
 INDENT, WIDTH = " " * 6, 100
 CONFIGURATION = """\
-Every other parameter configures the pipeline, and a file for `edgefirst-ros convert --config` is a parameter file
-for this node. config/maivin.yaml, raivin.yaml and generic.yaml in the package's share folder show what can be said:
+Every other parameter configures the pipeline, and a file for `edgefirst-ros convert --config` is a
+parameter file for this node, too. config/maivin.yaml, raivin.yaml and generic.yaml show what can be said:
   ros2 pkg prefix --share edgefirst_ros"""
 
 
@@ -53,3 +54,30 @@ class Usage:
             default = "" if spec.default in ("", []) else f", default {str(spec.default).lower()}"
             yield f"  {spec.name} ({spec.kind}{default})"
             yield from textwrap.wrap(spec.description, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
+
+
+CAPTURE = Usage(
+    "capture",
+    "Capture live from a ROS graph into datasets, every message accounted for: a lifecycle node.",
+    CaptureOptions,
+    """\
+Nothing is recorded until the node is active:
+  ros2 lifecycle set /capture configure      checks everything, lists every fault
+  ros2 lifecycle set /capture activate       a session begins
+  ros2 lifecycle set /capture deactivate     it is finished, and so it is by Ctrl-C
+or in one: ros2 launch edgefirst_ros capture.launch.py output:=DIR
+
+While it is active: services ~/start, ~/stop, ~/split (std_srvs/Trigger), topics ~/status and
+/diagnostics, and with the parameter preview also ~/preview/image/compressed, ~/preview/lidar and
+~/preview/radar.""",
+)
+REPLAY = Usage(
+    "replay",
+    "Convert recordings (MCAP) into datasets, as `edgefirst-ros convert` does, and end.",
+    ReplayOptions,
+    """\
+Progress is on ~/status; with the parameter preview what is written is on ~/preview/..., which is
+sensible with rate:=1.0. In one: ros2 launch edgefirst_ros replay.launch.py bag:=FILE output:=DIR
+
+Exit codes: 0 done, 1 nothing came of it, 2 wrong usage or input, 130 interrupted and finished.""",
+)

@@ -69,7 +69,7 @@ def test_a_name_is_used_once(tmp_path: Path) -> None:
 def test_a_split_makes_two_sessions(tmp_path: Path) -> None:
     sessions = make(tmp_path)
     sessions.begin()
-    assert "another one begins" in sessions.split()
+    assert "another one begun" in sessions.split()
     told = sessions.finish(5.0)
     assert len(told) == 2
     assert sessions.broken == ""

@@ -28,7 +28,7 @@ def test_help_describes_every_parameter(
         assert (field.description or "?") in " ".join(said.split())
     assert "About it." in said
     assert said.rstrip().endswith("See also.")
-    assert max(map(len, said.splitlines())) <= 120
+    assert max(map(len, said.splitlines())) <= 110
 
 
 @pytest.mark.parametrize("words", [["output:=/tmp"], ["-p", "output:=/tmp"], ["--rate", "2"]])
