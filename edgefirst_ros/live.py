@@ -270,6 +270,8 @@ class LiveCapture:
 
     def _want_split(self) -> None:
         self._split_point.ask(time.monotonic())
+        if self._job is not None:
+            self._take(self._job, None)
 
     def _finish(self, why: str) -> None:
         job = self._job

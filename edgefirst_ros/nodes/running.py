@@ -41,9 +41,13 @@ def run(make: Callable[[], Runnable], usage: Usage, arguments: Sequence[str] | N
 
     Whatever goes wrong in a callback, what is under way is completed.
     """
-    usage.check(remove_ros_args(sys.argv if arguments is None else arguments)[1:])
+    try:
+        usage.check(remove_ros_args(sys.argv if arguments is None else arguments)[1:])
+        rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
+    except RuntimeError as error:
+        # What follows the first comma are places in the sources of rcl.
+        usage.refuse(str(error).partition(", at ")[0].strip())
     stop = threading.Event()
-    rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     try:
         with finishing(stop, lambda text: print(text, file=sys.stderr)):  # noqa: T201 - nothing else is safe
             node = make()

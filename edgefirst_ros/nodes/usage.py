@@ -6,6 +6,7 @@ import argparse
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from pydantic import BaseModel
 
@@ -34,7 +35,23 @@ class Usage:
         Raises:
             SystemExit: the process is to end, with this exit code.
         """
-        parser = argparse.ArgumentParser(
+        parser = self._parser()
+        _, unknown = parser.parse_known_args(list(arguments))
+        if unknown:
+            self.refuse(
+                f"{' '.join(unknown)}: not understood; parameters are given as --ros-args -p NAME:=VALUE"
+            )
+
+    def refuse(self, why: str) -> NoReturn:
+        """End the process because of its arguments.
+
+        Raises:
+            SystemExit: with exit code 2.
+        """
+        self._parser().error(why)
+
+    def _parser(self) -> argparse.ArgumentParser:
+        return argparse.ArgumentParser(
             prog=f"ros2 run edgefirst_ros {self.executable}",
             usage="%(prog)s [--help] [--ros-args [-p NAME:=VALUE]... [--params-file FILE] ...]",
             description=self.about,
@@ -44,10 +61,6 @@ class Usage:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        _, unknown = parser.parse_known_args(list(arguments))
-        if unknown:
-            words = " ".join(unknown)
-            parser.error(f"{words}: not understood; parameters are given as --ros-args -p NAME:=VALUE")
 
     def _parameters(self) -> Iterator[str]:
         for spec in specify(self.options):

@@ -39,3 +39,12 @@ def test_what_is_not_for_ros_is_refused(words: list[str], capsys: pytest.Capture
     said = capsys.readouterr().err
     assert " ".join(words) in said
     assert "--ros-args -p NAME:=VALUE" in said
+
+
+def test_a_refusal_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        USAGE.refuse("a file is broken")
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "usage: ros2 run edgefirst_ros capture" in said
+    assert "a file is broken" in said
