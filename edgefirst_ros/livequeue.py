@@ -40,6 +40,8 @@ class Flow:
     messages: int
     newest_s: float
     """When the newest came, on the monotonic clock."""
+    first_s: float = 0.0
+    """When the first came."""
     waiting_bytes: int = 0
     """What of it is in the queue."""
 
@@ -54,6 +56,7 @@ class _Lane:
     """A video lost a packet: nothing is taken until the next key frame."""
     messages: int = 0
     newest_s: float = 0.0
+    first_s: float = 0.0
 
 
 _Drops = dict[tuple[str, str], tuple[int, int]]
@@ -92,6 +95,7 @@ class LiveQueue:
             lane = self._lanes.setdefault(message.topic, _Lane(deque()))
             lane.messages += 1
             lane.newest_s = time.monotonic()
+            lane.first_s = lane.first_s or lane.newest_s
             if lane.broken and not starts_gop(message):
                 self._drop(message)
                 return
@@ -148,7 +152,8 @@ class LiveQueue:
         """What came in since the queue was last cleared, by topic."""
         with self._lock:
             return {
-                topic: Flow(lane.messages, lane.newest_s, lane.bytes) for topic, lane in self._lanes.items()
+                topic: Flow(lane.messages, lane.newest_s, lane.first_s, lane.bytes)
+                for topic, lane in self._lanes.items()
             }
 
     def clear(self) -> None:
