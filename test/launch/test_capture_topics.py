@@ -114,9 +114,8 @@ def test_a_publisher_that_dies_and_returns_goes_on_in_the_same_session(
     assert finished(tmp_path / "out")["topics"]["/camera/h264"]["received"] > 35
 
 
-def test_latched_transforms_of_a_robot_are_heard_though_they_came_before(
-    graph: Graph, tmp_path: Path
-) -> None:
+def latch_transform(graph: Graph) -> Any:  # noqa: ANN401 - a generated message
+    """Publish a mount as a robot does, once and for all who come later; the mount."""
     from geometry_msgs.msg import TransformStamped  # noqa: PLC0415
     from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: PLC0415
     from tf2_msgs.msg import TFMessage  # noqa: PLC0415
@@ -127,6 +126,15 @@ def test_latched_transforms_of_a_robot_are_heard_though_they_came_before(
     transform.header.frame_id = "base_link"
     transform.transform.rotation.w = 1.0
     robot.publish(TFMessage(transforms=[transform]))
+    return transform
+
+
+def test_latched_transforms_of_a_robot_are_heard_though_they_came_before(
+    graph: Graph, tmp_path: Path
+) -> None:
+    from geometry_msgs.msg import TransformStamped  # noqa: PLC0415
+
+    transform = latch_transform(graph)
     graph.capture(tmp_path / "out")
     graph.activate()
     diagnostics = graph.diagnostics()
@@ -143,16 +151,7 @@ def test_latched_transforms_of_a_robot_are_heard_though_they_came_before(
 
 def test_latched_transforms_are_in_every_session(graph: Graph, tmp_path: Path) -> None:
     """A publisher sends them once; a session that begins later would have no calibration."""
-    from geometry_msgs.msg import TransformStamped  # noqa: PLC0415
-    from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: PLC0415
-    from tf2_msgs.msg import TFMessage  # noqa: PLC0415
-
-    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    robot = graph.node.create_publisher(TFMessage, "/tf_static", latched)
-    transform = TransformStamped(child_frame_id="lidar")
-    transform.header.frame_id = "base_link"
-    transform.transform.rotation.w = 1.0
-    robot.publish(TFMessage(transforms=[transform]))
+    latch_transform(graph)
     graph.capture(tmp_path / "out", "qos_overrides./tf_static.subscription.depth:=7")
     graph.activate()
     diagnostics, status = graph.diagnostics(), graph.status()
