@@ -10,10 +10,12 @@ from typing import Self
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.video.annexb import head, is_key_head, is_slice
-from edgefirst_ros.video.continuity import NO_PICTURE, Continuity
+from edgefirst_ros.video.continuity import Continuity
+from edgefirst_ros.video.decoder import Entry
 from edgefirst_ros.video.gops import Unit
 from edgefirst_ros.video.order import Arrival, DecodeOrder
 from edgefirst_ros.video.picture import Picture
+from edgefirst_ros.video.step import NO_PICTURE
 from edgefirst_ros.video.timeline import Mark, Timeline
 from edgefirst_ros.video.worker import Worker
 
@@ -46,8 +48,9 @@ class VideoStream:
     ahead and let go.
 
     A frame is usable if the decoder can rebuild it exactly: from the first key frame on, and after
-    a loss from the next one. Losses show in the headers (frame_num, reference picture sets), which tell
-    which pictures a lost one took along, also earlier ones, and in the stamps (``timeline.Timeline``).
+    a loss from the next one; in a stream without them, when a recovery point has kept its promise. Losses
+    show in the headers (frame_num, reference picture sets), which tell which pictures a lost one took along,
+    also earlier ones, and in the stamps (``timeline.Timeline``).
 
     Args:
         topic: names the decoding thread.
@@ -136,7 +139,7 @@ class VideoStream:
         step = self._continuity.step(codec, arrival.units, time_ns)
         frame = self._frames.get(time_ns)
         if step.picture:
-            self._timeline.add(Mark(time_ns, step.key, step.poc, step.poc_modulus))
+            self._timeline.add(Mark(time_ns, step.key, step.poc, step.poc_modulus, step.start_ns))
         picture = bool(arrival.units) and is_slice(codec, arrival.units[-1].kind)
         if frame is not None and picture:
             frame.reason = step.reason
@@ -144,9 +147,14 @@ class VideoStream:
             return
         with self._worker.changed:
             gops = self._worker.gops
-            if step.key:
-                gops.begin(codec, reorders_unsaid=self._order.unsaid, linked=step.linked)
-            unit = gops.append(time_ns, step.prefix + arrival.packet.data, leading=step.leading)
+            if step.starts:
+                order = self._order
+                point: Entry = "reordered point" if order.reorders else "point"
+                entry = "key" if step.key else point
+                unsaid, linked = order.unsaid, step.linked
+                gops.begin(codec, reorders_unsaid=unsaid, linked=linked, entry=entry, primer=step.primer)
+            data = step.prefix + arrival.packet.data
+            unit = gops.append(time_ns, data, leading=step.leading, reference=step.reference, back=step.back)
             self._worker.changed.notify_all()
         if frame is not None:
             frame.unit = unit
