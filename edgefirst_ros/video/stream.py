@@ -30,6 +30,8 @@ class _Frame:
     picture: bool
     reason: str | None = None
     unit: Unit | None = None
+    size: tuple[int, int] | None = None
+    prefix: bytes = b""
 
 
 class VideoStream:
@@ -104,6 +106,16 @@ class VideoStream:
         frame = self._frames.get(time_ns)
         return UNKNOWN if frame is None else frame.reason
 
+    def size(self, time_ns: int) -> tuple[int, int] | None:
+        """Width and height of a packet's picture after its verdict, None if its headers do not tell."""
+        frame = self._frames.get(time_ns)
+        return None if frame is None else frame.size
+
+    def prefix(self, time_ns: int) -> bytes:
+        """The parameter sets that a decoder starting at a packet needs, and that are not in it."""
+        frame = self._frames.get(time_ns)
+        return b"" if frame is None else frame.prefix
+
     def request(self, time_ns: int) -> Future[Picture]:
         """The picture of a usable packet; in order of time, the same time twice gives the same future.
 
@@ -142,7 +154,7 @@ class VideoStream:
             self._timeline.add(Mark(time_ns, step.key, step.poc, step.poc_modulus, step.start_ns))
         picture = bool(arrival.units) and is_slice(codec, arrival.units[-1].kind)
         if frame is not None and picture:
-            frame.reason = step.reason
+            frame.reason, frame.size, frame.prefix = step.reason, step.size, step.prefix
         if not step.decodable:
             return
         with self._worker.changed:
