@@ -40,9 +40,7 @@ class PictureChange:
         when = datetime.fromtimestamp(self.time_ns // 1_000_000_000, UTC)
         milli = self.time_ns // 1_000_000 % 1000
         topic = self.first.route.topic
-        return (
-            f"the picture of {topic} changed from {sizes} at {when:%Y-%m-%d %H:%M:%S}.{milli:03d} UTC"
-        )
+        return f"the picture of {topic} changed from {sizes} at {when:%Y-%m-%d %H:%M:%S}.{milli:03d} UTC"
 
 
 def whole_size(entry: Entry) -> Size | None:

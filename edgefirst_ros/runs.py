@@ -160,7 +160,6 @@ class Runs:
             sink=self._delivery,
             expected=set(known.expected).difference(silent),
             known=change.known if change else None,
-            floor_ns=change.time_ns if change else None,
         )
         if self._cut:
             run.cut(self._cut)

@@ -27,9 +27,8 @@ class SequenceRun:
     """Everything between two breaks of the time base, or of a camera's picture size.
 
     ``expected`` are the entries of the configuration's topics that are known to send: they count as alive
-    from the start. ``known`` is the calibration in force before anything has come, and nothing before
-    ``floor_ns`` belongs here. Entries come in order of arrival through ``feed``; samples leave through the
-    sink in order of time.
+    from the start. ``known`` is the calibration in force before anything has come. Entries come in order of
+    arrival through ``feed``; samples leave through the sink in order of time.
     """
 
     def __init__(
@@ -43,7 +42,6 @@ class SequenceRun:
         sink: Sink,
         expected: Iterable[str] = (),
         known: Calibration | None = None,
-        floor_ns: int | None = None,
     ) -> None:
         self.info = info
         self.kinds: Counter[str] = Counter()
@@ -59,7 +57,7 @@ class SequenceRun:
         rules = pairing_rules(config, reference_role)
         self._reach_ns = max((r.tolerance_ns for r in rules.values()), default=0)
         self._window_ns = reorder_window_ns(config)
-        self._reorder: Reorder[Entry] = Reorder(self._window_ns, floor_ns)
+        self._reorder: Reorder[Entry] = Reorder(self._window_ns)
         selection = Selection(rate_hz=config.rate_hz, every_n=config.every_n, keyframes=config.keyframes)
         self._aligner: Aligner[Entry] = Aligner(rules, selection, round(config.alive_s * 1e9))
         alive = frozenset(expected)

@@ -255,6 +255,25 @@ def test_camera_info_goes_with_the_pictures_of_its_size(moved_s: float) -> None:
         assert (info.width, info.height) == (image.width, image.height)
 
 
+@pytest.mark.parametrize("moved_s", [-0.4, 0.3])
+def test_camera_info_may_come_once_for_each_size(moved_s: float) -> None:
+    plain = spliced(SMALL, LARGE)
+    small, large = (
+        next(m for m in messages if m.topic == "/camera/info") for messages in (plain, reversed(plain))
+    )
+    content = [m for m in plain if m.topic != "/camera/info"]
+    for source, at_s in ((small, 0.0), (large, SECONDS + moved_s)):
+        at_ns = START_NS + round(at_s * 1e9)
+        content.append(replace(source, receive_ns=at_ns, publish_ns=at_ns))
+    samples = samples_of(sorted(content, key=lambda m: m.receive_ns))
+    widths = [
+        (s.image and s.image.width, s.calibration.camera_info.width)
+        for s in samples
+        if s.calibration.camera_info
+    ]
+    assert widths == [(SMALL[0], SMALL[0])] * FRAMES + [(LARGE[0], LARGE[0])] * FRAMES
+
+
 def test_a_sensor_that_says_one_size_for_ever_is_believed() -> None:
     plain = spliced(SMALL, LARGE)
     info = next(m for m in plain if m.topic == "/camera/info")

@@ -13,14 +13,14 @@ class Reorder(Generic[Item]):
     """A window over time: items leave in order of (time, topic, arrival) once nothing earlier can come.
 
     An item may arrive up to ``window_ns`` later than the newest time seen and still be in its place, so any
-    order of arrival within the window gives the same output. Nothing before ``floor_ns`` is in its place.
+    order of arrival within the window gives the same output.
     """
 
-    def __init__(self, window_ns: int, floor_ns: int | None = None) -> None:
+    def __init__(self, window_ns: int) -> None:
         self._window_ns = window_ns
         self._heap: list[tuple[int, str, int, Item]] = []
         self._newest_ns: int | None = None
-        self._left_ns = floor_ns
+        self._left_ns: int | None = None
 
     def push(self, time_ns: int, topic: str, arrival: int, item: Item) -> bool:
         """Take an item in; False if it is too late to be in its place (it is not kept then)."""

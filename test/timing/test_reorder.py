@@ -41,10 +41,3 @@ def test_items_stay_until_nothing_earlier_can_come() -> None:
     assert list(reorder.pop()) == []
     reorder.push(11, "t", 2, "c")
     assert [item for _, item in reorder.pop()] == ["a"]
-
-
-def test_nothing_before_the_floor_is_in_its_place() -> None:
-    reorder: Reorder[str] = Reorder(10, floor_ns=50)
-    assert not reorder.push(49, "t", 0, "a")
-    assert reorder.push(50, "t", 1, "b")
-    assert [item for _, item in reorder.flush()] == ["b"]
