@@ -14,7 +14,7 @@ from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.topics import full_type
-from edgefirst_ros.video.annexb import is_keyframe
+from edgefirst_ros.video.annexb import can_start
 
 VIDEO = "foxglove_msgs/msg/CompressedVideo"
 OVERHEAD_BYTES = 512
@@ -53,7 +53,7 @@ class _Lane:
     arrivals: deque[int]
     bytes: int = 0
     broken: bool = False
-    """A video lost a packet: nothing is taken until the next key frame."""
+    """A video lost a packet: nothing is taken until decoding can start again."""
     messages: int = 0
     newest_s: float = 0.0
     first_s: float = 0.0
@@ -66,9 +66,9 @@ class LiveQueue:
     """Messages by order of arrival, limited in bytes, with actions in their places among them.
 
     ``put`` never waits: when the queue is full, the oldest whole measurement of the topic that holds most of
-    it goes, for video everything up to the next key frame, because what follows a lost packet cannot be
-    decoded. What goes is told by ``dropped``, between the actions that it lay between. Any number of threads
-    may put and call; one reads.
+    it goes, for video everything up to the next key frame or recovery point, because what follows a lost
+    packet cannot be decoded. What goes is told by ``dropped``, between the actions that it lay between. Any
+    number of threads may put and call; one reads.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -201,11 +201,11 @@ def _size(message: RawMessage) -> int:
 
 
 def starts_gop(message: RawMessage) -> bool:
-    """Whether decoding can start at this message: a key frame, or anything that is no video."""
+    """Whether decoding can start at this message: a key frame, a recovery point, or no video."""
     if full_type(message.schema) != VIDEO:
         return True
     try:
         datum = decode(message).datum
     except DecodeError:
         return False
-    return isinstance(datum, VideoPacket) and is_keyframe(datum)
+    return isinstance(datum, VideoPacket) and can_start(datum)
