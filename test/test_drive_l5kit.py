@@ -104,8 +104,6 @@ def test_only_what_the_format_is_made_of_is_required(drive: Drive) -> None:
     assert report["warnings"] == []
 
 
-# Torch has threads before it forks; 3.12 and later frown on that, whoever's threads they are.
-@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 @pytest.mark.parametrize("start", [None, "fork", "spawn"])
 def test_the_data_loader_of_torch_takes_the_datasets(drive: Drive, start: str | None) -> None:
     data = pytest.importorskip("torch.utils.data", reason="torch is not installed; nothing here needs it")
