@@ -65,6 +65,6 @@ setup(
             "pypcd4>=1.5.1",
         ],
     },
-    entry_points={"console_scripts": ["edgefirst-ros = edgefirst_ros.cli:main"]},
+    entry_points={"console_scripts": ["edgefirst-ros = edgefirst_ros.__main__:main"]},
     zip_safe=False,
 )

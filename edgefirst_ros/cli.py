@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import threading
 from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -18,21 +20,23 @@ from edgefirst_ros.commands.play import play
 from edgefirst_ros.commands.shared import (
     EXIT_INTERRUPTED,
     EXIT_POOR,
+    EXIT_USAGE,
     ContainerChoice,
     Schema,
     exit_code,
     guarded,
     interruptible,
     make_config,
+    print_error,
 )
 from edgefirst_ros.config import build_config
 from edgefirst_ros.contactsheet import contact_sheet
 from edgefirst_ros.convert import convert as run_convert
-from edgefirst_ros.convert import find_recordings
 from edgefirst_ros.errors import ConfigError, WriteError
 from edgefirst_ros.formats.ncore.check import check as check_ncore
+from edgefirst_ros.inputs import find_recordings
 from edgefirst_ros.inspect import inspect
-from edgefirst_ros.recovery import ncore_roots
+from edgefirst_ros.recovery import ncore_sequences
 from edgefirst_ros.recovery import recover as run_recovery
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.simulation import simulate as run_simulation
@@ -52,6 +56,23 @@ app = typer.Typer(
 app.add_typer(l5kit_app, name="l5kit")
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"edgefirst-ros {version('edgefirst_ros')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version and exit."),
+    ] = False,
+) -> None:
+    """Turn what an EdgeFirst Maivin or Raivin saw into training data, every message accounted for."""
+
+
 class CodecChoice(StrEnum):
     """Video codec of a simulated camera."""
 
@@ -67,22 +88,32 @@ def convert(
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder that the dataset goes below.")],
     config_file: Annotated[
-        Path | None, typer.Option("--config", help="YAML or ROS 2 parameter file; see config/*.yaml.")
+        Path | None,
+        typer.Option(
+            "--config", help="YAML or ROS 2 parameter file, as share/edgefirst_ros/config/maivin.yaml."
+        ),
     ] = None,
     formats: Annotated[
         str | None, typer.Option("--format", metavar="NAME,...", help="edgefirst (default), ncore, l5kit.")
     ] = None,
     name: Annotated[str, typer.Option("--name", help="Dataset name; default: RECORDING-dataset.")] = "",
     schema: Annotated[
-        Schema | None, typer.Option(help="Annotation columns: the published article's, or the client's.")
+        Schema | None,
+        typer.Option(help="Annotation columns: the published article's (2025.01, default), or the client's."),
     ] = None,
-    container: Annotated[ContainerChoice | None, typer.Option(help="One ZIP, or plain files.")] = None,
+    container: Annotated[
+        ContainerChoice | None, typer.Option(help="Sensor files in one ZIP (default), or plain in a folder.")
+    ] = None,
     reference: Annotated[
-        str | None, typer.Option(help="Topic that samples are aligned to, e.g. camera/h264, lidar/points.")
+        str | None,
+        typer.Option(help="Topic that samples are aligned to, as lidar/points; default: the camera."),
     ] = None,
-    prefix: Annotated[str | None, typer.Option(help="Topic prefix, when several devices are in it.")] = None,
+    prefix: Annotated[
+        str | None, typer.Option(help="Topic prefix, when several devices are in it; default: found.")
+    ] = None,
     rate: Annotated[
-        float | None, typer.Option(metavar="HZ", help="At most so many samples a second.")
+        float | None,
+        typer.Option(metavar="HZ", help="At most so many samples a second; default: every frame."),
     ] = None,
     every_n: Annotated[int | None, typer.Option(metavar="N", help="Keep one reference frame in N.")] = None,
     keyframes: Annotated[bool, typer.Option("--keyframes", help="Video key frames only.")] = False,
@@ -99,25 +130,27 @@ def convert(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Warnings and errors only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, nothing else.")] = False,
 ) -> None:
-    """Convert MCAP recordings into EdgeFirst datasets and NCore sequences.
+    """Convert MCAP recordings into EdgeFirst datasets, NCore sequences and L5Kit datasets.
 
     A sample is a camera frame with its nearest radar, lidar and model messages (within 50 ms; the same frame
     for a model). By default a sample is complete: a frame that lacks a sensor which is alive is left out, and
     the summary says how many and why; [bold]--incomplete[/] keeps them.
 
     Ctrl-C finishes what has been read and exits with 130. Exit 0: done; 1: empty, or poor with --strict;
-    2: wrong usage or input.
+    2: wrong usage or input. With --json a failure is JSON too: an object with error and faults.
 
     [bold]Examples[/]
 
       edgefirst-ros convert maivin_2026_03_14_10_20_30.mcap -o out
 
-      edgefirst-ros convert drive/ -o out --rate 2 --name monday --container folder
+      edgefirst-ros convert drive/ -o out --rate 2 --name monday
 
-      edgefirst-ros convert drive.mcap -o out --format edgefirst,ncore
+      edgefirst-ros convert drive.mcap -o out --format edgefirst,ncore,l5kit
     """
     err = make_console(stderr=True)
-    with guarded(err):
+    with guarded(
+        err, instead="--overwrite replaces it, another -o keeps both", unfinished=True, as_json=as_json
+    ):
         chosen = {
             "formats": None if formats is None else [f.strip() for f in formats.split(",")],
             "reference": reference,
@@ -162,17 +195,27 @@ def info(
         list[Path], typer.Argument(metavar="RECORDING...", help="MCAP files, or folders of them.")
     ],
     *,
-    prefix: Annotated[str | None, typer.Option(help="Topic prefix, when several devices are in it.")] = None,
+    prefix: Annotated[
+        str | None, typer.Option(help="Topic prefix, when several devices are in it; default: found.")
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a recording, a line each.")
     ] = False,
 ) -> None:
     """Say what is in a recording: topics, types, counts, rates, gaps, clocks, damage.
 
-    Nothing is converted or written. The clock findings are those that [bold]convert[/] will act on.
+    Nothing is converted or written. The clock findings are those that [bold]convert[/] will act on. A gap is
+    a pause of more than three usual intervals; bad are messages that do not decode. Exit 0: read; 2: no
+    recording.
+
+    [bold]Examples[/]
+
+      edgefirst-ros info drive.mcap
+
+      edgefirst-ros info monday/ --json
     """
     err, out = make_console(stderr=True), make_console(stderr=False)
-    with guarded(err):
+    with guarded(err, as_json=as_json):
         config = build_config({} if prefix is None else {"prefix": prefix})
         for path in find_recordings(recordings):
             found = inspect(McapRecording(path), config)
@@ -193,15 +236,21 @@ def simulate(
     fps: Annotated[int, typer.Option(help="Camera frames a second.")] = 30,
     size: Annotated[str, typer.Option(metavar="WxH", help="Camera picture size.")] = "1280x720",
     codec: Annotated[CodecChoice, typer.Option(help="Video codec.")] = CodecChoice.H264,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a drive that is there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the recording's path only.")] = False,
 ) -> None:
     """Make a Maivin recording of a simulated drive whose truth is known.
 
     Camera, radar, lidar, IMU, GPS, calibration and model boxes are computed from one world, with the device's
-    clocks and latencies; truth.json beside the recording says where everything was.
+    clocks and latencies; NAME.truth.json beside the recording says where everything was. Equal options give
+    equal bytes.
+
+    [bold]Example[/]
+
+      edgefirst-ros simulate -o recording --seconds 30 --seed 1
     """
     err = make_console(stderr=True)
-    with guarded(err):
+    with guarded(err, instead="--overwrite replaces it"):
         width, height = _size(size)
         options = DriveOptions(
             seconds=seconds, seed=seed, fps=fps, width=width, height=height, codec=codec.value
@@ -209,7 +258,9 @@ def simulate(
         bar = Progress(console=err, transient=True, disable=quiet or not err.is_terminal)
         with bar:
             task = bar.add_task("simulating", total=1.0)
-            made = run_simulation(output, options, lambda share: bar.update(task, completed=share))
+            made = run_simulation(
+                output, options, lambda share: bar.update(task, completed=share), overwrite=overwrite
+            )
         sys.stdout.write(f"{made.mcap}\n")
         if not quiet:
             sys.stdout.write(f"{made.truth}\n")
@@ -217,21 +268,37 @@ def simulate(
 
 @app.command()
 def recover(
-    path: Annotated[Path, typer.Argument(help="An output folder, or anything above it.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="An output folder, or anything above it.")],
 ) -> None:
     """Finish what a crash, a kill or a full disk left in .part files.
 
     Everything that had been committed is kept, a torn end is dropped, and what was kept is said. Running it
-    twice does no harm.
+    twice does no harm. Exit 0: all is finished; 2: something could not be, or there is nothing.
+
+    [bold]Example[/]
+
+      edgefirst-ros recover out
     """
-    with guarded(make_console(stderr=True)):
+    err, failed = make_console(stderr=True), False
+    with guarded(err):
         for done in run_recovery(path):
-            sys.stdout.write(f"{done.path}\n  {done.text}\n")
+            failed |= done.failed
+            if done.failed:
+                print_error(err, done.text)
+            else:
+                sys.stdout.write(f"{done.path}\n  {done.text}\n")
+                sys.stdout.flush()
+        if failed:
+            err.print("  what failed is as it was; mend the cause and run it again", highlight=False)
+    if failed:
+        raise typer.Exit(EXIT_USAGE)
 
 
 @app.command()
 def check(
-    path: Annotated[Path, typer.Argument(help="NCore sequences: a meta file, a folder, or one above it.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="NCore sequences: a meta file, a folder, or one above it.")
+    ],
     *,
     official: Annotated[
         Path | None,
@@ -240,11 +307,19 @@ def check(
 ) -> None:
     """Check NCore sequences: container, index, metadata, times, unit rays, pose tree.
 
-    Needs nothing but this package. Exit 0: sound; 1: errors.
+    Needs nothing but this package. Exit 0: sound; 1: errors; 2: no sequence there.
+
+    [bold]Examples[/]
+
+      edgefirst-ros check out
+
+      edgefirst-ros check out/ncore --official /opt/ncore/bin/python
     """
     with guarded(make_console(stderr=True)):
         results = [
-            r for root in ncore_roots(path) or [path] for r in check_ncore(root, official_python=official)
+            r
+            for found in ncore_sequences(path) or [path]
+            for r in check_ncore(found, official_python=official)
         ]
         for result in results:
             sys.stdout.write(result.text + "\n")
@@ -254,12 +329,21 @@ def check(
 
 @app.command()
 def sheet(
-    dataset: Annotated[Path, typer.Argument(help="Folder of an EdgeFirst dataset, OUT/edgefirst/NAME.")],
+    dataset: Annotated[
+        Path, typer.Argument(metavar="DATASET", help="Folder of an EdgeFirst dataset, OUT/edgefirst/NAME.")
+    ],
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="PNG to write.")],
     rows: Annotated[int, typer.Option(min=1, max=50, help="Samples to show.")] = 6,
 ) -> None:
-    """Draw a contact sheet of an EdgeFirst dataset: camera with boxes, lidar, radar and cube."""
+    """Draw a contact sheet of an EdgeFirst dataset: camera with boxes, lidar, radar and cube.
+
+    A row a sample, spread evenly over the dataset. Clouds are seen from above, a ring every 10 m.
+
+    [bold]Example[/]
+
+      edgefirst-ros sheet out/edgefirst/monday -o sheet.png --rows 12
+    """
     err = make_console(stderr=True)
     with guarded(err):
         picture = contact_sheet(dataset, rows)
@@ -282,7 +366,11 @@ app.command()(play)
 
 
 def main() -> None:
-    """Entry point of the command."""
+    """The command, once its imports are done."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A path may hold bytes that are no text; they are printed as they are.
+            stream.reconfigure(errors="surrogateescape")
     app()
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from edgefirst_ros.configfaults import sentences
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
@@ -20,7 +21,7 @@ Policy = Literal["nearest", "before", "exact"]
 Required = Literal["auto", "always", "never"]
 FormatName = Literal["edgefirst", "ncore", "l5kit"]
 
-STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 NODE_PARAMETERS = frozenset(
     {
@@ -195,9 +196,22 @@ def build_config(values: Mapping[str, Any]) -> Config:
     try:
         return Config.model_validate(dict(values))
     except ValidationError as error:
-        raise ConfigError(
-            [f"{'.'.join(map(str, e['loc'])) or 'configuration'}: {e['msg']}" for e in error.errors()]
-        ) from error
+        raise ConfigError(sentences(error, Config)) from error
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML that does not take the last of two values without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value != "<<":
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"{key.value} is given twice", key.start_mark
+                    )
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
 def load_values(path: Path) -> dict[str, Any]:
@@ -209,10 +223,16 @@ def load_values(path: Path) -> dict[str, Any]:
         ConfigError: if the file is missing, not YAML or not a mapping.
     """
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except FileNotFoundError as error:
         raise ConfigError([f"{path}: no such configuration file"]) from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except OSError as error:
+        raise ConfigError([f"{path}: cannot be read: {error.strerror or error}"]) from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f", line {mark.line + 1}" if mark else ""
+        raise ConfigError([f"{path}{line}: cannot be read as YAML: {error.problem}"]) from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError([f"{path}: cannot be read as YAML: {error}"]) from error
     if data is None:
         return {}

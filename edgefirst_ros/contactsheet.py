@@ -31,6 +31,7 @@ class DatasetFiles:
 
     Raises:
         RecordingNotFound: no dataset there.
+        RecordingError: its ZIP is damaged.
     """
 
     def __init__(self, dataset: Path) -> None:
@@ -39,14 +40,19 @@ class DatasetFiles:
         archive, folder = dataset / f"{name}.zip", dataset / name
         self._read: Callable[[str], bytes]
         if archive.is_file():
-            opened = zipfile.ZipFile(archive)
+            try:
+                opened = zipfile.ZipFile(archive)
+            except zipfile.BadZipFile as error:
+                raise RecordingError(f"{archive}: is no whole ZIP file, was it copied to its end?") from error
             self.names, self._read = frozenset(opened.namelist()), opened.read
         elif folder.is_dir():
             files = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
             self.names, self._read = frozenset(files), lambda n: files[n].read_bytes()
         else:
+            below = sorted(p.parent for p in dataset.glob("**/*.arrow"))[:3] if dataset.is_dir() else []
+            hint = f"; there is {', '.join(map(str, below))}" if below else ""
             raise RecordingNotFound(
-                f"{dataset}: holds neither {name}.zip nor {name}/; is it a dataset's folder?"
+                f"{dataset}: holds neither {name}.zip nor {name}/; is it a dataset's folder?{hint}"
             )
 
     def read(self, stem: str, *kinds: str) -> bytes | None:
@@ -73,7 +79,10 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
     if not stems:
         raise RecordingError(f"{dataset}: the dataset holds no samples")
     chosen = [stems[i] for i in np.unique(np.linspace(0, len(stems) - 1, rows).round().astype(int))]
-    table = pl.read_ipc(files.table) if files.table.is_file() else pl.DataFrame()
+    try:
+        table = pl.read_ipc(files.table) if files.table.is_file() else pl.DataFrame()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise RecordingError(f"{files.table}: is no whole Arrow file: {error}") from error
     width = len(COLUMNS) * (CELL[0] + GAP) + GAP
     sheet = Image.new("RGB", (width, len(chosen) * (CELL[1] + 22 + GAP) + 28), BACKGROUND)
     draw = ImageDraw.Draw(sheet)
@@ -83,8 +92,8 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
         top = 28 + number * (CELL[1] + 22 + GAP)
         draw.text((GAP, top + 4), PurePosixPath(stem).name, INK)
         try:
-            cells = _cells(files, stem, _rows_of(table, stem))
-        except (ValueError, UnidentifiedImageError, OSError) as error:
+            cells = list(_cells(files, stem, _rows_of(table, stem)))
+        except (ValueError, UnidentifiedImageError, OSError, zipfile.BadZipFile) as error:
             raise RecordingError(f"{dataset}: {stem} cannot be read: {error}") from error
         for column, cell in enumerate(cells):
             sheet.paste(cell, (GAP + column * (CELL[0] + GAP), top + 22))

@@ -5,19 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config import Config
-from edgefirst_ros.errors import OutputExists, RecordingNotFound
+from edgefirst_ros.errors import OutputExists
+from edgefirst_ros.inputs import open_recordings
 from edgefirst_ros.job import Job
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.naming import safe_name
+from edgefirst_ros.naming import readable, safe_name
 from edgefirst_ros.pipeline import Pipeline, Progress
 from edgefirst_ros.sample import Sample
 from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
-from edgefirst_ros.topics import TopicMap, choose_reference, find_prefix
 
 PROGRESS_EVERY_S = 0.1
 
@@ -42,26 +42,6 @@ class Position:
     notes: Sequence[str]
 
 
-def find_recordings(paths: Sequence[Path]) -> list[Path]:
-    """The recordings meant by files and folders, in the order given; folders by name.
-
-    Raises:
-        RecordingNotFound: a path that is not there, or a folder without recordings.
-    """
-    found: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            inside = sorted(path.glob("*.mcap"))
-            if not inside:
-                raise RecordingNotFound(f"{path}: the folder holds no .mcap files")
-            found.extend(inside)
-        elif path.exists():
-            found.append(path)
-        else:
-            raise RecordingNotFound(f"{path}: no such recording")
-    return found
-
-
 def convert(
     paths: Sequence[Path],
     output: Path,
@@ -82,26 +62,29 @@ def convert(
 
     Raises:
         RecordingNotFound: a recording that is not there.
-        RecordingError: a file that is not a recording.
+        RecordingError: a file that is not a recording, unless it is one of a folder's.
         ConfigError: a prefix or reference that does not fit a recording.
         OutputExists: the dataset is there already and ``overwrite`` is off.
         WriteError: the output cannot be written; what was committed stays in ``.part`` files.
     """
-    recordings = [McapRecording(path) for path in find_recordings(paths)]
-    topics = [recording.topics() for recording in recordings]
-    for known in topics:
-        names = [t.topic for t in known]
-        choose_reference(config, names, TopicMap(config, find_prefix(names, config)))
+    inputs = open_recordings(paths, config)
+    recordings = [recording for recording, _ in inputs.recordings]
     stop = stop or threading.Event()
     if "ncore" in config.formats and not overwrite:
         _refuse_existing(output / "ncore", recordings)
     # Never a sequence's own name: readers take a container that holds one folder of its own name for nested.
     name = dataset or f"{recordings[0].path.stem}-dataset"
     job = Job(config, output, name, overwrite=overwrite, committed=committed)
+    job.pipeline.notes += inputs.notes
     try:
-        _feed(job.pipeline, list(zip(recordings, topics, strict=True)), stop, on_progress, pace)
+        _feed(job.pipeline, inputs.recordings, stop, on_progress, pace)
         paths_written, report = job.finish(
-            {"recordings": [_recording(r) for r in recordings], "interrupted": stop.is_set()}
+            {
+                "recordings": [_recording(r) for r in recordings],
+                "left_out": [asdict(left_out) for left_out in inputs.left_out],
+                "interrupted": stop.is_set(),
+            },
+            warnings=[left_out.text for left_out in inputs.left_out],
         )
     except BaseException:
         job.abort()
@@ -134,7 +117,9 @@ def _feed(
             if on_progress is not None and time.monotonic() - shown_s >= PROGRESS_EVERY_S:
                 shown_s = time.monotonic()
                 read = before + recording.position
-                on_progress(Position(recording.path.name, read, total, pipeline.progress, pipeline.notes))
+                on_progress(
+                    Position(readable(recording.path.name), read, total, pipeline.progress, pipeline.notes)
+                )
             if stop.is_set():
                 pipeline.end_source("interrupted")
                 return
@@ -144,7 +129,7 @@ def _feed(
 
 def _recording(recording: McapRecording) -> dict[str, Any]:
     return {
-        "file": recording.path.name,
+        "file": readable(recording.path.name),
         "bytes": recording.size,
         "unreadable_bytes": sum(f.bytes for f in recording.faults),
         "faults": [{"offset": f.offset, "bytes": f.bytes, "what": f.text} for f in recording.faults],

@@ -9,6 +9,7 @@ from edgefirst_ros.config import Config
 from edgefirst_ros.errors import ConfigError, DecodeError
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import can_decode, decode
+from edgefirst_ros.naming import readable
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
 from edgefirst_ros.timing.finding import Times
@@ -104,7 +105,7 @@ def inspect(recording: McapRecording, config: Config) -> dict[str, Any]:
     take(list(finder.flush()))
     clocks = {f.topic: f.text for f in finder.findings}
     return {
-        "file": recording.path.name,
+        "file": readable(recording.path.name),
         "bytes": recording.size,
         "start_ns": first_ns,
         "duration_s": round((last_ns - first_ns) / 1e9, 3),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,12 @@ from edgefirst_ros.pipeline import Pipeline
 from edgefirst_ros.sample import Sample
 
 REPORT = "capture_report.json"
+NOTHING: Mapping[str, str] = {
+    "edgefirst": "edgefirst: nothing was written, no sample had a file",
+    "ncore": "ncore: nothing was written, no measurement could be",
+    "l5kit": "l5kit: nothing was written, no sample had an ego pose: it takes gps or odometry, and two fixes",
+}
+"""What to say of a format that was asked for and that nothing came of, while there are samples."""
 
 
 class Job:
@@ -38,6 +46,7 @@ class Job:
         committed: Callable[[Sample], None] | None = None,
     ) -> None:
         self.dataset = safe_name(dataset)
+        self._output = output
         self._report_path = report_path(config, output, self.dataset)
         self.writers: list[Writer] = []
         if "edgefirst" in config.formats:
@@ -49,18 +58,32 @@ class Job:
             self.writers.append(
                 L5KitWriter(output / "l5kit", self.dataset, config.l5kit, overwrite=overwrite)
             )
+        _check_writable(output)
         self.pipeline = Pipeline(config, self.writers, committed)
 
-    def finish(self, head: Mapping[str, Any]) -> tuple[list[Path], dict[str, Any]]:
+    def finish(
+        self, head: Mapping[str, Any], *, warnings: Sequence[str] = ()
+    ) -> tuple[list[Path], dict[str, Any]]:
         """Complete the output and write the report; the paths to look at, and the report.
+
+        ``warnings`` come before those that the pipeline has itself.
 
         Raises:
             WriteError: the output cannot be completed; what was committed stays in ``.part`` files.
         """
+        # An earlier run's report must not outlive its dataset, wherever this one is killed.
+        with suppress(OSError):
+            self._report_path.unlink(missing_ok=True)
         paths = self.pipeline.close()
         report = {"dataset": self.dataset, **head, **self.pipeline.report()}
+        report["warnings"] = [*warnings, *report["warnings"]]
+        if report["samples"]:
+            report["warnings"] += [NOTHING[w.name] for w in self.writers if not self._wrote(w, paths)]
         _write_text(self._report_path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
         return [*paths, self._report_path], report
+
+    def _wrote(self, writer: Writer, paths: Sequence[Path]) -> bool:
+        return any(path.is_relative_to(self._output / writer.name) for path in paths)
 
     def abort(self) -> None:
         """Let go of files and threads after an error."""
@@ -72,6 +95,17 @@ def report_path(config: Config, output: Path, dataset: str) -> Path:
     if "edgefirst" in config.formats:
         return output / "edgefirst" / dataset / REPORT
     return output / config.formats[0] / f"{dataset}.{REPORT}"
+
+
+def _check_writable(output: Path) -> None:
+    """Find out before the first message whether the output can be made, while nothing can be lost."""
+    there = next(p for p in (output, *output.parents) if p.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise WriteError(f"{output}: cannot be written to: {reason}; choose another output folder") from error
 
 
 def _write_text(path: Path, text: str) -> None:

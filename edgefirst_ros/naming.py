@@ -21,6 +21,11 @@ def safe_name(text: str, default: str = "unnamed") -> str:
     return name.strip("._-") or default
 
 
+def readable(name: str) -> str:
+    """A file's name as text that can be encoded: bytes that are no UTF-8 become U+FFFD."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def sequence_name(host: str, start_ns: int) -> str:
     """``hostname_date_time`` in UTC, as the device names its recordings."""
     when = datetime.fromtimestamp(start_ns // 1_000_000_000, UTC)

@@ -2,51 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgefirst_ros.errors import RecordingNotFound
+from edgefirst_ros.errors import EdgeFirstError, RecordingNotFound, WriteError
 from edgefirst_ros.formats.edgefirst.recover import recover as recover_edgefirst
 from edgefirst_ros.formats.l5kit.recover import recover as recover_l5kit
+from edgefirst_ros.formats.ncore.journal import is_journal as is_ncore_journal
 from edgefirst_ros.formats.ncore.recover import recover as recover_ncore
+from edgefirst_ros.job import REPORT
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """One output that is finished now, and what was kept of it."""
+    """One output: finished now with what was kept of it, or why it could not be (then it is as it was)."""
 
     path: Path
     text: str
+    failed: bool = False
 
 
-def recover(path: Path) -> list[Recovered]:
-    """Finish every unfinished output at or below a path; safe to repeat.
+def recover(path: Path) -> Iterator[Recovered]:
+    """Finish every unfinished output at or below a path, one after another; safe to repeat.
+
+    One that cannot be finished, because it is being written or damaged or the disk is full, does not keep
+    the others from it.
 
     Raises:
         RecordingNotFound: nothing there that this package writes.
-        WriteError: an output is being written right now, or the disk refuses.
     """
     if not path.exists():
         raise RecordingNotFound(f"{path}: no such file or folder")
-    folders = edgefirst_folders(path)
-    done = [Recovered(folder, _edgefirst(folder)) for folder in folders]
-    done += [Recovered(root, recover_ncore(root).text) for root in ncore_roots(path)]
-    done += [Recovered(dataset, _l5kit(dataset)) for dataset in l5kit_datasets(path)]
-    if not done:
+    work: list[tuple[Path, Callable[[Path], str]]] = [
+        *((folder, _edgefirst) for folder in edgefirst_folders(path)),
+        *((sequence, _ncore) for sequence in ncore_sequences(path)),
+        *((dataset, _l5kit) for dataset in l5kit_datasets(path)),
+    ]
+    if not work:
         raise RecordingNotFound(f"{path}: holds no dataset of this package, finished or not")
-    return done
+    for where, finish in work:
+        try:
+            done = Recovered(where, finish(where))
+        except EdgeFirstError as error:
+            done = Recovered(where, str(error), failed=True)
+        yield done
 
 
 def edgefirst_folders(path: Path) -> list[Path]:
     """EdgeFirst datasets at or below a path: unfinished ones, or the finished if there are none."""
-    ncore = {p.parent for p in _below(path, "*.ncore4*")}
-    journals = {p.parent for p in _below(path, "*.journal.part")} - ncore
+    journals = {p.parent for p in _below(path, "*.journal.part")} - set(ncore_sequences(path))
     return sorted(journals or {p.parent for p in _below(path, "*.arrow")})
 
 
-def ncore_roots(path: Path) -> list[Path]:
-    """Folders of NCore sequences at or below a path: those that hold a sequence's folder."""
-    return sorted({p.parent.parent for p in _below(path, "*.ncore4*") if ".ncore4" in p.name})
+def ncore_sequences(path: Path) -> list[Path]:
+    """Folders of NCore sequences at or below a path, finished or not."""
+    stores = {p.parent for p in _below(path, "*.ncore4*") if p.name.startswith(f"{p.parent.name}.ncore4")}
+    return sorted(stores | {p.parent for p in _below(path, "*.journal.part") if is_ncore_journal(p)})
 
 
 def l5kit_datasets(path: Path) -> list[Path]:
@@ -56,8 +68,17 @@ def l5kit_datasets(path: Path) -> list[Path]:
 
 
 def _below(path: Path, pattern: str) -> list[Path]:
-    folder = path if path.is_dir() else path.parent
-    return list(folder.rglob(pattern))
+    """What matches below a folder; a file may be one of its dataset, and then its folder is meant."""
+    if path.is_dir():
+        return list(path.rglob(pattern))
+    return list(path.parent.glob(pattern)) if path.name.startswith(f"{path.parent.name}.") else []
+
+
+def _ncore(folder: Path) -> str:
+    done = recover_ncore(folder)
+    if done.busy:
+        raise WriteError(f"{folder}: this sequence is being written; wait until that has ended")
+    return done.text
 
 
 def _edgefirst(folder: Path) -> str:
@@ -67,6 +88,9 @@ def _edgefirst(folder: Path) -> str:
     if not done.samples:
         return f"{done.dataset}: no sample had been committed; the leftovers are removed"
     kept = f"{done.samples:,} samples, {done.files:,} files and {done.rows:,} rows are kept"
+    if done.replaced:
+        (folder / REPORT).unlink(missing_ok=True)  # it is of the dataset that this one replaces
+        kept += ", in place of an earlier dataset that the interrupted run was to overwrite"
     lost = f", {done.samples_lost:,} samples were torn and are lost" if done.samples_lost else ""
     return f"{done.dataset}: {kept}{lost}; {done.bytes_dropped:,} bytes of unfinished samples dropped"
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Self
 
 from rich.console import Console
+from rich.markup import escape
+from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -70,12 +72,12 @@ class ProgressView:
             f"{run.bytes_written / 1e6:,.0f} MB"
         )
         while self._told < len(position.notes):
-            self._console.print(f"note: {position.notes[self._told]}", highlight=False)
+            _line(self._console, f"note: {escape(position.notes[self._told])}")
             self._told += 1
         if self._bar is not None:
             self._bar.update(
                 self._task,
-                description=position.file,
+                description=escape(position.file),
                 completed=position.bytes_read,
                 total=position.bytes_total,
                 detail=detail,
@@ -83,9 +85,7 @@ class ProgressView:
             return
         share = position.bytes_read / position.bytes_total if position.bytes_total else 0.0
         eta = elapsed_s * (1 - share) / share if share > 0 else 0.0
-        self._console.print(
-            f"{position.file}: {share:.0%}, {detail}, {clock(eta)} to go", highlight=False, soft_wrap=True
-        )
+        _line(self._console, f"{escape(position.file)}: {share:.0%}, {detail}, {clock(eta)} to go")
 
 
 def clock(seconds: float) -> str:
@@ -98,36 +98,75 @@ def clock(seconds: float) -> str:
 def print_report(console: Console, report: Mapping[str, Any], *, details: bool = True) -> None:
     """The account by topic, what the clocks were found to be, and warnings."""
     if details:
-        console.print(_account(report["topics"]))
+        _print_account(console, report["topics"])
         _print_reasons(console, report["topics"])
         for sequence in report["sequences"]:
             _print_clocks(console, sequence)
     for recording in report.get("recordings", ()):
-        for fault in recording["faults"]:
-            console.print(
-                f"[yellow]{recording['file']}[/]: {fault['what']} ({fault['bytes']:,} bytes at "
-                f"{fault['offset']:,} unreadable)",
-                highlight=False,
-                soft_wrap=True,
-            )
+        _print_faults(console, recording["file"], recording["faults"])
     for note in report["notes"]:
-        console.print(f"note: {note}", highlight=False, soft_wrap=True)
+        _line(console, f"note: {escape(note)}")
     for warning in report["warnings"]:
-        console.print(f"[bold yellow]warning[/]: {warning}", highlight=False, soft_wrap=True)
+        _line(console, f"[bold yellow]warning[/]: {escape(warning)}")
+
+
+def _line(console: Console, text: str) -> None:
+    """One line whatever the width, so that it can be searched and copied; names in it are escaped."""
+    console.print(text, highlight=False, soft_wrap=True)
+
+
+def _print_faults(console: Console, head: str, faults: Sequence[Mapping[str, Any]]) -> None:
+    """A line for each kind of damage: a bad card gives thousands."""
+    kinds: dict[str, list[Mapping[str, Any]]] = {}
+    for fault in faults:
+        kinds.setdefault(fault["what"], []).append(fault)
+    for what, alike in kinds.items():
+        size, first = sum(fault["bytes"] for fault in alike), alike[0]["offset"]
+        times = f", {len(alike):,} times" if len(alike) > 1 else ""
+        where = f"the first at {first:,}" if len(alike) > 1 else f"at {first:,}"
+        _line(console, f"[yellow]{escape(head)}[/]: {escape(what)}{times} ({size:,} bytes, {where})")
+
+
+def _print_account(console: Console, topics: Mapping[str, Mapping[str, Any]]) -> None:
+    """A table where it fits without cutting a number, else a line a topic."""
+    if not topics:
+        return
+    if _fits(console, table := _account(topics)):
+        console.print(table)
+        return
+    _line(console, "What became of every message")
+    for topic, account in topics.items():
+        ends = [f"{_count(account[c])} {c.replace('_', ' ')}" for c in _columns(topics)[1:] if account[c]]
+        off = _pairing(account)
+        ends += [f"p50 / p95 / max {off} ms off"] if off else []
+        _line(console, f"{escape(topic)}: {account['received']:,} received: {', '.join(ends)}")
+
+
+def _fits(console: Console, table: Table) -> bool:
+    """Whether no cell would be cut at the console's width."""
+    wide = console.options.update(max_width=10 * PLAIN_WIDTH)
+    return Measurement.get(console, wide, table).maximum <= console.width
+
+
+def _pairing(account: Mapping[str, Any]) -> str:
+    found = account["pairing_error_ms"]
+    return " / ".join(f"{found[k]:.1f}" for k in ("p50", "p95", "max")) if found else ""
+
+
+def _columns(topics: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
+    lossy = any(account["lost_upstream"] for account in topics.values())
+    return ("received", *COLUMNS, *(("lost_upstream",) if lossy else ()))
 
 
 def _account(topics: Mapping[str, Mapping[str, Any]]) -> Table:
     table = Table(title="What became of every message", title_justify="left")
-    table.add_column("topic", overflow="fold", min_width=14)
-    lossy = any(account["lost_upstream"] for account in topics.values())
-    names = ("received", *COLUMNS, *(("lost_upstream",) if lossy else ()))
+    table.add_column("topic", no_wrap=True)
+    names = _columns(topics)
     for name in names:
-        table.add_column(name.replace("_", "\n"), justify="right")
-    table.add_column("pairing error ms\np50 / p95 / max", justify="right")
+        table.add_column(name.replace("_", "\n"), justify="right", no_wrap=True)
+    table.add_column("pairing error ms\np50 / p95 / max", justify="right", no_wrap=True)
     for topic, account in topics.items():
-        pairing = account["pairing_error_ms"]
-        shown = f"{pairing['p50']:g} / {pairing['p95']:g} / {pairing['max']:.1f}" if pairing else ""
-        table.add_row(topic, *(_count(account[name]) for name in names), shown)
+        table.add_row(escape(topic), *(_count(account[name]) for name in names), _pairing(account))
     return table
 
 
@@ -139,42 +178,53 @@ def _print_reasons(console: Console, topics: Mapping[str, Mapping[str, Any]]) ->
     for topic, account in topics.items():
         for column, reasons in account["reasons"].items():
             for reason, count in reasons.items():
-                console.print(f"  {topic}: {count:,} {column}: {reason}", highlight=False, soft_wrap=True)
+                _line(console, f"  {escape(topic)}: {count:,} {column}: {escape(reason)}")
         for reason, count in account["refused_parts"].items():
-            console.print(f"  {topic}: {count:,} parts refused: {reason}", highlight=False, soft_wrap=True)
+            _line(console, f"  {escape(topic)}: {count:,} parts refused: {escape(reason)}")
 
 
 def _print_clocks(console: Console, sequence: Mapping[str, Any]) -> None:
-    console.print(
-        f"{sequence['name']}: {sequence['sample']:,} samples of {sequence['reference_frames']:,} reference "
-        f"frames; clocks:",
-        highlight=False,
-        soft_wrap=True,
+    _line(
+        console,
+        f"{escape(sequence['name'])}: {sequence['sample']:,} samples of {sequence['reference_frames']:,} "
+        f"reference frames; clocks:",
     )
     for topic, found in sequence["clocks"].items():
-        console.print(f"  {topic}: {found['finding']}", highlight=False, soft_wrap=True)
+        _line(console, f"  {escape(topic)}: {escape(found['finding'])}")
 
 
 def print_info(console: Console, info: Mapping[str, Any]) -> None:
     """What is in a recording, topic by topic."""
-    start = datetime.fromtimestamp(info["start_ns"] / 1e9, UTC)
-    console.print(
-        f"{info['file']}: {info['bytes'] / 1e6:,.1f} MB, {info['messages']:,} messages, "
-        f"{clock(info['duration_s'])} from {start:%Y-%m-%d %H:%M:%S} UTC, "
-        f"topic prefix {info['prefix'] or 'none'}",
-        highlight=False,
-        soft_wrap=True,
-    )
-    table = Table()
-    table.add_column("topic", overflow="fold", min_width=16)
-    table.add_column("type")
-    table.add_column("used as")
+    head = f"{escape(info['file'])}: {info['bytes'] / 1e6:,.1f} MB, {info['messages']:,} messages"
+    if info["messages"]:
+        start = datetime.fromtimestamp(info["start_ns"] / 1e9, UTC)
+        prefix = escape(info["prefix"]) or "none"
+        head += f", {clock(info['duration_s'])} from {start:%Y-%m-%d %H:%M:%S} UTC, topic prefix {prefix}"
+    _line(console, head)
+    if info["topics"]:
+        table = _contents(info["topics"])
+        console.print(table if _fits(console, table) else _contents(info["topics"], narrow=True))
+    for topic, t in info["topics"].items():
+        if t["clock"]:
+            _line(console, f"  {escape(topic)}: {escape(t['clock'])}")
+    for text in info["clock_breaks"]:
+        _line(console, f"[yellow]clock break[/]: {escape(text)}")
+    _print_faults(console, "damage", info["faults"])
+    if info["ambiguous"]:
+        _line(console, f"[yellow]note[/]: {escape(info['ambiguous'])}")
+
+
+def _contents(topics: Mapping[str, Mapping[str, Any]], *, narrow: bool = False) -> Table:
+    """The table of topics; a narrow one does without frame and type."""
+    table = Table(box=None, pad_edge=False) if narrow else Table()
+    for name in ("topic", *(() if narrow else ("type",)), "used as"):
+        table.add_column(name, overflow="fold")
     for name in ("messages", "Hz", "MB", "bad", "gaps", "longest s"):
         table.add_column(name, justify="right")
-    for topic, t in info["topics"].items():
+    for topic, t in topics.items():
         table.add_row(
-            topic,
-            t["type"].rpartition("/")[2],
+            escape(topic),
+            *(() if narrow else (escape(t["type"].rpartition("/")[2]),)),
             t["use"] or "·",
             f"{t['messages']:,}",
             f"{t['rate_hz']:.1f}",
@@ -183,17 +233,4 @@ def print_info(console: Console, info: Mapping[str, Any]) -> None:
             _count(t["gaps"]),
             f"{t['longest_gap_s']:.2f}" if t["gaps"] else "·",
         )
-    console.print(table)
-    for topic, t in info["topics"].items():
-        if t["clock"]:
-            console.print(f"  {topic}: {t['clock']}", highlight=False, soft_wrap=True)
-    for text in info["clock_breaks"]:
-        console.print(f"[yellow]clock break[/]: {text}", highlight=False, soft_wrap=True)
-    for fault in info["faults"]:
-        console.print(
-            f"[yellow]damage[/]: {fault['what']} ({fault['bytes']:,} bytes at {fault['offset']:,})",
-            highlight=False,
-            soft_wrap=True,
-        )
-    if info["ambiguous"]:
-        console.print(f"[yellow]note[/]: {info['ambiguous']}", highlight=False, soft_wrap=True)
+    return table

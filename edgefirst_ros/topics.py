@@ -47,6 +47,8 @@ CONTEXT_ROLES = frozenset({Role.CAMERA_INFO, Role.RADAR_INFO, Role.TF, Role.MODE
 """Read for what they say about the others; their time matters little."""
 EGO_ROLES = frozenset({Role.IMU, Role.GPS, Role.ODOMETRY})
 COMPANION_ROLES = frozenset(Role) - CONTEXT_ROLES - EGO_ROLES
+SHOWN_TOPICS = 12
+"""So many are named in a message, so that it stays readable."""
 
 
 def full_type(schema: str) -> str:
@@ -132,7 +134,8 @@ def choose_reference(config: Config, topics: Iterable[str], routes: TopicMap) ->
         ConfigError: if nothing in the recording fits; the message lists what there is.
     """
     wanted = config.reference.strip("/")
-    present = [r for t in topics if (r := routes.route(t)) is not None]
+    known = list(topics)
+    present = [r for t in known if (r := routes.route(t)) is not None]
     order = list(config.topics)
     matches = sorted(
         (
@@ -144,10 +147,13 @@ def choose_reference(config: Config, topics: Iterable[str], routes: TopicMap) ->
         key=lambda r: order.index(r.name),
     )
     if not matches:
-        usable = ", ".join(sorted(r.topic for r in present if r.rule.role in COMPANION_ROLES)) or "none"
-        raise ConfigError(
-            [f"no topic for the reference {config.reference!r}; name one with --reference: {usable}"]
-        )
+        usable = ", ".join(sorted(r.topic for r in present if r.rule.role in COMPANION_ROLES))
+        head = f"no topic for the reference {config.reference!r}"
+        if usable:
+            raise ConfigError([f"{head}; name one with --reference: {usable}"])
+        under = f" with the prefix {routes.prefix!r}" if routes.prefix else ""
+        there = ", ".join(sorted(known)[:SHOWN_TOPICS]) + ", …" * (len(known) > SHOWN_TOPICS)
+        raise ConfigError([f"{head}, nor any other that could be one{under}; there are: {there or 'none'}"])
     first = matches[0]
     if not first.rule.tile:
         return first.rule.role, frozenset({first.topic})

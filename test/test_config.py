@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from edgefirst_ros.commands.shared import make_config
 from edgefirst_ros.config import MAIVIN_TOPICS, build_config, load_values
 from edgefirst_ros.errors import ConfigError
 
@@ -76,3 +78,63 @@ def test_shipped_configurations_are_valid(path: Path) -> None:
 
 def test_configurations_are_shipped() -> None:
     assert {p.name for p in SHIPPED} >= {"maivin.yaml", "raivin.yaml", "generic.yaml"}
+
+
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        ({"rat_hz": 2}, "rat_hz: no such parameter; did you mean rate_hz?"),
+        (
+            {"topics": {"imu": {"tolerence_ms": 3}}},
+            "topics.imu.tolerence_ms: no such parameter; did you mean topics.imu.tolerance_ms?",
+        ),
+        (
+            {"topics": {"camra": {}}},
+            "topics.camra.role: a new topic needs a role; did you mean topics.camera?",
+        ),
+        (
+            {"edgefirst": {"val_raito": 1}},
+            "edgefirst.val_raito: no such parameter; did you mean edgefirst.val_ratio?",
+        ),
+        ({"topcis.imu.clock": "x"}, "topcis.imu.clock: no such parameter; did you mean topics.imu.clock?"),
+        ({"frame_id": "lidar"}, "frame_id: no such parameter"),
+        ({"rate_hz": 2, "every_n": 2}, "rate_hz and every_n exclude one another: give one of them"),
+        ({"formats": ["x"]}, "formats.0: Input should be 'edgefirst', 'ncore' or 'l5kit'"),
+        ({"rate_hz": float("inf")}, "rate_hz: Input should be a finite number"),
+    ],
+)
+def test_a_fault_is_one_sentence_that_says_what_may_be_meant(values: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build_config(values)
+    assert caught.value.faults == [fault]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("rate_hz: 2\nrate_hz: 3\n", "c.yaml, line 2: cannot be read as YAML: rate_hz is given twice"),
+        ("topics:\n  imu: {clock: auto, clock: stamp}\n", "line 2: .*clock is given twice"),
+        ("rate_hz: [\n", "c.yaml, line 2: cannot be read as YAML: "),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused_with_its_line(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=words) as caught:
+        load_values(tmp_path / "c.yaml")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_is_named_with_its_faults(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("rat_hz: 2\nedgefirst: [1]\n")
+    with pytest.raises(ConfigError) as caught:
+        make_config(file, {}, {"container": "zip"}, incomplete=False)
+    assert len(caught.value.faults) == 2
+    assert all(fault.startswith(f"{file}: ") for fault in caught.value.faults)
+
+
+def test_a_choice_of_frames_on_the_command_line_replaces_the_files(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("rate_hz: 2\n")
+    config = make_config(file, {"every_n": 3}, {}, incomplete=False)
+    assert (config.rate_hz, config.every_n) == (0, 3)

@@ -169,7 +169,7 @@ def test_a_second_signal_ends_at_once_whatever_hangs(tmp_path: Path) -> None:
         await_condition("the first signal", lambda: "finishing" in capture.err)
         capture.send(signal.SIGINT)
         assert capture.wait() == 130, capture.err
-    assert "interrupted at once; unfinished output stays in .part files" in capture.err
+    assert "interrupted at once; edgefirst-ros recover finishes what was committed" in capture.err
 
 
 def test_a_device_that_dies_and_returns_is_captured_on(tmp_path: Path) -> None:

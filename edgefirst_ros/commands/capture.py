@@ -53,7 +53,10 @@ def capture(
         float | None, typer.Option(metavar="SECONDS", min=0, help="Finish by itself after so long.")
     ] = None,
     config_file: Annotated[
-        Path | None, typer.Option("--config", help="YAML or ROS 2 parameter file; see config/*.yaml.")
+        Path | None,
+        typer.Option(
+            "--config", help="YAML or ROS 2 parameter file, as share/edgefirst_ros/config/maivin.yaml."
+        ),
     ] = None,
     formats: Annotated[
         str | None, typer.Option("--format", metavar="NAME,...", help="edgefirst (default), ncore, l5kit.")
@@ -61,14 +64,19 @@ def capture(
     name: Annotated[str, typer.Option("--name", help="Dataset name; default: SESSION-dataset.")] = "",
     session: Annotated[str, typer.Option("--session", help="Sequence name; default: HOST_date_time.")] = "",
     schema: Annotated[
-        Schema | None, typer.Option(help="Annotation columns: the published article's, or the client's.")
+        Schema | None,
+        typer.Option(help="Annotation columns: the published article's (2025.01, default), or the client's."),
     ] = None,
-    container: Annotated[ContainerChoice | None, typer.Option(help="One ZIP, or plain files.")] = None,
+    container: Annotated[
+        ContainerChoice | None, typer.Option(help="Sensor files in one ZIP (default), or plain in a folder.")
+    ] = None,
     reference: Annotated[
-        str | None, typer.Option(help="Topic that samples are aligned to, e.g. camera/h264, lidar/points.")
+        str | None,
+        typer.Option(help="Topic that samples are aligned to, as lidar/points; default: the camera."),
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(metavar="HZ", help="At most so many samples a second.")
+        float | None,
+        typer.Option(metavar="HZ", help="At most so many samples a second; default: every frame."),
     ] = None,
     every_n: Annotated[int | None, typer.Option(metavar="N", help="Keep one reference frame in N.")] = None,
     keyframes: Annotated[bool, typer.Option("--keyframes", help="Video key frames only.")] = False,
@@ -96,10 +104,10 @@ def capture(
 
       edgefirst-ros capture --zenoh tcp/192.168.1.5:7447 -o out
 
-      edgefirst-ros capture --zenoh tcp/maivin.local:7447 --namespace maivin -o out --rate 2 --duration 600
+      edgefirst-ros capture --zenoh tcp/maivin.local:7447 -o out --duration 600
     """
     err = make_console(stderr=True)
-    with guarded(err, overwrites=False):
+    with guarded(err, instead="--name gives the new one another name", unfinished=True, as_json=as_json):
         chosen = {
             "formats": None if formats is None else [f.strip() for f in formats.split(",")],
             "reference": reference,
@@ -167,6 +175,13 @@ def _show(err: Console, finished: Finished, *, quiet: bool, as_json: bool) -> No
     if report["ended"] != STOPPED:
         err.print(
             f"[bold yellow]warning[/]: ended because {report['ended']}", highlight=False, soft_wrap=True
+        )
+    if not report["topics"]:
+        err.print(
+            "[bold yellow]warning[/]: nothing was received: is the endpoint right, the device on, does it "
+            "publish under this --namespace?",
+            highlight=False,
+            soft_wrap=True,
         )
     if not quiet:
         if report["silent"]:

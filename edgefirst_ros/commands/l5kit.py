@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 
 from edgefirst_ros.commands.shared import guarded
 from edgefirst_ros.formats.l5kit.dataset import ChunkedDataset
@@ -14,13 +17,22 @@ from edgefirst_ros.formats.l5kit.rearrange import merge as merge_datasets
 from edgefirst_ros.formats.l5kit.rearrange import split as split_dataset
 from edgefirst_ros.terminal import make_console
 
-app = typer.Typer(help="Look at, merge and split L5Kit datasets.", no_args_is_help=True)
+app = typer.Typer(
+    help="Look at, merge and split L5Kit datasets.", no_args_is_help=True, rich_markup_mode="rich"
+)
 
 
 @app.command()
-def show(dataset: Annotated[Path, typer.Argument(help="A .zarr folder.")]) -> None:
-    """Print a summary table of a dataset."""
-    with guarded(make_console(stderr=True)):
+def show(dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="A .zarr folder.")]) -> None:
+    """Print a summary table of a dataset.
+
+    [bold]Example[/]
+
+      edgefirst-ros l5kit show out/l5kit/monday.zarr
+    """
+    err = make_console(stderr=True)
+    with guarded(err):
+        _warn_of_missing(err, [dataset])
         sys.stdout.write(f"{ChunkedDataset(dataset).open()}\n")
 
 
@@ -31,14 +43,21 @@ def merge(
     output: Annotated[Path, typer.Option("--output", "-o", help="The new dataset, NAME.zarr.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
 ) -> None:
-    """Make one dataset of several, their scenes one after another."""
-    with guarded(make_console(stderr=True)):
+    """Make one dataset of several, their scenes one after another.
+
+    [bold]Example[/]
+
+      edgefirst-ros l5kit merge monday.zarr tuesday.zarr -o week.zarr
+    """
+    err = make_console(stderr=True)
+    with guarded(err, instead="--overwrite replaces it"):
+        _warn_of_missing(err, datasets)
         sys.stdout.write(f"{merge_datasets(datasets, output, overwrite=overwrite)}\n")
 
 
 @app.command()
 def split(
-    dataset: Annotated[Path, typer.Argument(help="A .zarr folder.")],
+    dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="A .zarr folder.")],
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the parts.")],
     at: Annotated[
@@ -47,7 +66,28 @@ def split(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace parts that are there.")] = False,
 ) -> None:
-    """Cut a dataset between scenes."""
-    with guarded(make_console(stderr=True)):
+    """Cut a dataset between scenes.
+
+    [bold]Examples[/]
+
+      edgefirst-ros l5kit split week.zarr -o parts
+
+      edgefirst-ros l5kit split week.zarr -o parts --at 10 --at 20
+    """
+    err = make_console(stderr=True)
+    with guarded(err, instead="--overwrite replaces it"):
+        _warn_of_missing(err, [dataset])
         for part in split_dataset(dataset, output, at, overwrite=overwrite):
             sys.stdout.write(f"{part}\n")
+
+
+def _warn_of_missing(console: Console, datasets: Sequence[Path]) -> None:
+    for dataset in datasets:
+        missing = ChunkedDataset(dataset).open().missing()
+        if missing:
+            console.print(
+                f"[bold yellow]warning[/]: {escape(str(missing[0]))}: is missing, its rows read as zero; "
+                f"{len(missing):,} such files: was the dataset copied whole?",
+                highlight=False,
+                soft_wrap=True,
+            )

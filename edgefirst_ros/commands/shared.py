@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -34,6 +36,7 @@ Listen = Annotated[
 ]
 
 EXIT_POOR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+SELECTIONS = frozenset({"rate_hz", "every_n", "keyframes"})
 ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -64,13 +67,22 @@ def exit_code(report: dict[str, Any], *, strict: bool) -> int:
 def make_config(
     file: Path | None, chosen: dict[str, Any], edgefirst: dict[str, Any], *, incomplete: bool
 ) -> Config:
-    """The file's values, overridden by those of the command line."""
-    values = load_values(file) if file is not None else {}
-    values |= {key: value for key, value in chosen.items() if value is not None}
-    own = values.get("edgefirst") or {}
-    if not isinstance(own, dict):
-        raise ConfigError([f"edgefirst: is a {type(own).__name__}, expected parameters by name"])
-    values["edgefirst"] = {**own, **{k: v for k, v in edgefirst.items() if v is not None}}
+    """The file's values, overridden by those of the command line.
+
+    Raises:
+        ConfigError: with a sentence for every fault, those of the file with its name.
+    """
+    values = {} if file is None else load_values(file)
+    try:
+        build_config(values)
+    except ConfigError as error:
+        raise ConfigError([f"{file}: {fault}" for fault in error.faults]) from error
+    given = {key: value for key, value in chosen.items() if value is not None}
+    if SELECTIONS & given.keys():  # one excludes the others, so it replaces the file's
+        values = {key: value for key, value in values.items() if key not in SELECTIONS}
+    values |= given
+    own = {key: value for key, value in edgefirst.items() if value is not None}
+    values["edgefirst"] = {**(values.get("edgefirst") or {}), **own}
     config = build_config(values)
     if incomplete:
         topics = {name: rule.model_copy(update={"required": "never"}) for name, rule in config.topics.items()}
@@ -78,26 +90,63 @@ def make_config(
     return config
 
 
+def print_error(console: Console, text: str) -> None:
+    """One line that says what is wrong and what to do."""
+    console.print(f"[bold red]error[/]: {escape(text)}", highlight=False, soft_wrap=True)
+
+
 @contextmanager
-def guarded(console: Console, *, overwrites: bool = True) -> Iterator[None]:
-    """Turn this package's errors into a message and an exit code; ``overwrites`` if the command can."""
+def guarded(
+    console: Console, *, instead: str = "", unfinished: bool = False, as_json: bool = False
+) -> Iterator[None]:
+    """Turn errors that are no bug into a message and an exit code.
+
+    Args:
+        console: standard error.
+        instead: what to do about an output that is there already.
+        unfinished: an interruption may leave ``.part`` files for ``recover``.
+        as_json: standard output gets the error too, as an object with ``error`` and ``faults``.
+    """
     try:
         yield
-    except ConfigError as error:
-        for fault in error.faults:
-            console.print(f"[bold red]error[/]: {escape(fault)}", highlight=False, soft_wrap=True)
-        raise typer.Exit(EXIT_USAGE) from error
-    except OutputExists as error:
-        console.print(f"[bold red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
-        way = "--overwrite replaces it, " if overwrites else ""
-        console.print(f"  {way}--name gives the new one another name", highlight=False)
-        raise typer.Exit(EXIT_USAGE) from error
-    except EdgeFirstError as error:
-        console.print(f"[bold red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except (EdgeFirstError, OSError) as error:
+        faults = error.faults if isinstance(error, ConfigError) else [_text(error)]
+        _fail(console, faults, as_json=as_json)
+        if isinstance(error, OutputExists) and instead:
+            console.print(f"  {instead}", highlight=False)
         raise typer.Exit(EXIT_USAGE) from error
     except KeyboardInterrupt as error:
-        console.print("interrupted at once; unfinished output stays in .part files")
+        left = "; edgefirst-ros recover finishes what was committed" if unfinished else ""
+        text = f"interrupted at once{left}"
+        console.print(text, highlight=False, soft_wrap=True)
+        if as_json:
+            _print_json([text])
         raise typer.Exit(EXIT_INTERRUPTED) from error
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, EdgeFirstError) or not isinstance(error, OSError):
+        return str(error)
+    reason = error.strerror or str(error)
+    if error.filename is None:
+        return f"{reason} (no file is named, so it may be standard output)"
+    return f"{error.filename}: {reason}"
+
+
+def _fail(console: Console, faults: Sequence[str], *, as_json: bool) -> None:
+    for fault in faults:
+        print_error(console, fault)
+    if as_json:
+        _print_json(faults)
+
+
+def _print_json(faults: Sequence[str]) -> None:
+    with suppress(OSError):  # it may be standard output that cannot be written
+        sys.stdout.write(json.dumps({"error": "; ".join(faults), "faults": list(faults)}) + "\n")
+        sys.stdout.flush()
 
 
 @contextmanager

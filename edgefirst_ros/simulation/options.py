@@ -80,7 +80,7 @@ class DriveOptions:
         pictures = 2 if self.tiles else 1
         rates = (self.lidar_hz, self.radar_hz, self.cube_hz, self.imu_hz, self.gps_hz, self.model_hz)
         rules = {
-            "seconds must be more than 0": self.seconds > 0,
+            "seconds must be more than 0, and no more than a day has": 0 < self.seconds <= 86_400,
             "seed must be 0 to 2**31": 0 <= self.seed <= 2**31,
             "gps_no_fix must not be negative": self.gps_no_fix >= 0,
             "fps must be 1 to 240": 1 <= self.fps <= 240,
@@ -88,6 +88,7 @@ class DriveOptions:
                 self.width >= 144 * pictures and self.height >= 48 * pictures
             )
             and self.width % (2 * pictures) == self.height % (2 * pictures) == 0,
+            "a picture must be at most 8192 by 8192 pixels": self.width <= 8192 and self.height <= 8192,
             "codec must be h264 or h265": self.codec in {"h264", "h265"},
             "bframes must be 0 to 4": 0 <= self.bframes <= 4,
             "drop_video must be at least 0 and less than 1": 0 <= self.drop_video < 1,

@@ -19,6 +19,7 @@ from mcap.records import Channel, Schema
 
 from edgefirst_ros.errors import RecordingError, RecordingNotFound
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.naming import readable
 
 MAGIC = b"\x89MCAP0\r\n"
 _RECORD = struct.Struct("<BQ")
@@ -77,7 +78,7 @@ class McapRecording:
     def host(self) -> str:
         """Host name in the file name ``{host}_%Y_%m_%d_%H_%M_%S.mcap``, else the whole stem."""
         found = _NAME.fullmatch(self.path.stem)
-        return found["host"] if found else self.path.stem
+        return readable(found["host"] if found else self.path.stem)
 
     @property
     def sequence_name(self) -> str | None:
@@ -191,7 +192,9 @@ class _Reader:
             yield from self._record(opcode, plain[at + _RECORD.size : end], "" if sound else CHECKSUM)
             at = end
         if not whole:
-            self._note(start, plain_size - at, "the recording ends in the middle of a chunk")
+            # In bytes of the file, as everywhere; the chunk's size when it is whole is not known.
+            lost = len(body) * (len(plain) - at) // len(plain) if plain else len(body)
+            self._note(start, lost, "the recording ends in the middle of a chunk")
         elif at < len(plain):
             self._note(start, len(plain) - at, "a chunk ends in the middle of a record")
 

@@ -89,7 +89,7 @@ def test_every_fault_is_listed_and_can_be_mended(graph: Graph, tmp_path: Path) -
     assert graph.set("jpeg_quality", 90) == (True, "")
     # A name that means nothing cannot be taken back, so it alone is left.
     assert not graph.change("configure")
-    assert node.text.rstrip().endswith("topcis.imu.clock: Extra inputs are not permitted")
+    assert node.text.rstrip().endswith("topcis.imu.clock: no such parameter; did you mean topics.imu.clock?")
 
 
 def test_faults_that_are_mended_are_forgotten(graph: Graph, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ class Recovery:
         bytes_dropped: of the container: torn files, and whole ones of samples that were not committed.
         rows: rows of the annotation table.
         paths: what a user should look at; empty if nothing had been committed.
+        replaced: an earlier dataset of that name was there, and the interrupted run was to overwrite it.
     """
 
     dataset: str
@@ -36,6 +37,7 @@ class Recovery:
     bytes_dropped: int
     rows: int
     paths: tuple[Path, ...]
+    replaced: bool = False
 
 
 def recover(dataset_folder: Path) -> Recovery:
@@ -81,6 +83,7 @@ def _with_journal(paths: DatasetPaths, journal: Journal, options: EdgeFirstOptio
     growing = part(container).exists()
     if not growing and not container.exists():
         return _nothing_committed(paths, sum(1 for _ in journal), 0)
+    replaced = growing and paths.arrow.exists()
     archive = open_archive(part(container) if growing else container, options.container, resume=True)
     try:
         kept = _keep(journal, archive)
@@ -94,7 +97,7 @@ def _with_journal(paths: DatasetPaths, journal: Journal, options: EdgeFirstOptio
     finally:
         archive.abort()
     found = (paths.arrow, container)
-    return Recovery(paths.name, False, kept.samples, kept.lost, kept.files, dropped, rows, found)
+    return Recovery(paths.name, False, kept.samples, kept.lost, kept.files, dropped, rows, found, replaced)
 
 
 @dataclass(slots=True)

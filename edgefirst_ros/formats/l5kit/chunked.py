@@ -102,6 +102,11 @@ class ChunkedArray:
         """Size of all rows."""
         return len(self) * self.dtype.itemsize
 
+    def missing(self) -> list[Path]:
+        """Chunks that are not there and read as zero, which is how a lost file looks, too."""
+        count = -(-len(self) // self.chunk_length)
+        return [path for path in map(self._files.chunk, range(count)) if not path.exists()]
+
     def __len__(self) -> int:
         return self._header.length
 

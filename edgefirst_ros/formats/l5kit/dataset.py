@@ -101,6 +101,11 @@ class ChunkedDataset:
         """The root attributes as they are on disk."""
         return {} if self.path is None else read_attributes(self.path)
 
+    def missing(self) -> list[Path]:
+        """Files of chunks that are not there; their rows read as zero."""
+        arrays = [getattr(self, attribute) for attribute in _ATTRIBUTES.values()]
+        return [path for array in arrays if isinstance(array, ChunkedArray) for path in array.missing()]
+
     def get_scene_dataset(self, scene_index: int) -> ChunkedDataset:
         """One scene in memory, its intervals counted from 0; negative indices count from the end.
 

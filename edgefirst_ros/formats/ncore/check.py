@@ -58,17 +58,21 @@ def check(path: Path, *, official_python: Path | None = None) -> list[Check]:
 
     Args:
         path: where to look.
-        official_python: interpreter with nvidia-ncore; by default this one if it has it, or the one that
-            the environment variable EDGEFIRST_NCORE_PYTHON names.
+        official_python: interpreter with nvidia-ncore, which must work then; by default this one if it has
+            it, or the one that the environment variable EDGEFIRST_NCORE_PYTHON names.
 
     Raises:
         DatasetNotFound: no finished or unfinished sequence there.
     """
+    if not path.exists():
+        raise DatasetNotFound(f"{path}: no such file or folder")
+    if path.is_file() and not path.name.startswith(f"{path.parent.name}."):
+        raise DatasetNotFound(f"{path}: no file of an NCore sequence; expected {path.parent.name}.json")
     folder = path if path.is_dir() else path.parent
     files = [file for pattern in ("*", "*/*") for file in folder.glob(pattern) if _is_mine(file)]
     found = sorted({file.parent for file in files})
     if not found:
-        raise DatasetNotFound(f"{path} holds no NCore sequence")
+        raise DatasetNotFound(f"{path}: holds no NCore sequence, finished or not")
     return [_check_sequence(sequence, official_python) for sequence in found]
 
 

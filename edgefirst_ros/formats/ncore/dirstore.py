@@ -93,7 +93,7 @@ class DirectoryStore:
         except OSError as error:
             self._take_back(records[-1][0])
             raise WriteError(
-                f"{self.part}: {error.strerror or error}; what was written before is kept"
+                f"{self.part}: {error.strerror or error}; edgefirst-ros recover keeps what was written"
             ) from error
         return written
 

@@ -10,7 +10,6 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +28,13 @@ class Journal:
         self.path = path
         self._sync = sync
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-        with suppress(OSError):  # some network file systems have no locks
+        try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:  # whoever found it before the lock was on is about to remove it
+            os.close(self._descriptor)
+            raise WriteError(f"{path}: another process took this sequence just now") from error
+        except OSError:  # some network file systems have no locks
+            pass
         self._size = 0
         self._write(_MAGIC)
 
@@ -76,6 +80,12 @@ def lock(path: Path) -> int | None:
     except OSError:
         return descriptor  # no locks here, so no one else can be asked
     return descriptor
+
+
+def is_journal(path: Path) -> bool:
+    """Whether the file begins as a journal of this format does."""
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
 
 
 def read_journal(path: Path) -> Iterator[tuple[str, Any]]:

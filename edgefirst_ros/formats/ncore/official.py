@@ -37,15 +37,23 @@ def run_official(meta: Path, python: Path | None, findings: Findings) -> None:
     found = find_python(python)
     if found is None:
         findings.note(
-            meta.name, "official reader not run", f"nvidia-ncore is not installed here; {ENVIRONMENT}"
+            meta.name,
+            "official reader not run",
+            f"nvidia-ncore is not installed here; {ENVIRONMENT} may name a Python that has it",
         )
         return
     command = [str(found), str(Path(__file__).resolve()), str(meta)]
+    # Who names an interpreter wants its verdict: without one the sequence must not pass.
+    tell = findings.note if python is None else findings.error
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-        result = json.loads(done.stdout.splitlines()[-1])
-    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
-        findings.note(meta.name, "official reader not run", str(error))
+        said = (done.stdout.splitlines() or [""])[-1]
+        result = json.loads(said)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        tell(meta.name, "official reader not run", str(error))
+        return
+    except ValueError:
+        tell(meta.name, "official reader not run", f"{found} ended with {done.returncode} and said {said!r}")
         return
     if "error" in result:
         findings.error(meta.name, "official reader", result["error"])

@@ -106,7 +106,9 @@ class TarStore:
             os.ftruncate(self._descriptor, self._position)
             if isinstance(error, OSError):
                 reason = error.strerror or error
-                raise WriteError(f"{self.part}: {reason}; what was written before is kept") from error
+                raise WriteError(
+                    f"{self.part}: {reason}; edgefirst-ros recover keeps what was written"
+                ) from error
             raise
         for place in places:
             self._index.add(*place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,11 +13,12 @@ from typing import Any
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
-from edgefirst_ros.errors import ConfigError, OutputExists
+from edgefirst_ros.errors import ConfigError, OutputExists, WriteError
 from edgefirst_ros.formats.base import Written
 from edgefirst_ros.formats.ncore.component import Component, check_components
 from edgefirst_ros.formats.ncore.entry import Prepared
 from edgefirst_ros.formats.ncore.files import SequenceFiles
+from edgefirst_ros.formats.ncore.journal import lock
 from edgefirst_ros.formats.ncore.memory import keep_freed_memory
 from edgefirst_ros.formats.ncore.names import InstanceNames
 from edgefirst_ros.formats.ncore.options import NCoreOptions
@@ -74,7 +76,7 @@ class NCoreWriter:
 
         Raises:
             OutputExists: the sequence is there and overwriting was not asked for.
-            WriteError: the sequence before could not be finished.
+            WriteError: the sequence before could not be finished, or another process is writing this one.
         """
         self._finish_all()
         self._info, self._part = sequence, 0
@@ -167,8 +169,7 @@ class NCoreWriter:
                 raise OutputExists(
                     f"{files.folder} exists; overwrite it, write elsewhere, or recover it if it is unfinished"
                 )
-            for path in files.mine():
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            _remove(files)
         return SequenceWriter(
             files, self._info, part=self._part, options=self.options, names=self._names, masks=self._masks
         )
@@ -202,6 +203,27 @@ class NCoreWriter:
         for _, done in self._finished:
             if done.done():
                 done.result()
+
+
+def _remove(files: SequenceFiles) -> None:
+    """Make room for a sequence of this name.
+
+    Raises:
+        WriteError: another process is writing it, or it cannot be removed.
+    """
+    held = None
+    try:
+        if files.journal.exists() and (held := lock(files.journal)) is None:
+            raise WriteError(f"{files.folder}: this sequence is being written; wait until that has ended")
+        for path in files.mine():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    except OSError as error:
+        if isinstance(error, WriteError):
+            raise
+        raise WriteError(f"{files.folder}: cannot be replaced: {error.strerror or error}") from error
+    finally:
+        if held is not None:
+            os.close(held)
 
 
 def _read_masks(options: NCoreOptions) -> dict[str, dict[str, bytes]]:

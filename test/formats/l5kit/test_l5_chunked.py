@@ -155,6 +155,14 @@ def test_other_chunks_and_compressors(tmp_path: Path, rows: np.ndarray, compress
     np.testing.assert_array_equal(array(stored(tmp_path, rows, 5, compressor))[::-3], rows[::-3])
 
 
+def test_missing_chunks_are_named(tmp_path: Path, rows: np.ndarray) -> None:
+    files = stored(tmp_path, rows, CHUNK)
+    array = ChunkedArray(files, ChunkCache(0))
+    assert array.missing() == []
+    files.chunk(2).unlink()
+    assert array.missing() == [files.chunk(2)]
+
+
 def test_missing_chunk_is_zero(tmp_path: Path, rows: np.ndarray) -> None:
     files = stored(tmp_path, rows, CHUNK)
     files.chunk(1).unlink()

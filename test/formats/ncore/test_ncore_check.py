@@ -315,6 +315,22 @@ def test_the_official_reader_is_a_note_where_it_cannot_run(tmp_path: Path) -> No
     folder = write(tmp_path, seconds=0.1)
     (found,) = check(folder)
     assert "nvidia-ncore is not installed here" in found.text
-    (found,) = check(folder, official_python=tmp_path / "no-such-python")
-    assert "official reader not run" in found.text
     assert found.ok
+
+
+@pytest.mark.parametrize("program", ["no-such-python", "false"])
+def test_an_official_reader_that_was_asked_for_and_cannot_run_is_an_error(
+    tmp_path: Path, program: str
+) -> None:
+    folder = write(tmp_path, seconds=0.1)
+    (found,) = check(folder, official_python=Path("/bin") / program)
+    assert "official reader not run" in found.text
+    assert not found.ok
+
+
+def test_nothing_but_what_is_named_is_checked(tmp_path: Path) -> None:
+    write(tmp_path, seconds=0.1)
+    (tmp_path / "drive.mcap").touch()
+    for name in ("nowhere", "drive.mcap"):
+        with pytest.raises(DatasetNotFound, match=name):
+            check(tmp_path / name)

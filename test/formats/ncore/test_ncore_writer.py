@@ -37,6 +37,7 @@ from pydantic import ValidationError
 
 from edgefirst_ros.errors import ConfigError, OutputExists, WriteError
 from edgefirst_ros.formats.base import MeasurementWriter, Written
+from edgefirst_ros.formats.ncore.check import check
 from edgefirst_ros.formats.ncore.component import Component, OwnRecord
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.writer import NCoreWriter
@@ -495,6 +496,20 @@ def test_a_new_sequence_finishes_the_one_before(tmp_path: Path) -> None:
     assert (tmp_path / SEQUENCE.name / f"{SEQUENCE.name}.json").exists()
     writer.write(writer.prepare(lidar(START_NS - 500 * MS)))
     assert [path.parent.name for path in writer.close()] == [SEQUENCE.name, "later"]
+
+
+def test_what_another_writer_is_at_is_not_overwritten_even_if_asked(tmp_path: Path) -> None:
+    first = NCoreWriter(tmp_path, NCoreOptions())
+    first.begin(SEQUENCE)
+    first.write(first.prepare(radar(START_NS)))
+    second = NCoreWriter(tmp_path, NCoreOptions(), overwrite=True)
+    with pytest.raises(WriteError, match="is being written; wait"):
+        second.begin(SEQUENCE)
+    second.abort()
+    first.close()
+    (done,) = check(tmp_path)
+    assert done.ok, done.text
+    assert done.counts["radars/radar"] == 1
 
 
 def test_what_is_there_is_not_overwritten_unless_asked(tmp_path: Path) -> None:

@@ -1,0 +1,56 @@
+"""What is wrong with a configuration, in the words of its user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+
+def sentences(error: ValidationError, root: type[BaseModel]) -> list[str]:
+    """One sentence for every fault: the parameter, what is wrong with it, and which may be meant."""
+    found = error.errors()
+    places = [e["loc"] for e in found]
+    return [
+        _sentence(e["type"], e["loc"], e["msg"], root)
+        for e in found
+        # Of a list whose every item is faulty nothing is left, which is no fault of its own.
+        if not (e["type"] == "too_short" and any(e["loc"] == p[: len(e["loc"])] != p for p in places))
+    ]
+
+
+def _sentence(kind: str, place: tuple[int | str, ...], text: str, root: type[BaseModel]) -> str:
+    name = ".".join(map(str, place))
+    parent = ".".join(map(str, place[:-1]))
+    if kind == "extra_forbidden":
+        model = _model(root, place[:-1])
+        meant = _meant(str(place[-1]), model.model_fields if model else ())
+        hint = f"; did you mean {parent}{'.' if parent else ''}{meant}?" if meant else ""
+        return f"{name}: no such parameter{hint}"
+    if kind == "missing" and place[0] == "topics":
+        meant = _meant(str(place[1]), root.model_fields["topics"].get_default(call_default_factory=True))
+        hint = f"; did you mean topics.{meant}?" if meant else ""
+        return f"{name}: a new topic needs a {place[-1]}{hint}"
+    text = text.removeprefix("Value error, ")
+    return f"{name}: {text}" if name else text
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """The known name that is nearest, with what follows a first dot; empty if none is near."""
+    head, dot, rest = name.partition(".")
+    near = get_close_matches(head, list(known), n=1)
+    return f"{near[0]}{dot}{rest}" if near else ""
+
+
+def _model(root: type[BaseModel], place: Sequence[int | str]) -> type[BaseModel] | None:
+    """The model at a place, through fields and dictionaries of models."""
+    here: Any = root
+    for part in place:
+        if isinstance(here, type) and issubclass(here, BaseModel):
+            field = here.model_fields.get(str(part))
+            here = None if field is None else field.annotation
+        else:
+            here = (getattr(here, "__args__", None) or (None,))[-1]
+    return here if isinstance(here, type) and issubclass(here, BaseModel) else None

@@ -1,0 +1,104 @@
+"""Which recordings are meant, and which of them can be converted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from edgefirst_ros.config import Config
+from edgefirst_ros.errors import ConfigError, EdgeFirstError, RecordingError, RecordingNotFound
+from edgefirst_ros.naming import readable
+from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
+from edgefirst_ros.topics import TopicMap, choose_reference, find_prefix
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A recording of a folder that cannot be converted, and why."""
+
+    file: str
+    bytes: int
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """One sentence for people."""
+        return f"{self.file}: left out: {self.reason}"
+
+
+@dataclass(slots=True)
+class Inputs:
+    """The recordings in order, each with its topics; what was left out of folders; what else to tell."""
+
+    recordings: list[tuple[McapRecording, list[TopicInfo]]] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def find_recordings(paths: Sequence[Path]) -> list[Path]:
+    """The recordings meant by files and folders, in the order given; folders by name.
+
+    Raises:
+        RecordingNotFound: a path that is not there, or a folder without recordings.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(path.glob("*.mcap"))
+            if not inside:
+                raise RecordingNotFound(f"{path}: the folder holds no .mcap files")
+            found.extend(inside)
+        elif path.exists():
+            found.append(path)
+        else:
+            raise RecordingNotFound(f"{path}: no such recording")
+    return found
+
+
+def open_recordings(paths: Sequence[Path], config: Config) -> Inputs:
+    """Open what is meant, each file once.
+
+    A day's folder may hold one that power loss left empty: such a recording is left out and told, unless it
+    was named itself or nothing else is left.
+
+    Raises:
+        RecordingNotFound: a path that is not there, or a folder without recordings.
+        RecordingError: a file that is not a recording, or holds nothing.
+        ConfigError: a prefix or reference that does not fit a recording.
+    """
+    named = {path for path in paths if not path.is_dir()}
+    inputs = Inputs()
+    seen: set[Path] = set()
+    refused: list[EdgeFirstError] = []
+    for path in find_recordings(paths):
+        if (same := path.resolve()) in seen:
+            inputs.notes.append(f"{readable(path.name)}: given twice, converted once")
+            continue
+        seen.add(same)
+        try:
+            inputs.recordings.append(_open(path, config))
+        except (RecordingError, ConfigError) as error:
+            if path in named:
+                raise
+            refused.append(error)
+            reason = str(error).removeprefix(f"{readable(str(path))}: ")
+            inputs.left_out.append(LeftOut(readable(path.name), path.stat().st_size, reason))
+    if not inputs.recordings:
+        raise refused[0]
+    return inputs
+
+
+def _open(path: Path, config: Config) -> tuple[McapRecording, list[TopicInfo]]:
+    recording = McapRecording(path)
+    topics = recording.topics()
+    if not topics:
+        raise RecordingError(
+            f"{path}: holds no topic ({recording.size:,} bytes); the recorder ended before its first data"
+        )
+    names = [t.topic for t in topics]
+    try:
+        choose_reference(config, names, TopicMap(config, find_prefix(names, config)))
+    except ConfigError as error:
+        raise ConfigError([f"{readable(str(path))}: {fault}" for fault in error.faults]) from error
+    return recording, topics

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from edgefirst_ros.config import build_config
+from edgefirst_ros.convert import convert
+from edgefirst_ros.inspect import inspect
+from edgefirst_ros.simulation import DriveOptions, simulate
+from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.terminal import print_info, print_report
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Report and contents of one recording whose name is hostile."""
+    folder = tmp_path_factory.mktemp("drive")
+    options = DriveOptions(seconds=2, fps=10, width=160, height=90, lidar_points=64, cube_hz=5, imu_hz=20)
+    recording = simulate(folder, options).mcap.rename(folder / "a[b]c.mcap")
+    cut = recording.read_bytes()
+    recording.write_bytes(cut[: len(cut) * 9 // 10])
+    report = convert([recording], folder, build_config({})).report
+    return report, inspect(McapRecording(recording), build_config({}))
+
+
+def shown(width: int, *, report: dict[str, Any] | None = None, info: dict[str, Any] | None = None) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    if report is not None:
+        print_report(console, report)
+    if info is not None:
+        print_info(console, info)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 140])
+def test_no_number_is_cut_however_narrow_the_terminal(
+    made: tuple[dict[str, Any], dict[str, Any]], width: int
+) -> None:
+    report, info = made
+    assert "…" not in shown(width, report=report)
+    if width >= 72:
+        text = shown(width, info=info)
+        assert "…" not in text
+        assert all(len(line) <= width for line in text.splitlines() if line.startswith("/"))
+
+
+def test_every_topic_has_its_line_where_no_table_fits(made: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    account = made[0]["topics"]["/camera/h264"]
+    text = shown(80, report=made[0])
+    assert f"/camera/h264: {account['received']} received: " in text
+    assert "┃" not in text
+
+
+def test_names_are_shown_as_they_are(made: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    assert "a[b]c.mcap" in shown(140, report=made[0])
+    assert "a[b]c.mcap" in shown(140, info=made[1])
+
+
+def test_damage_of_one_kind_is_one_line(made: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    faults = [{"what": "a chunk", "bytes": 10, "offset": 100 * n} for n in range(1, 1001)]
+    text = shown(140, report={**made[0], "recordings": [{"file": "x.mcap", "faults": faults}]})
+    assert "x.mcap: a chunk, 1,000 times (10,000 bytes, the first at 100)" in text
+
+
+def test_an_empty_recording_has_no_date(made: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    text = shown(140, info={**made[1], "messages": 0, "topics": {}, "start_ns": 0})
+    assert "0 messages" in text
+    assert "1970" not in text
