@@ -1,4 +1,4 @@
-"""A measurement on its way through the pipeline, with its ticket in the account."""
+"""A message, then a measurement, on its way through the pipeline, with its ticket in the account."""
 
 from __future__ import annotations
 
@@ -6,16 +6,27 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from edgefirst_ros.accounting import Ticket
-from edgefirst_ros.messages.measurement import Measurement
+from edgefirst_ros.messages.measurement import Decoded, Measurement, RawMessage
 from edgefirst_ros.sample import CameraImage
 from edgefirst_ros.topics import Route
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A decoded message waiting for its time."""
+
+    raw: RawMessage
+    decoded: Decoded
+    ticket: Ticket
+    route: Route
 
 
 @dataclass(slots=True)
 class Entry:
     """One measurement, or the four tiles of one picture (then ``parts`` are the tiles).
 
-    ``image`` is set once the encoded picture has been asked for, so that it is encoded once.
+    ``size`` is the picture's width and height in pixels, as its headers tell. ``image`` is set once the
+    encoded picture has been asked for, so that it is encoded once.
     """
 
     measurement: Measurement
@@ -23,6 +34,7 @@ class Entry:
     ticket: Ticket
     keyframe: bool = True
     unusable: str | None = None
+    size: tuple[int, int] | None = None
     parts: tuple[Entry, ...] = ()
     image: Future[CameraImage] | None = None
 

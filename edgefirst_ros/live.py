@@ -14,6 +14,7 @@ from edgefirst_ros.config import Config
 from edgefirst_ros.errors import EdgeFirstError, OutputExists, WriteError
 from edgefirst_ros.job import Job, report_path
 from edgefirst_ros.livequeue import LiveQueue
+from edgefirst_ros.livesplit import SplitPoint
 from edgefirst_ros.livestatus import Disk, LiveStatus, Meter, build_status, silent_roles
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.sample import Sample
@@ -81,6 +82,7 @@ class LiveCapture:
         self._late = False
         """The time to stop in is up."""
         self._names = SessionNames(self._host, "", "")
+        self._split_point = SplitPoint()
         self._disk_s = 0.0
         self.finished: list[Finished] = []
         self.failure: Exception | None = None
@@ -127,12 +129,14 @@ class LiveCapture:
     def split(self) -> None:
         """Finish the session in its place among the messages and begin another; returns at once.
 
+        Where there is video that place is before the next key frame, see ``SplitPoint``.
+
         Raises:
             EdgeFirstError: no session is under way.
         """
         if not self._open:
             raise EdgeFirstError("no session is under way; start one first")
-        self._queue.call(self._split)
+        self._queue.call(self._want_split)
 
     def stop(self, timeout_s: float = STOP_S) -> list[Finished]:
         """Write what is queued, finish, and return the sessions finished since ``start``.
@@ -193,6 +197,7 @@ class LiveCapture:
         self._commit_latency_ms = None
         job.pipeline.begin_source(None, self._host, sequence)
         self._meter.restart(self._queue.flows())
+        self._split_point = SplitPoint()
         self._job = job
         return job
 
@@ -208,9 +213,9 @@ class LiveCapture:
                 self._tell_drops(job)
                 if self._aborting:
                     self._give_up(job, "stopped at once")
-                elif isinstance(item, RawMessage):
-                    self._feed(job, item)
-                elif item is not None:
+                elif isinstance(item, RawMessage) or item is None:
+                    self._take(job, item)
+                else:
                     item()
                 self._watch_disk()
             except Exception as error:  # noqa: BLE001 - kept for stop(), the capture cannot go on
@@ -223,6 +228,13 @@ class LiveCapture:
     def _tell_drops(self, job: Job) -> None:
         for lost in self._queue.dropped():
             job.pipeline.ledger.lose(lost.topic, lost.schema, lost.messages, lost.bytes, QUEUE_FULL)
+
+    def _take(self, job: Job, message: RawMessage | None) -> None:
+        if self._split_point.see(message, time.monotonic()):
+            self._finish("split")
+            job = self._begin()
+        if message is not None:
+            self._feed(job, message)
 
     def _feed(self, job: Job, message: RawMessage) -> None:
         if self._late:
@@ -256,9 +268,10 @@ class LiveCapture:
         if job is not None:
             job.pipeline.cut(CUT_OFF)
 
-    def _split(self) -> None:
-        self._finish("split")
-        self._begin()
+    def _want_split(self) -> None:
+        self._split_point.ask(time.monotonic())
+        if self._job is not None:
+            self._take(self._job, None)
 
     def _finish(self, why: str) -> None:
         job = self._job

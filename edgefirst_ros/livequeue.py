@@ -14,7 +14,7 @@ from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.topics import full_type
-from edgefirst_ros.video.annexb import is_keyframe
+from edgefirst_ros.video.annexb import can_start
 
 VIDEO = "foxglove_msgs/msg/CompressedVideo"
 OVERHEAD_BYTES = 512
@@ -40,6 +40,8 @@ class Flow:
     messages: int
     newest_s: float
     """When the newest came, on the monotonic clock."""
+    first_s: float = 0.0
+    """When the first came."""
     waiting_bytes: int = 0
     """What of it is in the queue."""
 
@@ -51,9 +53,10 @@ class _Lane:
     arrivals: deque[int]
     bytes: int = 0
     broken: bool = False
-    """A video lost a packet: nothing is taken until the next key frame."""
+    """A video lost a packet: nothing is taken until decoding can start again."""
     messages: int = 0
     newest_s: float = 0.0
+    first_s: float = 0.0
 
 
 _Drops = dict[tuple[str, str], tuple[int, int]]
@@ -63,9 +66,9 @@ class LiveQueue:
     """Messages by order of arrival, limited in bytes, with actions in their places among them.
 
     ``put`` never waits: when the queue is full, the oldest whole measurement of the topic that holds most of
-    it goes, for video everything up to the next key frame, because what follows a lost packet cannot be
-    decoded. What goes is told by ``dropped``, between the actions that it lay between. Any number of threads
-    may put and call; one reads.
+    it goes, for video everything up to the next key frame or recovery point, because what follows a lost
+    packet cannot be decoded. What goes is told by ``dropped``, between the actions that it lay between. Any
+    number of threads may put and call; one reads.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -92,7 +95,8 @@ class LiveQueue:
             lane = self._lanes.setdefault(message.topic, _Lane(deque()))
             lane.messages += 1
             lane.newest_s = time.monotonic()
-            if lane.broken and not _starts_gop(message):
+            lane.first_s = lane.first_s or lane.newest_s
+            if lane.broken and not starts_gop(message):
                 self._drop(message)
                 return
             lane.broken = False
@@ -148,7 +152,8 @@ class LiveQueue:
         """What came in since the queue was last cleared, by topic."""
         with self._lock:
             return {
-                topic: Flow(lane.messages, lane.newest_s, lane.bytes) for topic, lane in self._lanes.items()
+                topic: Flow(lane.messages, lane.newest_s, lane.first_s, lane.bytes)
+                for topic, lane in self._lanes.items()
             }
 
     def clear(self) -> None:
@@ -167,7 +172,7 @@ class LiveQueue:
         lane = max(self._lanes.values(), key=lambda each: each.bytes)
         first = self._remove(lane)
         if full_type(first.schema) == VIDEO:
-            while lane.arrivals and not _starts_gop(self._peek(lane)):
+            while lane.arrivals and not starts_gop(self._peek(lane)):
                 self._remove(lane)
             lane.broken = not lane.arrivals
 
@@ -195,12 +200,12 @@ def _size(message: RawMessage) -> int:
     return len(message.data) + OVERHEAD_BYTES
 
 
-def _starts_gop(message: RawMessage) -> bool:
-    """Whether decoding can start at this message: a key frame, or anything that is no video."""
+def starts_gop(message: RawMessage) -> bool:
+    """Whether decoding can start at this message: a key frame, a recovery point, or no video."""
     if full_type(message.schema) != VIDEO:
         return True
     try:
         datum = decode(message).datum
     except DecodeError:
         return False
-    return isinstance(datum, VideoPacket) and is_keyframe(datum)
+    return isinstance(datum, VideoPacket) and can_start(datum)

@@ -21,6 +21,8 @@ from edgefirst_ros.topics import TopicMap
 
 WINDOW_S = 5.0
 """Rates are means over so long."""
+MOMENT_S = 0.5
+"""And never over less than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +107,17 @@ class Meter:
                 self._past.popleft()
             then = self._past[0]
             self._past.append(now)
-        span_s = max(now.time_s - then.time_s, 1e-3)
+
+        def span_s(first_s: float) -> float:
+            """A topic that began meanwhile has had less time."""
+            return max(now.time_s - max(then.time_s, first_s), MOMENT_S)
+
         return (
-            {topic: (count - then.messages.get(topic, 0)) / span_s for topic, count in now.messages.items()},
-            {name: (count - then.bytes.get(name, 0)) / span_s for name, count in now.bytes.items()},
+            {
+                topic: (flow.messages - then.messages.get(topic, 0)) / span_s(flow.first_s)
+                for topic, flow in flows.items()
+            },
+            {name: (count - then.bytes.get(name, 0)) / span_s(0.0) for name, count in now.bytes.items()},
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Literal
 
 from edgefirst_ros.entry import Entry
@@ -10,7 +11,8 @@ from edgefirst_ros.messages.camera import CompressedImage, RawImage, VideoPacket
 from edgefirst_ros.production import chain, gather
 from edgefirst_ros.sample import CameraImage
 from edgefirst_ros.video.encode import encode, passthrough
-from edgefirst_ros.video.picture import Picture, picture_of, stitch
+from edgefirst_ros.video.picture import Picture, picture_of, raw_size, stitch
+from edgefirst_ros.video.still import still_size
 from edgefirst_ros.video.stream import VideoStream
 
 TILES: tuple[Literal["tl", "tr", "bl", "br"], ...] = ("tl", "tr", "bl", "br")
@@ -49,9 +51,24 @@ class Pictures:
             entry.keyframe = stream.push(entry.measurement.arrival, entry.time_ns, datum)
 
     def judge(self, entry: Entry) -> None:
-        """Say whether the picture can be had, in order of time, when what follows it has arrived."""
-        if isinstance(entry.measurement.datum, VideoPacket):
-            entry.unusable = self._streams[entry.route.topic].verdict(entry.time_ns)
+        """Say whether the picture can be had, and its size, in order of time, after what follows arrived."""
+        datum = entry.measurement.datum
+        if isinstance(datum, VideoPacket):
+            stream = self._streams[entry.route.topic]
+            entry.unusable = stream.verdict(entry.time_ns)
+            entry.size = stream.size(entry.time_ns)
+        elif isinstance(datum, CompressedImage):
+            entry.size = still_size(datum)
+        elif isinstance(datum, RawImage):
+            entry.size = raw_size(datum)
+
+    def independent(self, entry: Entry) -> Entry:
+        """The entry as another sequence can begin with it: with the parameter sets that came before it."""
+        datum, topic = entry.measurement.datum, entry.route.topic
+        if not isinstance(datum, VideoPacket) or not entry.keyframe:
+            return entry
+        data = self._streams[topic].prefix(entry.time_ns) + datum.data
+        return replace(entry, measurement=replace(entry.measurement, datum=VideoPacket(datum.codec, data)))
 
     def request(self, entry: Entry) -> Future[CameraImage]:
         """The encoded picture of an entry or of its tiles; asked for twice it is encoded once."""

@@ -8,23 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.accounting import Ledger, Outcome, Ticket
+from edgefirst_ros.accounting import Ledger, Outcome
 from edgefirst_ros.config import Config
 from edgefirst_ros.delivery import Delivery, Output
-from edgefirst_ros.entry import Entry
+from edgefirst_ros.entry import Entry, Heard
 from edgefirst_ros.errors import ConfigError, DecodeError
 from edgefirst_ros.formats.base import Writer
-from edgefirst_ros.messages.measurement import Decoded, Measurement, RawMessage
+from edgefirst_ros.messages.measurement import Measurement, RawMessage
 from edgefirst_ros.messages.registry import decode
-from edgefirst_ros.naming import safe_name, sequence_name
-from edgefirst_ros.pictures import Pictures
 from edgefirst_ros.production import worker_count
 from edgefirst_ros.report import build_report
-from edgefirst_ros.sample import Role, Sample, SequenceInfo
-from edgefirst_ros.sequence import SequenceRun, reorder_window_ns
+from edgefirst_ros.runs import Known, Runs, SequenceSummary
+from edgefirst_ros.sample import Role, Sample
 from edgefirst_ros.streamstats import StreamStats
 from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
-from edgefirst_ros.timing.finding import Finding, Times
+from edgefirst_ros.timing.finding import Times
 from edgefirst_ros.topics import TYPES, Route, TopicMap, choose_reference, find_prefix, full_type
 
 
@@ -37,27 +35,6 @@ class Progress:
     bytes_written: int
     recorded_s: float
     """Recording time gone through."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A decoded message waiting for its time."""
-
-    raw: RawMessage
-    decoded: Decoded
-    ticket: Ticket
-    route: Route
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceSummary:
-    """What became of one sequence."""
-
-    name: str
-    run: SequenceRun
-    findings: tuple[Finding, ...]
-    ended: str
-    """Why it ended: the recording did, or the time base broke."""
 
 
 class Pipeline:
@@ -76,14 +53,15 @@ class Pipeline:
     ) -> None:
         self.config = config
         self.ledger = Ledger()
-        self.sequences: list[SequenceSummary] = []
-        self.notes: list[str] = []
+        workers = worker_count(config.workers)
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="encode")
+        self._delivery = Delivery(writers, self._pool, workers, self.ledger, committed)
+        self._runs = Runs(
+            config, self._pool, workers, ledger=self.ledger, delivery=self._delivery, known=self._known
+        )
+        self.sequences: list[SequenceSummary] = self._runs.done
+        self.notes: list[str] = self._runs.notes
         """Findings worth telling while running, once each; also in the report."""
-        self._workers = worker_count(config.workers)
-        self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="encode")
-        self._delivery = Delivery(writers, self._pool, self._workers, self.ledger, committed)
-        self._run: SequenceRun | None = None
-        self._pictures: Pictures | None = None
         self._recorded_ns = 0
         self._span: tuple[int, int] | None = None
         self._cut = ""
@@ -110,9 +88,8 @@ class Pipeline:
             known = [topic for topic, _ in topics]
             self._routes = TopicMap(self.config, find_prefix(known, self.config))
             self._reference = choose_reference(self.config, known, self._routes)
-        self._host = self.config.host or host
-        self._name = None if name is None else safe_name(name)
-        self._clock: ClockFinder[_Known] = ClockFinder(round(self.config.clock_window_s * 1e9))
+        self._runs.source(self.config.host or host, name)
+        self._clock: ClockFinder[Heard] = ClockFinder(round(self.config.clock_window_s * 1e9))
         self._told: set[str] = set()
 
     def feed(self, raw: RawMessage) -> None:
@@ -138,15 +115,13 @@ class Pipeline:
             self._told.add(raw.topic)
             self._clock.rule(raw.topic, route.rule.clock, route.rule.offset_ns)
         times = Times(raw.topic, decoded.stamp_ns, raw.publish_ns, raw.receive_ns)
-        self._timed(self._clock.feed(_Known(raw, decoded, ticket, route), times))
+        self._timed(self._clock.feed(Heard(raw, decoded, ticket, route), times))
         self._delivery.raise_failure()
 
     def cut(self, reason: str) -> None:
         """No time is left: what is not in the writers' hands yet is dropped, for this reason; any thread."""
         self._cut = reason
-        run = self._run
-        if run is not None:
-            run.cut(reason)
+        self._runs.cut(reason)
 
     def end_source(self, reason: str = "end of the recording") -> None:
         """The source is exhausted, or is to be: everything held comes out."""
@@ -166,8 +141,7 @@ class Pipeline:
 
     def abort(self) -> None:
         """Let go of files and threads after an error."""
-        if self._pictures is not None:
-            self._pictures.close()
+        self._runs.abort()
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._delivery.abort()
 
@@ -189,7 +163,7 @@ class Pipeline:
     @property
     def streams(self) -> list[StreamStats]:
         """How the topics of every sequence so far went by, the one under way included; any thread."""
-        run = self._run
+        run = self._runs.current
         runs = [s.run for s in self.sequences] + ([] if run is None else [run])
         return [stats for each in runs for stats in list(each.stats.values())]
 
@@ -207,7 +181,7 @@ class Pipeline:
             return Outcome.REFUSED, f"type {schema}, expected {' or '.join(TYPES[route.rule.role])}"
         return None
 
-    def _timed(self, events: Iterable[Timed[_Known] | Boundary]) -> None:
+    def _timed(self, events: Iterable[Timed[Heard] | Boundary]) -> None:
         for event in events:
             if self._cut and not isinstance(event, Boundary):
                 self.ledger.release(event.item.ticket, Outcome.DROPPED, self._cut)
@@ -215,7 +189,6 @@ class Pipeline:
             if isinstance(event, Boundary):
                 self.notes.append(f"new sequence: {event.reason}")
                 self._end_run(event.reason)
-                self._name = None
                 continue
             known = event.item
             if event.refusal is not None:
@@ -234,7 +207,7 @@ class Pipeline:
                 decoded.frame_id,
                 decoded.datum,
             )
-            self._current_run(event.time_ns).feed(Entry(measurement, known.route, known.ticket))
+            self._runs.feed(Entry(measurement, known.route, known.ticket))
 
     def _takes_part(self, route: Route) -> bool:
         """Whether the topic is used, now that the reference is known: of several cameras one is."""
@@ -253,50 +226,17 @@ class Pipeline:
                 self._missed = True
                 self.notes.append(f"{error} (so far)")
         else:
-            if self._run is not None:
-                self._run.reference_topics = self._reference[1]
+            if self._runs.current is not None:
+                self._runs.current.reference_topics = self._reference[1]
 
-    def _current_run(self, time_ns: int) -> SequenceRun:
-        if self._run is not None:
-            return self._run
-        name = self._name or sequence_name(self._host, time_ns)
-        taken = {s.name for s in self.sequences}
-        number = 2
-        unique = name
-        while unique in taken:
-            unique, number = f"{name}_{number}", number + 1
-        info = SequenceInfo(unique, self._host, time_ns)
-        options = self.config.edgefirst
-        self._pictures = Pictures(
-            self._pool,
-            self._workers,
-            options.camera_format,
-            self.config.jpeg_quality,
-            lookahead_ns=reorder_window_ns(self.config),
-        )
-        found = [self._routes.route(f.topic) for f in self._clock.findings]
-        self._run = SequenceRun(
-            info,
-            self.config,
-            self._reference,
-            self._pictures,
-            self.ledger,
-            sink=self._delivery,
-            expected=[route.name for route in found if route is not None],
-        )
-        self._delivery.begin(info)
-        return self._run
+    def _known(self) -> Known:
+        findings = tuple(self._clock.findings)
+        found = [self._routes.route(finding.topic) for finding in findings]
+        return Known(self._reference, [route.name for route in found if route is not None], findings)
 
     def _end_run(self, reason: str) -> None:
-        run, self._run = self._run, None
-        findings = tuple(self._clock.findings)
+        self._runs.end(reason)
         self._clock.findings = []
-        if run is None or self._pictures is None:
-            return
-        run.finish()
-        self._pictures.close()
-        self._pictures = None
-        self.sequences.append(SequenceSummary(run.info.name, run, findings, reason))
 
     def _advance(self, receive_ns: int) -> None:
         if self._span is None:

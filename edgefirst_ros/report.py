@@ -12,7 +12,7 @@ from edgefirst_ros.sequence import SequenceRun
 from edgefirst_ros.streamstats import StreamStats
 
 if TYPE_CHECKING:
-    from edgefirst_ros.pipeline import SequenceSummary
+    from edgefirst_ros.runs import SequenceSummary
 
 FORMAT = "edgefirst_ros capture report, version 1"
 

@@ -3,53 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from edgefirst_ros.accounting import LATE, Ledger, Outcome
-from edgefirst_ros.config import Config, Required, TopicRule
+from edgefirst_ros.config import Config
 from edgefirst_ros.entry import Entry
+from edgefirst_ros.pairing import pairing_rules, reorder_window_ns
 from edgefirst_ros.pictures import Pictures
+from edgefirst_ros.picturesize import PictureChange, PictureSizes, Size, whole_size
 from edgefirst_ros.sample import Calibration, Observation, Role, Sample, SequenceInfo
 from edgefirst_ros.sink import Emitted, Observed, Sink
 from edgefirst_ros.streamstats import StreamStats
 from edgefirst_ros.surroundings import Surroundings
 from edgefirst_ros.tiles import TileGrouper
-from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule
+from edgefirst_ros.timing.align import Aligned, Aligner
 from edgefirst_ros.timing.reorder import Reorder
 from edgefirst_ros.timing.select import Selection
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
-
-
-def pairing_rules(config: Config, reference_role: Role) -> dict[str, PairingRule]:
-    """How every stream but the reference's pairs, by entry of the configuration's topics.
-
-    A stream that none of the chosen formats makes samples of is not waited for, unless it is always required.
-    """
-
-    def required(rule: TopicRule) -> Required:
-        return "never" if rule.required == "auto" and rule.role not in config.sample_roles else rule.required
-
-    return {
-        name: PairingRule(rule.tolerance_ns, rule.policy, required(rule))
-        for name, rule in config.topics.items()
-        if rule.topic
-        and rule.role not in CONTEXT_ROLES | EGO_ROLES | {reference_role}
-        and rule.tile in {"", "tl"}
-    }
-
-
-def reorder_window_ns(config: Config) -> int:
-    """How long measurements wait for earlier ones, so that a sample is complete within the look-ahead."""
-    reach_ns = max((r.tolerance_ns for r in config.topics.values()), default=0)
-    return max(0, round(config.lookahead_s * 1e9) - reach_ns)
+from edgefirst_ros.verdicts import Verdicts, entries_of
 
 
 class SequenceRun:
-    """Everything between two breaks of the time base.
+    """Everything between two breaks of the time base, or of a camera's picture size.
 
     ``expected`` are the entries of the configuration's topics that are known to send: they count as alive
-    from the start. Entries come in order of arrival through ``feed``; samples leave through the sink in order
-    of time.
+    from the start. ``known`` is the calibration in force before anything has come. Entries come in order of
+    arrival through ``feed``; samples leave through the sink in order of time.
     """
 
     def __init__(
@@ -62,6 +41,7 @@ class SequenceRun:
         *,
         sink: Sink,
         expected: Iterable[str] = (),
+        known: Calibration | None = None,
     ) -> None:
         self.info = info
         self.kinds: Counter[str] = Counter()
@@ -73,19 +53,21 @@ class SequenceRun:
         self._pictures = pictures
         self._ledger = ledger
         self._sink = sink
-        self._rules = config.topics
+        self._verdicts = Verdicts(ledger, config.topics)
         rules = pairing_rules(config, reference_role)
         self._reach_ns = max((r.tolerance_ns for r in rules.values()), default=0)
-        self._reorder: Reorder[Entry] = Reorder(reorder_window_ns(config))
+        self._window_ns = reorder_window_ns(config)
+        self._reorder: Reorder[Entry] = Reorder(self._window_ns)
         selection = Selection(rate_hz=config.rate_hz, every_n=config.every_n, keyframes=config.keyframes)
         self._aligner: Aligner[Entry] = Aligner(rules, selection, round(config.alive_s * 1e9))
-        known = frozenset(expected)
-        roles = {config.topics[name].role for name in known}
-        self._aligner.expect(known)
+        alive = frozenset(expected)
+        roles = {config.topics[name].role for name in alive}
+        self._aligner.expect(alive)
         self._around = Surroundings(
-            config.ego, has_ego=bool(roles & EGO_ROLES), odometry=Role.ODOMETRY in roles
+            config.ego, has_ego=bool(roles & EGO_ROLES), odometry=Role.ODOMETRY in roles, known=known
         )
         self._tiles = TileGrouper()
+        self._sizes = PictureSizes()
         self._waiting: deque[tuple[Aligned[Entry], Calibration]] = deque()
         self._now_ns = 0
         self._cut = ""
@@ -95,28 +77,50 @@ class SequenceRun:
         """Selected frames that lacked a required companion, by entry of the configuration's topics."""
         return self._aligner.lacking
 
-    def feed(self, entry: Entry) -> None:
-        """Take a measurement in order of arrival."""
+    def feed(self, entry: Entry) -> PictureChange | None:
+        """Take a measurement in order of arrival; the change that ends the sequence, if there is one.
+
+        After a change only ``finish`` may follow, and what is in it belongs to the next sequence.
+        """
         if entry.route.rule.role is Role.CAMERA:
             self._pictures.arrive(entry)
         measurement = entry.measurement
         if not self._reorder.push(entry.time_ns, measurement.topic, measurement.arrival, entry):
             self._late(entry)
-            return
-        for _, ready in self._reorder.pop():
-            self._ordered(ready)
+            return None
+        return self._advance(self._reorder.pop())
+
+    def drain(self) -> PictureChange | None:
+        """Nothing more arrives: take what is left in order of time, up to a change as ``feed`` tells it."""
+        return self._advance(self._reorder.flush())
 
     def cut(self, reason: str) -> None:
         """From now on samples are dropped instead of made, because there is no time left to write them."""
         self._cut = reason
 
     def finish(self) -> None:
-        """The sequence ends: everything still inside comes out."""
-        for _, entry in self._reorder.flush():
-            self._ordered(entry)
+        """The sequence ends: everything that is in its place comes out."""
         self._joined(self._tiles.flush())
         self._take(self._aligner.flush())
         self._pump(final=True)
+
+    def _advance(self, ready: Iterable[tuple[int, Entry]]) -> PictureChange | None:
+        for _, entry in ready:
+            if entry.route.rule.role is Role.CAMERA:
+                self._pictures.judge(entry)
+                before = self._sizes.changed(entry)
+                if before is not None:
+                    return self._changed(entry, before)
+            self._ordered(entry)
+        return None
+
+    def _changed(self, first: Entry, before: Size) -> PictureChange:
+        rest = [first, *(entry for _, entry in self._reorder.flush())]
+        soon_ns = first.time_ns + self._window_ns // 2
+        coming = [entry.measurement for entry in rest if entry.time_ns <= soon_ns]
+        known = self._around.calibration_for(whole_size(first), coming)
+        rest.sort(key=lambda entry: entry.measurement.arrival)
+        return PictureChange(first, before, tuple(map(self._pictures.independent, rest)), known)
 
     def _late(self, entry: Entry) -> None:
         """What comes too late for its place is lost; but a mount stamped at boot holds now as well."""
@@ -141,10 +145,10 @@ class SequenceRun:
         elif role in EGO_ROLES:
             self._navigate(entry)
         else:
-            if role is Role.CAMERA:
-                self._pictures.judge(entry)
-            else:
+            if role is not Role.CAMERA:
                 self._observe(entry)
+            else:
+                self._around.picture = whole_size(entry) or self._around.picture
             if entry.route.rule.tile:
                 self._joined(self._tiles.feed(entry))
             else:
@@ -191,51 +195,14 @@ class SequenceRun:
             if aligned.kind in {"sample", "incomplete"} and reference.route.rule.role is Role.CAMERA:
                 self._observe(reference)
             if aligned.kind == "sample":
-                for entry in self._entries(aligned):
+                for entry in entries_of(aligned):
                     self._ledger.hold(entry.ticket)
                 self._waiting.append((aligned, self._around.calibration))
                 for part in reference.all_parts:
                     self._ledger.release(part.ticket)
                 continue
-            end = self._rejected(aligned)
-            for part in reference.all_parts:
-                self._ledger.release(part.ticket, *end)
-        self._expire()
-
-    def _expire(self) -> None:
-        """Close the accounts of companions that no frame can take any more."""
-        for name, entry in self._aligner.expired():
-            reason = f"no reference frame within {self._rules[name].tolerance_ms:g} ms took it"
-            for part in entry.all_parts:
-                if part.unusable is not None:
-                    self._ledger.release(part.ticket, Outcome.DROPPED, part.unusable)
-                elif part.ticket.holds == 1 and part.ticket.outcome is None:
-                    self._ledger.release(part.ticket, Outcome.UNPAIRED, reason)
-                else:
-                    self._ledger.release(part.ticket)
-
-    def _rejected(self, aligned: Aligned[Entry]) -> tuple[Outcome, str]:
-        """Where a reference frame ended that is no sample; its companions are told why."""
-        if aligned.kind == "skipped":
-            own = (Outcome.SKIPPED, "not selected")
-            theirs = (Outcome.SKIPPED, "its reference frame was not selected")
-        elif aligned.kind == "unusable":
-            own = (Outcome.DROPPED, aligned.reason)
-            theirs = (Outcome.UNPAIRED, f"its reference frame was not usable: {aligned.reason}")
-        else:
-            lacked = ", ".join(self._rules[name].topic for name in aligned.reason.split())
-            own = (Outcome.UNPAIRED, f"no {lacked} close enough")
-            theirs = (Outcome.UNPAIRED, f"its reference frame lacked {lacked}")
-        for companion in aligned.companions.values():
-            for part in companion.all_parts:
-                self._ledger.note(part.ticket, *theirs)
-        return own
-
-    @staticmethod
-    def _entries(aligned: Aligned[Entry]) -> Iterator[Entry]:
-        yield from aligned.reference.all_parts
-        for companion in aligned.companions.values():
-            yield from companion.all_parts
+            self._verdicts.rejected(aligned)
+        self._verdicts.expired(self._aligner.expired())
 
     def _pump(self, *, final: bool) -> None:
         """Let samples go whose pose is known, and pictures that nobody can ask for any more."""
@@ -255,7 +222,7 @@ class SequenceRun:
         if not self._cut:
             self._sink.sample(self._sample(aligned, calibration))
             return
-        for entry in self._entries(aligned):
+        for entry in entries_of(aligned):
             self._ledger.release(entry.ticket, Outcome.DROPPED, self._cut)
 
     def _aligner_oldest_ns(self) -> int:
@@ -278,4 +245,4 @@ class SequenceRun:
             calibration=calibration,
         )
         image = None if camera is None else self._pictures.request(camera)
-        return Emitted(sample, image, tuple(self._entries(aligned)), reference.route.rule.role)
+        return Emitted(sample, image, tuple(entries_of(aligned)), reference.route.rule.role)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from edgefirst_ros.config import EgoOptions
@@ -29,10 +29,19 @@ class Surroundings:
         options: how positions are interpolated and held.
         has_ego: navigation messages are known to come, so that answers wait for them from the start.
         odometry: odometry is known to come and leads.
+        known: the calibration in force before any has come.
+
+    Attributes:
+        calibration: in force now.
+        picture: width and height of the camera's pictures, None if not known yet.
     """
 
-    def __init__(self, options: EgoOptions, *, has_ego: bool, odometry: bool) -> None:
-        self.calibration = Calibration()
+    def __init__(
+        self, options: EgoOptions, *, has_ego: bool, odometry: bool, known: Calibration | None = None
+    ) -> None:
+        self.calibration = known or Calibration()
+        self.picture: tuple[int, int] | None = None
+        self._other_info: CameraInfo | None = None
         self._trajectory = Trajectory(
             max_gap_ns=round(options.max_gap_s * 1e9),
             hold_ns=round(options.hold_s * 1e9),
@@ -44,10 +53,17 @@ class Surroundings:
         self._due: deque[int] = deque()
 
     def learn(self, measurement: Measurement) -> None:
-        """Take a calibration message; the newest of each kind is in force."""
+        """Take a calibration message; the newest of each kind is in force.
+
+        But a CameraInfo of another picture size does not replace one that fits: it is of the pictures before
+        a change of size, or of those after one.
+        """
         datum, known = measurement.datum, self.calibration
         if isinstance(datum, CameraInfo):
-            self.calibration = replace(known, camera_info=datum)
+            if known.camera_info is not None and _size(datum) != self.picture == _size(known.camera_info):
+                self._other_info = datum
+            else:
+                self.calibration = replace(known, camera_info=datum)
         elif isinstance(datum, RadarInfo):
             self.calibration = replace(known, radar_info=datum)
         elif isinstance(datum, ModelInfo):
@@ -56,6 +72,18 @@ class Surroundings:
             new = {t.child: t for t in datum.transforms if known.transforms.get(t.child) != t}
             if new:
                 self.calibration = replace(known, transforms={**known.transforms, **new})
+
+    def calibration_for(self, picture: tuple[int, int] | None, coming: Iterable[Measurement]) -> Calibration:
+        """What is known for pictures of another size, with a CameraInfo that fits them if there is one.
+
+        Args:
+            picture: width and height.
+            coming: what is known already of the time after the change, in order of time.
+        """
+        came = [] if self._other_info is None else [self._other_info]
+        infos = (*came, *(m.datum for m in coming if isinstance(m.datum, CameraInfo)))
+        fitting = next((info for info in infos if _size(info) == picture), None)
+        return self.calibration if fitting is None else replace(self.calibration, camera_info=fitting)
 
     def navigate(self, measurement: Measurement) -> str | None:
         """Take a navigation message; why it is refused, None if it is not."""
@@ -89,3 +117,7 @@ class Surroundings:
     def forget(self, before_ns: int) -> None:
         """Nothing before this time will be asked for."""
         self._trajectory.forget(min(before_ns, self._due[0]) if self._due else before_ns)
+
+
+def _size(info: CameraInfo) -> tuple[int, int]:
+    return info.width, info.height

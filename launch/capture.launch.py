@@ -24,7 +24,10 @@ from launch_ros.events.lifecycle import ChangeState
 from launch_ros.parameter_descriptions import ParameterValue
 from lifecycle_msgs.msg import Transition
 
-CONFIG = Path(get_package_share_directory("edgefirst_ros")) / "config" / "maivin.yaml"
+from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.nodes.parameterfile import find_parameter_file
+
+SHIPPED = Path(get_package_share_directory("edgefirst_ros")) / "config"
 
 ARGUMENTS = (
     DeclareLaunchArgument(
@@ -32,9 +35,9 @@ ARGUMENTS = (
     ),
     DeclareLaunchArgument(
         "config",
-        default_value=str(CONFIG),
-        description="ROS parameter file: maivin.yaml, raivin.yaml and generic.yaml beside it show what can "
-        "be said.",
+        default_value="maivin",
+        description=f"ROS parameter file, or the name of one in {SHIPPED}, which show what can be said: "
+        "maivin, raivin (radar, lidar) or generic (any robot).",
     ),
     DeclareLaunchArgument(
         "namespace",
@@ -66,20 +69,28 @@ def _failed(context: LaunchContext, what: str) -> None:
         raise RuntimeError(f"capture {what}: see its log above")
 
 
-def _ended(_: ProcessExited, context: LaunchContext) -> list[EmitEvent]:
-    """End the launch with the node."""
-    return [] if context.is_shutdown else [EmitEvent(event=Shutdown(reason="capture has ended"))]
+def _ended(event: ProcessExited, context: LaunchContext) -> list[EmitEvent]:
+    """End the launch with the node, and with an error if the node had one."""
+    if context.is_shutdown:
+        return []
+    if event.returncode:
+        raise RuntimeError(f"capture ended with exit code {event.returncode}: see its log above")
+    return [EmitEvent(event=Shutdown(reason="capture has ended"))]
 
 
-def generate_launch_description() -> LaunchDescription:
+def _capture(context: LaunchContext) -> list[object]:
     """The node, and what makes it start by itself."""
+    try:
+        config = find_parameter_file(LaunchConfiguration("config").perform(context), SHIPPED, "capture")
+    except ConfigError as error:
+        raise RuntimeError(str(error)) from error
     node = LifecycleNode(
         package="edgefirst_ros",
         executable="capture",
         name="capture",
         namespace=LaunchConfiguration("namespace"),
         parameters=[
-            LaunchConfiguration("config"),
+            str(config),
             {
                 name: ParameterValue(LaunchConfiguration(name), value_type=kind)
                 for name, kind in (("output", str), ("name", str), ("preview", bool))
@@ -103,23 +114,25 @@ def generate_launch_description() -> LaunchDescription:
             condition=IfCondition(LaunchConfiguration("autostart")),
         )
 
-    return LaunchDescription(
-        [
-            *ARGUMENTS,
-            # Registered before the node starts, so that no event is missed.
-            RegisterEventHandler(
-                OnProcessStart(target_action=node, on_start=[change(Transition.TRANSITION_CONFIGURE)]),
-                condition=IfCondition(LaunchConfiguration("autostart")),
-            ),
-            when("configuring", "inactive", change(Transition.TRANSITION_ACTIVATE)),
-            when("activating", "active", LogInfo(msg="capture is active")),
-            when(
-                "configuring",
-                "unconfigured",
-                OpaqueFunction(function=_failed, args=["could not be configured"]),
-            ),
-            when("activating", "inactive", OpaqueFunction(function=_failed, args=["could not be activated"])),
-            RegisterEventHandler(OnProcessExit(target_action=node, on_exit=_ended)),
-            node,
-        ]
-    )
+    return [
+        # Registered before the node starts, so that no event is missed.
+        RegisterEventHandler(
+            OnProcessStart(target_action=node, on_start=[change(Transition.TRANSITION_CONFIGURE)]),
+            condition=IfCondition(LaunchConfiguration("autostart")),
+        ),
+        when("configuring", "inactive", change(Transition.TRANSITION_ACTIVATE)),
+        when("activating", "active", LogInfo(msg="capture is active")),
+        when(
+            "configuring",
+            "unconfigured",
+            OpaqueFunction(function=_failed, args=["could not be configured"]),
+        ),
+        when("activating", "inactive", OpaqueFunction(function=_failed, args=["could not be activated"])),
+        RegisterEventHandler(OnProcessExit(target_action=node, on_exit=_ended)),
+        node,
+    ]
+
+
+def generate_launch_description() -> LaunchDescription:
+    """The arguments, then the node."""
+    return LaunchDescription([*ARGUMENTS, OpaqueFunction(function=_capture)])

@@ -14,16 +14,19 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
-CONFIG = Path(get_package_share_directory("edgefirst_ros")) / "config" / "maivin.yaml"
+from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.nodes.parameterfile import find_parameter_file
+
+SHIPPED = Path(get_package_share_directory("edgefirst_ros")) / "config"
 
 ARGUMENTS = (
     DeclareLaunchArgument("bag", description="Recording: an MCAP file, or a folder of them."),
     DeclareLaunchArgument("output", description="Folder that the dataset is written below."),
     DeclareLaunchArgument(
         "config",
-        default_value=str(CONFIG),
-        description="ROS parameter file: maivin.yaml, raivin.yaml and generic.yaml beside it show what can "
-        "be said.",
+        default_value="maivin",
+        description=f"ROS parameter file, or the name of one in {SHIPPED}, which show what can be said: "
+        "maivin, raivin (radar, lidar) or generic (any robot).",
     ),
     DeclareLaunchArgument("namespace", default_value="", description="Namespace of the node."),
     DeclareLaunchArgument(
@@ -60,13 +63,17 @@ def _ended(event: ProcessExited, context: LaunchContext) -> list[ShutdownAction]
 
 
 def _replay(context: LaunchContext) -> list[object]:
+    try:
+        config = find_parameter_file(LaunchConfiguration("config").perform(context), SHIPPED, "replay")
+    except ConfigError as error:
+        raise RuntimeError(str(error)) from error
     node = Node(
         package="edgefirst_ros",
         executable="replay",
         name="replay",
         namespace=LaunchConfiguration("namespace"),
         parameters=[
-            LaunchConfiguration("config"),
+            str(config),
             {"bag": [LaunchConfiguration("bag").perform(context)]},
             {
                 name: ParameterValue(LaunchConfiguration(name), value_type=kind)

@@ -15,6 +15,7 @@ from places import REPOSITORY, SHARED
 from edgefirst_ros.config import build_config
 from edgefirst_ros.convert import convert
 from edgefirst_ros.formats.l5kit.dataset import ChunkedDataset
+from edgefirst_ros.formats.l5kit.samples import AgentDataset, EgoDataset
 from edgefirst_ros.simulation import DriveOptions, Truth, simulate
 
 CHECKER = SHARED / "tools" / "check_l5kit.py"
@@ -101,6 +102,28 @@ def test_only_what_the_format_is_made_of_is_required(drive: Drive) -> None:
     assert report["topics"]["/radar/cube"]["received"] == 16
     assert report["samples"] == report["topics"]["/model/output"]["received"] == 120
     assert report["warnings"] == []
+
+
+@pytest.mark.parametrize("start", [None, "fork", "spawn"])
+def test_the_data_loader_of_torch_takes_the_datasets(drive: Drive, start: str | None) -> None:
+    data = pytest.importorskip("torch.utils.data", reason="torch is not installed; nothing here needs it")
+    opened = ChunkedDataset(drive[0]).open()
+    config = {"raster_params": {"map_type": "lidar"}, "model_params": {"future_num_frames": 5}}
+    for dataset in (EgoDataset(config, opened), AgentDataset(config, opened)):
+        loader = data.DataLoader(
+            dataset, batch_size=16, num_workers=2 if start else 0, multiprocessing_context=start
+        )
+        loaded = 0
+        for batch in loader:
+            for number in range(len(batch["track_id"])):
+                sample = dataset[loaded]
+                assert set(batch) == set(sample)
+                for key, value in sample.items():
+                    found = batch[key][number].numpy()
+                    assert found.dtype == np.asarray(value).dtype, key
+                    np.testing.assert_array_equal(found, value, err_msg=key)
+                loaded += 1
+        assert loaded == len(dataset) > 60
 
 
 @pytest.mark.parametrize("source", ["drive", "recording"])

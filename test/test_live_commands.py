@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 from livedrive import drive
-from typer.testing import CliRunner
 from zenoh_loopback import free_endpoint
 
 from edgefirst_ros import live
@@ -20,8 +21,11 @@ from edgefirst_ros.zenohlink import open_session
 
 def run(*arguments: str | Path) -> tuple[int, str, str]:
     """Exit code, standard output, standard error without breaks."""
-    done = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
-    return done.exit_code, done.stdout, re.sub(r"\s+", " ", done.stderr)
+    # Not by the runner that typer has for tests: before click 8.2 it mixes the two.
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        app([str(a) for a in arguments], prog_name="edgefirst-ros")
+    return ended.value.code or 0, out.getvalue(), re.sub(r"\s+", " ", err.getvalue())
 
 
 @pytest.mark.parametrize(

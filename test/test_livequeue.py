@@ -26,6 +26,14 @@ def video(*, key: bool, size: int = 0, schema: str = VIDEO) -> RawMessage:
     return RawMessage("/camera/h264", schema, data, 0, 0, -1)
 
 
+def point(*, size: int = 0, frames: str = "00101", exact: bool = True) -> RawMessage:
+    """A picture of P slices that says after how many frames all is right; four unless told."""
+    message = bytes((6, 6, 1, int(f"{frames}{exact:d}".ljust(8, "0"), 2), 0x80))
+    unit = START + message + START + b"\x41\x9a\x02" + b"\x11" * size
+    data = foxglove_msgs.CompressedVideo(Time.from_nanos(0), "camera", unit, "h264").to_bytes()
+    return RawMessage("/camera/h264", VIDEO, data, 0, 0, -1)
+
+
 def cloud(topic: str, size: int) -> RawMessage:
     return RawMessage(topic, CLOUD, bytes(size), 0, 0, -1)
 
@@ -210,3 +218,23 @@ def test_callbacks_of_many_threads_lose_nothing_unaccounted(threads: int) -> Non
     for thread in putting:
         thread.join()
     assert got + queue.drops_waiting() == threads * each
+
+
+def test_a_stream_without_key_frames_goes_on_at_a_recovery_point() -> None:
+    queue = LiveQueue(LIMIT)
+    queue.put(video(key=True, size=3000))
+    queue.put(video(key=False, size=3000))
+    queue.put(video(key=False, size=3000))
+    assert queue.drops_waiting() == 3
+    queue.put(video(key=False))
+    queue.put(point(exact=False))
+    assert queue.drops_waiting() == 5
+    queue.put(point())
+    queue.put(video(key=False, size=3000))
+    queue.put(point(size=2000))
+    queue.put(video(key=False, size=3000))
+    left = []
+    while isinstance(item := queue.get(0), RawMessage):
+        left.append(item.arrival)
+    assert left == [7, 8]
+    assert [d.messages for d in queue.dropped()] == [7]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
-import traceback
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any
 
 from rclpy.clock import Clock, ClockType
@@ -18,37 +16,22 @@ from edgefirst_ros.errors import ConfigError, EdgeFirstError
 from edgefirst_ros.livestatus import LiveStatus
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.nodes.declare import NodeParameters
-from edgefirst_ros.nodes.diagnostics import View, diagnose
+from edgefirst_ros.nodes.diagnostics import Level, View, diagnose
 from edgefirst_ros.nodes.discovery import Plan
+from edgefirst_ros.nodes.herald import Herald
+from edgefirst_ros.nodes.logbook import log
 from edgefirst_ros.nodes.options import CaptureOptions
 from edgefirst_ros.nodes.preview import Preview
 from edgefirst_ros.nodes.publishing import StatusPublisher
 from edgefirst_ros.nodes.running import run
 from edgefirst_ros.nodes.sessions import Sessions, check_output
 from edgefirst_ros.nodes.subscriptions import Subscriptions
+from edgefirst_ros.nodes.transitions import told
+from edgefirst_ros.nodes.usage import CAPTURE
 from edgefirst_ros.sample import Sample
 
 DIAGNOSE_EVERY_S = 1.0
 NOTHING = LiveStatus("", 0, 0, 0, 0, 0.0, 0, {}, (), "")
-
-Transition = Callable[["CaptureNode", LifecycleState], Any]
-
-
-def _logged(transition: Transition) -> Transition:
-    """Say what went wrong in a transition: rclpy turns exceptions into errors without a word."""
-
-    @wraps(transition)
-    def wrapped(node: CaptureNode, state: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
-        try:
-            return transition(node, state)
-        except EdgeFirstError as error:
-            node.complain(str(error))
-            return TransitionCallbackReturn.ERROR
-        except Exception:
-            node.get_logger().fatal(f"{transition.__name__} failed:\n{traceback.format_exc()}")
-            raise
-
-    return wrapped
 
 
 class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
@@ -72,6 +55,9 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         self._intake: Subscriptions | None = None
         self._preview: Preview | None = None
         self._previous = NOTHING
+        self._told_latched = ""
+        """The session that latched messages were heard in."""
+        self._herald = Herald()
         self._board = StatusPublisher(self, socket.gethostname())
         for name, action in (("start", self._start), ("stop", self._stop), ("split", Sessions.split)):
             self.create_service(Trigger, f"~/{name}", self._service(action))
@@ -80,9 +66,10 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         self.create_timer(DIAGNOSE_EVERY_S, self._tick, clock=steady)
         self.create_timer(float(self.get_parameter("look_every_s").value), self._look, clock=steady)
         self.add_post_set_parameters_callback(lambda _: self._follow())
+        self.get_logger().info("waiting to be configured and activated, see --help")
 
     # ------------------------------------------------------------------ lifecycle
-    @_logged
+    @told
     def on_configure(self, _: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
         """Validate everything; every fault is listed."""
         try:
@@ -96,7 +83,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         self._phase, self._trouble = "inactive", ""
         return TransitionCallbackReturn.SUCCESS
 
-    @_logged
+    @told
     def on_activate(self, state: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
         """Subscribe and begin a session."""
         options, self._configuration = self._settings.build()
@@ -113,23 +100,24 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             return TransitionCallbackReturn.FAILURE
         self._intake = subscriptions
         self._phase, self._trouble, self._previous = "active", "", NOTHING
+        self._told_latched = self._sessions.status().session
         self._follow()
         return super().on_activate(state)
 
-    @_logged
+    @told
     def on_deactivate(self, state: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
         """Finish the session."""
         self._phase = "inactive"
         self._end()
         return super().on_deactivate(state)
 
-    @_logged
+    @told
     def on_cleanup(self, _: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
         """Forget the configuration."""
         self._phase, self._sessions, self._trouble = "unconfigured", None, ""
         return TransitionCallbackReturn.SUCCESS
 
-    @_logged
+    @told
     def on_shutdown(self, _: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
         """Finish the session, if any, and end the process."""
         self.done = True
@@ -137,7 +125,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         self._end()
         return TransitionCallbackReturn.SUCCESS
 
-    @_logged
+    @told
     def on_error(self, _: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
         """Let go of everything; the node can be configured anew."""
         self.exit_code = 1
@@ -164,10 +152,10 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             self._finish(self._sessions)
 
     def _finish(self, sessions: Sessions) -> str:
-        told = sessions.finish(float(self.get_parameter("stop_within_s").value))
-        for line in told:
-            self.get_logger().info(line)
-        return "; ".join(told)
+        lines = sessions.finish(float(self.get_parameter("stop_within_s").value))
+        for line in lines:
+            log(self.get_logger(), Level.WARN if line.poor else Level.OK, line.text)
+        return "; ".join(line.text for line in lines)
 
     def _release(self) -> None:
         if self._intake is not None:
@@ -241,8 +229,15 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         view = View(
             self._phase, status, self._previous, plan, self._configuration, self._explicit, self._trouble
         )
-        self._board.publish(diagnose(view))
+        entries = diagnose(view)
+        self._board.publish(entries)
+        for level, line in self._herald.hear(entries, working=bool(status.session)):
+            log(self.get_logger(), level, line)
         self._previous = status
+        if self._intake is not None and status.session not in ("", self._told_latched):
+            # What a robot latches (tf_static) came to an earlier session; this one needs it as well.
+            self._told_latched = status.session
+            self._intake.hear_again()
         if self._phase == "active" and sessions is not None and sessions.broken:
             self.complain(f"session ended: {sessions.broken}")
             self.trigger_deactivate()
@@ -250,7 +245,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the executable."""
-    return run(CaptureNode, arguments)
+    return run(CaptureNode, CAPTURE, arguments)
 
 
 if __name__ == "__main__":

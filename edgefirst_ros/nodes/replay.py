@@ -17,12 +17,14 @@ from edgefirst_ros.convert import Conversion, Position, convert
 from edgefirst_ros.errors import ConfigError, EdgeFirstError
 from edgefirst_ros.nodes.declare import NodeParameters
 from edgefirst_ros.nodes.diagnostics import Entry
+from edgefirst_ros.nodes.logbook import log
 from edgefirst_ros.nodes.options import ReplayOptions
 from edgefirst_ros.nodes.pacing import Pacer
 from edgefirst_ros.nodes.preview import Preview
 from edgefirst_ros.nodes.progress import Outcome, finished_entry, progress_entry
 from edgefirst_ros.nodes.publishing import StatusPublisher
 from edgefirst_ros.nodes.running import run
+from edgefirst_ros.nodes.usage import REPLAY
 
 STATUS_EVERY_S = 0.5
 
@@ -44,8 +46,7 @@ class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
         try:
             options, config = settings.build()
         except ConfigError as error:
-            self.get_logger().error("\n  ".join(["the configuration cannot be used", *error.faults]))
-            self._end(Outcome(2, "the configuration cannot be used: " + "; ".join(error.faults)))
+            self._end(Outcome(2, "\n  ".join(["the configuration cannot be used", *error.faults])))
             return
         if options.preview:
             self._preview = Preview(self)
@@ -98,14 +99,13 @@ class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
         self.done, self.exit_code = True, outcome.code
         entry: Entry = finished_entry(outcome, self._position)
         self._board.publish([entry])
-        log = self.get_logger()
         for line in (outcome.message, *outcome.lines):
-            (log.error if outcome.code else log.info)(line)
+            log(self.get_logger(), entry.level, line)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the executable."""
-    return run(ReplayNode, arguments)
+    return run(ReplayNode, REPLAY, arguments)
 
 
 if __name__ == "__main__":

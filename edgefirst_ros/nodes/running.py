@@ -11,8 +11,10 @@ from typing import Any, Protocol
 import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
+from rclpy.utilities import remove_ros_args
 
 from edgefirst_ros.nodes.signals import finishing
+from edgefirst_ros.nodes.usage import Usage
 
 WAKE_S = 0.2
 """Python hears of a signal when the executor wakes up: an idle one does so at least this often."""
@@ -34,13 +36,18 @@ class Runnable(Protocol):
         """As rclpy has it."""
 
 
-def run(make: Callable[[], Runnable], arguments: Sequence[str] | None) -> int:
+def run(make: Callable[[], Runnable], usage: Usage, arguments: Sequence[str] | None) -> int:
     """Make a node and spin it until it is done or asked to finish; its exit code.
 
     Whatever goes wrong in a callback, what is under way is completed.
     """
+    try:
+        usage.check(remove_ros_args(sys.argv if arguments is None else arguments)[1:])
+        rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
+    except RuntimeError as error:
+        # What follows the first comma are places in the sources of rcl.
+        usage.refuse(str(error).partition(", at ")[0].strip())
     stop = threading.Event()
-    rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     try:
         with finishing(stop, lambda text: print(text, file=sys.stderr)):  # noqa: T201 - nothing else is safe
             node = make()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgefirst_ros.config import Config
@@ -11,6 +12,14 @@ from edgefirst_ros.livestatus import LiveStatus
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.nodes.options import CaptureOptions
 from edgefirst_ros.sample import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A line for the log; ``poor`` if it is a warning."""
+
+    text: str
+    poor: bool
 
 
 class Sessions:
@@ -52,27 +61,31 @@ class Sessions:
         name = self._capture.start(self._options.name, sequence=self._options.session)
         return f"session {name} begins in {self._output}"
 
-    def finish(self, within_s: float) -> list[str]:
+    def finish(self, within_s: float) -> list[Told]:
         """Finish the session under way, if any; what to tell.
 
         Raises:
             EdgeFirstError: what made writing fail.
         """
-        finished = self._capture.stop(within_s)
-        return [
-            f"session {session.name} is complete: {session.report['samples']} samples, "
-            f"{session.report['totals']['received']} messages, {session.report['totals']['dropped']} dropped"
-            for session in finished
-        ]
+        told: list[Told] = []
+        for session in self._capture.stop(within_s):
+            report, totals = session.report, session.report["totals"]
+            text = (
+                f"session {session.name} is complete: {report['samples']} samples, "
+                f"{totals['received']} messages, {totals['dropped']} dropped"
+            )
+            told.append(Told(text, poor=not report["samples"]))
+            told += [Told(warning, poor=True) for warning in report["warnings"]]
+        return told
 
     def split(self) -> str:
-        """Finish the session and begin another, at this place among the messages; what to tell.
+        """Finish the session and begin another, before the next key frame if there is video; what to tell.
 
         Raises:
             EdgeFirstError: no session is under way.
         """
         self._capture.split()
-        return "the session is being finished, another one begins"
+        return "the session is being finished and another one begun, at the next key frame if there is video"
 
     def abort(self) -> None:
         """End at once; what was committed stays in ``.part`` files."""

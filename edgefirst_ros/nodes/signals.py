@@ -11,13 +11,16 @@ from contextlib import contextmanager
 from types import FrameType
 
 ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-TWIN_S = 0.3
+TWIN_S = 1.0
 """A terminal and a launcher may both pass on one Ctrl-C; what comes this soon after is the same one."""
 
 
 @contextmanager
 def finishing(stop: threading.Event, say: Callable[[str], None]) -> Iterator[None]:
     """Set ``stop`` at the first SIGINT, SIGTERM or SIGHUP; end the process at once at a second.
+
+    After the block a process that was asked to end has nothing left to lose or to save: what comes late, when
+    the launcher is slow to pass it on, is ignored, so that it ends with its own exit code.
 
     SIGHUP stays ignored where it is, as under nohup: who logs out does not mean to end the drive.
     A process that ends at once leaves ``.part`` files, which ``edgefirst-ros recover`` finishes.
@@ -39,4 +42,4 @@ def finishing(stop: threading.Event, say: Callable[[str], None]) -> Iterator[Non
         yield
     finally:
         for number, handler in previous.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if stop.is_set() else handler)

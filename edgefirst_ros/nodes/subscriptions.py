@@ -90,6 +90,13 @@ class Subscriptions:
             self._tell(each.topic, each.problem)
         return self.plan
 
+    def hear_again(self) -> None:
+        """Have publishers send their latched messages once more, as to somebody who comes late."""
+        for feed, subscription in list(self._subscriptions.items()):
+            if feed.latched:
+                self._node.destroy_subscription(subscription)
+                self._subscriptions[feed] = self._subscribe(feed)
+
     def close(self) -> None:
         """End every subscription."""
         for subscription in self._subscriptions.values():

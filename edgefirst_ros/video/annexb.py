@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from edgefirst_ros.errors import DecodeError
@@ -9,6 +10,7 @@ from edgefirst_ros.messages.camera import Codec, VideoPacket
 from edgefirst_ros.video.bits import BitReader
 
 _START = b"\x00\x00\x01"
+_EMULATION = re.compile(b"\x00\x00(?=[\x00-\x03])")
 _SLICE_HEADER_BYTES = 512
 """More than any slice header up to its reference picture set takes."""
 
@@ -17,6 +19,18 @@ H265_FIRST_IRAP, H265_LAST_VCL, H265_VPS, H265_SPS, H265_PPS = 16, 31, 32, 33, 3
 _H265_LAST_IRAP = 23
 _SEI_RECOVERY_POINT = 6
 _INTRA_SLICE_TYPES = frozenset({2, 7})
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryPoint:
+    """A recovery point SEI message of H.264 (clause D.2.8).
+
+    ``frames``: pictures are right from the reference picture on whose frame_num is so much higher than that
+    of the message's own. ``exact``: they are then those of a decoder that saw everything.
+    """
+
+    frames: int
+    exact: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +86,11 @@ def unescape(data: bytes) -> bytes:
     return data.replace(b"\x00\x00\x03", b"\x00\x00")
 
 
+def escape(payload: bytes) -> bytes:
+    """A payload with emulation prevention bytes put in (clause 7.4.1)."""
+    return _EMULATION.sub(b"\\g<0>\x03", payload)
+
+
 def is_keyframe(packet: VideoPacket) -> bool:
     """Whether decoding can start at this access unit.
 
@@ -93,9 +112,26 @@ def is_key_head(codec: Codec, units: list[NalUnit]) -> bool:
         return True
     return (
         last.kind == H264_SLICE
-        and any(unit.kind == H264_SEI and _recovers_at_once(unit.data) for unit in units)
+        and any(_recovers_at_once(unit.data) for unit in units if unit.kind == H264_SEI)
         and h264_slice_type(last.data) in _INTRA_SLICE_TYPES
     )
+
+
+def can_start(packet: VideoPacket) -> bool:
+    """Whether decoding can start at this access unit, though its own picture may not be right yet.
+
+    A key frame, or an H.264 recovery point from which the stream becomes exact picture by picture.
+    """
+    units = head(packet)
+    return is_key_head(packet.codec, units) or gradual_start(packet.codec, units) is not None
+
+
+def gradual_start(codec: Codec, units: list[NalUnit]) -> RecoveryPoint | None:
+    """The recovery point of an access unit that is no key frame and has an exact one, as ``head`` took it."""
+    if codec != "h264" or not units or units[-1].kind != H264_SLICE or is_key_head(codec, units):
+        return None
+    found = (_recovery_point(unit.data) for unit in units if unit.kind == H264_SEI)
+    return next((point for point in found if point is not None and point.exact), None)
 
 
 def h264_slice_type(data: bytes) -> int | None:
@@ -109,15 +145,24 @@ def h264_slice_type(data: bytes) -> int | None:
 
 
 def _recovers_at_once(data: bytes) -> bool:
+    point = _recovery_point(data)
+    return point is not None and point.frames == 0
+
+
+def _recovery_point(data: bytes) -> RecoveryPoint | None:
     payload = unescape(data[1:])
     at = 0
     while at + 2 <= len(payload):
         kind, at = _sei_number(payload, at)
         size, at = _sei_number(payload, at)
         if kind == _SEI_RECOVERY_POINT:
-            return payload[at : at + 1] >= b"\x80"
+            bits = BitReader(payload[at : at + size])
+            try:
+                return RecoveryPoint(bits.ue(), bits.flag())
+            except DecodeError:
+                return None
         at += size
-    return False
+    return None
 
 
 def _sei_number(payload: bytes, at: int) -> tuple[int, int]:

@@ -21,6 +21,11 @@ class BitReader:
         self._value = int.from_bytes(data, "big")
         self._left = 8 * len(data)
 
+    @property
+    def left(self) -> int:
+        """How many bits have not been read."""
+        return self._left
+
     def u(self, bits: int) -> int:
         """An unsigned number of that many bits."""
         if bits > self._left:

@@ -1,4 +1,4 @@
-"""Compressed packets kept by group of pictures, from its key frame on, until nobody can want them."""
+"""Compressed packets kept by group of pictures, from where decoding can start, until nobody can want them."""
 
 from __future__ import annotations
 
@@ -6,30 +6,44 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from edgefirst_ros.messages.camera import Codec
+from edgefirst_ros.video.decoder import Entry
 
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """One decodable access unit; ``number`` counts them in decode order over the whole topic."""
+    """One decodable access unit; ``number`` counts them in decode order over the whole topic.
+
+    ``leading``, ``reference`` and ``back`` are as in ``step.Step``.
+    """
 
     number: int
     time_ns: int
     data: bytes
-    leading: bool
     gop: Gop
+    leading: bool = False
+    reference: bool = True
+    back: int | None = 0
+
+    @property
+    def start(self) -> int | None:
+        """Number of the group at which decoding must start, None if no start makes its picture right."""
+        return None if self.back is None else self.gop.number - self.back
 
 
 @dataclass(slots=True, eq=False)
 class Gop:
-    """A key frame and what follows it in decode order.
+    """A key frame or recovery point, and what follows it in decode order.
 
     Attributes:
         number: counts the topic's groups.
         codec: of all its units.
         reorders_unsaid: as ``DecodeOrder.unsaid``; the decoder must be told.
         linked: a decoder that was fed all of the group before may go on with this one.
-        units: in decode order; the first is the key frame, unless some were dropped.
-        dropped: so many units, from the key frame on, were fed and then let go.
+        entry: where it begins; after a recovery point its first pictures are not right by themselves.
+        primer: as in ``step.Step``.
+        units: in decode order; the first is where decoding starts, unless some were dropped.
+        since_ns: from then on pictures need nothing before this group, None if not known yet.
+        dropped: so many units, from the first on, were fed and then let go.
         requests: so many of its pictures were asked for.
         dense: more of its pictures than the key frame are expected to be asked for.
     """
@@ -38,6 +52,9 @@ class Gop:
     codec: Codec
     reorders_unsaid: bool
     linked: bool
+    entry: Entry = "key"
+    primer: bytes = b""
+    since_ns: int | None = None
     units: list[Unit] = field(default_factory=list)
     dropped: int = 0
     requests: int = 0
@@ -58,17 +75,22 @@ class Gops:
         """The oldest group kept."""
         return self._gops[0] if self._gops else None
 
-    def begin(self, codec: Codec, *, reorders_unsaid: bool, linked: bool) -> None:
-        """Start a group; its key frame is appended next."""
+    def begin(
+        self, codec: Codec, *, reorders_unsaid: bool, linked: bool, entry: Entry, primer: bytes
+    ) -> None:
+        """Start a group; the access unit that begins it is appended next."""
         before = self._gops[-1] if self._gops else None
         linked = linked and before is not None and before.reorders_unsaid == reorders_unsaid
-        self._gops.append(Gop(self._begun, codec, reorders_unsaid, linked))
+        self._gops.append(Gop(self._begun, codec, reorders_unsaid, linked, entry, primer))
         self._begun += 1
 
-    def append(self, time_ns: int, data: bytes, *, leading: bool) -> Unit:
+    def append(self, time_ns: int, data: bytes, *, leading: bool, reference: bool, back: int | None) -> Unit:
         """Add an access unit to the newest group."""
         gop = self._gops[-1]
-        unit = Unit(self._units, time_ns, data, leading, gop)
+        unit = Unit(self._units, time_ns, data, gop, leading, reference, back)
+        start = None if unit.start is None else self.numbered(unit.start)
+        if start is not None and start.since_ns is None:
+            start.since_ns = time_ns
         self._units += 1
         gop.units.append(unit)
         self.kept_bytes += len(data)
@@ -81,11 +103,9 @@ class Gops:
         return self._gops[number - self._gops[0].number]
 
     def forget(self, time_ns: int) -> None:
-        """Let go of every group that no frame after ``time_ns`` needs.
-
-        Frames after a key frame need nothing before it, and frames before it are all earlier.
-        """
-        while len(self._gops) > 1 and self._gops[1].units and self._gops[1].units[0].time_ns <= time_ns:
+        """Let go of every group that no frame after ``time_ns`` needs."""
+        enough = [gop.number for gop in self._gops if gop.since_ns is not None and gop.since_ns <= time_ns]
+        while enough and self._gops[0].number < enough[-1]:
             gop = self._gops.popleft()
             self.kept_bytes -= sum(len(unit.data) for unit in gop.units)
 

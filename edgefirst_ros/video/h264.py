@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.video.annexb import H264_IDR, NalUnit, unescape
+from edgefirst_ros.video.annexb import H264_IDR, NalUnit, escape, unescape
 from edgefirst_ros.video.bits import BitReader
 
 _HIGH_PROFILES = frozenset({100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135})
@@ -18,7 +18,7 @@ class SequenceSet:
     """A sequence parameter set (clause 7.3.2.1.1).
 
     ``reorder`` is the number of pictures that may overtake one another on their way to display, None
-    where the stream does not say.
+    where the stream does not say. ``size`` is width and height in pixels, cropped.
     """
 
     ident: int
@@ -28,6 +28,7 @@ class SequenceSet:
     poc_bits: int
     frames_only: bool
     reorder: int | None
+    size: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,9 @@ class SliceHeader:
     frame_num_modulus: int
     poc: int | None
     poc_modulus: int
+    size: tuple[int, int]
+    frame_num_left: int
+    """Bits of the payload after frame_num."""
 
 
 def sequence_set(data: bytes) -> SequenceSet:
@@ -55,7 +59,8 @@ def sequence_set(data: bytes) -> SequenceSet:
     profile = bits.u(8)
     bits.u(16)
     ident = bits.ue()
-    separate_planes = profile in _HIGH_PROFILES and _skip_chroma(bits)
+    chroma = _skip_chroma(bits) if profile in _HIGH_PROFILES else 1
+    separate_planes = chroma < 0
     frame_num_bits = bits.ue() + 4
     poc_type = bits.ue()
     poc_bits = 0
@@ -71,21 +76,21 @@ def sequence_set(data: bytes) -> SequenceSet:
         raise DecodeError("the H.264 sequence parameter set is malformed")
     bits.ue()
     bits.flag()
-    for _ in range(2):
-        bits.ue()
+    width, height = (16 * (bits.ue() + 1) for _ in range(2))
     frames_only = bits.flag()
     if not frames_only:
         bits.flag()
     bits.flag()
-    if bits.flag():
-        for _ in range(4):
-            bits.ue()
+    left, right, top, bottom = [bits.ue() for _ in range(4)] if bits.flag() else (0, 0, 0, 0)
+    unit_x, unit_y = 2 if chroma in (1, 2) else 1, 2 if chroma == 1 else 1
+    size = (width - unit_x * (left + right), (2 - frames_only) * (height - unit_y * (top + bottom)))
     said = _reorder_said(bits) if bits.flag() else None
     reorder = 0 if poc_type == 2 or profile == _BASELINE else said
-    return SequenceSet(ident, separate_planes, frame_num_bits, poc_type, poc_bits, frames_only, reorder)
+    return SequenceSet(ident, separate_planes, frame_num_bits, poc_type, poc_bits, frames_only, reorder, size)
 
 
-def _skip_chroma(bits: BitReader) -> bool:
+def _skip_chroma(bits: BitReader) -> int:
+    """chroma_format_idc, -1 where the colour planes are coded apart."""
     chroma = bits.ue()
     separate_planes = chroma == 3 and bits.flag()
     for _ in range(2):
@@ -95,7 +100,7 @@ def _skip_chroma(bits: BitReader) -> bool:
         for index in range(8 if chroma != 3 else 12):
             if bits.flag():
                 _skip_scaling_list(bits, 16 if index < 6 else 64)
-    return separate_planes
+    return -1 if separate_planes else chroma
 
 
 def _skip_scaling_list(bits: BitReader, size: int) -> None:
@@ -149,6 +154,14 @@ def _skip_reference_decoder(bits: BitReader) -> bool:
     return True
 
 
+def renumbered(unit: NalUnit, header: SliceHeader) -> bytes:
+    """The slice, or what there is of it, with a frame_num two earlier."""
+    payload = unescape(unit.data[1:])
+    change = (header.frame_num - 2) % header.frame_num_modulus - header.frame_num
+    changed = int.from_bytes(payload, "big") + (change << header.frame_num_left)
+    return unit.data[:1] + escape(changed.to_bytes(len(payload), "big"))
+
+
 class ParameterSets:
     """The parameter sets in force, by their identifiers."""
 
@@ -193,6 +206,7 @@ class ParameterSets:
         if sequence.separate_planes:
             bits.u(2)
         frame_num = bits.u(sequence.frame_num_bits)
+        frame_num_left = bits.left
         if not sequence.frames_only and bits.flag():
             bits.flag()
         idr = unit.kind == H264_IDR
@@ -206,4 +220,5 @@ class ParameterSets:
         elif sequence.poc_type == 2:
             poc_modulus = 2 << sequence.frame_num_bits
             poc = (2 * frame_num - (not reference)) % poc_modulus
-        return SliceHeader(idr, reference, frame_num, 1 << sequence.frame_num_bits, poc, poc_modulus)
+        modulus, size = 1 << sequence.frame_num_bits, sequence.size
+        return SliceHeader(idr, reference, frame_num, modulus, poc, poc_modulus, size, frame_num_left)

@@ -24,7 +24,7 @@ picture's own, whether the picture itself refers to it)."""
 
 @dataclass(frozen=True, slots=True)
 class SequenceSet:
-    """A sequence parameter set (clause 7.3.2.2); ``reorder`` as in ``h264.SequenceSet``."""
+    """A sequence parameter set (clause 7.3.2.2); ``reorder`` and ``size`` as in ``h264.SequenceSet``."""
 
     ident: int
     separate_planes: bool
@@ -33,6 +33,7 @@ class SequenceSet:
     reference_sets: tuple[ReferenceSet, ...]
     long_term: bool
     long_term_sets: tuple[tuple[int, bool], ...]
+    size: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class SliceHeader:
     long_term: tuple[LongTerm, ...]
     anchor: bool
     discards: bool
+    size: tuple[int, int]
 
 
 def sequence_set(data: bytes) -> SequenceSet:
@@ -82,12 +84,12 @@ def sequence_set(data: bytes) -> SequenceSet:
     bits.flag()
     _skip_profile(bits, sub_layers)
     ident = bits.ue()
-    separate_planes = bits.ue() == 3 and bits.flag()
-    for _ in range(2):
-        bits.ue()
-    if bits.flag():
-        for _ in range(4):
-            bits.ue()
+    chroma = bits.ue()
+    separate_planes = chroma == 3 and bits.flag()
+    width, height = bits.ue(), bits.ue()
+    left, right, top, bottom = [bits.ue() for _ in range(4)] if bits.flag() else (0, 0, 0, 0)
+    unit_x, unit_y = 2 if chroma in (1, 2) else 1, 2 if chroma == 1 else 1
+    size = (width - unit_x * (left + right), height - unit_y * (top + bottom))
     for _ in range(2):
         bits.ue()
     poc_bits = bits.ue() + 4
@@ -104,7 +106,8 @@ def sequence_set(data: bytes) -> SequenceSet:
         sets.append(_reference_set(bits, sets, in_slice=False))
     long_term = bits.flag()
     long_terms = [(bits.u(poc_bits), bits.flag()) for _ in range(bits.ue())] if long_term else []
-    return SequenceSet(ident, separate_planes, poc_bits, reorder, tuple(sets), long_term, tuple(long_terms))
+    long = long_term, tuple(long_terms)
+    return SequenceSet(ident, separate_planes, poc_bits, reorder, tuple(sets), *long, size)
 
 
 def _skip_profile(bits: BitReader, sub_layers: int) -> None:
@@ -247,7 +250,8 @@ class ParameterSets:
         base_sub_layer = unit.data[1] & 7 == 1
         sub_layer_reference = unit.kind > _LAST_SUB_LAYER_NON_REFERENCE or unit.kind % 2 == 1
         anchor = base_sub_layer and sub_layer_reference and unit.kind not in RADL_KINDS | RASL_KINDS
-        return SliceHeader(unit.kind, poc, 1 << sequence.poc_bits, references, long_term, anchor, discards)
+        modulus, size = 1 << sequence.poc_bits, sequence.size
+        return SliceHeader(unit.kind, poc, modulus, references, long_term, anchor, discards, size)
 
 
 def _slice_references(bits: BitReader, sequence: SequenceSet) -> ReferenceSet:

@@ -107,6 +107,12 @@ def picture_of(image: RawImage) -> Picture:
     return convert(pixels)
 
 
+def raw_size(image: RawImage) -> tuple[int, int]:
+    """Width and height of an uncompressed image in pixels."""
+    rows, columns = image.pixels.shape[:2]
+    return columns, rows * 2 // 3 if image.encoding == "nv12" else rows
+
+
 def _picked(*channels: int) -> Callable[[npt.NDArray[Any]], Picture]:
     return lambda pixels: Picture(np.ascontiguousarray(pixels[:, :, channels]))
 

@@ -28,24 +28,28 @@ class Playback:
         self.first = self.last = None
 
     def has_fed(self, unit: Unit) -> bool:
-        """Whether the decoder was fed a unit in this run."""
+        """Whether the decoder was fed a unit in this run, and all that it builds on."""
         if self.first is None or self.last is None:
+            return False
+        if unit.start is None or unit.start < self.first.gop.number:
             return False
         return self.first.number <= unit.number <= self.last.number
 
     def start(self, target: Unit) -> Unit | None:
-        """The key frame from which a unit is reached, None if it is no longer kept."""
-        if target.leading and not target.gop.linked:
+        """Where to start so that a unit is reached, None if that is no longer kept."""
+        if target.start is None:
             return None
-        gop = self._gops.numbered(target.gop.number - target.leading)
-        return None if gop is None or gop.dropped else gop.units[0]
+        way = [self._gops.numbered(number) for number in range(target.start, target.gop.number + 1)]
+        if not all(gop is not None and (gop.linked or place == 0) for place, gop in enumerate(way)):
+            return None
+        return None if way[0] is None or way[0].dropped else way[0].units[0]
 
     def reaches(self, target: Unit) -> bool:
         """Whether feeding on from where the decoder stands reaches a unit, decoding no group in between."""
         if self.first is None or self.last is None or self.last.number >= target.number:
             return False
-        start = target.gop.number - target.leading
-        if self.first.gop.number > start:
+        start = target.start
+        if start is None or self.first.gop.number > start:
             return False
         following = self.following()
         return following is not None and following.gop.number >= start

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 
 from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.messages.camera import CompressedImage
 from edgefirst_ros.png import SIGNATURE
 
 _CHUNK_FRAME = 12
@@ -41,6 +42,18 @@ def jpeg_size(data: bytes) -> tuple[int, int]:
             size = _frame_size(data[at + 4 : at + 4 + _FRAME_HEADER_SIZE])
         at += 2 + max(2, int.from_bytes(data[at + 2 : at + 4], "big"))
     raise DecodeError("JPEG is damaged or cut short")
+
+
+def still_size(image: CompressedImage) -> tuple[int, int] | None:
+    """Width and height of a still image in pixels, None if it has none; no checksum is looked at."""
+    try:
+        if image.format == "jpeg":
+            return jpeg_size(image.data)
+    except DecodeError:
+        return None
+    header = image.data[len(SIGNATURE) + 8 : len(SIGNATURE) + 16]
+    size = int.from_bytes(header[:4], "big"), int.from_bytes(header[4:], "big")
+    return size if image.data.startswith(SIGNATURE) and all(size) else None
 
 
 def _frame_size(header: bytes) -> tuple[int, int]:

@@ -10,10 +10,12 @@ from typing import Self
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.video.annexb import head, is_key_head, is_slice
-from edgefirst_ros.video.continuity import NO_PICTURE, Continuity
+from edgefirst_ros.video.continuity import Continuity
+from edgefirst_ros.video.decoder import Entry
 from edgefirst_ros.video.gops import Unit
 from edgefirst_ros.video.order import Arrival, DecodeOrder
 from edgefirst_ros.video.picture import Picture
+from edgefirst_ros.video.step import NO_PICTURE
 from edgefirst_ros.video.timeline import Mark, Timeline
 from edgefirst_ros.video.worker import Worker
 
@@ -28,6 +30,8 @@ class _Frame:
     picture: bool
     reason: str | None = None
     unit: Unit | None = None
+    size: tuple[int, int] | None = None
+    prefix: bytes = b""
 
 
 class VideoStream:
@@ -46,8 +50,9 @@ class VideoStream:
     ahead and let go.
 
     A frame is usable if the decoder can rebuild it exactly: from the first key frame on, and after
-    a loss from the next one. Losses show in the headers (frame_num, reference picture sets), which tell
-    which pictures a lost one took along, also earlier ones, and in the stamps (``timeline.Timeline``).
+    a loss from the next one; in a stream without them, when a recovery point has kept its promise. Losses
+    show in the headers (frame_num, reference picture sets), which tell which pictures a lost one took along,
+    also earlier ones, and in the stamps (``timeline.Timeline``).
 
     Args:
         topic: names the decoding thread.
@@ -101,6 +106,16 @@ class VideoStream:
         frame = self._frames.get(time_ns)
         return UNKNOWN if frame is None else frame.reason
 
+    def size(self, time_ns: int) -> tuple[int, int] | None:
+        """Width and height of a packet's picture after its verdict, None if its headers do not tell."""
+        frame = self._frames.get(time_ns)
+        return None if frame is None else frame.size
+
+    def prefix(self, time_ns: int) -> bytes:
+        """The parameter sets that a decoder starting at a packet needs, and that are not in it."""
+        frame = self._frames.get(time_ns)
+        return b"" if frame is None else frame.prefix
+
     def request(self, time_ns: int) -> Future[Picture]:
         """The picture of a usable packet; in order of time, the same time twice gives the same future.
 
@@ -136,17 +151,22 @@ class VideoStream:
         step = self._continuity.step(codec, arrival.units, time_ns)
         frame = self._frames.get(time_ns)
         if step.picture:
-            self._timeline.add(Mark(time_ns, step.key, step.poc, step.poc_modulus))
+            self._timeline.add(Mark(time_ns, step.key, step.poc, step.poc_modulus, step.start_ns))
         picture = bool(arrival.units) and is_slice(codec, arrival.units[-1].kind)
         if frame is not None and picture:
-            frame.reason = step.reason
+            frame.reason, frame.size, frame.prefix = step.reason, step.size, step.prefix
         if not step.decodable:
             return
         with self._worker.changed:
             gops = self._worker.gops
-            if step.key:
-                gops.begin(codec, reorders_unsaid=self._order.unsaid, linked=step.linked)
-            unit = gops.append(time_ns, step.prefix + arrival.packet.data, leading=step.leading)
+            if step.starts:
+                order = self._order
+                point: Entry = "reordered point" if order.reorders else "point"
+                entry = "key" if step.key else point
+                unsaid, linked = order.unsaid, step.linked
+                gops.begin(codec, reorders_unsaid=unsaid, linked=linked, entry=entry, primer=step.primer)
+            data = step.prefix + arrival.packet.data
+            unit = gops.append(time_ns, data, leading=step.leading, reference=step.reference, back=step.back)
             self._worker.changed.notify_all()
         if frame is not None:
             frame.unit = unit

@@ -7,24 +7,27 @@ from collections import deque
 from dataclasses import dataclass
 from itertools import pairwise
 
-from edgefirst_ros.video.continuity import AFTER_LOSS
+from edgefirst_ros.video.step import AFTER_LOSS
 
 _PAST = 32
 """Frames whose spacing is remembered: about a second, so a changed frame rate is learnt in half of it."""
 
+_NEVER = -(1 << 63)
+
 
 @dataclass(slots=True)
 class Mark:
-    """One picture on the time axis; ``poc`` as in ``continuity.Step``."""
+    """One picture on the time axis; ``poc`` and ``start_ns`` as in ``step.Step``."""
 
     time_ns: int
     key: bool
     poc: int | None
     poc_modulus: int
+    start_ns: int | None = None
 
 
 class Timeline:
-    """Walks the frames in order of time, and holds them back from a hole to the next key frame.
+    """Walks the frames in order of time, and holds back those after a hole whose decoding started before it.
 
     A frame was lost where two frames are more than one and a half intervals apart, the interval being the
     median spacing around them; unless the encoder's own picture count runs on without a step across the
@@ -38,7 +41,8 @@ class Timeline:
         self._ahead_ns = ahead_ns
         self._marks: list[Mark] = []
         self._past: deque[Mark] = deque(maxlen=_PAST)
-        self._held = False
+        self._key_ns = _NEVER
+        self._hole_ns = _NEVER
 
     def add(self, mark: Mark) -> None:
         """Take one frame; frames may come in any order, as long as it is ahead of the walk."""
@@ -64,10 +68,11 @@ class Timeline:
         while self._marks and self._marks[0].time_ns <= time_ns:
             mark = self._marks[0]
             if mark.key:
-                self._held = False
+                self._key_ns = mark.time_ns
             elif self._past and self._lost(self._past[-1], mark):
-                self._held = True
-            passed.append((mark.time_ns, AFTER_LOSS if self._held else None))
+                self._hole_ns = mark.time_ns
+            start_ns = self._key_ns if mark.start_ns is None else mark.start_ns
+            passed.append((mark.time_ns, AFTER_LOSS if start_ns < self._hole_ns else None))
             self._past.append(self._marks.pop(0))
         return passed
 

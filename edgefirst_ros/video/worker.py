@@ -15,7 +15,7 @@ from edgefirst_ros.video.decoder import Decoder
 from edgefirst_ros.video.gops import Gop, Gops, Unit
 from edgefirst_ros.video.picture import Picture
 from edgefirst_ros.video.playback import Playback
-from edgefirst_ros.video.sieve import Outcome, Sieve
+from edgefirst_ros.video.sieve import UNREACHED, Outcome, Sieve
 
 NOT_KEPT = "its key frame is no longer kept"
 CLOSED = "the video stream is closed"
@@ -145,7 +145,9 @@ class Worker:
                 elif decoder is not None and action.drain:
                     self._deliver(decoder.drain(), drained=True)
                 elif action.feed is not None:
-                    decoder = self._decoder(decoder, action.feed.gop)
+                    decoder = self._decoder(decoder, action.feed)
+                    if self._playback.first is action.feed and action.feed.gop.primer:
+                        decoder.prime(action.feed.gop.primer)
                     self._deliver(decoder.feed(action.feed.number, action.feed.data))
         except Exception as error:  # noqa: BLE001 whoever waits for a picture must learn of any failure
             with self.changed:
@@ -158,10 +160,14 @@ class Worker:
             if decoder is not None:
                 decoder.drain()
 
-    def _decoder(self, decoder: Decoder | None, gop: Gop) -> Decoder:
-        if decoder is not None and decoder.fits(gop.codec, reorders_unsaid=gop.reorders_unsaid):
+    def _decoder(self, decoder: Decoder | None, unit: Unit) -> Decoder:
+        gop = unit.gop
+        if decoder is not None and self._playback.first is not unit:
             return decoder
-        return Decoder(gop.codec, self._threads, reorders_unsaid=gop.reorders_unsaid)
+        unsaid, entry = gop.reorders_unsaid, gop.entry
+        if decoder is not None and decoder.fits(gop.codec, reorders_unsaid=unsaid, entry=entry):
+            return decoder
+        return Decoder(gop.codec, self._threads, reorders_unsaid=unsaid, entry=entry)
 
     def _await(self) -> _Action:
         with self.changed:
@@ -231,6 +237,7 @@ class Worker:
             certain = self._sieve.drain(frames) if drained else self._sieve.show(frames)
             if drained:
                 self._playback.drain()
+            certain = [(unit, outcome) for unit, outcome in certain if outcome != UNREACHED]
             waiting = {request.unit.number: request for request in self._pending}
             for unit, outcome in certain:
                 request = waiting.get(unit.number)

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from livedrive import drive
 from rosgraph import Graph, ros_graph
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _interruptible_children() -> Iterator[None]:
-    """Whoever runs the tests in the background makes them, and so their children, ignore SIGINT."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -114,9 +114,8 @@ def test_a_publisher_that_dies_and_returns_goes_on_in_the_same_session(
     assert finished(tmp_path / "out")["topics"]["/camera/h264"]["received"] > 35
 
 
-def test_latched_transforms_of_a_robot_are_heard_though_they_came_before(
-    graph: Graph, tmp_path: Path
-) -> None:
+def latch_transform(graph: Graph) -> Any:  # noqa: ANN401 - a generated message
+    """Publish a mount as a robot does, once and for all who come later; the mount."""
     from geometry_msgs.msg import TransformStamped  # noqa: PLC0415
     from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: PLC0415
     from tf2_msgs.msg import TFMessage  # noqa: PLC0415
@@ -127,6 +126,15 @@ def test_latched_transforms_of_a_robot_are_heard_though_they_came_before(
     transform.header.frame_id = "base_link"
     transform.transform.rotation.w = 1.0
     robot.publish(TFMessage(transforms=[transform]))
+    return transform
+
+
+def test_latched_transforms_of_a_robot_are_heard_though_they_came_before(
+    graph: Graph, tmp_path: Path
+) -> None:
+    from geometry_msgs.msg import TransformStamped  # noqa: PLC0415
+
+    transform = latch_transform(graph)
     graph.capture(tmp_path / "out")
     graph.activate()
     diagnostics = graph.diagnostics()
@@ -139,6 +147,35 @@ def test_latched_transforms_of_a_robot_are_heard_though_they_came_before(
     graph.wait("both", lambda: ("received", "2") in pairs(diagnostics["capture: /tf_static"]))
     assert graph.change("deactivate")
     assert finished(tmp_path / "out")["topics"]["/tf_static"]["received"] == 2
+
+
+def test_latched_transforms_are_in_every_session(graph: Graph, tmp_path: Path) -> None:
+    """A publisher sends them once; a session that begins later would have no calibration."""
+    latch_transform(graph)
+    graph.capture(tmp_path / "out", "qos_overrides./tf_static.subscription.depth:=7")
+    graph.activate()
+    diagnostics, status = graph.diagnostics(), graph.status()
+
+    def heard(session: str) -> bool:
+        entry = diagnostics.get("capture: /tf_static")
+        return status().get("session") == session and entry is not None and ("received", "1") in pairs(entry)
+
+    def another(*before: str) -> str:
+        found = graph.wait("a session", lambda: status().get("session", "none") not in ("none", *before))
+        return status()["session"] if found else ""
+
+    first = another()
+    graph.wait("the transforms", lambda: heard(first))
+    assert graph.trigger("/capture/split")[0]
+    second = another(first)
+    graph.wait("the transforms after a split", lambda: heard(second))
+    assert graph.trigger("/capture/stop")[0]
+    assert graph.trigger("/capture/start")[0]
+    third = another(first, second)
+    graph.wait("the transforms after a start", lambda: heard(third))
+    assert graph.change("deactivate")
+    reports = [json.loads(p.read_text()) for p in (tmp_path / "out").glob("edgefirst/*/capture_report.json")]
+    assert [report["topics"]["/tf_static"]["received"] for report in reports] == [1, 1, 1]
 
 
 def pairs(status: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - a generated message

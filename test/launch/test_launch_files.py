@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 from pathlib import Path
 
@@ -85,6 +87,40 @@ def test_interrupting_the_launch_finishes_the_session(
     assert "process has finished cleanly" in launched.text
     assert "Caught exception" not in launched.text
     assert (tmp_path / "out/edgefirst/monday/monday.arrow").exists()
+
+
+def test_ctrl_c_in_a_terminal_reaches_launch_and_node_and_ends_both_cleanly(
+    graph: Graph, tmp_path: Path
+) -> None:
+    """The terminal tells both, and the launch tells the node once more."""
+    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", "name:=monday")
+    graph.wait("an active node", lambda: "capture is active" in launched.text, alive=[launched])
+    os.killpg(launched.pid, signal.SIGINT)
+    launched.join()
+    assert "sending signal 'SIGINT'" in launched.text
+    assert "process has finished cleanly" in launched.text
+    assert (tmp_path / "out/edgefirst/monday/capture_report.json").exists()
+
+
+def test_a_node_that_dies_ends_the_launch_with_an_error(graph: Graph, tmp_path: Path) -> None:
+    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}")
+    graph.wait("an active node", lambda: "capture is active" in launched.text, alive=[launched])
+    started = re.search(r"process started with pid \[(\d+)\]", launched.text)
+    assert started is not None
+    os.kill(int(started[1]), signal.SIGKILL)
+    assert launched.join() == 1
+    assert "capture ended with exit code -9" in launched.text
+
+
+@pytest.mark.parametrize("name", ["capture", "replay"])
+def test_a_configuration_that_is_not_there_ends_the_launch_before_it_begins(
+    graph: Graph, tmp_path: Path, name: str
+) -> None:
+    given = (f"output:={tmp_path / 'out'}", "config:=ravin", *(["bag:=drive.mcap"] * (name == "replay")))
+    launched = launch(graph, name, *given)
+    assert launched.join() == 1
+    assert "config ravin: no such file; give a path, or one of generic, maivin, raivin" in launched.text
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("fault", ["rate_hz: -1.0", "no_such_thing: 1", "every_n: many"])

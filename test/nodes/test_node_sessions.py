@@ -10,7 +10,7 @@ from livedrive import HOST, SEQUENCE, messages
 from edgefirst_ros.config import build_config
 from edgefirst_ros.errors import EdgeFirstError, OutputExists
 from edgefirst_ros.nodes.options import CaptureOptions
-from edgefirst_ros.nodes.sessions import Sessions, check_output
+from edgefirst_ros.nodes.sessions import Sessions, Told, check_output
 from edgefirst_ros.sample import Sample
 
 HUGE_MB = 1e12
@@ -35,7 +35,8 @@ def test_a_session_is_written_and_told(tmp_path: Path) -> None:
     assert not sessions.running
     assert sessions.broken == ""
     written = [sample for sample in seen if sample.image is not None]
-    assert told == [f"session monday is complete: {len(seen)} samples, {len(messages())} messages, 0 dropped"]
+    text = f"session monday is complete: {len(seen)} samples, {len(messages())} messages, 0 dropped"
+    assert told == [Told(text, poor=False)]
     assert len(seen) > 20
     assert written == seen
     assert [s.frame for s in seen] == sorted(s.frame for s in seen)
@@ -50,7 +51,7 @@ def test_the_prefix_is_for_ros_and_not_for_the_pipeline(tmp_path: Path) -> None:
     for message in messages()[:200]:
         sessions.put(message)
     told = sessions.finish(60.0)
-    assert not told[0].startswith("session a is complete: 0 samples")
+    assert not told[0].text.startswith("session a is complete: 0 samples")
 
 
 def test_a_name_is_used_once(tmp_path: Path) -> None:
@@ -69,9 +70,10 @@ def test_a_name_is_used_once(tmp_path: Path) -> None:
 def test_a_split_makes_two_sessions(tmp_path: Path) -> None:
     sessions = make(tmp_path)
     sessions.begin()
-    assert "another one begins" in sessions.split()
+    assert "another one begun" in sessions.split()
     told = sessions.finish(5.0)
-    assert len(told) == 2
+    assert len([line for line in told if "is complete" in line.text]) == 2
+    assert all(line.poor for line in told), "nothing came"
     assert sessions.broken == ""
     with pytest.raises(EdgeFirstError, match="no session"):
         sessions.split()

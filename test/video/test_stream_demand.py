@@ -26,7 +26,7 @@ from clips import (
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.video import worker
-from edgefirst_ros.video.decoder import Decoder
+from edgefirst_ros.video.decoder import Decoder, Entry
 from edgefirst_ros.video.picture import Picture
 from edgefirst_ros.video.stream import VideoStream
 
@@ -338,9 +338,9 @@ def test_slow_video_is_decoded_by_few_threads(monkeypatch: pytest.MonkeyPatch) -
     used: list[int] = []
     create = Decoder.__init__
 
-    def watch(self: Decoder, codec: str, threads: int, *, reorders_unsaid: bool) -> None:
+    def watch(self: Decoder, codec: str, threads: int, *, reorders_unsaid: bool, entry: Entry) -> None:
         used.append(threads)
-        create(self, "h264", threads, reorders_unsaid=reorders_unsaid)
+        create(self, "h264", threads, reorders_unsaid=reorders_unsaid, entry=entry)
 
     monkeypatch.setattr(Decoder, "__init__", watch)
     clip = make_clip("h264-p")

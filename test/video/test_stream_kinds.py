@@ -160,6 +160,23 @@ def test_an_encoder_may_not_throw_earlier_pictures_away(workers: int) -> None:
     assert_all_true(shots, clip.truth, workers)
 
 
+@pytest.mark.parametrize("kind", [16, 17, 18])
+def test_broken_links_lose_the_pictures_that_lead_up_to_them(kind: int) -> None:
+    """A splice of H.265 streams: pictures before the link are gone, whatever came in their place."""
+    clip = make_clip("h265-open")
+    link = next(place for place, shot in enumerate(clip.shots) if shot.number == 24)
+    units = nal_units(clip.shots[link].packet.data)
+    assert units[-1][0] >> 1 == 21
+    units[-1] = bytes((kind << 1,)) + units[-1][1:]
+    shots = list(clip.shots)
+    shots[link] = replace(shots[link], packet=VideoPacket("h265", rejoin(units)))
+    leading = {shot.number for shot in shots[link + 1 :] if shot.number < 24}
+    assert len(leading) == 3
+    played = play(stream(), shots)
+    assert set(played.pictures) == set(clip.truth) - leading
+    assert all(np.array_equal(rgb, clip.truth[number]) for number, rgb in played.pictures.items())
+
+
 @WORKERS
 def test_key_frames_alone(workers: int) -> None:
     shots = encode_shots(*recipe("h264-p", g="1"), frames=20)

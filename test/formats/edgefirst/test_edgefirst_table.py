@@ -155,8 +155,10 @@ def test_many_batches_read_as_one_table(
 
 
 def test_an_empty_dataset_is_a_table_without_rows(tmp_path: Path) -> None:
-    frame = pl.read_ipc(written(tmp_path, [], "2025.01").read_bytes())
-    assert len(frame) == 0
+    data = written(tmp_path, [], "2025.01").read_bytes()
+    assert len(pl.read_ipc(data)) == 0
+    # Before 1.37 polars takes an Enum without values for a Categorical when it reads the file itself.
+    frame = pl.from_arrow(pa.ipc.open_file(data).read_all())
     assert frame.schema["label"] == pl.Enum([])
 
 

@@ -1,0 +1,50 @@
+"""--help teaches; what is no argument is refused and the right form shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgefirst_ros.nodes.options import CaptureOptions, ReplayOptions
+from edgefirst_ros.nodes.usage import Usage
+
+USAGE = Usage("capture", "Captures.", CaptureOptions, "See also.")
+
+
+def test_nothing_is_said_unasked(capsys: pytest.CaptureFixture[str]) -> None:
+    USAGE.check([])
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("options", [CaptureOptions, ReplayOptions])
+def test_help_describes_every_parameter(
+    options: type[CaptureOptions | ReplayOptions], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        Usage("node", "About it.", options, "See also.").check(["--help"])
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    for name, field in options.model_fields.items():
+        assert f"\n  {name} (" in said
+        assert (field.description or "?") in " ".join(said.split())
+    assert "About it." in said
+    assert said.rstrip().endswith("See also.")
+    assert max(map(len, said.splitlines())) <= 110
+
+
+@pytest.mark.parametrize("words", [["output:=/tmp"], ["-p", "output:=/tmp"], ["--rate", "2"]])
+def test_what_is_not_for_ros_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        USAGE.check(words)
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert " ".join(words) in said
+    assert "--ros-args -p NAME:=VALUE" in said
+
+
+def test_a_refusal_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        USAGE.refuse("a file is broken")
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "usage: ros2 run edgefirst_ros capture" in said
+    assert "a file is broken" in said
