@@ -15,7 +15,7 @@ from edgefirst_ros.naming import safe_name, sequence_name
 from edgefirst_ros.pairing import reorder_window_ns
 from edgefirst_ros.pictures import Pictures
 from edgefirst_ros.picturesize import PictureChange
-from edgefirst_ros.sample import Role, SequenceInfo
+from edgefirst_ros.sample import Calibration, Role, SequenceInfo
 from edgefirst_ros.sequence import SequenceRun
 from edgefirst_ros.timing.finding import Finding
 
@@ -80,12 +80,15 @@ class Runs:
         self._pictures: Pictures | None = None
         self._host = ""
         self._name: str | None = None
+        self._calibration: Calibration | None = None
+        """As the source's last sequence knew it: a stepped clock moves no sensor, and some are told once."""
         self._cut = ""
 
     def source(self, host: str, name: str | None) -> None:
         """A source starts: its host, and the name of its first sequence if it has one."""
         self._host = host
         self._name = None if name is None else safe_name(name)
+        self._calibration = None
 
     def feed(self, entry: Entry) -> None:
         """Take a measurement in order of arrival."""
@@ -159,7 +162,7 @@ class Runs:
             self._ledger,
             sink=self._delivery,
             expected=set(known.expected).difference(silent),
-            known=change.known if change else None,
+            known=change.known if change else self._calibration,
         )
         if self._cut:
             run.cut(self._cut)
@@ -171,6 +174,7 @@ class Runs:
         if run is None or self._pictures is None:
             return
         run.finish()
+        self._calibration = run.calibration
         self._pictures.close()
         self._pictures = None
         self.done.append(SequenceSummary(run.info.name, run, tuple(self._known().findings), reason))

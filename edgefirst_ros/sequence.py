@@ -77,6 +77,11 @@ class SequenceRun:
         """Selected frames that lacked a required companion, by entry of the configuration's topics."""
         return self._aligner.lacking
 
+    @property
+    def calibration(self) -> Calibration:
+        """In force now."""
+        return self._around.calibration
+
     def feed(self, entry: Entry) -> PictureChange | None:
         """Take a measurement in order of arrival; the change that ends the sequence, if there is one.
 

@@ -1,0 +1,81 @@
+"""The wall clock is stepped in the middle of a drive: another sequence that knows what the first one knew."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import pytest
+from resized import HOST, SMALL, START_NS, spliced
+
+from edgefirst_ros.config import build_config
+from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.pipeline import Pipeline
+from edgefirst_ros.sample import Sample
+
+HOUR_NS = 3_600_000_000_000
+STEP_NS = START_NS + 4_000_000_000
+VALUES = {
+    "clock_window_s": 0.5,
+    "topics": {name: {"required": "never"} for name in ("radar_targets", "lidar_points", "model")},
+}
+ONCE = ("/tf_static", "/camera/info")
+
+
+def moved(message: RawMessage, by_ns: int) -> RawMessage:
+    """A message whose stamp and receipt are moved; all of the drive's begin with their stamp."""
+    seconds, nanoseconds = struct.unpack_from("<iI", message.data, 4)
+    seconds, nanoseconds = divmod(seconds * 1_000_000_000 + nanoseconds + by_ns, 1_000_000_000)
+    data = message.data[:4] + struct.pack("<iI", seconds, nanoseconds) + message.data[12:]
+    return replace(
+        message, data=data, receive_ns=message.receive_ns + by_ns, publish_ns=message.publish_ns + by_ns
+    )
+
+
+def drive() -> list[RawMessage]:
+    """8 s in whose middle the clock is set back by an hour; calibration comes once, at the beginning."""
+    content = [
+        message if message.receive_ns < STEP_NS else moved(message, -HOUR_NS)
+        for message in spliced(*[SMALL] * 4)
+    ]
+    return [
+        message
+        for index, message in enumerate(content)
+        if message.topic not in ONCE or all(message.topic != before.topic for before in content[:index])
+    ]
+
+
+def samples_of(*sources: list[RawMessage]) -> tuple[Pipeline, list[Sample]]:
+    """What the writers would get, without any."""
+    made: list[Sample] = []
+    pipeline = Pipeline(build_config(VALUES), [], made.append)
+    for messages in sources:
+        pipeline.begin_source({(m.topic, m.schema) for m in messages}, HOST)
+        for number, message in enumerate(messages):
+            pipeline.feed(replace(message, arrival=number))
+        pipeline.end_source()
+    pipeline.close()
+    return pipeline, made
+
+
+def test_a_step_begins_a_sequence_that_keeps_the_calibration() -> None:
+    pipeline, samples = samples_of(drive())
+    first, second = (run.name for run in pipeline.sequences)
+    assert pipeline.notes == ["new sequence: the receiver's clock was set back"]
+    by_name = {name: [s for s in samples if s.sequence.name == name] for name in (first, second)}
+    assert min(map(len, by_name.values())) > 20
+    calibrations = {(len(s.calibration.transforms), s.calibration.camera_info) for s in samples[5:]}
+    assert len(calibrations) == 1
+    ((transforms, info),) = calibrations
+    assert transforms
+    assert info is not None
+
+
+@pytest.mark.parametrize("topic", ONCE)
+def test_another_recording_knows_nothing_of_the_one_before(topic: str) -> None:
+    whole = spliced(SMALL)
+    bare = [m for m in spliced(SMALL, SMALL)[len(whole) :] if m.topic not in ONCE]
+    _, samples = samples_of(whole, bare)
+    last = samples[-1].calibration
+    assert samples[10].calibration.transforms
+    assert not last.transforms if topic == "/tf_static" else last.camera_info is None
