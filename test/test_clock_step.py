@@ -64,11 +64,9 @@ def test_a_step_begins_a_sequence_that_keeps_the_calibration() -> None:
     assert pipeline.notes == ["new sequence: the receiver's clock was set back"]
     by_name = {name: [s for s in samples if s.sequence.name == name] for name in (first, second)}
     assert min(map(len, by_name.values())) > 20
-    calibrations = {(len(s.calibration.transforms), s.calibration.camera_info) for s in samples[5:]}
-    assert len(calibrations) == 1
-    ((transforms, info),) = calibrations
-    assert transforms
-    assert info is not None
+    for sample in samples[5:]:
+        assert sample.calibration.transforms.keys() == samples[5].calibration.transforms.keys() != set()
+        assert sample.calibration.camera_info is not None
 
 
 @pytest.mark.parametrize("topic", ONCE)
