@@ -100,7 +100,8 @@ def _cause(config: Config, summary: SequenceSummary) -> str:
     if 0 < share < 0.9:
         return (
             f"{lead}, which comes at {stats.rate_hz:.1f} Hz, so about {share:.0%} of the frames have one "
-            f"within ±{rule.tolerance_ms:g} ms; keep the others with --incomplete, or raise its tolerance_ms"
+            f"within ±{rule.tolerance_ms:g} ms; keep the others with --incomplete "
+            f"(topics.{name}.required: never), or raise its tolerance_ms"
         )
     return f"{lead} within ±{rule.tolerance_ms:g} ms; if its latency is known, correct it with offset_ms"
 

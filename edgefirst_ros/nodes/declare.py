@@ -16,6 +16,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from edgefirst_ros.config import Config, build_config
+from edgefirst_ros.configfaults import sentences
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.nodes.options import LIVE, OTHERS, READ_ONLY
 from edgefirst_ros.nodes.parameters import ParameterSpec, Value, fits, nest, specify
@@ -99,7 +100,7 @@ class NodeParameters(Generic[Options]):
         try:
             options = self._options.model_validate(nest(own, self._specs))
         except ValidationError as error:
-            faults += [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+            faults += sentences(error, self._options)
         try:
             config = build_config(nest(others, self._specs))
         except ConfigError as error:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from edgefirst_ros.configfaults import sentences
 from edgefirst_ros.errors import ConfigError
 
 MapType = Literal["py_box", "lidar", "stub_debug"]
@@ -79,5 +80,4 @@ def reader_config(values: ReaderConfig | Mapping[str, Any]) -> ReaderConfig:
     try:
         return ReaderConfig.model_validate(dict(values))
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
-        raise ConfigError(faults) from error
+        raise ConfigError(sentences(error, ReaderConfig)) from error
