@@ -311,7 +311,14 @@ def test_a_disk_that_fills_ends_the_capture_cleanly(tmp_path: Path, monkeypatch:
 
 def test_a_disk_that_does_not_answer_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk(tmp_path / "not" / "there", build_config({"min_free_mb": 1}))
-    assert disk.free_bytes() == shutil.disk_usage(tmp_path).free
+    found = shutil.disk_usage(tmp_path)
+
+    # Whatever else writes to the real one meanwhile.
+    def steady(path: Path) -> object:
+        return found if path == tmp_path else None
+
+    monkeypatch.setattr(shutil, "disk_usage", steady)
+    assert disk.free_bytes() == found.free
     assert disk.full() == ""
 
     def unplugged(_: Path) -> None:
