@@ -166,7 +166,7 @@ def convert(
         }
         config = make_config(config_file, chosen, edgefirst, incomplete=incomplete)
         stop = threading.Event()
-        with interruptible(stop, err), ProgressView(err, quiet=quiet or as_json) as view:
+        with interruptible(stop, err, output=output), ProgressView(err, quiet=quiet or as_json) as view:
             done = run_convert(
                 recordings,
                 output,

@@ -126,7 +126,7 @@ def capture(
         namespace, config = namespace or config.prefix or "", config.model_copy(update={"prefix": ""})
         host = namespace if namespace.strip("/") not in {"", "rt"} else _host_of([*(connect or ())])
         stop, view = threading.Event(), LiveView(err, quiet=quiet or as_json)
-        with interruptible(stop, err, "finishing what was received"):
+        with interruptible(stop, err, "finishing what was received", output):
             taking = LiveCapture(config, output, host)
             with open_session(connect or [], listen or []) as link:
                 source = partial(ZenohSource, link, config, taking.put, namespace=namespace)

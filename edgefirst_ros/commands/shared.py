@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import sys
@@ -38,6 +39,8 @@ Listen = Annotated[
 
 EXIT_POOR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 SELECTIONS = frozenset({"rate_hz", "every_n", "keyframes"})
+AT_ONCE_S = 2.0
+"""So long a second signal's exception may take to end the process."""
 ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -123,9 +126,7 @@ def guarded(
             console.print(escape(text), highlight=False, soft_wrap=True)
         raise typer.Exit(EXIT_USAGE) from error
     except KeyboardInterrupt as error:
-        # Whether there is anything to recover is not looked for: the disk may be what hangs.
-        left = "" if output is None else f"; {_recovery(output)} what was committed"
-        text = f"interrupted at once{left}"
+        text = _interrupted(output)
         console.print(escape(text), highlight=False, soft_wrap=True)
         if as_json:
             _print_json([text])
@@ -138,6 +139,12 @@ def _has_parts(output: Path) -> bool:
 
 def _recovery(output: Path) -> str:
     return f"edgefirst-ros recover {shlex.quote(str(output))} finishes"
+
+
+def _interrupted(output: Path | None) -> str:
+    # Whether there is anything to recover is not looked for: the disk may be what hangs.
+    left = "" if output is None else f"; {_recovery(output)} what was committed"
+    return f"interrupted at once{left}"
 
 
 def _text(error: Exception) -> str:
@@ -164,15 +171,29 @@ def _print_json(faults: Sequence[str]) -> None:
 
 @contextmanager
 def interruptible(
-    stop: threading.Event, console: Console, finishing: str = "finishing what has been read"
+    stop: threading.Event,
+    console: Console,
+    finishing: str = "finishing what has been read",
+    output: Path | None = None,
 ) -> Iterator[None]:
     """The first SIGINT, SIGTERM or SIGHUP asks to finish, the second ends at once.
 
-    SIGHUP stays ignored where it is, as under nohup.
+    SIGHUP stays ignored where it is, as under nohup. The second one raises KeyboardInterrupt; where that is
+    lost in a library's callback, or what hangs does not let it through, the process is ended all the same.
     """
+
+    def end() -> None:
+        with suppress(OSError):
+            sys.stderr.write(_interrupted(output) + "\n")
+        os._exit(EXIT_INTERRUPTED)
+
+    last = threading.Timer(AT_ONCE_S, end)
+    last.daemon = True
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
+            if last.ident is None:
+                last.start()
             raise KeyboardInterrupt
         stop.set()
         with suppress(OSError):  # the terminal may be what is gone

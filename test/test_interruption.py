@@ -1,0 +1,35 @@
+"""A second signal ends the process, also where its exception is lost on the way."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+LIMIT_S = 60.0
+CHILD = """
+import sys, threading, time
+from pathlib import Path
+from rich.console import Console
+from edgefirst_ros.commands.shared import interruptible
+with interruptible(threading.Event(), Console(stderr=True), "finishing", Path("out")):
+    print("ready", flush=True)
+    while True:
+        try:
+            time.sleep(60)
+        except KeyboardInterrupt:
+            print("lost", flush=True)
+"""
+
+
+def test_an_exception_that_is_lost_does_not_keep_the_process() -> None:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", CHILD], **pipes) as child:  # type: ignore[call-overload]
+        assert child.stdout.readline() == "ready\n"
+        child.send_signal(signal.SIGINT)
+        assert "finishing" in child.stderr.readline()
+        child.send_signal(signal.SIGTERM)
+        out, err = child.communicate(timeout=LIMIT_S)
+    assert "lost" in out
+    assert child.returncode == 130
+    assert "interrupted at once; edgefirst-ros recover out finishes what was committed" in err
