@@ -44,7 +44,8 @@ setup(
         "numcodecs>=0.13,<1",
         "cbor2>=5.6,<7",
         "polars>=1.20,<3",
-        "pyarrow>=16",
+        # 26 wants numpy 2 without saying so to pip; ROS 2 Jazzy has numpy 1.26, and its messages need that.
+        "pyarrow>=16,<26",
         "pymap3d>=3.1,<4",
         "scipy>=1.12,<2",
         "eclipse-zenoh>=1.10,<2",
