@@ -5,17 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from edgefirst_ros.accounting import CUT_OFF, QUEUE_FULL
 from edgefirst_ros.config import Config
-from edgefirst_ros.errors import EdgeFirstError, OutputExists, WriteError
-from edgefirst_ros.job import Job, report_path
+from edgefirst_ros.errors import EdgeFirstError, WriteError
+from edgefirst_ros.job import Job
 from edgefirst_ros.livequeue import LiveQueue
+from edgefirst_ros.livesession import Finished, begin_session, finish_session
 from edgefirst_ros.livesplit import SplitPoint
-from edgefirst_ros.livestatus import Disk, LiveStatus, Meter, build_status, silent_roles
+from edgefirst_ros.livestatus import Disk, LiveStatus, Meter, build_status
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.sample import Sample
 from edgefirst_ros.sessionnames import SessionNames
@@ -30,15 +29,6 @@ STOP_S = 3.0
 """Within this everything queued is written and finished; the rest is dropped, and counted."""
 CLOSING_S = 0.8
 """Of that, what closing the files may take."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A session that is complete on disk."""
-
-    name: str
-    paths: tuple[Path, ...]
-    report: dict[str, Any]
 
 
 class LiveCapture:
@@ -180,22 +170,8 @@ class LiveCapture:
 
     # ------------------------------------------------------------------ the capture thread
     def _begin(self) -> Job:
-        names = self._names.candidates(self._now_ns())
-        while True:
-            dataset, sequence = next(names)
-            try:
-                # A session of which nothing was written left only this, which is worth as much.
-                report = report_path(self._config, self._output, dataset)
-                if report.exists():
-                    raise OutputExists(f"{report}: is there already; choose another name")  # noqa: TRY301
-                job = Job(self._config, self._output, dataset, committed=self._committed)
-                break
-            except OutputExists:
-                if self._names.given:
-                    raise
-        self._names.take(dataset)
+        job = begin_session(self._config, self._output, self._names, self._now_ns(), self._committed)
         self._commit_latency_ms = None
-        job.pipeline.begin_source(None, self._host, sequence)
         self._meter.restart(self._queue.flows())
         self._split_point = SplitPoint()
         self._job = job
@@ -277,10 +253,7 @@ class LiveCapture:
         job = self._job
         if job is None:
             return
-        job.pipeline.end_source(why)
-        silent = {role: list(t) for role, t in silent_roles(self._config, job.pipeline.ledger.topics).items()}
-        paths, report = job.finish({"recordings": [], "interrupted": False, "ended": why, "silent": silent})
-        self.finished.append(Finished(job.dataset, tuple(paths), report))
+        self.finished.append(finish_session(job, self._config, why))
         self._job, self.ended = None, why
 
     def _give_up(self, job: Job | None, why: str) -> None:

@@ -23,14 +23,15 @@ class SessionNames:
     def __init__(self, host: str, dataset: str, sequence: str) -> None:
         self.given = bool(dataset)
         """Whether the first dataset must be called as the user said, or not at all."""
-        self._host = host
+        self.host = host
+        """The device."""
         self._dataset = dataset
         self._sequence = sequence
         self._taken: set[str] = set()
 
     def candidates(self, now_ns: int) -> Iterator[tuple[str, str]]:
         """Dataset and sequence names for a session that begins now, best first."""
-        sequence = self._sequence or sequence_name(self._host, now_ns)
+        sequence = self._sequence or sequence_name(self.host, now_ns)
         # Never its sequence's name: readers take a container that holds a folder of its own name for nested.
         dataset = self._dataset or f"{sequence}-dataset"
         for number in count(1):

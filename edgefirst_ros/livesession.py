@@ -1,0 +1,63 @@
+"""One live session on disk: begun under a name that is free, finished with its report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgefirst_ros.config import Config
+from edgefirst_ros.errors import OutputExists
+from edgefirst_ros.job import Job, report_path
+from edgefirst_ros.livestatus import silent_roles
+from edgefirst_ros.sample import Sample
+from edgefirst_ros.sessionnames import SessionNames
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A session that is complete on disk."""
+
+    name: str
+    paths: tuple[Path, ...]
+    report: dict[str, Any]
+
+
+def begin_session(
+    config: Config, output: Path, names: SessionNames, now_ns: int, committed: Callable[[Sample], None]
+) -> Job:
+    """A job with its source begun, under the first of the names that is free.
+
+    Raises:
+        OutputExists: the name that the user gave is taken.
+        WriteError: the output cannot be written.
+    """
+    candidates = names.candidates(now_ns)
+    while True:
+        dataset, sequence = next(candidates)
+        try:
+            # A session of which nothing was written left only this, which is worth as much.
+            report = report_path(config, output, dataset)
+            if report.exists():
+                raise OutputExists(f"{report}: is there already; choose another name")  # noqa: TRY301
+            job = Job(config, output, dataset, committed=committed)
+            break
+        except OutputExists:
+            if names.given:
+                raise
+    names.take(dataset)
+    job.pipeline.begin_source(None, names.host, sequence)
+    return job
+
+
+def finish_session(job: Job, config: Config, why: str) -> Finished:
+    """Complete the files and write the report, which says why the session ended.
+
+    Raises:
+        WriteError: or whatever made a writer fail.
+    """
+    job.pipeline.end_source(why)
+    silent = {role: list(t) for role, t in silent_roles(config, job.pipeline.ledger.topics).items()}
+    paths, report = job.finish({"recordings": [], "interrupted": False, "ended": why, "silent": silent})
+    return Finished(job.dataset, tuple(paths), report)
