@@ -80,7 +80,7 @@ def test_a_sequence_killed_before_its_first_entry_is_not_taken_for_another_forma
     assert list(tmp_path.rglob("*.part")) == []
 
 
-def test_no_report_of_an_earlier_dataset_stays_with_the_one_that_took_its_place(tmp_path: Path) -> None:
+def test_a_report_stays_with_its_dataset_and_goes_to_no_other(tmp_path: Path) -> None:
     options = DriveOptions(seconds=1, fps=10, width=160, height=90, lidar_points=64, cube_hz=0, imu_hz=10)
     recording = simulate(tmp_path, options).mcap
     convert([recording], tmp_path / "out", build_config({}), dataset="d")
@@ -94,8 +94,10 @@ def test_no_report_of_an_earlier_dataset_stays_with_the_one_that_took_its_place(
     killed.abort()
     assert (folder / "capture_report.json").exists()
     (done,) = recover(tmp_path / "out")
-    assert "in place of an earlier dataset" in done.text
-    assert sorted(p.name for p in folder.iterdir()) == ["d.arrow", "d.zip"]
+    assert done.text.endswith("; the complete d, which it was to replace, stays")
+    assert sorted(p.name for p in folder.iterdir()) == ["capture_report.json", "d.arrow", "d.zip"]
+    beside = folder.with_name("d_recovered")
+    assert sorted(p.name for p in beside.iterdir()) == ["d_recovered.arrow", "d_recovered.zip"]
 
 
 def test_a_report_is_gone_before_its_dataset_is_replaced(
