@@ -102,7 +102,7 @@ def restore_old(paths: DatasetPaths) -> None:
         OSError: as the file system has it.
     """
     container = paths.container("folder")
-    if old(container).exists() and not container.exists() and part(container).exists():
+    if old(container).exists() and not container.exists():
         old(container).replace(container)
 
 

@@ -58,12 +58,10 @@ def recover(dataset_folder: Path) -> Recovery:
         return _without_journal(paths)
     journal = Journal(paths.journal)
     try:
-        options = journal.options()
-        if options is None:
-            return _nothing_committed(paths, 0, 0)
         restore_old(paths)
+        options = journal.options()
         beside = paths.name if any(path.exists() for path in paths.finished()) else None
-        if beside and next(iter(journal), None) is None:
+        if options is None or (beside and next(iter(journal), None) is None):
             return _nothing_committed(paths, 0, 0, beside)
         if paths.note.exists() or (beside and part(paths.container(options.container)).exists()):
             paths = _moved_aside(paths, journal, options)
