@@ -123,7 +123,10 @@ def convert(
     workers: Annotated[
         int | None, typer.Option(metavar="N", help="Encoder threads; default: one a core.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a dataset of that name.")] = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Replace a dataset of that name, once the new one is complete."),
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 1 if anything was refused, damaged or poor.")
     ] = False,
@@ -273,7 +276,9 @@ def recover(
     """Finish what a crash, a kill or a full disk left in .part files.
 
     Everything that had been committed is kept, a torn end is dropped, and what was kept is said. Running it
-    twice does no harm. Exit 0: all is finished; 2: something could not be, or there is nothing.
+    twice does no harm. A complete dataset is never replaced by an unfinished one: what a killed --overwrite
+    left is finished beside it, as NAME_recovered. Exit 0: all is finished; 2: something could not be, or
+    there is nothing.
 
     [bold]Example[/]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from edgefirst_ros.errors import EdgeFirstError, RecordingNotFound, WriteError
 from edgefirst_ros.formats.edgefirst.recover import recover as recover_edgefirst
+from edgefirst_ros.formats.l5kit.recover import dataset_path as l5kit_dataset
 from edgefirst_ros.formats.l5kit.recover import recover as recover_l5kit
 from edgefirst_ros.formats.ncore.journal import is_journal as is_ncore_journal
 from edgefirst_ros.formats.ncore.recover import recover as recover_ncore
@@ -64,7 +65,7 @@ def ncore_sequences(path: Path) -> list[Path]:
 def l5kit_datasets(path: Path) -> list[Path]:
     """L5Kit datasets at or below a path, finished or not."""
     marks = [m for m in _below(path, ".zgroup") if (m.parent / "traffic_light_faces").is_dir()]
-    return sorted({m.parent.with_name(m.parent.name.removesuffix(".part")) for m in marks})
+    return sorted({l5kit_dataset(mark.parent) for mark in marks})
 
 
 def _below(path: Path, pattern: str) -> list[Path]:
@@ -86,13 +87,13 @@ def _edgefirst(folder: Path) -> str:
     if done.was_finished:
         return f"{done.dataset}: was finished already, {done.samples:,} samples; nothing to do"
     if not done.samples:
-        return f"{done.dataset}: no sample had been committed; the leftovers are removed"
+        return f"{done.dataset}: no sample had been committed; the leftovers are removed{_stays(done.beside)}"
+    if not done.beside:
+        (folder / REPORT).unlink(missing_ok=True)  # of an earlier dataset: a run writes its own at its end
     kept = f"{done.samples:,} samples, {done.files:,} files and {done.rows:,} rows are kept"
-    if done.replaced:
-        (folder / REPORT).unlink(missing_ok=True)  # it is of the dataset that this one replaces
-        kept += ", in place of an earlier dataset that the interrupted run was to overwrite"
     lost = f", {done.samples_lost:,} samples were torn and are lost" if done.samples_lost else ""
-    return f"{done.dataset}: {kept}{lost}; {done.bytes_dropped:,} bytes of unfinished samples dropped"
+    dropped = f"{done.bytes_dropped:,} bytes of unfinished samples dropped"
+    return f"{done.dataset}: {kept}{lost}; {dropped}{_stays(done.beside)}"
 
 
 def _l5kit(path: Path) -> str:
@@ -102,4 +103,11 @@ def _l5kit(path: Path) -> str:
         return f"{path.name}: was finished already, {kept}; nothing to do"
     if not done.paths:
         return f"{path.name}: no frame had been committed; the leftovers are removed"
-    return f"{path.name}: {kept} are kept; {done.rows_dropped:,} rows of incomplete frames dropped"
+    dropped = f"{done.rows_dropped:,} rows of incomplete frames dropped"
+    if done.beside == done.path:
+        return f"{path.name}: {kept}, stays as it is; nothing more had been committed, {dropped}"
+    return f"{done.path.name}: {kept} are kept; {dropped}{_stays(done.beside.name if done.beside else None)}"
+
+
+def _stays(complete: str | None) -> str:
+    return f"; the complete {complete}, which it was to replace, stays" if complete else ""

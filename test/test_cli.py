@@ -193,6 +193,44 @@ def test_recover_finishes_every_format_that_a_kill_left(long: Path, tmp_path: Pa
     assert again.count("already") == 3, again
 
 
+def test_a_killed_overwrite_costs_no_format_its_complete_dataset(
+    short: Path, long: Path, tmp_path: Path
+) -> None:
+    # Both recordings begin at the same time, so their NCore sequences have the same name, too.
+    formats = ("--format", "edgefirst,ncore,l5kit")
+    run("convert", short, "-o", tmp_path, "--name", "d", "--incomplete", *formats)
+    before = contents(tmp_path)
+    process, _ = start(long, tmp_path, *formats, "--overwrite", committed_bytes=60_000)
+    process.kill()
+    process.communicate(timeout=60)
+    left = contents(tmp_path)
+    assert len(list(tmp_path.rglob("*.journal.part"))) == 2
+    assert {path: left.get(path) for path in before} == before
+    said = run("recover", tmp_path).stdout
+    assert said.count("_recovered") == said.count(", which it was to replace, stays") == 3, said
+    assert not list(tmp_path.rglob("*.part"))
+    after = contents(tmp_path)
+    assert {path: after.get(path) for path in before} == before
+    assert Written(tmp_path / "edgefirst" / "d_recovered").table["frame"].n_unique() > 3
+    run("check", tmp_path)
+    table = run("l5kit", "show", tmp_path / "l5kit" / "d_recovered.zarr").stdout
+    assert re.search(r"\n\| +1 +\| +[1-9]\d* ", table), table
+    again = run("recover", tmp_path).stdout
+    assert again.count("already") == 6, again
+    assert contents(tmp_path) == after
+    assert len(list((tmp_path / "ncore").iterdir())) == 2
+    run(
+        "convert", long, "-o", tmp_path, "--name", "d", "--rate", "1", *formats, "--overwrite", "--incomplete"
+    )
+    stores = [path for path in before if path.name in {"d.zip", "d.arrow"} or path.suffix == ".itar"]
+    assert len(stores) > 4
+    assert not [path for path in stores if path.exists() and path.read_bytes() == before[path]]
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def test_a_full_disk_is_said_and_what_was_committed_can_be_recovered(long: Path, tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()

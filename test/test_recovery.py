@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,7 @@ def test_a_sequence_killed_before_its_first_entry_is_not_taken_for_another_forma
     assert list(tmp_path.rglob("*.part")) == []
 
 
-def test_no_report_of_an_earlier_dataset_stays_with_the_one_that_took_its_place(tmp_path: Path) -> None:
+def test_a_report_stays_with_its_dataset_and_goes_to_no_other(tmp_path: Path) -> None:
     options = DriveOptions(seconds=1, fps=10, width=160, height=90, lidar_points=64, cube_hz=0, imu_hz=10)
     recording = simulate(tmp_path, options).mcap
     convert([recording], tmp_path / "out", build_config({}), dataset="d")
@@ -94,8 +95,10 @@ def test_no_report_of_an_earlier_dataset_stays_with_the_one_that_took_its_place(
     killed.abort()
     assert (folder / "capture_report.json").exists()
     (done,) = recover(tmp_path / "out")
-    assert "in place of an earlier dataset" in done.text
-    assert sorted(p.name for p in folder.iterdir()) == ["d.arrow", "d.zip"]
+    assert done.text.endswith("; the complete d, which it was to replace, stays")
+    assert sorted(p.name for p in folder.iterdir()) == ["capture_report.json", "d.arrow", "d.zip"]
+    beside = folder.with_name("d_recovered")
+    assert sorted(p.name for p in beside.iterdir()) == ["d_recovered.arrow", "d_recovered.zip"]
 
 
 def test_a_report_is_gone_before_its_dataset_is_replaced(
@@ -115,3 +118,25 @@ def test_a_report_is_gone_before_its_dataset_is_replaced(
     convert([recording], tmp_path / "out", build_config({}), dataset="d", overwrite=True)
     assert seen == [False]
     assert report.exists()
+
+
+@pytest.mark.parametrize("left", ["both", "old", "new"])
+def test_an_l5kit_dataset_killed_between_two_names_is_found_under_its_own(tmp_path: Path, left: str) -> None:
+    """As its folders are when a kill hits between the renames of a replacement, or right behind them."""
+    options = DriveOptions(seconds=1, fps=10, width=160, height=90, lidar_points=64, cube_hz=0, imu_hz=10)
+    recording = simulate(tmp_path, options).mcap
+    convert([recording], tmp_path, build_config({"formats": ["l5kit"]}), dataset="d")
+    path = tmp_path / "l5kit" / "d.zarr"
+    if left == "both":
+        shutil.copytree(path, path.with_name("d.zarr.part"))
+    if left == "new":
+        shutil.copytree(path, path.with_name("d.zarr.old.part"))
+    else:
+        path.rename(path.with_name("d.zarr.old.part"))
+    (done,) = recover(tmp_path)
+    assert done.path == path
+    assert not done.failed
+    assert not list(tmp_path.rglob("*.part"))
+    names = {p.name for p in path.parent.iterdir() if p.suffix == ".zarr"}
+    assert names == {"d.zarr", "d_recovered.zarr"} if left == "both" else {"d.zarr"}
+    assert all("already" in each.text for each in recover(tmp_path))

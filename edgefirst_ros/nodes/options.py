@@ -52,7 +52,9 @@ class ReplayOptions(BaseModel):
     bag: list[str] = Field([], description="Recordings (MCAP files, or folders of them). Must be given.")
     output: str = Field("", description="Folder that the dataset is written below. Must be given.")
     name: str = Field("", description="Name of the dataset; empty takes the first recording's.")
-    overwrite: bool = Field(False, description="Replace a dataset of that name.")
+    overwrite: bool = Field(
+        False, description="Replace a dataset of that name, once the new one is complete."
+    )
     rate: float = Field(
         0.0, ge=0.0, description="Pace: 1 is the recording's own, 2 twice as fast, 0 as fast as it goes."
     )

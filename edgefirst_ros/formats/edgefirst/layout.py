@@ -33,6 +33,11 @@ class DatasetPaths:
         """The committed samples of an unfinished dataset; its presence says that there is one."""
         return self.folder / f"{self.name}.journal.part"
 
+    @property
+    def note(self) -> Path:
+        """Says where the unfinished dataset goes while it is moved from beside a complete one."""
+        return self.folder / f"{self.name}.aside.part"
+
     def container(self, kind: Container) -> Path:
         """The sensor files."""
         return self.folder / (f"{self.name}.zip" if kind == "zip" else self.name)
@@ -43,7 +48,7 @@ class DatasetPaths:
 
     def unfinished(self) -> list[Path]:
         """Everything a crash may leave, the journal last."""
-        return [*map(part, self.finished()), old(self.container("folder")), self.journal]
+        return [*map(part, self.finished()), old(self.container("folder")), self.note, self.journal]
 
 
 def part(path: Path) -> Path:
@@ -88,6 +93,17 @@ def finish_dataset(
     paths.journal.unlink()
     journal.close()
     return rows
+
+
+def restore_old(paths: DatasetPaths) -> None:
+    """Undo a replacement that was killed before the successor had the name.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    container = paths.container("folder")
+    if old(container).exists() and not container.exists():
+        old(container).replace(container)
 
 
 def _sync_folder(folder: Path) -> None:

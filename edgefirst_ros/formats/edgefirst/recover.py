@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgefirst_ros.errors import RecordingNotFound, WriteError
+from edgefirst_ros.formats.aside import move_aside
 from edgefirst_ros.formats.edgefirst.archive import Archive, open_archive, remove_archive
 from edgefirst_ros.formats.edgefirst.journal import Journal
-from edgefirst_ros.formats.edgefirst.layout import DatasetPaths, finish_dataset, part
+from edgefirst_ros.formats.edgefirst.layout import DatasetPaths, finish_dataset, part, restore_old
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.table import count_samples
 
@@ -26,7 +28,7 @@ class Recovery:
         bytes_dropped: of the container: torn files, and whole ones of samples that were not committed.
         rows: rows of the annotation table.
         paths: what a user should look at; empty if nothing had been committed.
-        replaced: an earlier dataset of that name was there, and the interrupted run was to overwrite it.
+        beside: name of the complete dataset that it was to replace, which stays as it is.
     """
 
     dataset: str
@@ -37,15 +39,15 @@ class Recovery:
     bytes_dropped: int
     rows: int
     paths: tuple[Path, ...]
-    replaced: bool = False
+    beside: str | None = None
 
 
 def recover(dataset_folder: Path) -> Recovery:
     """Finish what a crash left in a dataset's folder; safe to repeat, also when interrupted itself.
 
     Kept are the samples that the journal says were committed, in order, up to the first whose files are not
-    whole in the container. If there are none, the leftovers are removed and nothing takes the place of an
-    earlier dataset.
+    whole in the container. If there are none, the leftovers are removed. A complete dataset of that name
+    stays: what was to replace it is finished beside it, in ``NAME_recovered``, unless replacing had begun.
 
     Raises:
         RecordingNotFound: no dataset in that folder.
@@ -56,9 +58,14 @@ def recover(dataset_folder: Path) -> Recovery:
         return _without_journal(paths)
     journal = Journal(paths.journal)
     try:
+        restore_old(paths)
         options = journal.options()
-        if options is None:
-            return _nothing_committed(paths, 0, 0)
+        beside = paths.name if any(path.exists() for path in paths.finished()) else None
+        if options is None or (beside and next(iter(journal), None) is None):
+            return _nothing_committed(paths, 0, 0, beside)
+        if paths.note.exists() or (beside and part(paths.container(options.container)).exists()):
+            paths = _moved_aside(paths, journal, options)
+            return _with_journal(paths, journal, options, beside)
         return _with_journal(paths, journal, options)
     except OSError as error:
         if isinstance(error, WriteError):
@@ -68,7 +75,48 @@ def recover(dataset_folder: Path) -> Recovery:
         journal.close()
 
 
+def settle(paths: DatasetPaths, journal: Journal) -> bool:
+    """Before a new run: end a replacement that was killed among its renames, so that one dataset is complete.
+
+    Returns:
+        True if it did; the journal is closed and gone then.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    restore_old(paths)
+    try:
+        options = journal.options()
+        if options is None or paths.note.exists() or next(iter(journal), None) is None:
+            return False
+        container = paths.container(options.container)
+        if part(container).exists() or not container.exists():
+            return False
+        _with_journal(paths, journal, options)
+    except WriteError:  # the journal is not of this container, which is then complete without it
+        return False
+    return True
+
+
+def _moved_aside(paths: DatasetPaths, journal: Journal, options: EdgeFirstOptions) -> DatasetPaths:
+    """The unfinished dataset in a folder of its own; the journal goes on there."""
+
+    def moves(folder: Path) -> Iterator[tuple[Path, Path]]:
+        target = DatasetPaths(folder)
+        yield growing, part(target.container(options.container))
+        yield paths.journal, target.journal
+
+    growing = part(paths.container(options.container))
+    for leftover in set(paths.unfinished()) - {growing, paths.note, paths.journal}:
+        remove_archive(leftover)
+    folder = move_aside(paths.note, moves)
+    target = DatasetPaths(folder)
+    journal.path = target.journal
+    return target
+
+
 def _without_journal(paths: DatasetPaths) -> Recovery:
+    paths.note.unlink(missing_ok=True)  # where the rest had been moved to, it is a dataset of its own
     if leftover := next((path for path in paths.unfinished() if path.exists()), None):
         raise WriteError(f"{leftover}: its journal {paths.journal.name} is missing, nothing can be recovered")
     found = tuple(path for path in paths.finished() if path.exists())
@@ -78,12 +126,13 @@ def _without_journal(paths: DatasetPaths) -> Recovery:
     return Recovery(paths.name, True, samples, 0, 0, 0, rows, found)
 
 
-def _with_journal(paths: DatasetPaths, journal: Journal, options: EdgeFirstOptions) -> Recovery:
+def _with_journal(
+    paths: DatasetPaths, journal: Journal, options: EdgeFirstOptions, beside: str | None = None
+) -> Recovery:
     container = paths.container(options.container)
     growing = part(container).exists()
     if not growing and not container.exists():
         return _nothing_committed(paths, sum(1 for _ in journal), 0)
-    replaced = growing and paths.arrow.exists()
     archive = open_archive(part(container) if growing else container, options.container, resume=True)
     try:
         kept = _keep(journal, archive)
@@ -91,13 +140,13 @@ def _with_journal(paths: DatasetPaths, journal: Journal, options: EdgeFirstOptio
             raise WriteError(f"{container} is not what {paths.journal.name} describes; nothing was changed")
         dropped = archive.cut() if growing else 0
         if not kept.samples:
-            return _nothing_committed(paths, kept.lost, dropped)
+            return _nothing_committed(paths, kept.lost, dropped, beside)
         journal.cut(kept.end)
         rows = finish_dataset(paths, archive if growing else None, journal, options)
     finally:
         archive.abort()
     found = (paths.arrow, container)
-    return Recovery(paths.name, False, kept.samples, kept.lost, kept.files, dropped, rows, found, replaced)
+    return Recovery(paths.name, False, kept.samples, kept.lost, kept.files, dropped, rows, found, beside)
 
 
 @dataclass(slots=True)
@@ -121,7 +170,9 @@ def _keep(journal: Journal, archive: Archive) -> _Kept:
     return kept
 
 
-def _nothing_committed(paths: DatasetPaths, lost: int, dropped: int) -> Recovery:
+def _nothing_committed(paths: DatasetPaths, lost: int, dropped: int, beside: str | None = None) -> Recovery:
     for path in paths.unfinished():
         remove_archive(path)
-    return Recovery(paths.name, False, 0, lost, 0, dropped, 0, ())
+    if not any(paths.folder.iterdir()):
+        paths.folder.rmdir()
+    return Recovery(beside or paths.name, False, 0, lost, 0, dropped, 0, (), beside)

@@ -13,6 +13,7 @@ from edgefirst_ros.formats.edgefirst.journal import Journal
 from edgefirst_ros.formats.edgefirst.layout import DatasetPaths, finish_dataset, part
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.prepare import PreparedFile, PreparedSample, prepare_sample
+from edgefirst_ros.formats.edgefirst.recover import settle
 from edgefirst_ros.naming import safe_name
 from edgefirst_ros.sample import Sample, SequenceInfo
 
@@ -126,6 +127,8 @@ class EdgeFirstWriter:
     def _open(self) -> None:
         self.paths.folder.mkdir(parents=True, exist_ok=True)
         self._journal = Journal(self.paths.journal)
+        if settle(self.paths, self._journal):
+            self._journal = Journal(self.paths.journal)
         self._journal.start(self.paths.name, self.options)
         for path in self.paths.unfinished()[:-1]:
             remove_archive(path)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from edgefirst_ros.errors import DatasetNotFound, WriteError
-from edgefirst_ros.formats.l5kit.attributes import NAMES, read_attributes, scene_notes
+from edgefirst_ros.errors import DatasetNotFound, EdgeFirstError, WriteError
+from edgefirst_ros.formats.aside import free_name
+from edgefirst_ros.formats.l5kit.attributes import read_attributes, scene_notes
 from edgefirst_ros.formats.l5kit.chunkfiles import Files, OwnFiles
 from edgefirst_ros.formats.l5kit.growing import stored_blocks, stored_length, stored_rows
 from edgefirst_ros.formats.l5kit.schema import (
@@ -26,7 +27,14 @@ from edgefirst_ros.formats.l5kit.schema import (
     SPECS,
     Records,
 )
-from edgefirst_ros.formats.l5kit.store import GrowingDataset, lock_folder, old_path, open_scene, part_path
+from edgefirst_ros.formats.l5kit.store import (
+    EXTENDS,
+    GrowingDataset,
+    lock_folder,
+    open_scene,
+    part_path,
+    settle,
+)
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, GROUP_KEY
 
 
@@ -41,6 +49,7 @@ class Recovery:
         frames: of the dataset now.
         rows_dropped: of all arrays: damaged, or of frames that were not complete.
         paths: what a user should look at; empty if nothing had been committed.
+        beside: the complete dataset that the unfinished one was to replace, which stays as it is.
     """
 
     path: Path
@@ -49,14 +58,16 @@ class Recovery:
     frames: int
     rows_dropped: int
     paths: tuple[Path, ...]
+    beside: Path | None = None
 
 
 def recover(path: Path) -> Recovery:
     """Finish what a crash left of the dataset at ``path``; safe to repeat, also when interrupted itself.
 
     Kept is every frame that was written whole, up to the first that is damaged: completed chunks, and the
-    rows after them. If there is none, or fewer than the dataset already at ``path`` has of the same first
-    scene (a run that was to replace or extend it), the leftovers are removed and that dataset stays.
+    rows after them. If there is none, the leftovers are removed. A dataset that is already at ``path`` stays:
+    what was to replace it is finished beside it as ``NAME_recovered.zarr``. One that was to extend it takes
+    its place, or is removed if it has fewer frames.
 
     Args:
         path: the ``.zarr`` folder, there or not, or its ``.part``.
@@ -65,48 +76,75 @@ def recover(path: Path) -> Recovery:
         DatasetNotFound: nothing there, finished or not.
         WriteError: it is being written right now, or the disk refuses.
     """
-    path = _dataset_path(path)
-    part, old = part_path(path), old_path(path)
-    if not part.exists() and old.exists() and not path.exists():
-        old.rename(path)
-    if not part.exists():
-        if old.exists():
-            shutil.rmtree(old)
+    path = dataset_path(path.resolve())
+    try:
+        if part_path(path).exists():
+            return _take(path)
+        settle(path)
+        (path / EXTENDS).unlink(missing_ok=True)
         if not (path / GROUP_KEY).exists():
             raise DatasetNotFound(f"{path}: no dataset, finished or not")
         return Recovery(path, True, *_finished_size(path), 0, (path,))
-    try:
-        os.close(lock_folder(part))
-        return _finish(path)
     except OSError as error:
-        if isinstance(error, WriteError):
+        if isinstance(error, EdgeFirstError):
             raise
         raise WriteError(f"{path}: cannot recover: {error.strerror or error}") from error
 
 
-def _finish(path: Path) -> Recovery:
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """Rows of each array that are stored, and that make up whole frames; the last scene if its end is new."""
+
+    stored: dict[str, int]
+    lengths: dict[str, int]
+    last: Records
+
+    def dropped(self, kept: dict[str, int]) -> int:
+        return sum(max(self.stored[name] - kept.get(name, 0), 0) for name in SPECS)
+
+
+def _take(path: Path) -> Recovery:
+    """Finish, or remove, the ``.part`` folder of a dataset; held against others until it has its place."""
     part = part_path(path)
-    stored = {name: stored_length(_files(part, name)) for name in SPECS}
-    lengths, last = _consistent(part, stored)
-    scenes, frames = lengths[SCENES] + len(last), lengths[FRAMES]
-    notes = scene_notes(read_attributes(part), scenes)
-    had_scenes, had_frames = _finished_size(path)
-    # Attributes come last when a folder is set up, so without them nothing was added.
-    nothing = not frames or not (part / ATTRIBUTES_KEY).exists()
-    fewer = frames < had_frames and _first_name(part) == _first_name(path)
-    if nothing or fewer:
-        shutil.rmtree(part)
-        kept = (path,) if had_frames else ()
-        return Recovery(path, False, had_scenes, had_frames, sum(stored.values()), kept)
-    dataset = GrowingDataset(path, lengths, notes)
+    held = lock_folder(part)
     try:
-        dataset.append(SCENES, last)
+        settle(path)
+        whole = _whole(part)
+        there = (path / GROUP_KEY).exists()
+        extends = there and (part / EXTENDS).exists()
+        # Attributes come last when a folder is set up, so without them nothing was added.
+        nothing = not whole.lengths[FRAMES] or not (part / ATTRIBUTES_KEY).exists()
+        had_scenes, had_frames = _finished_size(path)
+        if nothing or (extends and whole.lengths[FRAMES] < had_frames):
+            shutil.rmtree(part)
+            kept = (path,) if there else ()
+            stays = path if there else None
+            return Recovery(path, False, had_scenes, had_frames, whole.dropped({}), kept, stays)
+        beside = path if there and not extends else None
+        if beside:
+            path = free_name(path)
+            part.rename(part_path(path))
+    finally:
+        os.close(held)
+    return _finish(path, whole, beside)
+
+
+def _finish(path: Path, whole: _Whole, beside: Path | None) -> Recovery:
+    scenes, frames = whole.lengths[SCENES] + len(whole.last), whole.lengths[FRAMES]
+    notes = scene_notes(read_attributes(part_path(path)), scenes)
+    dataset = GrowingDataset(path, whole.lengths, notes)
+    try:
+        dataset.append(SCENES, whole.last)
         dataset.finish()
     finally:
         dataset.close()
-    now = {**lengths, SCENES: scenes}
-    dropped = sum(max(stored[name] - now[name], 0) for name in SPECS)
-    return Recovery(path, False, scenes, frames, dropped, (path,))
+    dropped = whole.dropped({**whole.lengths, SCENES: scenes})
+    return Recovery(path, False, scenes, frames, dropped, (path,), beside)
+
+
+def _whole(part: Path) -> _Whole:
+    stored = {name: stored_length(_files(part, name)) for name in SPECS}
+    return _Whole(stored, *_consistent(part, stored))
 
 
 def _consistent(part: Path, stored: dict[str, int]) -> tuple[dict[str, int], Records]:
@@ -165,8 +203,8 @@ def _files(root: Path, name: str) -> OwnFiles:
     return OwnFiles(Files(root, name))
 
 
-def _dataset_path(path: Path) -> Path:
-    path = path.resolve()
+def dataset_path(path: Path) -> Path:
+    """The finished dataset's path, of its folder whether that is finished, unfinished or being replaced."""
     for suffix in (".old.part", ".part"):
         if path.name.endswith(suffix):
             return path.with_name(path.name.removesuffix(suffix))
@@ -178,8 +216,3 @@ def _finished_size(path: Path) -> tuple[int, int]:
     if not (path / GROUP_KEY).exists():
         return 0, 0
     return Files(path, SCENES).header().length, Files(path, FRAMES).header().length
-
-
-def _first_name(root: Path) -> object:
-    names = read_attributes(root).get(NAMES)
-    return names[0] if isinstance(names, list) and names else None

@@ -39,6 +39,9 @@ except ImportError:  # not a POSIX system: two writers at once go unnoticed ther
 OPEN_SCENE = ".scene"
 """The scene under way, one row whose end is not known yet; gone once the dataset is finished."""
 
+EXTENDS = ".extends"
+"""Empty; says that the finished dataset of this name is contained, so that this one may replace it."""
+
 
 def part_path(path: Path) -> Path:
     """The name under which a dataset grows."""
@@ -66,6 +69,19 @@ def lock_folder(path: Path) -> int:
     return descriptor
 
 
+def settle(path: Path) -> None:
+    """Undo a take-over that was killed before the successor had the name, or end one that was killed after.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    old = old_path(path)
+    if old.exists() and not path.exists():
+        old.rename(path)
+    elif old.exists():
+        shutil.rmtree(old)
+
+
 class GrowingDataset:
     """Appends rows to the arrays of the dataset that is to be at ``path``.
 
@@ -90,9 +106,8 @@ class GrowingDataset:
         self.path = path
         self.part = part_path(path)
         self.notes = list(notes)
-        if lengths is None and self.part.exists():
-            os.close(lock_folder(self.part))
-            shutil.rmtree(self.part)
+        if lengths is None:
+            _make_room(path)
         self.part.mkdir(parents=True, exist_ok=True)
         self._lock = lock_folder(self.part)
         self.arrays: dict[str, GrowingArray] = {}
@@ -119,10 +134,10 @@ class GrowingDataset:
         """
         lengths = _checked_lengths(path)
         notes = scene_notes(read_attributes(path), lengths[SCENES])
+        _make_room(path)
         part = part_path(path)
-        if part.exists():
-            os.close(lock_folder(part))
-            shutil.rmtree(part)
+        part.mkdir()
+        (part / EXTENDS).touch()
         for name in SPECS:
             source, target = Files(path, name), Files(part, name)
             target.folder.mkdir(parents=True, exist_ok=True)
@@ -170,6 +185,7 @@ class GrowingDataset:
         for leftover in (self.part / OPEN_SCENE, *self.part.rglob(".*.part")):
             leftover.unlink(missing_ok=True)
         take_place(self.path)
+        (self.path / EXTENDS).unlink(missing_ok=True)
         self.close()
 
     def discard(self) -> None:
@@ -213,6 +229,25 @@ def take_place(path: Path) -> None:
     part_path(path).rename(path)
     if old.exists():
         shutil.rmtree(old)
+
+
+def _make_room(path: Path) -> None:
+    """Remove what an earlier run left unfinished; a complete dataset stays.
+
+    Raises:
+        WriteError: another process is writing it.
+        OSError: as the file system has it.
+    """
+    part = part_path(path)
+    if not part.exists():
+        settle(path)
+        return
+    held = lock_folder(part)
+    try:
+        settle(path)
+        shutil.rmtree(part)
+    finally:
+        os.close(held)
 
 
 def _checked_lengths(path: Path) -> dict[str, int]:

@@ -123,7 +123,7 @@ class L5KitWriter:
         return Written(prepared.topics, written, prepared.refused)
 
     def close(self) -> list[Path]:
-        """Complete the arrays and rename the dataset into place; without any frame, leave nothing.
+        """Complete the arrays and rename the dataset into place; without any frame, leave what was there.
 
         Raises:
             WriteError: it cannot be written, or an earlier ``write`` failed; the ``.part`` folder stays.
@@ -138,7 +138,7 @@ class L5KitWriter:
             else:
                 store.discard()
         self._store = None
-        return [self.path] if self.path.exists() else []
+        return [self.path] if store.length(FRAMES) else []
 
     def abort(self) -> None:
         """Release files without finishing; what is on disk stays as ``.part``, if any frame was written."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,9 +42,25 @@ class SequenceFiles:
         """Where a radar cube waits for its scan."""
         return self.folder / f"{self.id}.cube{PART}"
 
+    @property
+    def note(self) -> Path:
+        """Says where the unfinished sequence goes while it is moved from beside a complete one."""
+        return self.folder / f"{self.id}.aside{PART}"
+
     def leftovers(self) -> list[Path]:
-        """What a finished sequence does not need; the journal last, since without it nothing is recovered."""
-        return [*(path for path in self.mine() if path.suffix == ".new"), self.held, self.journal]
+        """What a finished sequence does not need.
+
+        Last the journal, since without it nothing is recovered; behind it only the meta file of a sequence
+        that is complete.
+        """
+        last = [self.journal, self.meta_part]
+        mine = [path for path in self.mine() if path.suffix in {PART, ".new"} and path not in last]
+        return [*mine, *last]
+
+    def finished_stores(self) -> list[Path]:
+        """Stores that have their final names, of whatever group and kind."""
+        start, ends = f"{self.id}.{_STORE}", (suffix("itar"), suffix("directory"))
+        return [p for p in self.mine() if p.name.startswith(start) and p.name.endswith(ends)]
 
     def store(self, group: str, kind: StoreType) -> Path:
         """The finished store of a component group; the group of poses and calibration has no name."""
@@ -68,6 +85,14 @@ class SequenceFiles:
     def mine(self) -> list[Path]:
         """Everything of the sequence that is on disk."""
         return sorted(path for path in self.folder.glob("*") if path.name.startswith(f"{self.id}."))
+
+
+def remove(path: Path) -> None:
+    """Remove a store of either kind, or a file, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def part_of(path: Path) -> Path:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from edgefirst_ros.errors import WriteError
@@ -18,7 +20,7 @@ from edgefirst_ros.formats.ncore.closing import (
 from edgefirst_ros.formats.ncore.defaults import DEFAULT, NAMES, component_records, default_components
 from edgefirst_ros.formats.ncore.entry import Json
 from edgefirst_ros.formats.ncore.facts import Facts
-from edgefirst_ros.formats.ncore.files import SequenceFiles, create_store, part_of
+from edgefirst_ros.formats.ncore.files import SequenceFiles, create_store, part_of, remove
 from edgefirst_ros.formats.ncore.marks import Instance, Times
 from edgefirst_ros.formats.ncore.meta import write_meta
 from edgefirst_ros.formats.ncore.options import StoreType
@@ -31,7 +33,8 @@ COMMON = ""
 def finish(files: SequenceFiles, stores: dict[str, Store], facts: Facts) -> bool:
     """Complete the stores, write the sequence meta file, rename, and drop the journal.
 
-    Until the meta file is there nothing is renamed, so that a sequence killed in here is finished anew.
+    Until the meta file is there nothing is renamed, so that a sequence killed in here is finished anew, and
+    a complete sequence of that name that it is to replace stays.
 
     Args:
         files: where the sequence is.
@@ -74,29 +77,59 @@ def finish(files: SequenceFiles, stores: dict[str, Store], facts: Facts) -> bool
 
 
 def complete(files: SequenceFiles) -> None:
-    """Rename the finished stores and the meta file, then drop the journal; safe to run again."""
+    """Give the finished stores and the meta file their names in place of an earlier sequence's.
+
+    Safe to run again until the meta file's ``.part`` is gone, which goes last: it alone says that the stores
+    are complete, as an earlier sequence's meta file does not.
+
+    Raises:
+        WriteError: the disk refuses.
+    """
     try:
-        for part in files.parts().values():
-            part.replace(part.with_name(part.name.removesuffix(".part")))
-        if files.meta_part.exists():
-            files.meta_part.replace(files.meta)
+        meta = files.meta_part.read_bytes()
+        listed = [files.folder / store["path"] for store in json.loads(meta)["component_stores"]]
+        if files.meta.exists() and files.meta.read_bytes() != meta:
+            _sync(part_of(store) for store in listed)
+            files.meta.unlink()  # from here on it would list stores that are being replaced
+        for store in listed:
+            if part_of(store).exists():
+                if store.is_dir():
+                    shutil.rmtree(store)
+                part_of(store).replace(store)
+        for stale in set(files.finished_stores()) - set(listed):
+            remove(stale)
+        unready = files.meta.with_name(f"{files.meta.name}.new")
+        unready.write_bytes(meta)
+        unready.replace(files.meta)
         for leftover in files.leftovers():
-            leftover.unlink(missing_ok=True)
+            remove(leftover)
     except OSError as error:
         raise WriteError(f"{files.folder}: {error}; run recover") from error
 
 
+def _sync(stores: Iterable[Path]) -> None:
+    """Put stores on the disk, so that a power cut cannot take both them and what they replace."""
+    for store in stores:
+        for path in (store, *store.rglob("*")):
+            if path.exists():
+                descriptor = os.open(path, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+
+
 def discard(files: SequenceFiles) -> None:
-    """Remove a sequence in which nothing was recorded."""
+    """Remove what is left of a sequence in which nothing was recorded; an earlier one that is there stays."""
     for leftover in files.leftovers():
-        leftover.unlink(missing_ok=True)
+        remove(leftover)
     if not any(files.folder.iterdir()):
         files.folder.rmdir()
 
 
 def _drop(store: Store) -> None:
     store.release()
-    shutil.rmtree(store.part) if store.part.is_dir() else store.part.unlink()
+    remove(store.part)
 
 
 def _span(instances: Mapping[Instance, Times], facts: Facts) -> tuple[int, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -65,4 +66,6 @@ def write_meta(
     with unready.open("w", encoding="utf-8") as file:
         json.dump(meta, file, indent=2, sort_keys=True)
         file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())  # it says that everything is complete, so it must not come out empty
     unready.replace(path)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.errors import DatasetError, DatasetNotFound, WriteError
+from edgefirst_ros.formats.aside import move_aside
 from edgefirst_ros.formats.ncore.cubes import CubePairing, HeldCubes
 from edgefirst_ros.formats.ncore.extrinsics import RIG
 from edgefirst_ros.formats.ncore.facts import Facts
-from edgefirst_ros.formats.ncore.files import PART, SequenceFiles, recover_store
+from edgefirst_ros.formats.ncore.files import PART, SequenceFiles, recover_store, remove
 from edgefirst_ros.formats.ncore.finish import complete, discard, finish
 from edgefirst_ros.formats.ncore.journal import lock
 from edgefirst_ros.formats.ncore.marks import Contents
@@ -31,6 +32,7 @@ class RecoveredSequence:
         kept: entries by component and instance, ``cameras/camera`` and so on.
         poses: rig poses kept; None if they were not counted.
         dropped_bytes: what was behind the last complete frames.
+        beside: the complete sequence that it was to replace, which stays as it is.
     """
 
     sequence_id: str
@@ -38,16 +40,18 @@ class RecoveredSequence:
     kept: Mapping[str, int]
     poses: int | None
     dropped_bytes: int
+    beside: str | None = None
 
     @property
     def text(self) -> str:
         """One line for a person."""
+        stays = f"; the complete {self.beside}, which it was to replace, stays" if self.beside else ""
         if self.meta is None:
-            return f"{self.sequence_id}: nothing had been committed, removed"
+            return f"{self.sequence_id}: nothing had been committed, removed{stays}"
         kept = ", ".join(f"{count} {name}" for name, count in self.kept.items()) or "no frames"
         poses = "" if self.poses is None else f", {self.poses} poses"
         torn = f"; dropped {self.dropped_bytes} bytes behind the last frames" if self.dropped_bytes else ""
-        return f"{self.sequence_id}: kept {kept}{poses}{torn}"
+        return f"{self.sequence_id}: kept {kept}{poses}{torn}{stays}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,9 @@ class Recovery:
 def recover(path: Path) -> Recovery:
     """Finish every unfinished sequence at ``path``; complete ones are not touched, so it may run again.
 
+    One that was to replace a complete sequence, and did not come to an end, is finished beside that under the
+    name ``<sequence_id>_recovered``. Once all its stores are complete it takes the place.
+
     Args:
         path: a file of a sequence, its folder, or the folder above.
 
@@ -94,7 +101,11 @@ def recover(path: Path) -> Recovery:
     sequences: list[RecoveredSequence] = []
     busy: list[str] = []
     for where in sorted(unfinished):
-        sequence = _recover(SequenceFiles(where, where.name))
+        files = SequenceFiles(where, where.name)
+        if all(file == files.note for file in where.glob(f"*{PART}")):
+            files.note.unlink(missing_ok=True)  # the rest was moved from here, or into here and is finished
+            continue
+        sequence = _recover(files)
         if sequence is None:
             busy.append(where.name)
         else:
@@ -105,6 +116,8 @@ def recover(path: Path) -> Recovery:
 def _recover(files: SequenceFiles) -> RecoveredSequence | None:
     """Finish one sequence; None if its writer is alive."""
     if not files.journal.exists():
+        if files.meta_part.exists():
+            return _rename(files)
         raise DatasetError(
             f"{files.folder} has unfinished stores but no {files.journal.name}, which holds their poses and "
             f"calibration; put it back, or remove the folder"
@@ -113,7 +126,7 @@ def _recover(files: SequenceFiles) -> RecoveredSequence | None:
     if held is None:
         return None
     try:
-        if files.meta_part.exists() or files.meta.exists():
+        if files.meta_part.exists():
             return _rename(files)
         return _finish(files)
     finally:
@@ -121,7 +134,7 @@ def _recover(files: SequenceFiles) -> RecoveredSequence | None:
 
 
 def _rename(files: SequenceFiles) -> RecoveredSequence:
-    """All stores were complete when the writer was killed; their names or the journal were left."""
+    """All stores were complete when the writer was killed; some have their names, others not."""
     complete(files)
     kept: Counter[str] = Counter()
     for store in json.loads(files.meta.read_bytes())["component_stores"]:
@@ -130,13 +143,16 @@ def _rename(files: SequenceFiles) -> RecoveredSequence:
 
 
 def _finish(files: SequenceFiles) -> RecoveredSequence:
+    beside = files.id if files.meta.exists() else None
     try:
         facts = Facts.read(files.journal)
     except ValueError as error:
-        if files.parts():
+        if files.parts() or files.note.exists():
             raise DatasetError(f"{error}; the stores beside it cannot be finished without it") from error
         discard(files)
-        return RecoveredSequence(files.id, None, {}, 0, 0)
+        return RecoveredSequence(files.id, None, {}, 0, 0, beside)
+    if beside or files.note.exists():
+        files = _moved_aside(files)
     stores, dropped = {}, 0
     for group, part in files.parts().items():
         stores[group], torn = recover_store(part)
@@ -147,13 +163,34 @@ def _finish(files: SequenceFiles) -> RecoveredSequence:
     tolerance_us = facts.sequence.get("cube_tolerance_us", 0)
     CubePairing(HeldCubes.load(files.held), scans, tolerance_us).settle_all()
     if not finish(files, stores, facts):
-        return RecoveredSequence(files.id, None, {}, 0, dropped)
+        return RecoveredSequence(beside or files.id, None, {}, 0, dropped, beside)
     kept = {
         "/".join(instance): len(times)
         for store in stores.values()
         for instance, times in store.contents.instances.items()
     }
-    return RecoveredSequence(files.id, files.meta, kept, len(facts.pose_times_us), dropped)
+    return RecoveredSequence(files.id, files.meta, kept, len(facts.pose_times_us), dropped, beside)
+
+
+def _moved_aside(files: SequenceFiles) -> SequenceFiles:
+    """The unfinished sequence in a folder of its own.
+
+    Raises:
+        WriteError: the disk refuses.
+    """
+    mine = [*files.parts().values(), files.held, files.journal]
+
+    def moves(folder: Path) -> Iterator[tuple[Path, Path]]:
+        for path in mine:
+            yield path, folder / f"{folder.name}{path.name.removeprefix(files.id)}"
+
+    try:
+        for leftover in set(files.leftovers()) - {*mine, files.note}:
+            remove(leftover)
+        folder = move_aside(files.note, moves)
+    except OSError as error:
+        raise WriteError(f"{files.folder}: cannot recover: {error.strerror or error}") from error
+    return SequenceFiles(folder, folder.name)
 
 
 def _complement(facts: Facts, contents: Contents) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +16,8 @@ from edgefirst_ros.errors import ConfigError, OutputExists, WriteError
 from edgefirst_ros.formats.base import Written
 from edgefirst_ros.formats.ncore.component import Component, check_components
 from edgefirst_ros.formats.ncore.entry import Prepared
-from edgefirst_ros.formats.ncore.files import SequenceFiles
+from edgefirst_ros.formats.ncore.files import SequenceFiles, remove
+from edgefirst_ros.formats.ncore.finish import complete
 from edgefirst_ros.formats.ncore.journal import lock
 from edgefirst_ros.formats.ncore.memory import keep_freed_memory
 from edgefirst_ros.formats.ncore.names import InstanceNames
@@ -39,7 +39,7 @@ class NCoreWriter:
     Args:
         root: folder of all sequences.
         options: what to write.
-        overwrite: replace sequences of the same name.
+        overwrite: replace sequences of the same name, each once the new one is complete.
         components: components of one's own, see ``component.Component``.
 
     Raises:
@@ -169,7 +169,7 @@ class NCoreWriter:
                 raise OutputExists(
                     f"{files.folder} exists; overwrite it, write elsewhere, or recover it if it is unfinished"
                 )
-            _remove(files)
+            _make_room(files)
         return SequenceWriter(
             files, self._info, part=self._part, options=self.options, names=self._names, masks=self._masks
         )
@@ -205,8 +205,8 @@ class NCoreWriter:
                 done.result()
 
 
-def _remove(files: SequenceFiles) -> None:
-    """Make room for a sequence of this name.
+def _make_room(files: SequenceFiles) -> None:
+    """Remove what is unfinished of a sequence of this name; a complete one stays for now.
 
     Raises:
         WriteError: another process is writing it, or it cannot be removed.
@@ -215,8 +215,10 @@ def _remove(files: SequenceFiles) -> None:
     try:
         if files.journal.exists() and (held := lock(files.journal)) is None:
             raise WriteError(f"{files.folder}: this sequence is being written; wait until that has ended")
-        for path in files.mine():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if files.meta_part.exists():  # killed among its renames: complete, and the one before it is gone
+            complete(files)
+        for path in files.leftovers():
+            remove(path)
     except OSError as error:
         if isinstance(error, WriteError):
             raise

@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -17,8 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgefirst_ros.errors import RecordingNotFound, WriteError
-from edgefirst_ros.formats.edgefirst import EdgeFirstOptions, EdgeFirstWriter, layout, recover
+from edgefirst_ros.formats.edgefirst import EdgeFirstOptions, EdgeFirstWriter, archive, layout, recover
 from edgefirst_ros.formats.edgefirst.archive import ZipArchive
+from edgefirst_ros.formats.edgefirst.journal import Journal
 
 COUNT = 8
 CONTAINERS = ("zip", "folder")
@@ -45,15 +48,22 @@ class Killed:
         self.folder = root / "killed/ds"
         writing(root / "killed", COUNT, container).abort()
         self.finished: list[dict[str, bytes]] = [{}]
-        for count in range(1, COUNT + 1):
-            writing(root / str(count), count, container).close()
-            self.finished.append(contents(root / str(count) / "ds"))
+        for samples in range(1, COUNT + 1):
+            writing(root / str(samples), samples, container).close()
+            self.finished.append(contents(root / str(samples) / "ds"))
         self.zip_ends: list[int] = []
         if container == "zip":
             part = root / "sizes/ds/ds.zip.part"
-            for count in range(COUNT + 1):
-                writing(root / "sizes", count, container, overwrite=True).abort()
+            for samples in range(COUNT + 1):
+                writing(root / "sizes", samples, container, overwrite=True).abort()
                 self.zip_ends.append(part.stat().st_size)
+
+    def named(self, name: str) -> dict[str, bytes]:
+        """The finished dataset of all samples, of another name."""
+        whole = self.finished[COUNT]
+        return {
+            path.replace("ds", name, 1) if path[:3] in {"ds.", "ds/"} else path: whole[path] for path in whole
+        }
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +183,13 @@ def test_closing_may_be_interrupted_at_any_step(
     writer.abort()
     done = recover(tmp_path / "ds")
     assert (done.samples, done.samples_lost) == (COUNT, 0)
-    assert contents(tmp_path / "ds") == killed[container].finished[COUNT]
+    beside = step in {"finish", "write_table"}  # nothing had been replaced
+    assert done.beside == ("ds" if beside else None)
+    new = "ds_recovered" if beside else "ds"
+    assert contents(tmp_path / new) == killed[container].named(new)
+    if beside:
+        assert contents(tmp_path / "ds") == killed[container].finished[2]
+    assert recover(tmp_path / "ds").was_finished
 
 
 def _stop_at(patch: pytest.MonkeyPatch, method: str, stop: object) -> None:
@@ -194,8 +210,102 @@ def test_nothing_committed_leaves_an_earlier_dataset_alone(tmp_path: Path) -> No
     before = contents(tmp_path)
     writing(tmp_path, 0, "zip", overwrite=True).abort()
     done = recover(tmp_path / "ds")
-    assert (done.samples, done.paths) == (0, ())
+    assert (done.dataset, done.samples, done.paths, done.beside) == ("ds", 0, (), "ds")
     assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("new", CONTAINERS)
+@pytest.mark.parametrize("old", CONTAINERS)
+def test_an_unfinished_replacement_is_finished_beside_the_complete_one(
+    tmp_path: Path, killed: dict[str, Killed], old: str, new: str
+) -> None:
+    writing(tmp_path, 2, old).close()
+    writing(tmp_path, COUNT, new, overwrite=True).abort()
+    done = recover(tmp_path / "ds")
+    assert (done.dataset, done.samples, done.beside) == ("ds_recovered", COUNT, "ds")
+    assert done.paths[0] == tmp_path / "ds_recovered/ds_recovered.arrow"
+    assert contents(tmp_path / "ds") == killed[old].finished[2]
+    assert contents(tmp_path / "ds_recovered") == killed[new].named("ds_recovered")
+    writing(tmp_path, 3, new, overwrite=True).abort()
+    assert recover(tmp_path / "ds").dataset == "ds_recovered_2"
+    assert recover(tmp_path / "ds").was_finished
+    assert contents(tmp_path / "ds") == killed[old].finished[2]
+
+
+class Died(Exception):
+    """Stands for the death of the process."""
+
+
+def dying(patch: pytest.MonkeyPatch, limit: int) -> None:
+    """Let names on disk be changed ``limit`` times, and then die."""
+    done = [0]
+
+    def counted(real: Callable[..., object]) -> Callable[..., object]:
+        def step(*args: object, **options: object) -> object:
+            if done[0] == limit:
+                raise Died
+            done[0] += 1
+            return real(*args, **options)
+
+        return step
+
+    for owner, name in (
+        (Path, "replace"),
+        (Path, "unlink"),
+        (Path, "write_text"),
+        (archive.shutil, "rmtree"),
+        (archive.os, "ftruncate"),
+    ):
+        patch.setattr(owner, name, counted(getattr(owner, name)))
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("new", CONTAINERS)
+@pytest.mark.parametrize("old", CONTAINERS)
+def test_whenever_overwriting_and_recovery_die_a_complete_dataset_is_there(
+    tmp_path: Path, killed: dict[str, Killed], old: str, new: str, again: bool
+) -> None:
+    writing(tmp_path / "old", 2, old).close()
+    wanted = killed[old].finished[2], killed[new].finished[3]
+    for limit in count(0):
+        root, left = tmp_path / str(limit), tmp_path / "left"
+        shutil.copytree(tmp_path / "old", root)
+        if not _dies(limit, lambda root=root: writing(root, 3, new, overwrite=True).close()):
+            break
+        for second in range(limit % 2, 9, 2):
+            shutil.copytree(root, left)
+            if again:  # the next run begins on what was left
+                _dies(second, lambda left=left: writing(left, 1, new, overwrite=True).abort())
+            _dies(second, lambda left=left: recover(left / "ds"))
+            for folder in sorted(left.iterdir()):
+                with suppress(RecordingNotFound):
+                    recover(folder)
+            assert contents(left / "ds") in wanted, (limit, second)
+            assert not [*left.rglob("*.part")], (limit, second)
+            assert recover(left / "ds").was_finished
+            shutil.rmtree(left)
+    assert limit > 4
+
+
+def _dies(limit: int, act: Callable[[], object]) -> bool:
+    journals: list[Journal] = []
+    begin = Journal.__init__
+
+    def noted(self: Journal, path: Path) -> None:
+        begin(self, path)
+        journals.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Journal, "__init__", noted)
+        dying(patch, limit)
+        try:
+            act()
+        except Died:
+            return True
+        finally:
+            for journal in journals:
+                journal.close()
+    return False
 
 
 def test_an_older_container_is_not_taken_for_the_lost_one(tmp_path: Path) -> None:

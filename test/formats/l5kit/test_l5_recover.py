@@ -64,9 +64,9 @@ class Killed(Exception):
     """Stands for the death of the process."""
 
 
-def run(root: Path, samples: list[Sample], *, append: bool = False) -> None:
+def run(root: Path, samples: list[Sample], *, append: bool = False, overwrite: bool = False) -> None:
     """Write samples until something raises; nothing is tidied up then."""
-    writer = L5KitWriter(root, "ds", L5KitOptions(append=append))
+    writer = L5KitWriter(root, "ds", L5KitOptions(append=append), overwrite=overwrite)
     try:
         begun = ""
         for each in samples:
@@ -274,22 +274,81 @@ def test_damage_ends_the_dataset_before_it(tmp_path: Path, name: str, rows: int,
     assert found.rows_dropped > 0
 
 
-def test_unfinished_replacement_of_fewer_frames_gives_way(tmp_path: Path) -> None:
-    write(tmp_path, SAMPLES)
-    writer = L5KitWriter(tmp_path, "ds", L5KitOptions(), overwrite=True)
-    writer.begin(SAMPLES[0].sequence)
-    for each in SAMPLES[:3]:
+@pytest.mark.parametrize("count", [1, 3, len(SAMPLES)])
+@pytest.mark.parametrize("had", [3, 6])
+def test_an_unfinished_replacement_is_finished_beside_the_complete_one(
+    tmp_path: Path, had: int, count: int
+) -> None:
+    write(tmp_path, SAMPLES[:had])
+    killed_overwrite(tmp_path, count)
+    found = recover(tmp_path / "ds.zarr")
+    assert (found.path, found.frames) == (tmp_path / "ds_recovered.zarr", count)
+    assert found.beside == tmp_path / "ds.zarr"
+    assert tree(tmp_path / "ds.zarr") == prefix(had)
+    assert tree(tmp_path / "ds_recovered.zarr") == prefix(count)
+    killed_overwrite(tmp_path, 2)
+    assert recover(tmp_path / "ds.zarr").path == tmp_path / "ds_recovered_2.zarr"
+    assert recover(tmp_path / "ds.zarr").was_finished
+    names = ["ds.zarr", "ds_recovered.zarr", "ds_recovered_2.zarr"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == names
+
+
+def killed_overwrite(root: Path, count: int) -> None:
+    writer = L5KitWriter(root, "ds", L5KitOptions(), overwrite=True)
+    begun = ""
+    for each in SAMPLES[:count]:
+        if each.sequence.name != begun:
+            begun = each.sequence.name
+            writer.begin(each.sequence)
         writer.write(writer.prepare(each))
+    if not count:
+        writer.begin(SEQUENCE)
+        assert writer._store is not None
+        writer._store.close()
+        return
     writer.abort()
-    assert recover(tmp_path / "ds.zarr").frames == len(SAMPLES)
+
+
+def test_an_overwriting_run_without_a_frame_is_not_the_complete_dataset(tmp_path: Path) -> None:
+    write(tmp_path, SAMPLES)
+    killed_overwrite(tmp_path, 0)
+    found = recover(tmp_path / "ds.zarr")
+    assert (found.frames, found.path, found.beside) == (len(SAMPLES), tmp_path / "ds.zarr", found.path)
+    writer = L5KitWriter(tmp_path, "ds", L5KitOptions(), overwrite=True)
+    writer.begin(SEQUENCE)
+    assert writer.close() == [], "nothing came of this run"
     assert tree(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
     assert [p.name for p in tmp_path.iterdir()] == ["ds.zarr"]
 
 
-def test_unfinished_replacement_by_another_scene_takes_the_place(tmp_path: Path) -> None:
-    write(tmp_path, SAMPLES)
-    writer = L5KitWriter(tmp_path, "ds", L5KitOptions(), overwrite=True)
-    writer.begin(SEQUENCE)
-    writer.write(writer.prepare(sample(0)))
-    writer.abort()
-    assert recover(tmp_path / "ds.zarr").frames == 1
+@settings(max_examples=40, deadline=None)
+@given(first=st.integers(0, 130), second=st.integers(0, 60), again=st.booleans())
+def test_killed_at_any_step_of_overwriting_two_complete_datasets_or_one(
+    first: int, second: int, again: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        for name, spec in schema.SPECS.items():
+            patch.setitem(schema.SPECS, name, ArraySpec(spec.dtype, (CHUNK,), spec.compressor))
+        root, path = Path(folder), Path(folder) / "ds.zarr"
+        write(root, SAMPLES)
+        new = [sample(i) for i in range(3)]
+        with tempfile.TemporaryDirectory() as fresh:
+            write(Path(fresh), new)
+            expected = tree(Path(fresh) / "ds.zarr")
+        with pytest.MonkeyPatch.context() as dying:
+            done = steps(dying, first)
+            run(root, new, overwrite=True)
+        if again:  # the next run begins on what was left, and dies with its first step
+            with pytest.MonkeyPatch.context() as dying:
+                steps(dying, second % 12)
+                run(root, new, overwrite=True)
+        with pytest.MonkeyPatch.context() as dying:
+            steps(dying, second)
+            with suppress(Killed):
+                recover(path)
+        for each in [*root.glob("*.part")]:
+            recover(each)
+        complete = [p for p in root.iterdir() if tree(p) in (prefix(len(SAMPLES)), expected)]
+        assert path in complete, (done, [p.name for p in root.iterdir()])
+        assert not [*root.glob("*.part")]
+        assert recover(path).was_finished

@@ -166,7 +166,7 @@ def _die_at(stage: str, patched: pytest.MonkeyPatch) -> None:
     def dying_replace(self: Path, target: Path) -> Path:
         if stage == "first rename" and "ncore4-lidar" in self.name:
             raise KeyboardInterrupt
-        if stage == "meta rename" and self.name.endswith(".json.part"):
+        if stage == "meta rename" and self.name.endswith(".json.new"):
             raise KeyboardInterrupt
         return replace(self, target)
 

@@ -82,9 +82,11 @@ def write(
     *,
     kill: bool = False,
     own: bool = False,
+    overwrite: bool = False,
     **options: object,
 ) -> Path:
-    writer = NCoreWriter(root, NCoreOptions(**options), components=[Velocity()] if own else ())  # type: ignore[arg-type]
+    components = [Velocity()] if own else ()
+    writer = NCoreWriter(root, NCoreOptions(**options), overwrite=overwrite, components=components)  # type: ignore[arg-type]
     writer.begin(SEQUENCE)
     for step in steps:
         if isinstance(step, EgoPose):
@@ -290,6 +292,27 @@ def test_a_killed_and_recovered_sequence(official: Read, store: str, profile: st
     assert len(found["cameras"]["camera_optical"]["frames"]) == 6
     assert len(found["radars"]["radar"]["frames"]) == 6
     assert found["interval"] == [START_US, START_US + 290_001]
+
+
+def test_a_complete_sequence_and_what_a_killed_overwrite_left_beside_it(
+    official: Read, store: str, tmp_path: Path
+) -> None:
+    def read(folder: Path) -> dict[str, Any]:
+        found = official(folder)
+        found["meta"]["component_stores"].sort(key=lambda listed: listed["path"])  # in any order
+        return found
+
+    folder = write(tmp_path, drive(0.2), store=store, radar_cube=True)
+    complete = read(folder)
+    write(tmp_path, drive(0.3), kill=True, overwrite=True, store=store, radar_cube=True)
+    assert read(folder) == complete
+    (done,) = recover(tmp_path).sequences
+    assert read(folder) == complete
+    beside = read(tmp_path / done.sequence_id)
+    assert beside["id"] == f"{SEQUENCE.name}_recovered"
+    assert len(beside["cameras"]["camera_optical"]["frames"]) == 6
+    write(tmp_path, drive(0.3), overwrite=True, store=store, radar_cube=True)
+    assert read(folder)["cameras"] == beside["cameras"]
 
 
 def test_every_part_of_a_split_capture(official: Read, tmp_path: Path) -> None:

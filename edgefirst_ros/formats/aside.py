@@ -1,0 +1,44 @@
+"""Where recovery finishes a run that was to replace a complete dataset: beside it, under a free name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import count
+from pathlib import Path
+
+RECOVERED = "_recovered"
+
+
+def free_name(path: Path) -> Path:
+    """``NAME_recovered``, else ``NAME_recovered_2`` and so on, ``.zarr`` behind it if ``path`` has that."""
+    suffix = ".zarr" if path.suffix == ".zarr" else ""
+    stem = path.name.removesuffix(suffix)
+    names = (f"{stem}{RECOVERED}{f'_{number}' if number > 1 else ''}{suffix}" for number in count(1))
+    ends = ("", ".part", ".old.part")
+    return path.with_name(next(n for n in names if not any(path.with_name(n + end).exists() for end in ends)))
+
+
+def move_aside(note: Path, moves: Callable[[Path], Iterable[tuple[Path, Path]]]) -> Path:
+    """Move an unfinished dataset out of the folder of the complete one; safe to repeat when killed.
+
+    Args:
+        note: file in the complete dataset's folder that says where to while it lasts.
+        moves: what goes where for the new folder, the journal last: without it nothing is recovered there.
+
+    Returns:
+        The new folder.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    name = note.read_text(encoding="utf-8") if note.exists() else ""
+    if not name.endswith("\n"):  # killed before anything was moved
+        name = f"{free_name(note.parent).name}\n"
+        note.write_text(name, encoding="utf-8")
+    folder = note.parent.with_name(name.removesuffix("\n"))
+    folder.mkdir(exist_ok=True)
+    for source, target in moves(folder):
+        if source.exists():
+            source.replace(target)
+    note.unlink(missing_ok=True)
+    return folder
