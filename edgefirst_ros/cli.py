@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
+from edgefirst_ros.checks import check as run_checks
 from edgefirst_ros.commands.capture import capture
 from edgefirst_ros.commands.l5kit import app as l5kit_app
 from edgefirst_ros.commands.play import play
@@ -33,10 +34,8 @@ from edgefirst_ros.config import build_config
 from edgefirst_ros.contactsheet import contact_sheet
 from edgefirst_ros.convert import convert as run_convert
 from edgefirst_ros.errors import ConfigError, WriteError
-from edgefirst_ros.formats.ncore.check import check as check_ncore
 from edgefirst_ros.inputs import find_recordings
 from edgefirst_ros.inspect import inspect
-from edgefirst_ros.recovery import ncore_sequences
 from edgefirst_ros.recovery import recover as run_recovery
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.simulation import simulate as run_simulation
@@ -297,7 +296,7 @@ def recover(
 @app.command()
 def check(
     path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="NCore sequences: a meta file, a folder, or one above it.")
+        Path, typer.Argument(metavar="PATH", help="A dataset, one of its files, or a folder above it.")
     ],
     *,
     official: Annotated[
@@ -305,25 +304,29 @@ def check(
         typer.Option(metavar="PYTHON", help="Python with nvidia-ncore: its reader looks, too."),
     ] = None,
 ) -> None:
-    """Check NCore sequences: container, index, metadata, times, unit rays, pose tree.
+    """Check every dataset at or below PATH, of any format: is all of it there, whole, and what it says?
 
-    Needs nothing but this package. Exit 0: sound; 1: errors; 2: no sequence there.
+    EdgeFirst: every file's CRC-32, name and header, picture sizes, points; the table's columns, samples, values
+    and groups; the report's counts. L5Kit: arrays, chunks, intervals, times, rotations, probabilities. NCore:
+    container, index, metadata, times, unit rays, pose tree. What is wrong comes first, then one line a dataset.
+
+    Needs nothing but this package, and writes nothing. Exit 0: sound; 1: errors; 2: no dataset there.
 
     [bold]Examples[/]
 
       edgefirst-ros check out
 
+      edgefirst-ros check out/edgefirst/monday
+
       edgefirst-ros check out/ncore --official /opt/ncore/bin/python
     """
+    sound = True
     with guarded(make_console(stderr=True)):
-        results = [
-            r
-            for found in ncore_sequences(path) or [path]
-            for r in check_ncore(found, official_python=official)
-        ]
-        for result in results:
+        for result in run_checks(path, official_python=official):
             sys.stdout.write(result.text + "\n")
-    if not all(r.ok for r in results):
+            sys.stdout.flush()
+            sound &= result.ok
+    if not sound:
         raise typer.Exit(EXIT_POOR)
 
 

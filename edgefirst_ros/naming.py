@@ -26,6 +26,17 @@ def readable(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def visible(text: str, keep: str = "") -> str:
+    r"""Text as a terminal may get it: what would steer it, or reorder what it shows, becomes ``\x1b``.
+
+    Control characters are escaped as Python writes them, but for those in ``keep``.
+    """
+    return _UNPRINTABLE.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
+
+
 def sequence_name(host: str, start_ns: int) -> str:
     """``hostname_date_time`` in UTC, as the device names its recordings."""
     when = datetime.fromtimestamp(start_ns // 1_000_000_000, UTC)
