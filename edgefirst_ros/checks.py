@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edgefirst_ros.errors import DatasetNotFound
+from edgefirst_ros.formats.edgefirst.check import REPORT
 from edgefirst_ros.formats.edgefirst.check import check as check_edgefirst
 from edgefirst_ros.formats.findings import Check
 from edgefirst_ros.formats.l5kit.check import check as check_l5kit
@@ -41,7 +42,7 @@ def check(path: Path, *, official_python: Path | None = None) -> Iterator[Check]
 
 
 def edgefirst_datasets(path: Path, sequences: list[Path]) -> list[Path]:
-    """EdgeFirst datasets at or below a path, finished or not: their folders, or files in a folder called otherwise.
+    """EdgeFirst datasets at or below a path, finished or not: folders, or files in a folder called otherwise.
 
     Args:
         path: where to look; one of a dataset's files means the dataset.
@@ -52,6 +53,8 @@ def edgefirst_datasets(path: Path, sequences: list[Path]) -> list[Path]:
     found = {_dataset(p, _TABLE) for p in path.rglob(f"*{_TABLE}")}
     found |= {_dataset(p, _ARCHIVE) for p in path.rglob(f"*{_ARCHIVE}") if p.stem == p.parent.name}
     found |= {p.parent for p in path.rglob(f"*{_JOURNAL}") if p.parent not in sequences}
+    # What is left of a dataset whose table and archive are lost.
+    found |= {p.parent for p in path.rglob(REPORT)}
     return sorted(found)
 
 

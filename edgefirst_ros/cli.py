@@ -306,9 +306,10 @@ def check(
 ) -> None:
     """Check every dataset at or below PATH, of any format: is all of it there, whole, and what it says?
 
-    EdgeFirst: every file's CRC-32, name and header, picture sizes, points; the table's columns, samples, values
-    and groups; the report's counts. L5Kit: arrays, chunks, intervals, times, rotations, probabilities. NCore:
-    container, index, metadata, times, unit rays, pose tree. What is wrong comes first, then one line a dataset.
+    EdgeFirst: every file's CRC-32, name and header, picture sizes, points; columns, samples, values and
+    groups of the table; counts of the report. L5Kit: arrays, chunks, intervals, times, rotations,
+    probabilities. NCore: container, index, metadata, times, unit rays, pose tree. Prints what is wrong, then
+    a line for each dataset.
 
     Needs nothing but this package, and writes nothing. Exit 0: sound; 1: errors; 2: no dataset there.
 

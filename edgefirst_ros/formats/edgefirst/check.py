@@ -29,7 +29,7 @@ def check(path: Path) -> Check:
     folder = path if path.is_dir() else path.parent
     table, archive, plain = folder / f"{name}.arrow", folder / f"{name}.zip", folder / name
     parts = sorted(p for p in folder.glob("*.part") if p.name.startswith((f"{name}.", f"{REPORT}.")))
-    if not (parts or table.is_file() or archive.is_file()):
+    if not (parts or table.is_file() or archive.is_file() or plain.is_dir() or (folder / REPORT).is_file()):
         raise DatasetNotFound(f"{path}: holds no EdgeFirst dataset; expected {name}.arrow")
     findings = Findings()
     for part in parts:
