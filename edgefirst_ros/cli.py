@@ -40,7 +40,7 @@ from edgefirst_ros.recovery import recover as run_recovery
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.simulation import simulate as run_simulation
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.terminal import ProgressView, make_console, print_info, print_report
+from edgefirst_ros.terminal import ProgressView, make_console, print_info, print_report, say
 
 app = typer.Typer(
     name="edgefirst-ros",
@@ -183,7 +183,7 @@ def convert(
                 err.print("interrupted: what had been read is finished and complete", highlight=False)
             if not quiet:
                 for path in done.paths:
-                    sys.stdout.write(f"{path}\n")
+                    say(f"{path}")
         code = exit_code(done.report, strict=strict)
     raise typer.Exit(EXIT_INTERRUPTED if done.interrupted else code)
 
@@ -260,9 +260,9 @@ def simulate(
             made = run_simulation(
                 output, options, lambda share: bar.update(task, completed=share), overwrite=overwrite
             )
-        sys.stdout.write(f"{made.mcap}\n")
+        say(f"{made.mcap}")
         if not quiet:
-            sys.stdout.write(f"{made.truth}\n")
+            say(f"{made.truth}")
 
 
 @app.command()
@@ -285,7 +285,7 @@ def recover(
             if done.failed:
                 print_error(err, done.text)
             else:
-                sys.stdout.write(f"{done.path}\n  {done.text}\n")
+                say(f"{done.path}\n  {done.text}")
                 sys.stdout.flush()
         if failed:
             err.print("  what failed is as it was; mend the cause and run it again", highlight=False)
@@ -355,7 +355,7 @@ def sheet(
             picture.save(output, "PNG")
         except OSError as error:
             raise WriteError(f"{output}: cannot be written: {error.strerror or error}") from error
-        sys.stdout.write(f"{output}\n")
+        say(f"{output}")
 
 
 def _size(text: str) -> tuple[int, int]:

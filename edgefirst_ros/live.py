@@ -195,6 +195,7 @@ class LiveCapture:
                     raise
         self._names.take(dataset)
         self._commit_latency_ms = None
+        job.pipeline.notes += self._names.notes
         job.pipeline.begin_source(None, self._host, sequence)
         self._meter.restart(self._queue.flows())
         self._split_point = SplitPoint()

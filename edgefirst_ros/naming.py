@@ -21,6 +21,14 @@ def safe_name(text: str, default: str = "unnamed") -> str:
     return name.strip("._-") or default
 
 
+def renaming(what: str, name: str) -> list[str]:
+    """A note where a name that the user gave cannot be one of a file as it is; none for an empty one."""
+    safe = safe_name(name)
+    if name in {"", safe}:
+        return []
+    return [f"the {what} {visible(readable(name))} cannot be a file's as it is: it is written as {safe}"]
+
+
 def readable(name: str) -> str:
     """A file's name as text that can be encoded: bytes that are no UTF-8 become U+FFFD."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
