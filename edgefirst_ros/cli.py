@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
+from edgefirst_ros.checks import check as run_checks
 from edgefirst_ros.commands.capture import capture
 from edgefirst_ros.commands.l5kit import app as l5kit_app
 from edgefirst_ros.commands.play import play
@@ -33,15 +34,13 @@ from edgefirst_ros.config import build_config
 from edgefirst_ros.contactsheet import contact_sheet
 from edgefirst_ros.convert import convert as run_convert
 from edgefirst_ros.errors import ConfigError, WriteError
-from edgefirst_ros.formats.ncore.check import check as check_ncore
 from edgefirst_ros.inputs import find_recordings
 from edgefirst_ros.inspect import inspect
-from edgefirst_ros.recovery import ncore_sequences
 from edgefirst_ros.recovery import recover as run_recovery
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.simulation import simulate as run_simulation
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.terminal import ProgressView, make_console, print_info, print_report
+from edgefirst_ros.terminal import ProgressView, make_console, print_info, print_report, say
 
 app = typer.Typer(
     name="edgefirst-ros",
@@ -187,7 +186,7 @@ def convert(
                 err.print("interrupted: what had been read is finished and complete", highlight=False)
             if not quiet:
                 for path in done.paths:
-                    sys.stdout.write(f"{path}\n")
+                    say(f"{path}")
         code = exit_code(done.report, strict=strict)
     raise typer.Exit(EXIT_INTERRUPTED if done.interrupted else code)
 
@@ -264,9 +263,9 @@ def simulate(
             made = run_simulation(
                 output, options, lambda share: bar.update(task, completed=share), overwrite=overwrite
             )
-        sys.stdout.write(f"{made.mcap}\n")
+        say(f"{made.mcap}")
         if not quiet:
-            sys.stdout.write(f"{made.truth}\n")
+            say(f"{made.truth}")
 
 
 @app.command()
@@ -291,7 +290,7 @@ def recover(
             if done.failed:
                 print_error(err, done.text)
             else:
-                sys.stdout.write(f"{done.path}\n  {done.text}\n")
+                say(f"{done.path}\n  {done.text}")
                 sys.stdout.flush()
         if failed:
             err.print("  what failed is as it was; mend the cause and run it again", highlight=False)
@@ -302,7 +301,7 @@ def recover(
 @app.command()
 def check(
     path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="NCore sequences: a meta file, a folder, or one above it.")
+        Path, typer.Argument(metavar="PATH", help="A dataset, one of its files, or a folder above it.")
     ],
     *,
     official: Annotated[
@@ -310,25 +309,30 @@ def check(
         typer.Option(metavar="PYTHON", help="Python with nvidia-ncore: its reader looks, too."),
     ] = None,
 ) -> None:
-    """Check NCore sequences: container, index, metadata, times, unit rays, pose tree.
+    """Check every dataset at or below PATH, of any format: is all of it there, whole, and what it says?
 
-    Needs nothing but this package. Exit 0: sound; 1: errors; 2: no sequence there.
+    EdgeFirst: every file's CRC-32, name and header, picture sizes, points; columns, samples, values and
+    groups of the table; counts of the report. L5Kit: arrays, chunks, intervals, times, rotations,
+    probabilities. NCore: container, index, metadata, times, unit rays, pose tree. Prints what is wrong, then
+    a line for each dataset.
+
+    Needs nothing but this package, and writes nothing. Exit 0: sound; 1: errors; 2: no dataset there.
 
     [bold]Examples[/]
 
       edgefirst-ros check out
 
+      edgefirst-ros check out/edgefirst/monday
+
       edgefirst-ros check out/ncore --official /opt/ncore/bin/python
     """
+    sound = True
     with guarded(make_console(stderr=True)):
-        results = [
-            r
-            for found in ncore_sequences(path) or [path]
-            for r in check_ncore(found, official_python=official)
-        ]
-        for result in results:
+        for result in run_checks(path, official_python=official):
             sys.stdout.write(result.text + "\n")
-    if not all(r.ok for r in results):
+            sys.stdout.flush()
+            sound &= result.ok
+    if not sound:
         raise typer.Exit(EXIT_POOR)
 
 
@@ -356,7 +360,7 @@ def sheet(
             picture.save(output, "PNG")
         except OSError as error:
             raise WriteError(f"{output}: cannot be written: {error.strerror or error}") from error
-        sys.stdout.write(f"{output}\n")
+        say(f"{output}")
 
 
 def _size(text: str) -> tuple[int, int]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from edgefirst_ros.configfaults import sentences
+from edgefirst_ros.configfaults import names_of, sentences
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
@@ -153,6 +153,11 @@ class Config(BaseModel):
         if "edgefirst" in self.formats:
             return frozenset(Role)
         return self.l5kit.roles if "l5kit" in self.formats else frozenset()
+
+    @field_validator("formats", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: object) -> object:
+        return names_of(value)
 
     @model_validator(mode="before")
     @classmethod

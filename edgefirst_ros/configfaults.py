@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 
 def sentences(error: ValidationError, root: type[BaseModel]) -> list[str]:
@@ -14,7 +15,7 @@ def sentences(error: ValidationError, root: type[BaseModel]) -> list[str]:
     found = error.errors()
     places = [e["loc"] for e in found]
     return [
-        _sentence(e["type"], e["loc"], e["msg"], root)
+        _sentence(e["type"], e["loc"], _said(e), root)
         for e in found
         # Of a list whose every item is faulty nothing is left, which is no fault of its own.
         if not (e["type"] == "too_short" and any(e["loc"] == p[: len(e["loc"])] != p for p in places))
@@ -35,6 +36,18 @@ def _sentence(kind: str, place: tuple[int | str, ...], text: str, root: type[Bas
         return f"{name}: a new topic needs a {place[-1]}{hint}"
     text = text.removeprefix("Value error, ")
     return f"{name}: {text}" if name else text
+
+
+def _said(fault: ErrorDetails) -> str:
+    """Pydantic's words, but for the kinds of Python that a user of YAML need not know."""
+    if fault["type"] in {"tuple_type", "list_type"}:
+        return f"expected a list, as [a, b], found {fault['input']!r}"
+    return fault["msg"]
+
+
+def names_of(value: object) -> object:
+    """A list of names; one alone, or several with commas between them, need no brackets."""
+    return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
 
 
 def _meant(name: str, known: Iterable[str]) -> str:

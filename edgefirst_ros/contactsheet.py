@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from PIL import Image, ImageDraw, UnidentifiedImageError
+from PIL import Image, ImageDraw, ImageFilter, UnidentifiedImageError
 
 from edgefirst_ros.errors import RecordingError, RecordingNotFound
 from edgefirst_ros.formats.edgefirst.cube import read_cube
@@ -21,6 +21,8 @@ CELL = (400, 225)
 GAP = 6
 BACKGROUND, INK, FAINT = (24, 26, 30), (230, 230, 230), (70, 74, 80)
 REACH_M = 50.0
+NOISE_HEADROOM_DB = 2.0
+LEAST_CONTRAST_DB = 20.0
 COLUMNS = ("camera", "lidar from above", "radar from above", "radar cube")
 
 Row = Mapping[str, Any]
@@ -197,10 +199,24 @@ def _cube(data: bytes | None) -> Image.Image:
     power = np.atleast_2d((bins**2).sum(axis=others))
     if wanted != sorted(wanted):
         power = power.T
-    shade = _spread(10 * np.log10(power[::-1] + 1.0), low=50.0, high=99.9)
-    picture = Image.fromarray((shade * 255).astype(np.uint8)).resize(CELL, Image.Resampling.BILINEAR)
+    shade = _above_noise(10 * np.log10(power[::-1] + 1.0))
+    # A target may be a single bin, less than a pixel of the sheet on a small screen.
+    bins_drawn = Image.fromarray((shade * 255).astype(np.uint8)).filter(ImageFilter.MaxFilter(3))
+    picture = bins_drawn.resize(CELL, Image.Resampling.BILINEAR)
     cell.paste(Image.merge("RGB", (picture, picture, picture.point(lambda p: 40 + p * 0.8))), (0, 0))
     return cell
+
+
+def _above_noise(power_db: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Decibels to 0..1: noise, which is nearly all of a cube, is dark, its strongest target is bright.
+
+    Targets are so few bins that no percentile finds them, so the scale begins at what noise hardly exceeds
+    and ends at the strongest bin; a cube without targets stays dark.
+    """
+    floor = float(np.median(power_db)) + NOISE_HEADROOM_DB
+    top = max(float(power_db.max()), floor + LEAST_CONTRAST_DB)
+    shade: npt.NDArray[np.float64] = np.clip((power_db - floor) / (top - floor), 0, 1)
+    return shade
 
 
 def _spread(values: npt.NDArray[np.float64], low: float = 1.0, high: float = 99.0) -> npt.NDArray[np.float64]:

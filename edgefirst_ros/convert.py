@@ -14,7 +14,7 @@ from edgefirst_ros.errors import OutputExists
 from edgefirst_ros.inputs import open_recordings
 from edgefirst_ros.job import Job
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.naming import readable, safe_name
+from edgefirst_ros.naming import readable, renaming, safe_name
 from edgefirst_ros.pipeline import Pipeline, Progress
 from edgefirst_ros.sample import Sample
 from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
@@ -75,7 +75,7 @@ def convert(
     # Never a sequence's own name: readers take a container that holds one folder of its own name for nested.
     name = dataset or f"{recordings[0].path.stem}-dataset"
     job = Job(config, output, name, overwrite=overwrite, committed=committed)
-    job.pipeline.notes += inputs.notes
+    job.pipeline.notes += [*inputs.notes, *renaming("name", dataset)]
     try:
         _feed(job.pipeline, inputs.recordings, stop, on_progress, pace)
         paths_written, report = job.finish(
@@ -124,6 +124,8 @@ def _feed(
                 pipeline.end_source("interrupted")
                 return
         pipeline.end_source()
+        if recording.note:
+            pipeline.notes.append(f"{readable(recording.path.name)}: {recording.note}")
         before += recording.size
 
 

@@ -114,6 +114,7 @@ def inspect(recording: McapRecording, config: Config) -> dict[str, Any]:
         "messages": sum(t.count for t in topics.values()),
         "topics": {name: _topic(t, clocks.get(name)) for name, t in sorted(topics.items())},
         "clock_breaks": boundaries,
+        "note": recording.note or None,
         "faults": [{"offset": f.offset, "bytes": f.bytes, "what": f.text} for f in recording.faults],
     }
 

@@ -47,6 +47,7 @@ def begin_session(
             if names.given:
                 raise
     names.take(dataset)
+    job.pipeline.notes += names.notes
     job.pipeline.begin_source(None, names.host, sequence)
     return job
 

@@ -21,9 +21,28 @@ def safe_name(text: str, default: str = "unnamed") -> str:
     return name.strip("._-") or default
 
 
+def renaming(what: str, name: str) -> list[str]:
+    """A note where a name that the user gave cannot be one of a file as it is; none for an empty one."""
+    safe = safe_name(name)
+    if name in {"", safe}:
+        return []
+    return [f"the {what} {visible(readable(name))} cannot be a file's as it is: it is written as {safe}"]
+
+
 def readable(name: str) -> str:
     """A file's name as text that can be encoded: bytes that are no UTF-8 become U+FFFD."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def visible(text: str, keep: str = "") -> str:
+    r"""Text as a terminal may get it: what would steer it, or reorder what it shows, becomes ``\x1b``.
+
+    Control characters are escaped as Python writes them, but for those in ``keep``.
+    """
+    return _UNPRINTABLE.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
 
 
 def sequence_name(host: str, start_ns: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
-from edgefirst_ros.naming import safe_name, sequence_name
+from edgefirst_ros.naming import renaming, safe_name, sequence_name
 
 
 class SessionNames:
@@ -39,6 +39,11 @@ class SessionNames:
             name = safe_name(dataset + suffix)
             if name not in self._taken:
                 yield name, sequence + suffix
+
+    @property
+    def notes(self) -> list[str]:
+        """What to say of names that the user gave and that had to be changed."""
+        return [*renaming("name", self._dataset), *renaming("session name", self._sequence)]
 
     def take(self, dataset: str) -> None:
         """This dataset name is in use."""

@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.table import Table
 
 from edgefirst_ros.accounting import COLUMNS
 from edgefirst_ros.convert import Position
+from edgefirst_ros.naming import visible
 
+_LAYOUT = "\n\t"
 LINE_EVERY_S = 5.0
 PLAIN_WIDTH = 140
 """Columns of output that goes to a file or a log, where nobody knows the width."""
 
 
+class PlainConsole(Console):
+    """A console on which names from files and networks cannot steer the terminal."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """What rich makes of it, with control characters that were in the text made visible."""
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.is_control else visible(segment.text, keep=_LAYOUT)
+            yield segment if text == segment.text else Segment(text, segment.style)
+
+
 def make_console(*, stderr: bool) -> Console:
     """A console as wide as the terminal, or of a fixed width where there is none."""
-    console = Console(stderr=stderr)
-    return console if console.is_terminal else Console(stderr=stderr, width=PLAIN_WIDTH)
+    console = PlainConsole(stderr=stderr)
+    return console if console.is_terminal else PlainConsole(stderr=stderr, width=PLAIN_WIDTH)
+
+
+def say(text: str) -> None:
+    """A line on standard output: as it is to a program, with control characters made visible to a person."""
+    sys.stdout.write((visible(text, keep=_LAYOUT) if sys.stdout.isatty() else text) + "\n")
 
 
 class ProgressView:
@@ -210,6 +229,8 @@ def print_info(console: Console, info: Mapping[str, Any]) -> None:
     for text in info["clock_breaks"]:
         _line(console, f"[yellow]clock break[/]: {escape(text)}")
     _print_faults(console, "damage", info["faults"])
+    if info["note"]:
+        _line(console, f"[yellow]note[/]: {escape(info['note'])}")
     if info["ambiguous"]:
         _line(console, f"[yellow]note[/]: {escape(info['ambiguous'])}")
 

@@ -70,6 +70,18 @@ def test_json_is_one_object_and_nothing_else(short: Path, tmp_path: Path) -> Non
     assert done.stderr == ""
 
 
+def test_a_name_that_has_to_be_changed_and_a_lost_summary_are_said(short: Path, tmp_path: Path) -> None:
+    cut = tmp_path / short.name
+    cut.write_bytes(short.read_bytes()[:-8])
+    done = run("convert", cut, "-o", tmp_path / "out", "--name", "../../evil", "--incomplete")
+    assert (tmp_path / "out" / "edgefirst" / "evil" / "evil.zip").is_file()
+    assert "note: the name ../../evil cannot be a file's as it is: it is written as evil" in done.stderr
+    assert "its summary is lost, every message is there" in done.stderr
+    assert "note: the recording is cut behind its data" in run("info", cut).stdout
+    notes = Written(tmp_path / "out" / "edgefirst" / "evil").report["notes"]
+    assert len(notes) == 2
+
+
 def test_quiet_says_nothing_when_all_is_well(short: Path, tmp_path: Path) -> None:
     done = run("convert", short, "-o", tmp_path, "--quiet", "--incomplete")
     assert (done.stdout, done.stderr) == ("", "")

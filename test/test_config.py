@@ -100,6 +100,9 @@ def test_configurations_are_shipped() -> None:
         ({"frame_id": "lidar"}, "frame_id: no such parameter"),
         ({"rate_hz": 2, "every_n": 2}, "rate_hz and every_n exclude one another: give one of them"),
         ({"formats": ["x"]}, "formats.0: Input should be 'edgefirst', 'ncore' or 'l5kit'"),
+        ({"formats": 3}, "formats: expected a list, as [a, b], found 3"),
+        ({"formats": "ncore, x"}, "formats.1: Input should be 'edgefirst', 'ncore' or 'l5kit'"),
+        ({"ego": {"rig_from_imu_xyzw": "0"}}, "ego.rig_from_imu_xyzw: expected a list, as [a, b], found '0'"),
         ({"rate_hz": float("inf")}, "rate_hz: Input should be a finite number"),
     ],
 )
@@ -138,3 +141,9 @@ def test_a_choice_of_frames_on_the_command_line_replaces_the_files(tmp_path: Pat
     file.write_text("rate_hz: 2\n")
     config = make_config(file, {"every_n": 3}, {}, incomplete=False)
     assert (config.rate_hz, config.every_n) == (0, 3)
+
+
+def test_a_list_of_names_needs_no_brackets() -> None:
+    assert build_config({"formats": "edgefirst"}).formats == ("edgefirst",)
+    assert build_config({"formats": "ncore, l5kit"}).formats == ("ncore", "l5kit")
+    assert build_config({"l5kit": {"sources": "boxes3d"}}).l5kit.sources == ("boxes3d",)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.naming import safe_name, sequence_name
+from edgefirst_ros.naming import renaming, safe_name, sequence_name, visible
 
 
 @given(st.text(max_size=400))
@@ -38,3 +38,27 @@ def test_known_names(text: str, name: str) -> None:
 
 def test_sequences_are_named_as_the_device_names_recordings() -> None:
     assert sequence_name("../x", 1_773_483_630_000_000_000) == "x_2026_03_14_10_20_30"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain é 日本.mcap", "plain é 日本.mcap"),
+        ("\x1b[2J\x07\r\n", r"\x1b[2J\x07\r\n"),
+        ("\x9b31m\x7f", r"\x9b31m\x7f"),
+        ("a\u202egnp.exe", r"a\u202egnp.exe"),
+    ],
+)
+def test_what_steers_a_terminal_is_made_visible(text: str, shown: str) -> None:
+    assert visible(text) == shown
+    assert visible(shown) == shown
+
+
+def test_what_is_layout_may_be_kept() -> None:
+    assert visible("a\nb\tc\x1b", keep="\n\t") == "a\nb\tc\\x1b"
+
+
+def test_a_name_that_is_written_otherwise_is_said() -> None:
+    assert renaming("name", "monday") == renaming("name", "") == []
+    (note,) = renaming("name", "../../evil\x1b")
+    assert note == r"the name ../../evil\x1b cannot be a file's as it is: it is written as evil"

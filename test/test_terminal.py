@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from edgefirst_ros.commands.shared import print_error
 from edgefirst_ros.config import build_config
 from edgefirst_ros.convert import convert
 from edgefirst_ros.inspect import inspect
 from edgefirst_ros.simulation import DriveOptions, simulate
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.terminal import print_info, print_report
+from edgefirst_ros.terminal import PlainConsole, print_info, print_report
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +71,39 @@ def test_an_empty_recording_has_no_date(made: tuple[dict[str, Any], dict[str, An
     text = shown(140, info={**made[1], "messages": 0, "topics": {}, "start_ns": 0})
     assert "0 messages" in text
     assert "1970" not in text
+
+
+def test_names_cannot_steer_the_terminal(made: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    hostile = "/x\x1b[2J\x9b\x07"
+    report = {**made[0], "notes": [hostile], "topics": {hostile: made[0]["topics"]["/camera/h264"]}}
+    info = {
+        **made[1],
+        "file": hostile,
+        "topics": {hostile: made[1]["topics"]["/camera/h264"]},
+        "note": hostile,
+    }
+    for width in (60, 200):
+        console = PlainConsole(file=io.StringIO(), width=width)
+        print_report(console, report)
+        print_info(console, info)
+        print_error(console, hostile)
+        assert isinstance(console.file, io.StringIO)
+        text = console.file.getvalue()
+        assert not set(text) & set("\x1b\x9b\x07")
+        assert text.count(r"/x\x1b[2J\x9b") >= 5
+
+
+def test_colours_still_reach_a_terminal() -> None:
+    console = PlainConsole(file=io.StringIO(), force_terminal=True, color_system="standard", width=80)
+    print_error(console, "x\x1b[2J")
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "\x1b[1;31merror" in text
+    assert r"x\x1b[2J" in text
+
+
+def test_a_lost_summary_is_one_line() -> None:
+    empty = {"topics": {}, "clock_breaks": [], "faults": [], "ambiguous": None}
+    info = {"file": "a.mcap", "bytes": 0, "messages": 0, **empty}
+    assert "note: the summary" in shown(100, info={**info, "note": "the summary is lost"})
+    assert "note" not in shown(100, info={**info, "note": None})

@@ -31,7 +31,7 @@ from edgefirst_ros.commands.shared import (
 from edgefirst_ros.live import STOPPED, Finished, LiveCapture
 from edgefirst_ros.liveview import LiveView
 from edgefirst_ros.sources.zenoh import ZenohSource
-from edgefirst_ros.terminal import make_console, print_report
+from edgefirst_ros.terminal import make_console, print_report, say
 from edgefirst_ros.zenohlink import open_session
 
 VIEW_EVERY_S = 0.25
@@ -187,7 +187,7 @@ def _show(err: Console, finished: Finished, *, quiet: bool, as_json: bool) -> No
         if report["silent"]:
             err.print(f"note: nothing came of {_silent(report['silent'])}", highlight=False, soft_wrap=True)
         for path in finished.paths:
-            sys.stdout.write(f"{path}\n")
+            say(f"{path}")
 
 
 def _silent(roles: Mapping[str, Any]) -> str:

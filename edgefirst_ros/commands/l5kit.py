@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +14,7 @@ from edgefirst_ros.commands.shared import guarded
 from edgefirst_ros.formats.l5kit.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.rearrange import merge as merge_datasets
 from edgefirst_ros.formats.l5kit.rearrange import split as split_dataset
-from edgefirst_ros.terminal import make_console
+from edgefirst_ros.terminal import make_console, say
 
 app = typer.Typer(
     help="Look at, merge and split L5Kit datasets.", no_args_is_help=True, rich_markup_mode="rich"
@@ -33,7 +32,7 @@ def show(dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="A .zar
     err = make_console(stderr=True)
     with guarded(err):
         _warn_of_missing(err, [dataset])
-        sys.stdout.write(f"{ChunkedDataset(dataset).open()}\n")
+        say(f"{ChunkedDataset(dataset).open()}")
 
 
 @app.command()
@@ -52,7 +51,7 @@ def merge(
     err = make_console(stderr=True)
     with guarded(err, instead="--overwrite replaces it"):
         _warn_of_missing(err, datasets)
-        sys.stdout.write(f"{merge_datasets(datasets, output, overwrite=overwrite)}\n")
+        say(f"{merge_datasets(datasets, output, overwrite=overwrite)}")
 
 
 @app.command()
@@ -78,7 +77,7 @@ def split(
     with guarded(err, instead="--overwrite replaces it"):
         _warn_of_missing(err, [dataset])
         for part in split_dataset(dataset, output, at, overwrite=overwrite):
-            sys.stdout.write(f"{part}\n")
+            say(f"{part}")
 
 
 def _warn_of_missing(console: Console, datasets: Sequence[Path]) -> None:

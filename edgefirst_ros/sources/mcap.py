@@ -27,6 +27,7 @@ _MESSAGE = struct.Struct("<HIQQ")
 _CHUNK = struct.Struct("<QQQII")
 _NAME = re.compile(r"(?P<host>.+)_(?P<when>\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d)")
 _IN_DATA = frozenset({Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE})
+NO_SUMMARY = "the recording is cut behind its data: its summary is lost, every message is there"
 CHECKSUM = "damaged chunk (its checksum does not match)"
 
 
@@ -60,6 +61,8 @@ class McapRecording:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.faults: list[Fault] = []
+        self.note = ""
+        """What is wrong with the file though every message is there; known once ``messages`` is through."""
         self.position = 0
         """Bytes read so far, for progress."""
         if not path.is_file():
@@ -117,6 +120,8 @@ class McapRecording:
                 topic, schema, definition = channel
                 yield RawMessage(topic, schema, data, log_ns, publish_ns, arrival, definition, fault)
                 arrival += 1
+            if reader.ended and _footer(file, self.size) is None:
+                self.note = NO_SUMMARY
         self.position = self.size
 
     def _read_summary(self, reader: _Reader, file: BinaryIO) -> None:
@@ -136,6 +141,8 @@ class _Reader:
         self.faults: list[Fault] = []
         self.position = 0
         """Behind the record last read; asking the file itself for every message costs more than reading."""
+        self.ended = False
+        """Whether the data section came to its own end."""
 
     def topics(self) -> list[TopicInfo]:
         return sorted({TopicInfo(topic, schema) for topic, schema, _ in self.channels.values()})
@@ -151,6 +158,7 @@ class _Reader:
                 return
             opcode, length = _RECORD.unpack(head)
             if opcode in {Opcode.DATA_END, Opcode.FOOTER}:
+                self.ended = True
                 return
             if opcode == 0 or opcode > Opcode.DATA_END:
                 self._note(start, size - start, f"record type {opcode} does not exist; reading stops here")
@@ -238,6 +246,12 @@ def _decompress(compression: str, packed: bytes, plain_size: int, *, whole: bool
 
 def _summary_start(file: BinaryIO, size: int) -> int | None:
     """Where the summary section begins, None without a footer or summary."""
+    start = _footer(file, size)
+    return start if start is not None and 0 < start < size else None
+
+
+def _footer(file: BinaryIO, size: int) -> int | None:
+    """Where the footer says that the summary begins, None without a footer."""
     tail = _RECORD.size + 20 + len(MAGIC)
     if size < len(MAGIC) + tail:
         return None
@@ -246,5 +260,4 @@ def _summary_start(file: BinaryIO, size: int) -> int | None:
     opcode, length = _RECORD.unpack_from(end)
     if not end.endswith(MAGIC) or opcode != Opcode.FOOTER or length != 20:
         return None
-    start: int = struct.unpack_from("<Q", end, _RECORD.size)[0]
-    return start if 0 < start < size else None
+    return int(struct.unpack_from("<Q", end, _RECORD.size)[0])

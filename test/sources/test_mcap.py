@@ -124,6 +124,26 @@ def test_topics_are_found_without_a_footer(tmp_path: Path) -> None:
     assert [t.topic for t in McapRecording(cut).topics()] == ["/t0", "/t1"]
 
 
+def test_a_recording_cut_behind_its_data_says_that_nothing_but_the_summary_is_lost(tmp_path: Path) -> None:
+    whole = write(tmp_path / "a.mcap")
+    recording = McapRecording(whole)
+    assert (numbers(recording), recording.note) == ([*range(200)], "")
+    data = whole.read_bytes()
+    end = data.index(b"\x0f\x04" + bytes(7))
+    for size in (len(data) - 1, len(data) - 30, end + 13):
+        cut = tmp_path / "cut.mcap"
+        cut.write_bytes(data[:size])
+        recording = McapRecording(cut)
+        assert numbers(recording) == [*range(200)]
+        assert recording.faults == []
+        assert "its summary is lost, every message is there" in recording.note
+    cut.write_bytes(data[:end])
+    recording = McapRecording(cut)
+    assert numbers(recording) == [*range(200)]
+    assert recording.faults
+    assert not recording.note
+
+
 @pytest.mark.parametrize("content", [b"", b"not an mcap file at all", b"\x89MCAP1\r\n"])
 def test_what_is_no_recording_is_said_so(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.mcap"

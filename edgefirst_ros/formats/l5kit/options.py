@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from edgefirst_ros.configfaults import names_of
 from edgefirst_ros.formats.l5kit.labels import (
     DEFAULT_LABELS,
     DEFAULT_LIGHTS,
@@ -146,6 +147,11 @@ class L5KitOptions(BaseModel):
             if not all(0.0 < edge < 1000.0 for edge in size):
                 raise ValueError(f"{label}: length, width, height must be more than 0 metres, found {size}")
         return value
+
+    @field_validator("sources", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: object) -> object:
+        return names_of(value)
 
     @field_validator("sources")
     @classmethod

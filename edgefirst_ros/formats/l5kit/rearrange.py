@@ -25,13 +25,16 @@ def merge(paths: Sequence[Path], out: Path, *, overwrite: bool = False) -> Path:
 
     Raises:
         DatasetNotFound: one is not there.
-        DatasetError: one is damaged, there is none, or a scene name comes twice.
+        DatasetError: one is damaged, there is none, a scene name comes twice, or ``out`` is inside one.
         OutputExists: ``out`` is there.
         WriteError: it cannot be written.
     """
     sources = [ChunkedDataset(path).open() for path in paths]
     if not sources:
         raise DatasetError("no datasets to merge")
+    for path in paths:
+        if path.resolve() in out.resolve().parents:
+            raise DatasetError(f"{out}: lies inside {path}, and would go with it; choose another place")
     names = [note.name for source in sources for note in source.notes if note.name is not None]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise DatasetError(f"scene {twice[0]} is in more than one of the datasets")
@@ -49,11 +52,13 @@ def split(path: Path, out: Path, at: Sequence[int] | None = None, *, overwrite: 
 
     Raises:
         DatasetNotFound: there is no dataset at ``path``.
-        DatasetError: it is damaged, or ``at`` names no boundary between scenes.
+        DatasetError: it is damaged, ``at`` names no boundary between scenes, or ``out`` is inside it.
         OutputExists: a part is there.
         WriteError: a part cannot be written.
     """
     source = ChunkedDataset(path).open()
+    if out.resolve().is_relative_to(path.resolve()):
+        raise DatasetError(f"{out}: lies inside the dataset, and would go with it; choose another folder")
     count = len(source.scenes)
     cuts = [*range(1, count)] if at is None else [*at]
     edges = [0, *cuts, count]

@@ -5,52 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.errors import DatasetNotFound
+from edgefirst_ros.formats.findings import Check, Findings, concluded
 from edgefirst_ros.formats.ncore.checkcomponents import check_components
 from edgefirst_ros.formats.ncore.checkframes import Instance
 from edgefirst_ros.formats.ncore.checkstore import check_chunks, check_tar, read_metadata
-from edgefirst_ros.formats.ncore.findings import Finding, Findings
 from edgefirst_ros.formats.ncore.meta import md5_of
 from edgefirst_ros.formats.ncore.official import run_official
 from edgefirst_ros.formats.ncore.reading import FinishedTar, Reading
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """The result for one sequence.
-
-    Attributes:
-        sequence_id: which.
-        findings: what is wrong, of each kind the first few.
-        errors: how many errors there were.
-        warnings: how many warnings there were.
-        counts: entries by component and instance.
-    """
-
-    sequence_id: str
-    findings: tuple[Finding, ...]
-    errors: int
-    warnings: int
-    counts: Mapping[str, int]
-
-    @property
-    def ok(self) -> bool:
-        """No errors."""
-        return not self.errors
-
-    @property
-    def text(self) -> str:
-        """Findings, one a line, and a summary."""
-        lines = [f"{finding.level.upper():7} {finding.where}: {finding.what}" for finding in self.findings]
-        held = ", ".join(f"{count} {name}" for name, count in self.counts.items())
-        verdict = "OK" if self.ok else "FAIL"
-        lines.append(f"{verdict}: {self.sequence_id}, {self.errors} errors, {self.warnings} warnings; {held}")
-        return "\n".join(lines)
 
 
 def check(path: Path, *, official_python: Path | None = None) -> list[Check]:
@@ -100,9 +66,7 @@ def _check_sequence(folder: Path, official_python: Path | None) -> Check:
         _check_meta(folder / f"{sequence_id}.json", roots, findings)
     if not findings.counts["error"]:
         run_official(folder / f"{sequence_id}.json", official_python, findings)
-    return Check(
-        sequence_id, tuple(findings.kept), findings.counts["error"], findings.counts["warning"], counts
-    )
+    return concluded("ncore", sequence_id, findings, counts)
 
 
 def _open_store(path: Path, stack: ExitStack, roots: dict[str, Any], findings: Findings) -> list[Instance]:

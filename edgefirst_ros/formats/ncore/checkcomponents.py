@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from edgefirst_ros.formats.findings import Findings
 from edgefirst_ros.formats.ncore.checkframes import Instance, check_picture, check_rays, check_times
 from edgefirst_ros.formats.ncore.checkposes import check_poses
 from edgefirst_ros.formats.ncore.defaults import DEFAULT, NAMES
-from edgefirst_ros.formats.ncore.findings import Findings
 
 _SENSORS = ("cameras", "lidars", "radars")
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from edgefirst_ros.formats.ncore.findings import Findings
+from edgefirst_ros.formats.findings import Findings
 from edgefirst_ros.formats.ncore.reading import FinishedStore
 from edgefirst_ros.formats.zarr2.array import read_array
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY

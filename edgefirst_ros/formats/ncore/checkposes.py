@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.formats.findings import Findings
 from edgefirst_ros.formats.ncore.checkframes import Instance
 from edgefirst_ros.formats.ncore.extrinsics import RIG, WORLD, WORLD_GLOBAL
-from edgefirst_ros.formats.ncore.findings import Findings
 
 _ORTHONORMAL = {"float32": 1e-4, "float64": 1e-9}
 _LARGEST_GAP_US = 200_000

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from edgefirst_ros.formats.findings import Findings
 from edgefirst_ros.formats.ncore.consolidated import KEY
-from edgefirst_ros.formats.ncore.findings import Findings
 from edgefirst_ros.formats.ncore.packed import unxz
 from edgefirst_ros.formats.ncore.reading import FinishedStore, FinishedTar
 from edgefirst_ros.formats.zarr2.array import chunk_key, grid

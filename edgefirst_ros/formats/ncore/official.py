@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edgefirst_ros.formats.ncore.findings import Findings
+    from edgefirst_ros.formats.findings import Findings
 
 ENVIRONMENT = "EDGEFIRST_NCORE_PYTHON"
 _TIMEOUT_S = 3600

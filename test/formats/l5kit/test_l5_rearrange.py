@@ -117,6 +117,19 @@ def test_what_cannot_be_meant(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["d.zarr"]
 
 
+def test_nothing_is_put_inside_a_dataset_that_may_be_replaced(tmp_path: Path) -> None:
+    path = random_dataset(tmp_path / "d.zarr", np.random.default_rng(0), [2, 1])
+    other = random_dataset(tmp_path / "e.zarr", np.random.default_rng(1), [1])
+    (tmp_path / "link").symlink_to(path)
+    before = sorted(path.rglob("*"))
+    for out in (path, path / "parts", tmp_path / "link" / "parts", tmp_path / "x" / ".." / "d.zarr"):
+        with pytest.raises(DatasetError, match="lies inside the dataset, and would go with it"):
+            split(path, out)
+    with pytest.raises(DatasetError, match=r"e\.zarr, and would go with it"):
+        merge([path, other], other / "all.zarr", overwrite=True)
+    assert sorted(path.rglob("*")) == before
+
+
 def test_existing_output_is_refused_or_replaced(tmp_path: Path) -> None:
     paths = [random_dataset(tmp_path / f"d{i}.zarr", np.random.default_rng(i), [2]) for i in range(2)]
     with pytest.raises(OutputExists):

@@ -12,10 +12,10 @@ from ncoremade import CALIBRATION, SEQUENCE, START_NS, camera, cloud, drive, lid
 from ncoreread import Sequence
 
 from edgefirst_ros.errors import DatasetNotFound
+from edgefirst_ros.formats.findings import Check, Findings
 from edgefirst_ros.formats.ncore import official
-from edgefirst_ros.formats.ncore.check import Check, check
+from edgefirst_ros.formats.ncore.check import check
 from edgefirst_ros.formats.ncore.consolidated import KEY, consolidate
-from edgefirst_ros.formats.ncore.findings import Findings
 from edgefirst_ros.formats.ncore.meta import md5_of
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.writer import NCoreWriter

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+
+from edgefirst_ros.naming import visible
 
 Level = Literal["error", "warning", "note"]
 
@@ -49,4 +52,48 @@ class Findings:
         self.counts[level] += 1
         self._kinds[where.partition("@")[0], kind] += 1
         if self._kinds[where.partition("@")[0], kind] <= _MOST_OF_A_KIND:
-            self.kept.append(Finding(level, where, f"{kind}: {detail}" if detail else kind))
+            text = f"{kind}: {detail}" if detail else kind
+            self.kept.append(Finding(level, visible(where), visible(text)))
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The result for one dataset or sequence.
+
+    Attributes:
+        format: edgefirst, ncore or l5kit.
+        name: of the dataset or sequence.
+        findings: what is wrong, of each kind the first few.
+        errors: how many errors there were.
+        warnings: how many warnings there were.
+        counts: what it holds, by kind.
+    """
+
+    format: str
+    name: str
+    findings: tuple[Finding, ...]
+    errors: int
+    warnings: int
+    counts: Mapping[str, int]
+
+    @property
+    def ok(self) -> bool:
+        """No errors."""
+        return not self.errors
+
+    @property
+    def text(self) -> str:
+        """Findings, one a line, and a summary."""
+        lines = [f"{finding.level.upper():7} {finding.where}: {finding.what}" for finding in self.findings]
+        held = ", ".join(f"{count} {name}" for name, count in self.counts.items())
+        verdict = "OK" if self.ok else "FAIL"
+        found = f"{self.errors} errors, {self.warnings} warnings"
+        lines.append(visible(f"{verdict}: {self.format}/{self.name}, {found}; {held or 'nothing'}"))
+        return "\n".join(lines)
+
+
+def concluded(format_name: str, name: str, findings: Findings, counts: Mapping[str, int]) -> Check:
+    """The result of all that was found."""
+    return Check(
+        format_name, name, tuple(findings.kept), findings.counts["error"], findings.counts["warning"], counts
+    )

@@ -1,0 +1,142 @@
+"""Checks of pictures by their headers: format, depth, size, the EXIF time."""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from PIL import Image
+
+from edgefirst_ros.deflate import crc32
+from edgefirst_ros.formats.findings import Findings
+from edgefirst_ros.png import SIGNATURE
+
+GRAY_DEPTHS: Mapping[str, tuple[int, ...]] = {"depth.png": (16,), "radar.png": (16,), "lidar.png": (8, 16)}
+"""Bits of the gray pixels that each kind has."""
+
+_GRAY = 0
+_EXIF_IFD, _TIME, _SUBSECOND, _OFFSET = 0x8769, 0x9003, 0x9291, 0x9011
+_JPEG_END = b"\xff\xd9"
+_END_WITHIN = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What a picture's header says; ``time_ns`` is EXIF's, None without."""
+
+    size: tuple[int, int]
+    time_ns: int | None = None
+
+
+@dataclass(slots=True)
+class _Png:
+    size: tuple[int, int]
+    depth: int
+    colour: int
+    text: dict[str, str] = field(default_factory=dict)
+
+
+def look_at(kind: str, data: bytes, where: str, findings: Findings) -> Picture | None:
+    """Check a picture's structure and header; None if it is none."""
+    try:
+        if kind.endswith(".png"):
+            png = read_png(data)
+            if kind in GRAY_DEPTHS and (png.colour != _GRAY or png.depth not in GRAY_DEPTHS[kind]):
+                found = f"colour type {png.colour}, {png.depth} bits"
+                findings.error(where, "is no gray PNG of the depth that this kind has", found)
+            if kind == "radar.png":
+                _check_grid(png, where, findings)
+            if kind != "camera.png":
+                return Picture(png.size)
+        return _opened(kind, data, where, findings)
+    except (ValueError, OSError, SyntaxError, KeyError, TypeError, struct.error) as error:
+        findings.error(where, "picture cannot be read", str(error))
+    except Image.DecompressionBombError as error:
+        findings.error(where, "picture is too large", str(error))
+    return None
+
+
+def read_png(data: bytes) -> _Png:
+    """Size, depth, colour type and text of a PNG whose chunks are all whole.
+
+    Raises:
+        ValueError: it is none, cut, or a chunk is damaged.
+
+    Source: PNG (ISO/IEC 15948), clauses 5.3 and 11.2.2.
+    """
+    found = None
+    for name, body in _chunks(data):
+        if found is None:
+            if name != b"IHDR" or len(body) != 13:
+                raise ValueError("PNG without IHDR")
+            width, height, depth, colour = struct.unpack_from(">IIBB", body)
+            if not width or not height:
+                raise ValueError("PNG without pixels")
+            found = _Png((width, height), depth, colour)
+        elif name == b"tEXt":
+            key, _, value = bytes(body).decode("latin-1").partition("\0")
+            found.text[key] = value
+    if found is None:
+        raise ValueError("PNG without IHDR")
+    return found
+
+
+def _chunks(data: bytes) -> Iterator[tuple[bytes, memoryview]]:
+    """Name and body of every chunk up to IEND."""
+    if not data.startswith(SIGNATURE):
+        raise ValueError("no PNG signature")
+    at, name, view = len(SIGNATURE), b"", memoryview(data)
+    while name != b"IEND":
+        if at + 12 > len(data):
+            raise ValueError("PNG ends before its IEND")
+        length, name = struct.unpack_from(">I4s", data, at)
+        end = at + 8 + length
+        if end + 4 > len(data):
+            raise ValueError(f"PNG ends inside {name!r}")
+        if crc32(view[at + 4 : end]) != int.from_bytes(data[end : end + 4], "big"):
+            raise ValueError(f"PNG chunk {name!r} is damaged")
+        yield name, view[at + 8 : end]
+        at = end + 4
+
+
+def _check_grid(png: _Png, where: str, findings: Findings) -> None:
+    """A radar cube's picture is the grid that its shape gives."""
+    if "shape" not in png.text:
+        return
+    shape = [int(part) for part in png.text["shape"].split(",")]
+    if len(shape) != 4:
+        raise ValueError(f"cube of shape {png.text['shape']}, expected sequence, rx, range, doppler")
+    sequences, receivers, ranges, dopplers = shape
+    if png.size != (receivers * dopplers * 2, sequences * ranges):
+        found = f"{png.size[0]}x{png.size[1]} pixels, shape {png.text['shape']}"
+        findings.error(where, "picture is not of the size of its cube", found)
+
+
+def _opened(kind: str, data: bytes, where: str, findings: Findings) -> Picture:
+    wanted = "PNG" if kind.endswith("png") else "JPEG"
+    if wanted == "JPEG" and _JPEG_END not in data[-_END_WITHIN:]:
+        raise ValueError("JPEG ends before its end marker")
+    with Image.open(io.BytesIO(data), formats=[wanted]) as image:
+        if image.mode not in {"RGB", "L"}:
+            findings.error(where, "picture is neither RGB nor gray", image.mode)
+        if not kind.startswith("camera."):
+            return Picture(image.size)
+        tags = image.getexif().get_ifd(_EXIF_IFD)
+    text = [str(tags.get(tag, "")).strip("\0 ") for tag in (_TIME, _SUBSECOND, _OFFSET)]
+    return Picture(image.size, _time_ns(*text) if all(text) else None)
+
+
+def _time_ns(when: str, subsecond: str, offset: str) -> int:
+    """Nanoseconds since 1970 UTC.
+
+    Raises:
+        ValueError: EXIF has no such time.
+    """
+    if not re.fullmatch(r"\d{1,9}", subsecond):
+        raise ValueError(f"EXIF time {when!r} with fraction {subsecond!r}")
+    whole = datetime.strptime(when + offset, "%Y:%m:%d %H:%M:%S%z")
+    return int(whole.timestamp()) * 10**9 + int(subsecond.ljust(9, "0"))

@@ -1,0 +1,63 @@
+"""Which samples there are and what each has, in four bytes a frame."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+KINDS = (
+    "camera.jpeg",
+    "camera.png",
+    "depth.png",
+    "radar.png",
+    "radar.pcd",
+    "lidar.png",
+    "lidar.pcd",
+    "lidar.jpeg",
+)
+"""Sensor files of a sample; its camera picture is one of the first two."""
+
+BIT = {kind: 1 << number for number, kind in enumerate(KINDS)}
+CAMERA = BIT["camera.jpeg"] | BIT["camera.png"]
+FILES = (1 << len(KINDS)) - 1
+"""Any sensor file."""
+
+ANNOTATED = 1 << 8
+"""The table has a row with an annotation for it."""
+BARE = 1 << 9
+"""The table has a row without one."""
+ROWS = ANNOTATED | BARE
+
+_PAGE = 1024
+
+
+class Samples:
+    """Bits of every sample, by sequence and frame number.
+
+    A dataset of a day has a million of them, so they are kept in pages, not as objects.
+    """
+
+    def __init__(self) -> None:
+        self._pages: dict[str, dict[int, array[int]]] = {}
+
+    def add(self, sequence: str, frame: int, bits: int) -> int:
+        """Set bits of a sample; those that it had before."""
+        pages = self._pages.setdefault(sequence, {})
+        page = pages.get(frame // _PAGE)
+        if page is None:
+            page = pages[frame // _PAGE] = array("I", bytes(4 * _PAGE))
+        before = page[frame % _PAGE]
+        page[frame % _PAGE] = before | bits
+        return before
+
+    def sequences(self) -> list[str]:
+        """Names of the sequences, sorted."""
+        return sorted(self._pages)
+
+    def of(self, sequence: str) -> Iterator[tuple[int, int]]:
+        """Every frame of a sequence that has a bit, and its bits, in order."""
+        pages = self._pages[sequence]
+        for number in sorted(pages):
+            for offset, bits in enumerate(pages[number]):
+                if bits:
+                    yield number * _PAGE + offset, bits

@@ -1,0 +1,193 @@
+"""Checks of the annotation table: columns, types, samples, groups; read batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from edgefirst_ros.formats.edgefirst.checkfiles import Seen
+from edgefirst_ros.formats.edgefirst.checksamples import ANNOTATED, BARE, FILES, ROWS
+from edgefirst_ros.formats.edgefirst.checkvalues import check_values
+from edgefirst_ros.formats.edgefirst.columns import columns
+from edgefirst_ros.formats.findings import Findings
+
+ROWS_AT_ONCE = 1 << 15
+GROUPS = frozenset({"train", "val", "test"})
+GEOMETRY = ("mask", "polygon", "box2d", "box3d")
+PER_SAMPLE = ("group", "size", "location", "pose", "degradation")
+
+_NAMED = (pl.Categorical, pl.Enum)
+_SCORE = (pl.Float32,)
+_FURTHER: Mapping[str, tuple[Any, ...]] = {
+    "polygon_score": _SCORE,
+    "mask_score": _SCORE,
+    "ignore": (pl.Boolean,),
+    "exclude": (pl.Boolean,),
+    "iscrowd": (pl.Boolean,),
+    "category_frequency": _NAMED,
+    "truncation": (pl.UInt32,),
+    "occlusion": (pl.UInt32,),
+    "degradation": (pl.String, *_NAMED),
+    "neg_label_indices": (pl.List(pl.UInt32),),
+    "not_exhaustive_label_indices": (pl.List(pl.UInt32),),
+    "timing": (pl.Struct,),
+}
+"""Columns of the vendor's client that this package has no values for."""
+
+_CLIENT_PANICS = (
+    pl.UInt8,
+    pl.Int8,
+    pl.UInt16,
+    pl.Int16,
+    pl.Date,
+    pl.Datetime,
+    pl.Time,
+    pl.Duration,
+    pl.Decimal,
+)
+
+
+@dataclass(slots=True)
+class Table:
+    """What a table was found to hold.
+
+    ``places`` are the columns whose values can be looked at; ``last`` the sample that the row before was of.
+    """
+
+    path: Path
+    version: str
+    places: tuple[str, ...]
+    rows: int = 0
+    last: tuple[object, ...] = field(default=())
+
+
+def check_table(path: Path, seen: Seen, findings: Findings) -> int:
+    """Check the table against itself and against the files that were seen; its rows."""
+    where = path.name
+    try:
+        with pa.memory_map(str(path)) as source:
+            file = pa.ipc.open_file(source)
+            version = _version(file.schema.metadata or {}, where, findings)
+            table = Table(path, version, _check_columns(path, version, findings))
+            if {"name", "frame"} <= set(table.places):
+                for batch in _batches(file):
+                    _check_batch(table, batch, seen, findings)
+    except (pa.ArrowException, pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+        findings.error(where, "is no whole Arrow file", str(error))
+        return 0
+    _check_samples(table, seen, findings)
+    return table.rows
+
+
+def _version(metadata: Mapping[bytes, bytes], where: str, findings: Findings) -> str:
+    version = metadata.get(b"schema_version", b"2025.01").decode()
+    if version not in {"2025.01", "2025.10", "2026.04", "2026.10"}:
+        findings.warning(where, "schema_version is not known, taken as 2026.10", version)
+        return "2026.10"
+    return version
+
+
+def _check_columns(path: Path, version: str, findings: Findings) -> tuple[str, ...]:
+    """Names of the columns that are of the type they must be."""
+    where, good = path.name, []
+    wanted = _wanted(version)
+    schema = pl.read_ipc_schema(path)
+    for name, dtype in schema.items():
+        if dtype.base_type() in _CLIENT_PANICS:
+            findings.error(
+                where, f"column {name} is of a type that the vendor's client breaks on", str(dtype)
+            )
+        elif name not in wanted:
+            findings.note(where, f"column {name} is not of schema {version}", str(dtype))
+        elif any(dtype == each for each in wanted[name]):
+            good.append(name)
+        elif name == "frame" and dtype in {pl.UInt32, pl.UInt64}:
+            good.append(name)
+            findings.warning(where, f"column frame is not of the type of schema {version}", str(dtype))
+        else:
+            expected = " or ".join(map(str, wanted[name]))
+            findings.error(where, f"column {name} is {dtype}, expected {expected}")
+    must = columns("2025.01", ()) if version == "2025.01" else ("name", "frame", "group")
+    for name in must:
+        if name in schema or name in {"degradation", "status"}:
+            continue
+        if name in {"name", "frame", "group"}:
+            findings.error(where, f"no column {name}")
+        else:
+            findings.warning(where, f"no column {name}, which schema {version} has")
+    return tuple(good)
+
+
+def _wanted(version: str) -> dict[str, tuple[Any, ...]]:
+    """By column the types it may have; named values may be categorical or an enumeration."""
+    own = columns("2025.01" if version == "2025.01" else "2026.10", ())
+    wanted: dict[str, tuple[Any, ...]] = {} if version == "2025.01" else dict(_FURTHER)
+    for name, column in own.items():
+        named = column.dtype == pl.Categorical or isinstance(column.dtype, pl.Enum)
+        wanted[name] = _NAMED if named else (column.dtype,)
+    if version == "2025.01":
+        wanted["name"] = (pl.String, *_NAMED)
+    elif version == "2025.10":
+        wanted["mask"] = (pl.List(pl.Float32),)
+    return wanted
+
+
+def _batches(file: Any) -> Iterator[pl.DataFrame]:  # noqa: ANN401  pyarrow has no types
+    for number in range(file.num_record_batches):
+        batch = file.get_batch(number)
+        for start in range(0, batch.num_rows, ROWS_AT_ONCE):
+            frame = pl.from_arrow(pa.Table.from_batches([batch.slice(start, ROWS_AT_ONCE)]))
+            if isinstance(frame, pl.DataFrame):
+                yield frame
+
+
+def _check_batch(table: Table, frame: pl.DataFrame, seen: Seen, findings: Findings) -> None:
+    where = table.path.name
+    filled = [pl.col(name).is_not_null() for name in ("label", *GEOMETRY) if name in frame.columns]
+    drawn = [pl.col(name).is_not_null() for name in GEOMETRY if name in frame.columns]
+    facts = frame.select(
+        pl.col("name").cast(pl.String),
+        pl.col("frame"),
+        pl.any_horizontal(filled).alias("annotated") if filled else pl.lit(value=False).alias("annotated"),
+        pl.any_horizontal(drawn).alias("drawn") if drawn else pl.lit(value=False).alias("drawn"),
+    )
+    steady = [name for name in PER_SAMPLE if name in table.places]
+    labels = frame["label"].is_null() if "label" in frame.columns else pl.Series([False] * len(frame))
+    groups = frame["group"].cast(pl.String) if "group" in table.places else [None] * len(frame)
+    rows = zip(
+        facts.iter_rows(), frame.select(steady).rows() or [()] * len(frame), labels, groups, strict=True
+    )
+    for number, ((name, number_in, annotated, has_shape), values, unlabelled, group) in enumerate(rows):
+        at = f"{where}@row {table.rows + number}"
+        if name is None or number_in is None:
+            findings.error(at, "row without name or frame")
+            continue
+        before = seen.samples.add(name, number_in, ANNOTATED if annotated else BARE)
+        if not before & FILES:
+            findings.error(at, "its sample has no files", f"frame {number_in} of {name}")
+        if before & BARE or (before & ANNOTATED and not annotated):
+            findings.error(at, "a row without annotation beside others of its sample")
+        if "group" in table.places and group not in GROUPS:
+            findings.error(at, "group is none of train, val, test", str(group))
+        if has_shape and unlabelled:
+            findings.warning(at, "annotation without a label")
+        if table.last[:2] == (name, number_in) and table.last[2:] != values:
+            findings.error(at, f"{', '.join(steady)} are not those of its sample's row before")
+        table.last = (name, number_in, *values)
+    check_values(frame, table, seen.sizes, findings)
+    table.rows += len(frame)
+
+
+def _check_samples(table: Table, seen: Seen, findings: Findings) -> None:
+    """Every sample has a row, unless the table told nothing at all."""
+    if not {"name", "frame"} <= set(table.places):
+        return
+    for sequence in seen.samples.sequences():
+        for number, bits in seen.samples.of(sequence):
+            if bits & FILES and not bits & ROWS:
+                findings.error(f"{table.path.name}@{sequence}", "sample has no row", f"frame {number}")
