@@ -12,7 +12,7 @@ from places import REPOSITORY
 
 PACKAGE = REPOSITORY / "edgefirst_ros"
 LOW = ("messages", "video", "ego", "timing", "formats")
-HIGH = ("sources", "nodes", "pipeline", "cli", "convert", "job", "live", "simulation")
+HIGH = ("sources", "nodes", "commands", "pipeline", "cli", "convert", "job", "live", "simulation")
 
 
 @pytest.mark.parametrize(

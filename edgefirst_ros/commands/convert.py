@@ -1,0 +1,134 @@
+"""edgefirst-ros convert: recordings become datasets."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgefirst_ros.commands.shared import (
+    EXIT_INTERRUPTED,
+    ContainerChoice,
+    Schema,
+    exit_code,
+    guarded,
+    interruptible,
+    make_config,
+)
+from edgefirst_ros.convert import convert as run_convert
+from edgefirst_ros.terminal import ProgressView, make_console, print_report, say
+
+
+def convert(
+    recordings: Annotated[
+        list[Path], typer.Argument(metavar="RECORDING...", help="MCAP files, or folders of them.")
+    ],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder that the dataset goes below.")],
+    config_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", help="YAML or ROS 2 parameter file, as share/edgefirst_ros/config/maivin.yaml."
+        ),
+    ] = None,
+    formats: Annotated[
+        str | None, typer.Option("--format", metavar="NAME,...", help="edgefirst (default), ncore, l5kit.")
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="Dataset name; default: RECORDING-dataset.")] = "",
+    schema: Annotated[
+        Schema | None,
+        typer.Option(help="Annotation columns: the published article's (2025.01, default), or the client's."),
+    ] = None,
+    container: Annotated[
+        ContainerChoice | None, typer.Option(help="Sensor files in one ZIP (default), or plain in a folder.")
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(help="Topic that samples are aligned to, as lidar/points; default: the camera."),
+    ] = None,
+    prefix: Annotated[
+        str | None, typer.Option(help="Topic prefix, when several devices are in it; default: found.")
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(metavar="HZ", help="At most so many samples a second; default: every frame."),
+    ] = None,
+    every_n: Annotated[int | None, typer.Option(metavar="N", help="Keep one reference frame in N.")] = None,
+    keyframes: Annotated[bool, typer.Option("--keyframes", help="Video key frames only.")] = False,
+    incomplete: Annotated[
+        bool, typer.Option("--incomplete", help="Also write samples that lack a sensor's companion.")
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", help="Encoder threads; default: one a core.")
+    ] = None,
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Replace a dataset of that name, once the new one is complete."),
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 1 if anything was refused, damaged or poor.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Warnings and errors only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, nothing else.")] = False,
+) -> None:
+    """Convert MCAP recordings into EdgeFirst datasets, NCore sequences and L5Kit datasets.
+
+    A sample is a camera frame with its nearest radar, lidar and model messages (within 50 ms; the same frame
+    for a model). By default a sample is complete: a frame that lacks a sensor which is alive is left out, and
+    the summary says how many and why; [bold]--incomplete[/] keeps them.
+
+    Ctrl-C finishes what has been read and exits with 130. Exit 0: done; 1: empty, or poor with --strict;
+    2: wrong usage or input. With --json a failure is JSON too: an object with error and faults.
+
+    [bold]Examples[/]
+
+      edgefirst-ros convert maivin_2026_03_14_10_20_30.mcap -o out
+
+      edgefirst-ros convert drive/ -o out --rate 2 --name monday
+
+      edgefirst-ros convert drive.mcap -o out --format edgefirst,ncore,l5kit
+    """
+    err = make_console(stderr=True)
+    with guarded(
+        err, instead="--overwrite replaces it, another -o keeps both", output=output, as_json=as_json
+    ):
+        chosen = {
+            "formats": None if formats is None else [f.strip() for f in formats.split(",")],
+            "reference": reference,
+            "prefix": prefix,
+            "rate_hz": rate,
+            "every_n": every_n,
+            "keyframes": keyframes or None,
+            "workers": workers,
+        }
+        edgefirst = {
+            "schema_version": None if schema is None else schema.value,
+            "container": None if container is None else container.value,
+        }
+        config = make_config(config_file, chosen, edgefirst, incomplete=incomplete)
+        stop = threading.Event()
+        with interruptible(stop, err, output=output), ProgressView(err, quiet=quiet or as_json) as view:
+            done = run_convert(
+                recordings,
+                output,
+                config,
+                dataset=name,
+                overwrite=overwrite,
+                stop=stop,
+                on_progress=view.update,
+            )
+        if as_json:
+            sys.stdout.write(json.dumps({**done.report, "paths": [str(p) for p in done.paths]}) + "\n")
+        else:
+            print_report(err, done.report, details=not quiet)
+            if done.interrupted:
+                err.print("interrupted: what had been read is finished and complete", highlight=False)
+            if not quiet:
+                for path in done.paths:
+                    say(f"{path}")
+        code = exit_code(done.report, strict=strict)
+    raise typer.Exit(EXIT_INTERRUPTED if done.interrupted else code)

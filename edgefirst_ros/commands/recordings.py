@@ -1,0 +1,111 @@
+"""edgefirst-ros info and simulate: what is in a recording, and one whose truth is known."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress
+
+from edgefirst_ros.commands.shared import guarded
+from edgefirst_ros.config import build_config
+from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.inputs import find_recordings
+from edgefirst_ros.inspect import inspect
+from edgefirst_ros.simulation import DriveOptions
+from edgefirst_ros.simulation import simulate as run_simulation
+from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.terminal import make_console, print_info, say
+
+
+class CodecChoice(StrEnum):
+    """Video codec of a simulated camera."""
+
+    H264 = "h264"
+    H265 = "h265"
+
+
+def info(
+    recordings: Annotated[
+        list[Path], typer.Argument(metavar="RECORDING...", help="MCAP files, or folders of them.")
+    ],
+    *,
+    prefix: Annotated[
+        str | None, typer.Option(help="Topic prefix, when several devices are in it; default: found.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a recording, a line each.")
+    ] = False,
+) -> None:
+    """Say what is in a recording: topics, types, counts, rates, gaps, clocks, damage.
+
+    Nothing is converted or written. The clock findings are those that [bold]convert[/] will act on. A gap is
+    a pause of more than three usual intervals; bad are messages that do not decode. Exit 0: read; 2: no
+    recording.
+
+    [bold]Examples[/]
+
+      edgefirst-ros info drive.mcap
+
+      edgefirst-ros info monday/ --json
+    """
+    err, out = make_console(stderr=True), make_console(stderr=False)
+    with guarded(err, as_json=as_json):
+        config = build_config({} if prefix is None else {"prefix": prefix})
+        for path in find_recordings(recordings):
+            found = inspect(McapRecording(path), config)
+            if as_json:
+                sys.stdout.write(json.dumps(found) + "\n")
+            else:
+                print_info(out, found)
+
+
+def simulate(
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the recording and its truth.")],
+    seconds: Annotated[float, typer.Option(help="Length of the drive.")] = 10.0,
+    seed: Annotated[
+        int, typer.Option(help="Another seed, another drive; the same seed, the same bytes.")
+    ] = 0,
+    fps: Annotated[int, typer.Option(help="Camera frames a second.")] = 30,
+    size: Annotated[str, typer.Option(metavar="WxH", help="Camera picture size.")] = "1280x720",
+    codec: Annotated[CodecChoice, typer.Option(help="Video codec.")] = CodecChoice.H264,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a drive that is there.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the recording's path only.")] = False,
+) -> None:
+    """Make a Maivin recording of a simulated drive whose truth is known.
+
+    Camera, radar, lidar, IMU, GPS, calibration and model boxes are computed from one world, with the device's
+    clocks and latencies; NAME.truth.json beside the recording says where everything was. Equal options give
+    equal bytes.
+
+    [bold]Example[/]
+
+      edgefirst-ros simulate -o recording --seconds 30 --seed 1
+    """
+    err = make_console(stderr=True)
+    with guarded(err, instead="--overwrite replaces it"):
+        width, height = _size(size)
+        options = DriveOptions(
+            seconds=seconds, seed=seed, fps=fps, width=width, height=height, codec=codec.value
+        )
+        bar = Progress(console=err, transient=True, disable=quiet or not err.is_terminal)
+        with bar:
+            task = bar.add_task("simulating", total=1.0)
+            made = run_simulation(
+                output, options, lambda share: bar.update(task, completed=share), overwrite=overwrite
+            )
+        say(f"{made.mcap}")
+        if not quiet:
+            say(f"{made.truth}")
+
+
+def _size(text: str) -> tuple[int, int]:
+    width, _, height = text.partition("x")
+    if not (width.isdecimal() and height.isdecimal()):
+        raise ConfigError([f"--size {text}: expected WIDTHxHEIGHT, e.g. 1280x720"])
+    return int(width), int(height)
