@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgefirst_ros.naming import renaming, safe_name, sequence_name, visible
+from edgefirst_ros.sessionnames import SessionNames
 
 
 @given(st.text(max_size=400))
@@ -62,3 +63,9 @@ def test_a_name_that_is_written_otherwise_is_said() -> None:
     assert renaming("name", "monday") == renaming("name", "") == []
     (note,) = renaming("name", "../../evil\x1b")
     assert note == r"the name ../../evil\x1b cannot be a file's as it is: it is written as evil"
+
+
+def test_names_of_a_live_session_that_have_to_be_changed_are_said() -> None:
+    assert SessionNames("host", "monday", "").notes == []
+    notes = SessionNames("host", "a/b", "c d").notes
+    assert [note.partition(" cannot")[0] for note in notes] == ["the name a/b", "the session name c d"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import struct
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -52,8 +53,10 @@ def look_at(kind: str, data: bytes, where: str, findings: Findings) -> Picture |
                 _check_grid(png, where, findings)
             if kind != "camera.png":
                 return Picture(png.size)
-        return _opened(kind, data, where, findings)
-    except (ValueError, OSError, SyntaxError, KeyError, TypeError, struct.error) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # it is how Pillow says that EXIF is damaged
+            return _opened(kind, data, where, findings)
+    except (ValueError, OSError, SyntaxError, KeyError, TypeError, struct.error, Warning) as error:
         findings.error(where, "picture cannot be read", str(error))
     except Image.DecompressionBombError as error:
         findings.error(where, "picture is too large", str(error))

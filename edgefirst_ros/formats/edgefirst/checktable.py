@@ -39,6 +39,15 @@ _FURTHER: Mapping[str, tuple[Any, ...]] = {
 }
 """Columns of the vendor's client that this package has no values for."""
 
+_UNREADABLE = (
+    pa.ArrowException,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+    OSError,
+    UnicodeDecodeError,
+)
+"""What libraries raise at a damaged table; Arrow has no checksums."""
+
 _CLIENT_PANICS = (
     pl.UInt8,
     pl.Int8,
@@ -77,7 +86,7 @@ def check_table(path: Path, seen: Seen, findings: Findings) -> int:
             if {"name", "frame"} <= set(table.places):
                 for batch in _batches(file):
                     _check_batch(table, batch, seen, findings)
-    except (pa.ArrowException, pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         findings.error(where, "is no whole Arrow file", str(error))
         return 0
     _check_samples(table, seen, findings)
@@ -140,6 +149,7 @@ def _wanted(version: str) -> dict[str, tuple[Any, ...]]:
 def _batches(file: Any) -> Iterator[pl.DataFrame]:  # noqa: ANN401  pyarrow has no types
     for number in range(file.num_record_batches):
         batch = file.get_batch(number)
+        batch.validate(full=True)  # polars takes offsets on trust
         for start in range(0, batch.num_rows, ROWS_AT_ONCE):
             frame = pl.from_arrow(pa.Table.from_batches([batch.slice(start, ROWS_AT_ONCE)]))
             if isinstance(frame, pl.DataFrame):

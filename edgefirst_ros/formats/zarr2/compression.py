@@ -66,5 +66,5 @@ def decode(config: dict[str, object] | None, data: bytes) -> npt.NDArray[np.uint
         return np.frombuffer(data, np.uint8)
     try:
         return np.frombuffer(numcodecs.get_codec(dict(config)).decode(data), np.uint8)
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, TypeError) as error:
         raise ValueError(f"chunk of {len(data)} bytes does not decode with {config}: {error}") from error

@@ -346,6 +346,38 @@ def test_a_zip_from_elsewhere_is_read(
     assert found.counts["samples"] == FRAMES
 
 
+@pytest.mark.parametrize("name", ["ds.zip", "ds.arrow"])
+@pytest.mark.parametrize("version", ["2025.01", "2026.10"])
+def test_noise_never_raises(
+    sound: dict[tuple[str, str], Path], tmp_path: Path, name: str, version: str
+) -> None:
+    dataset = copied(sound[version, "zip"], tmp_path)
+    whole, rng = (dataset / name).read_bytes(), np.random.default_rng(5)
+    failed = 0
+    for _ in range(40):
+        data = bytearray(whole)
+        for at in rng.integers(len(data), size=3):
+            data[at] = rng.integers(256)
+        (dataset / name).write_bytes(data[: rng.integers(len(data) // 2, 2 * len(data))])
+        failed += not check(dataset).ok
+    assert failed > 5
+
+
+def many_tags(data: bytes) -> bytes:
+    """EXIF whose first directory says that it has more tags than bytes."""
+    at = data.index(b"Exif\0\0") + 14
+    return data[:at] + b"\xff\xff" + data[at + 2 :]
+
+
+@pytest.mark.parametrize("change", [many_tags, lambda data: data.replace(b":03:14 10:", b":99:14 10:")])
+def test_exif_that_is_damaged_is_found(
+    sound: dict[tuple[str, str], Path], tmp_path: Path, change: Callable[[bytes], bytes]
+) -> None:
+    dataset = copied(sound["2025.01", "folder"], tmp_path)
+    edit("camera.jpeg", change)(dataset)
+    assert "picture cannot be read" in said(check(dataset))
+
+
 def test_names_in_a_container_cannot_steer_the_terminal(
     sound: dict[tuple[str, str], Path], tmp_path: Path
 ) -> None:

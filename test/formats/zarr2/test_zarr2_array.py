@@ -152,6 +152,8 @@ def test_damage_is_named() -> None:
 def test_unknown_compressors_are_named() -> None:
     with pytest.raises(ValueError, match="nosuchcodec"):
         decode({"id": "nosuchcodec"}, b"")
+    with pytest.raises(ValueError, match="does not decode"):
+        decode({"id": "blosc", "c9evel": 5}, b"")
 
 
 def test_shapes_and_chunks_must_have_the_same_dimensions() -> None:
