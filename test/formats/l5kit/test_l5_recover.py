@@ -323,7 +323,7 @@ def test_an_overwriting_run_without_a_frame_is_not_the_complete_dataset(tmp_path
 
 @settings(max_examples=40, deadline=None)
 @given(first=st.integers(0, 130), second=st.integers(0, 60), again=st.booleans())
-def test_killed_at_any_step_of_overwriting_two_complete_datasets_or_one(
+def test_killed_at_any_step_of_overwriting_a_complete_dataset_is_there(
     first: int, second: int, again: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -352,3 +352,21 @@ def test_killed_at_any_step_of_overwriting_two_complete_datasets_or_one(
         assert path in complete, (done, [p.name for p in root.iterdir()])
         assert not [*root.glob("*.part")]
         assert recover(path).was_finished
+
+
+def test_overwriting_what_a_kill_left_between_two_names_begins_with_the_complete_one(tmp_path: Path) -> None:
+    write(tmp_path, SAMPLES)
+    killed_overwrite(tmp_path, 3)
+    (tmp_path / "ds.zarr").rename(tmp_path / "ds.zarr.old.part")
+    killed_overwrite(tmp_path, 2)
+    assert tree(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
+    assert recover(tmp_path / "ds.zarr").path == tmp_path / "ds_recovered.zarr"
+    assert tree(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
+    assert tree(tmp_path / "ds_recovered.zarr") == prefix(2)
+
+
+def test_an_extension_killed_behind_its_rename_is_as_any_other(tmp_path: Path) -> None:
+    write(tmp_path, SAMPLES)
+    (tmp_path / "ds.zarr" / store.EXTENDS).touch()
+    assert recover(tmp_path / "ds.zarr").was_finished
+    assert tree(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
