@@ -35,3 +35,12 @@ def recording() -> Path:
 def truth(recording: Path) -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads(recording.with_name(recording.stem + ".truth.json").read_text())
     return loaded
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests want ROS 2 where it is not: they are many, and scattered over the list of skips."""
+    skipped = [r for r in terminalreporter.stats.get("skipped", ()) if "no sourced ROS 2" in str(r.longrepr)]
+    if skipped:
+        terminalreporter.write_line(
+            f"{len(skipped)} ROS tests skipped: no sourced ROS 2 here; docs/ci.md says how to run them"
+        )
