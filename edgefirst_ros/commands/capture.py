@@ -10,19 +10,33 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from edgefirst_ros.commands.options import (
+    Annotations,
+    AsJson,
+    ConfigFile,
+    Connect,
+    Container,
+    EveryN,
+    Formats,
+    Incomplete,
+    Keyframes,
+    Listen,
+    Output,
+    Quiet,
+    Rate,
+    Reference,
+    Workers,
+    edgefirst_values,
+    format_names,
+)
 from edgefirst_ros.commands.shared import (
     EXIT_INTERRUPTED,
     EXIT_POOR,
-    Connect,
-    ContainerChoice,
-    Listen,
-    Schema,
     exit_code,
     guarded,
     interruptible,
@@ -40,7 +54,7 @@ _ADDRESS = re.compile(r"[a-z0-9_-]+/\[?(?P<host>[^\]/?#]+?)\]?(:\d+)?([?#].*)?")
 
 def capture(
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder that the dataset goes below.")],
+    output: Output,
     connect: Connect = None,
     listen: Listen = None,
     namespace: Annotated[
@@ -52,43 +66,21 @@ def capture(
     duration: Annotated[
         float | None, typer.Option(metavar="SECONDS", min=0, help="Finish by itself after so long.")
     ] = None,
-    config_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--config", help="YAML or ROS 2 parameter file, as share/edgefirst_ros/config/maivin.yaml."
-        ),
-    ] = None,
-    formats: Annotated[
-        str | None, typer.Option("--format", metavar="NAME,...", help="edgefirst (default), ncore, l5kit.")
-    ] = None,
+    config_file: ConfigFile = None,
+    formats: Formats = None,
     name: Annotated[str, typer.Option("--name", help="Dataset name; default: SESSION-dataset.")] = "",
     session: Annotated[str, typer.Option("--session", help="Sequence name; default: HOST_date_time.")] = "",
-    schema: Annotated[
-        Schema | None,
-        typer.Option(help="Annotation columns: the published article's (2025.01, default), or the client's."),
-    ] = None,
-    container: Annotated[
-        ContainerChoice | None, typer.Option(help="Sensor files in one ZIP (default), or plain in a folder.")
-    ] = None,
-    reference: Annotated[
-        str | None,
-        typer.Option(help="Topic that samples are aligned to, as lidar/points; default: the camera."),
-    ] = None,
-    rate: Annotated[
-        float | None,
-        typer.Option(metavar="HZ", help="At most so many samples a second; default: every frame."),
-    ] = None,
-    every_n: Annotated[int | None, typer.Option(metavar="N", help="Keep one reference frame in N.")] = None,
-    keyframes: Annotated[bool, typer.Option("--keyframes", help="Video key frames only.")] = False,
-    incomplete: Annotated[
-        bool, typer.Option("--incomplete", help="Also write samples that lack a sensor's companion.")
-    ] = False,
-    workers: Annotated[
-        int | None, typer.Option(metavar="N", help="Encoder threads; default: one a core.")
-    ] = None,
+    schema: Annotations = None,
+    container: Container = None,
+    reference: Reference = None,
+    rate: Rate = None,
+    every_n: EveryN = None,
+    keyframes: Keyframes = False,
+    incomplete: Incomplete = False,
+    workers: Workers = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if anything was refused or poor.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Warnings and errors only.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, nothing else.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Capture live from a device's native Zenoh, without ROS, into the datasets that convert would make.
 
@@ -109,7 +101,7 @@ def capture(
     err = make_console(stderr=True)
     with guarded(err, instead="--name gives the new one another name", output=output, as_json=as_json):
         chosen = {
-            "formats": None if formats is None else [f.strip() for f in formats.split(",")],
+            "formats": format_names(formats),
             "reference": reference,
             "host": host,
             "rate_hz": rate,
@@ -117,11 +109,7 @@ def capture(
             "keyframes": keyframes or None,
             "workers": workers,
         }
-        edgefirst = {
-            "schema_version": None if schema is None else schema.value,
-            "container": None if container is None else container.value,
-        }
-        config = make_config(config_file, chosen, edgefirst, incomplete=incomplete)
+        config = make_config(config_file, chosen, edgefirst_values(schema, container), incomplete=incomplete)
         # Topics carry no prefix here, so a configured one only says which device is meant.
         namespace, config = namespace or config.prefix or "", config.model_copy(update={"prefix": ""})
         host = namespace if namespace.strip("/") not in {"", "rt"} else _host_of([*(connect or ())])

@@ -10,10 +10,25 @@ from typing import Annotated
 
 import typer
 
+from edgefirst_ros.commands.options import (
+    Annotations,
+    AsJson,
+    ConfigFile,
+    Container,
+    EveryN,
+    Formats,
+    Incomplete,
+    Keyframes,
+    Output,
+    Quiet,
+    Rate,
+    Reference,
+    Workers,
+    edgefirst_values,
+    format_names,
+)
 from edgefirst_ros.commands.shared import (
     EXIT_INTERRUPTED,
-    ContainerChoice,
-    Schema,
     exit_code,
     guarded,
     interruptible,
@@ -28,43 +43,21 @@ def convert(
         list[Path], typer.Argument(metavar="RECORDING...", help="MCAP files, or folders of them.")
     ],
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder that the dataset goes below.")],
-    config_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--config", help="YAML or ROS 2 parameter file, as share/edgefirst_ros/config/maivin.yaml."
-        ),
-    ] = None,
-    formats: Annotated[
-        str | None, typer.Option("--format", metavar="NAME,...", help="edgefirst (default), ncore, l5kit.")
-    ] = None,
+    output: Output,
+    config_file: ConfigFile = None,
+    formats: Formats = None,
     name: Annotated[str, typer.Option("--name", help="Dataset name; default: RECORDING-dataset.")] = "",
-    schema: Annotated[
-        Schema | None,
-        typer.Option(help="Annotation columns: the published article's (2025.01, default), or the client's."),
-    ] = None,
-    container: Annotated[
-        ContainerChoice | None, typer.Option(help="Sensor files in one ZIP (default), or plain in a folder.")
-    ] = None,
-    reference: Annotated[
-        str | None,
-        typer.Option(help="Topic that samples are aligned to, as lidar/points; default: the camera."),
-    ] = None,
+    schema: Annotations = None,
+    container: Container = None,
+    reference: Reference = None,
     prefix: Annotated[
         str | None, typer.Option(help="Topic prefix, when several devices are in it; default: found.")
     ] = None,
-    rate: Annotated[
-        float | None,
-        typer.Option(metavar="HZ", help="At most so many samples a second; default: every frame."),
-    ] = None,
-    every_n: Annotated[int | None, typer.Option(metavar="N", help="Keep one reference frame in N.")] = None,
-    keyframes: Annotated[bool, typer.Option("--keyframes", help="Video key frames only.")] = False,
-    incomplete: Annotated[
-        bool, typer.Option("--incomplete", help="Also write samples that lack a sensor's companion.")
-    ] = False,
-    workers: Annotated[
-        int | None, typer.Option(metavar="N", help="Encoder threads; default: one a core.")
-    ] = None,
+    rate: Rate = None,
+    every_n: EveryN = None,
+    keyframes: Keyframes = False,
+    incomplete: Incomplete = False,
+    workers: Workers = None,
     overwrite: Annotated[
         bool,
         typer.Option("--overwrite", help="Replace a dataset of that name, once the new one is complete."),
@@ -72,8 +65,8 @@ def convert(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 1 if anything was refused, damaged or poor.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Warnings and errors only.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, nothing else.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Convert MCAP recordings into EdgeFirst datasets, NCore sequences and L5Kit datasets.
 
@@ -97,7 +90,7 @@ def convert(
         err, instead="--overwrite replaces it, another -o keeps both", output=output, as_json=as_json
     ):
         chosen = {
-            "formats": None if formats is None else [f.strip() for f in formats.split(",")],
+            "formats": format_names(formats),
             "reference": reference,
             "prefix": prefix,
             "rate_hz": rate,
@@ -105,11 +98,7 @@ def convert(
             "keyframes": keyframes or None,
             "workers": workers,
         }
-        edgefirst = {
-            "schema_version": None if schema is None else schema.value,
-            "container": None if container is None else container.value,
-        }
-        config = make_config(config_file, chosen, edgefirst, incomplete=incomplete)
+        config = make_config(config_file, chosen, edgefirst_values(schema, container), incomplete=incomplete)
         stop = threading.Event()
         with interruptible(stop, err, output=output), ProgressView(err, quiet=quiet or as_json) as view:
             done = run_convert(

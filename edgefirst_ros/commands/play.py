@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from edgefirst_ros.commands.shared import EXIT_INTERRUPTED, Connect, Listen, guarded, interruptible
+from edgefirst_ros.commands.options import Connect, Listen
+from edgefirst_ros.commands.shared import EXIT_INTERRUPTED, guarded, interruptible
 from edgefirst_ros.errors import TransportError
 from edgefirst_ros.play import Names, Played, Player, keys_of
 from edgefirst_ros.sources.mcap import McapRecording

@@ -10,10 +10,9 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from enum import StrEnum
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -22,40 +21,11 @@ from rich.markup import escape
 from edgefirst_ros.config import Config, build_config, load_values
 from edgefirst_ros.errors import ConfigError, EdgeFirstError, OutputExists, WriteError
 
-Connect = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--zenoh",
-        metavar="ENDPOINT",
-        help="Connect here, as tcp/192.168.1.5:7447, and again whenever it is lost; may be repeated.",
-    ),
-]
-Listen = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--zenoh-listen", metavar="ENDPOINT", help="Listen here, as tcp/[::]:7447; may be repeated."
-    ),
-]
-
 EXIT_POOR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 SELECTIONS = frozenset({"rate_hz", "every_n", "keyframes"})
 AT_ONCE_S = 2.0
 """So long a second signal's exception may take to end the process."""
 ENDING = (signal.SIGINT, signal.SIGTERM)
-
-
-class Schema(StrEnum):
-    """Version of the annotation columns."""
-
-    V2025_01 = "2025.01"
-    V2026_10 = "2026.10"
-
-
-class ContainerChoice(StrEnum):
-    """Where the sensor files go."""
-
-    ZIP = "zip"
-    FOLDER = "folder"
 
 
 def exit_code(report: dict[str, Any], *, strict: bool) -> int:

@@ -1,0 +1,84 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+class Schema(StrEnum):
+    """Version of the annotation columns."""
+
+    V2025_01 = "2025.01"
+    V2026_10 = "2026.10"
+
+
+class ContainerChoice(StrEnum):
+    """Where the sensor files go."""
+
+    ZIP = "zip"
+    FOLDER = "folder"
+
+
+Connect = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--zenoh",
+        metavar="ENDPOINT",
+        help="Connect here, as tcp/192.168.1.5:7447, and again whenever it is lost; may be repeated.",
+    ),
+]
+Listen = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--zenoh-listen", metavar="ENDPOINT", help="Listen here, as tcp/[::]:7447; may be repeated."
+    ),
+]
+Output = Annotated[Path, typer.Option("--output", "-o", help="Folder that the dataset goes below.")]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", help="YAML or ROS 2 parameter file, as share/edgefirst_ros/config/maivin.yaml."),
+]
+Formats = Annotated[
+    str | None, typer.Option("--format", metavar="NAME,...", help="edgefirst (default), ncore, l5kit.")
+]
+Annotations = Annotated[
+    Schema | None,
+    typer.Option(
+        "--schema", help="Annotation columns: the published article's (2025.01, default), or the client's."
+    ),
+]
+Container = Annotated[
+    ContainerChoice | None, typer.Option(help="Sensor files in one ZIP (default), or plain in a folder.")
+]
+Reference = Annotated[
+    str | None,
+    typer.Option(help="Topic that samples are aligned to, as lidar/points; default: the camera."),
+]
+Rate = Annotated[
+    float | None, typer.Option(metavar="HZ", help="At most so many samples a second; default: every frame.")
+]
+EveryN = Annotated[int | None, typer.Option(metavar="N", help="Keep one reference frame in N.")]
+Keyframes = Annotated[bool, typer.Option("--keyframes", help="Video key frames only.")]
+Incomplete = Annotated[
+    bool, typer.Option("--incomplete", help="Also write samples that lack a sensor's companion.")
+]
+Workers = Annotated[int | None, typer.Option(metavar="N", help="Encoder threads; default: one a core.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Warnings and errors only.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON, nothing else.")]
+
+
+def edgefirst_values(schema: Schema | None, container: ContainerChoice | None) -> dict[str, Any]:
+    """The configuration's ``edgefirst`` block, as far as it was given."""
+    return {
+        "schema_version": None if schema is None else schema.value,
+        "container": None if container is None else container.value,
+    }
+
+
+def format_names(formats: str | None) -> list[str] | None:
+    """Names from a list with commas, None if none was given."""
+    return None if formats is None else [name.strip() for name in formats.split(",")]
