@@ -219,10 +219,8 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def load_values(path: Path) -> dict[str, Any]:
-    """Values of a YAML file: a ROS 2 parameter file (any node's ``ros__parameters``) or a plain mapping.
-
-    Of a parameter file, what concerns only the ROS nodes is left out.
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML file as it is; an empty one holds nothing.
 
     Raises:
         ConfigError: if the file is missing, not YAML or not a mapping.
@@ -243,6 +241,18 @@ def load_values(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(data, dict):
         raise ConfigError([f"{path}: holds a {type(data).__name__}, expected parameters by name"])
+    return data
+
+
+def load_values(path: Path) -> dict[str, Any]:
+    """Values of a YAML file: a ROS 2 parameter file (any node's ``ros__parameters``) or a plain mapping.
+
+    Of a parameter file, what concerns only the ROS nodes is left out.
+
+    Raises:
+        ConfigError: if the file is missing, not YAML, not a mapping, or speaks of several nodes.
+    """
+    data = read_yaml(path)
     blocks = [v["ros__parameters"] for v in data.values() if isinstance(v, dict) and "ros__parameters" in v]
     if not blocks:
         return data

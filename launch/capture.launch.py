@@ -24,7 +24,6 @@ from launch_ros.events.lifecycle import ChangeState
 from launch_ros.parameter_descriptions import ParameterValue
 from lifecycle_msgs.msg import Transition
 
-from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.nodes.parameterfile import find_parameter_file
 
 SHIPPED = Path(get_package_share_directory("edgefirst_ros")) / "config"
@@ -80,10 +79,7 @@ def _ended(event: ProcessExited, context: LaunchContext) -> list[EmitEvent]:
 
 def _capture(context: LaunchContext) -> list[object]:
     """The node, and what makes it start by itself."""
-    try:
-        config = find_parameter_file(LaunchConfiguration("config").perform(context), SHIPPED, "capture")
-    except ConfigError as error:
-        raise RuntimeError(str(error)) from error
+    config = find_parameter_file(LaunchConfiguration("config").perform(context), SHIPPED, "capture")
     node = LifecycleNode(
         package="edgefirst_ros",
         executable="capture",

@@ -14,7 +14,6 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
-from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.nodes.parameterfile import find_parameter_file
 
 SHIPPED = Path(get_package_share_directory("edgefirst_ros")) / "config"
@@ -63,10 +62,7 @@ def _ended(event: ProcessExited, context: LaunchContext) -> list[ShutdownAction]
 
 
 def _replay(context: LaunchContext) -> list[object]:
-    try:
-        config = find_parameter_file(LaunchConfiguration("config").perform(context), SHIPPED, "replay")
-    except ConfigError as error:
-        raise RuntimeError(str(error)) from error
+    config = find_parameter_file(LaunchConfiguration("config").perform(context), SHIPPED, "replay")
     node = Node(
         package="edgefirst_ros",
         executable="replay",

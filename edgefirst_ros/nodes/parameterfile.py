@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
-
-from edgefirst_ros.config import load_values
+from edgefirst_ros.config import read_yaml
 from edgefirst_ros.errors import ConfigError
 
 
@@ -31,8 +29,7 @@ def find_parameter_file(given: str, shipped: Path, node: str) -> Path:
     if not path.is_file():
         names = ", ".join(sorted(each.stem for each in shipped.glob("*.yaml")))
         raise ConfigError([f"config {given}: no such file; give a path, or one of {names}"])
-    load_values(path)
-    keys = [str(key) for key in yaml.safe_load(path.read_text(encoding="utf-8")) or {}]
+    keys = [str(key) for key in read_yaml(path)]
     if not any(key.endswith("*") or key.rpartition("/")[2] == node for key in keys):
         found = ", ".join(keys) or "nothing"
         raise ConfigError(

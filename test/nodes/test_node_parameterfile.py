@@ -37,6 +37,12 @@ def test_a_file_for_the_node_is_taken(tmp_path: Path, key: str) -> None:
     assert find_parameter_file(str(file), SHIPPED, "capture") == file
 
 
+def test_a_file_may_speak_of_other_nodes_as_well(tmp_path: Path) -> None:
+    file = tmp_path / "robot.yaml"
+    file.write_text("driver: {ros__parameters: {fps: 30}}\ncapture: {ros__parameters: {rate_hz: 2.0}}\n")
+    assert find_parameter_file(str(file), SHIPPED, "capture") == file
+
+
 @pytest.mark.parametrize(
     ("text", "match"),
     [
