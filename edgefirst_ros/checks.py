@@ -10,10 +10,10 @@ from edgefirst_ros.formats.edgefirst.check import REPORT
 from edgefirst_ros.formats.edgefirst.check import check as check_edgefirst
 from edgefirst_ros.formats.findings import Check
 from edgefirst_ros.formats.l5kit.check import check as check_l5kit
+from edgefirst_ros.formats.l5kit.recover import dataset_path
 from edgefirst_ros.formats.ncore.check import check as check_ncore
 from edgefirst_ros.recovery import ncore_sequences
 
-_ZARR = ".zarr"
 _TABLE, _ARCHIVE, _JOURNAL = ".arrow", ".zip", ".journal.part"
 
 
@@ -68,15 +68,9 @@ def l5kit_datasets(path: Path) -> list[Path]:
     marks = {p.parent for name in ("scenes", "frames") for p in path.rglob(name) if _is_l5kit(p.parent)}
     if _is_l5kit(path):
         marks.add(path)
-    return sorted({_finished(mark) for mark in marks})
+    return sorted({dataset_path(mark) for mark in marks})
 
 
 def _is_l5kit(folder: Path) -> bool:
     """Two of the arrays are enough: what is lost is to be told."""
     return sum((folder / name).is_dir() for name in ("scenes", "frames", "agents")) > 1
-
-
-def _finished(folder: Path) -> Path:
-    """What an unfinished dataset is to be called."""
-    name = folder.name.removesuffix(".part").removesuffix(".old")
-    return folder.with_name(name if name.endswith(_ZARR) else folder.name)

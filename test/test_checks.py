@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from edgefirst_ros.checks import check
+from edgefirst_ros.checks import check, l5kit_datasets
 from edgefirst_ros.cli import app
 from edgefirst_ros.config import build_config
 from edgefirst_ros.convert import convert
@@ -119,3 +119,20 @@ def test_nothing_to_check_is_said(tmp_path: Path) -> None:
         [*check(tmp_path)]
     with pytest.raises(DatasetNotFound, match="no such file or folder"):
         [*check(tmp_path / "x")]
+
+
+@pytest.mark.parametrize(
+    ("folder", "meant"),
+    [
+        ("a.zarr", "a.zarr"),
+        ("a.zarr.part", "a.zarr"),
+        ("a.zarr.old.part", "a.zarr"),
+        ("a.zarr.old", "a.zarr.old"),  # a user's own copy
+    ],
+)
+def test_an_unfinished_l5kit_dataset_goes_by_its_name_and_a_copy_by_its_own(
+    tmp_path: Path, folder: str, meant: str
+) -> None:
+    for array in ("scenes", "frames", "agents"):
+        (tmp_path / folder / array).mkdir(parents=True)
+    assert l5kit_datasets(tmp_path) == [tmp_path / meant]
