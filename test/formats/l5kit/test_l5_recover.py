@@ -64,16 +64,21 @@ class Killed(Exception):
     """Stands for the death of the process."""
 
 
+def feed(writer: L5KitWriter, samples: list[Sample]) -> None:
+    """Write samples, beginning their sequences."""
+    begun = ""
+    for each in samples:
+        if each.sequence.name != begun:
+            begun = each.sequence.name
+            writer.begin(each.sequence)
+        writer.write(writer.prepare(each))
+
+
 def run(root: Path, samples: list[Sample], *, append: bool = False, overwrite: bool = False) -> None:
     """Write samples until something raises; nothing is tidied up then."""
     writer = L5KitWriter(root, "ds", L5KitOptions(append=append), overwrite=overwrite)
     try:
-        begun = ""
-        for each in samples:
-            if each.sequence.name != begun:
-                begun = each.sequence.name
-                writer.begin(each.sequence)
-            writer.write(writer.prepare(each))
+        feed(writer, samples)
         writer.close()
     except Killed:
         if writer._store is not None:
@@ -83,12 +88,7 @@ def run(root: Path, samples: list[Sample], *, append: bool = False, overwrite: b
 @pytest.mark.parametrize("count", range(1, len(SAMPLES) + 1))
 def test_recovered_is_what_would_have_been_written(tmp_path: Path, count: int) -> None:
     writer = L5KitWriter(tmp_path, "ds", L5KitOptions())
-    begun = ""
-    for each in SAMPLES[:count]:
-        if each.sequence.name != begun:
-            begun = each.sequence.name
-            writer.begin(each.sequence)
-        writer.write(writer.prepare(each))
+    feed(writer, SAMPLES[:count])
     writer.abort()
     found = recover(tmp_path / "ds.zarr")
     write(tmp_path, SAMPLES[:count], "whole")
@@ -243,12 +243,7 @@ def test_nothing_committed_leaves_nothing(tmp_path: Path) -> None:
 )
 def test_damage_ends_the_dataset_before_it(tmp_path: Path, name: str, rows: int, kept: int) -> None:
     writer = L5KitWriter(tmp_path, "ds", L5KitOptions())
-    begun = ""
-    for each in SAMPLES:
-        if each.sequence.name != begun:
-            begun = each.sequence.name
-            writer.begin(each.sequence)
-        writer.write(writer.prepare(each))
+    feed(writer, SAMPLES)
     writer.abort()
     whole = write(tmp_path, SAMPLES, "whole")
     files = chunkfiles.Files(tmp_path / "ds.zarr.part", name)
@@ -295,12 +290,7 @@ def test_an_unfinished_replacement_is_finished_beside_the_complete_one(
 
 def killed_overwrite(root: Path, count: int) -> None:
     writer = L5KitWriter(root, "ds", L5KitOptions(), overwrite=True)
-    begun = ""
-    for each in SAMPLES[:count]:
-        if each.sequence.name != begun:
-            begun = each.sequence.name
-            writer.begin(each.sequence)
-        writer.write(writer.prepare(each))
+    feed(writer, SAMPLES[:count])
     if not count:
         writer.begin(SEQUENCE)
         assert writer._store is not None
