@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from edgefirst_ros.config import Config
+from edgefirst_ros.pacing import Timeline
 from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
 from edgefirst_ros.topics import find_prefix, full_type
 from edgefirst_ros.zenohlink import Outlet
@@ -117,7 +118,7 @@ class Player:
     ) -> Played:
         """Publish everything at ``rate`` times the recording's pace by log_time, until ``stop`` is set."""
         messages = sent_bytes = skipped = 0
-        timeline = _Timeline(rate)
+        timeline = Timeline(rate, LONGEST_PAUSE_NS, time.monotonic)
         shown_s = 0.0
         done = Played(0, 0, 0, 0.0, 0.0, 0)
         for message in self._recording.messages():
@@ -137,26 +138,3 @@ class Player:
                 shown_s = time.monotonic()
                 on_progress(done)
         return done
-
-
-class _Timeline:
-    """When each message is due."""
-
-    def __init__(self, rate: float) -> None:
-        self._rate = rate
-        self._start_s = time.monotonic()
-        self._last_ns: int | None = None
-        self._passed_ns = 0
-
-    @property
-    def passed_s(self) -> float:
-        return self._passed_ns / 1e9
-
-    def wait_s(self, log_ns: int) -> float:
-        """How long until a message is due, negative if it is late."""
-        last_ns = log_ns if self._last_ns is None else self._last_ns
-        if abs(log_ns - last_ns) > LONGEST_PAUSE_NS:
-            last_ns = log_ns
-        self._passed_ns += max(0, log_ns - last_ns)
-        self._last_ns = max(last_ns, log_ns)
-        return self._start_s + self._passed_ns / 1e9 / self._rate - time.monotonic()

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.nodes.pacing import LONGEST_PAUSE_NS, Pacer
+from edgefirst_ros.pacing import LONGEST_PAUSE_NS, Pacer
 
 
 class Clock(threading.Event):
