@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo
+ROUNDS ?= 5
 
-.PHONY: help demo test oracles clean
+.PHONY: help demo test search oracles clean
 help: ## show this
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -24,6 +25,11 @@ demo: $(VENV)/ready ## simulate a drive, convert it, show what came of it
 
 test: $(VENV)/ready oracles ## lint, types and the whole suite
 	$(BIN)/python -m pytest
+
+# The suite draws the same examples every time; this looks for others, until one fails or ROUNDS are over.
+search: $(VENV)/ready oracles ## the property tests again with random draws, ROUNDS=5 times
+	for round in $$(seq $(ROUNDS)); do \
+		$(BIN)/python -m pytest -q -m hypothesis --hypothesis-profile=search || exit 1; done
 
 # The vendors' own readers judge what is written. They live in venvs of their own because what they pin would
 # hold the project back; where such a venv cannot be made, the tests that need it skip and say so.

@@ -118,9 +118,10 @@ def test_a_journal_torn_anywhere_keeps_what_it_has_committed(
         shutil.copytree(left.folder, folder)
         os.truncate(folder / "ds.journal.part", size)
         whole = max(0, journal[:size].count(b"\n") - 1)
+        has_header = b"\n" in journal[:size]
         done = recover(folder)
         assert (done.samples, done.samples_lost) == (whole, 0)
-        assert (done.bytes_dropped > 0) == (whole < COUNT) or size < journal.index(b"\n")
+        assert (done.bytes_dropped > 0) == (has_header and whole < COUNT)
         assert contents(folder) == left.finished[whole]
         if whole:
             assert recover(folder).was_finished
