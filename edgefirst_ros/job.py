@@ -77,6 +77,7 @@ class Job:
         paths = self.pipeline.close()
         report = {"dataset": self.dataset, **head, **self.pipeline.report()}
         report["warnings"] = [*warnings, *report["warnings"]]
+        report["warnings"] += [f"{w.name}: {warning}" for w in self.writers for warning in w.warnings]
         if report["samples"]:
             report["warnings"] += [NOTHING[w.name] for w in self.writers if not self._wrote(w, paths)]
         _write_text(self._report_path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")

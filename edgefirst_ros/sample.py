@@ -48,14 +48,30 @@ class GeoPoint:
     altitude_m: float
 
 
+class PoseBasis(StrEnum):
+    """What a position or rotation rests on, from the best to none."""
+
+    MEASURED = "measured"
+    """A measurement of it lies at this time, within the sensor's own period."""
+    INTERPOLATED = "interpolated"
+    """Measurements of it on both sides, no further apart than ``ego.max_gap_s``."""
+    DEAD_RECKONED = "dead-reckoned"
+    """Carried on from a measurement by other sensors (gyroscope, accelerometer, wheels)."""
+    ASSUMED = "assumed"
+    """Nothing tells it; what stands there is a placeholder."""
+
+
 @dataclass(frozen=True, slots=True)
 class EgoPose:
     """Where the rig was at one time; any part may be unknown.
 
-    ``location`` is the interpolated fix, ``fix_time_ns`` the time of the fix nearest to it;
+    ``location`` is the estimated geodetic position, ``fix_time_ns`` the time of the fix nearest to it;
     ``position_m`` is ENU metres from the sequence's ``origin``, or metres of the odometry's frame where
     ``origin`` is None; ``rotation_xyzw`` turns rig (x forward, y left, z up) into that frame; ``rpy_deg`` are
-    its roll, pitch, yaw in signed degrees.
+    its roll, pitch, yaw in signed degrees. A part that is None is unknown, and its basis ASSUMED.
+
+    ``position_sigma_m`` and ``rotation_sigma_rad`` are one standard deviation along ENU's axes and about the
+    rig's, None where no covariance is known.
     """
 
     time_ns: int
@@ -65,6 +81,10 @@ class EgoPose:
     position_m: tuple[float, float, float] | None = None
     rotation_xyzw: tuple[float, float, float, float] | None = None
     rpy_deg: tuple[float, float, float] | None = None
+    position_basis: PoseBasis = PoseBasis.ASSUMED
+    rotation_basis: PoseBasis = PoseBasis.ASSUMED
+    position_sigma_m: tuple[float, float, float] | None = None
+    rotation_sigma_rad: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

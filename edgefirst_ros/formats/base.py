@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -34,6 +34,10 @@ class SampleWriter(Protocol[Prepared]):
 
     name: str
 
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What a user must know of the output before using it, a sentence each; asked once it is closed."""
+
     def begin(self, sequence: SequenceInfo) -> None:
         """A sequence starts; its samples follow."""
 
@@ -58,6 +62,10 @@ class MeasurementWriter(Protocol[Prepared]):
     """
 
     name: str
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What a user must know of the output before using it, a sentence each; asked once it is closed."""
 
     def begin(self, sequence: SequenceInfo) -> None:
         """A sequence starts; its measurements follow."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -41,6 +41,7 @@ class EdgeFirstWriter:
         self, root: Path, dataset: str, options: EdgeFirstOptions, *, overwrite: bool = False
     ) -> None:
         self.options = options
+        self._warnings: list[str] = []
         self.paths = DatasetPaths(root / safe_name(dataset))
         if not overwrite:
             _refuse_existing(self.paths)
@@ -100,6 +101,11 @@ class EdgeFirstWriter:
         self._last_frame = prepared.frame
         topics = {file.topic for file in files if file.topic} | set(prepared.annotation_topics)
         return Written(tuple(sorted(topics)), sum(file.record.size for file in files), tuple(refused))
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What a user must know of the output, a sentence each, in the order in which it was found."""
+        return tuple(self._warnings)
 
     def close(self) -> list[Path]:
         """Finish the container and the table and rename them into place; without any sequence, do nothing.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -56,6 +56,7 @@ class L5KitWriter:
 
     def __init__(self, root: Path, dataset: str, options: L5KitOptions, *, overwrite: bool = False) -> None:
         self.options = options
+        self._warnings: list[str] = []
         self.path = root / f"{safe_name(dataset)}.zarr"
         if not overwrite:
             self._refuse_existing()
@@ -121,6 +122,11 @@ class L5KitWriter:
             written = self._append(store, prepared, prepared.pose, agents)
         self._last_frame_ns = prepared.time_ns
         return Written(prepared.topics, written, prepared.refused)
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What a user must know of the output, a sentence each, in the order in which it was found."""
+        return tuple(self._warnings)
 
     def close(self) -> list[Path]:
         """Complete the arrays and rename the dataset into place; without any frame, leave what was there.

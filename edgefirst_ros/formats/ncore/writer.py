@@ -58,6 +58,7 @@ class NCoreWriter:
     ) -> None:
         keep_freed_memory()
         self.options = options
+        self._warnings: list[str] = []
         self._root = root
         self._overwrite = overwrite
         self._components = tuple(components)
@@ -134,6 +135,11 @@ class NCoreWriter:
             WriteError: the disk is full or gone.
         """
         self._sequence().set_generic_data((component, instance), data, dict(meta or {}))
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What a user must know of the output, a sentence each, in the order in which it was found."""
+        return tuple(self._warnings)
 
     def close(self) -> list[Path]:
         """Finish every sequence; their meta files.
