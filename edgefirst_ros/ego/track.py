@@ -6,7 +6,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from edgefirst_ros.sample import PoseBasis
+
 Value = TypeVar("Value")
+
+PROMPT_NS = 100_000_000
+"""A value this close to a time is a measurement at it: the period of the slower sensors."""
 
 
 class Track(Generic[Value]):
@@ -47,6 +52,14 @@ class Track(Generic[Value]):
             return self._between(self._values[after - 1], self._values[after], fraction)
         nearest = self._held(after, time_ns)
         return None if nearest is None else self._values[nearest]
+
+    def basis(self, time_ns: int) -> PoseBasis:
+        """What the value at a time rests on; ASSUMED where an end is held, or there is none."""
+        after = bisect_left(self._times, time_ns)
+        nearest = self._nearest(after, time_ns)
+        if nearest is not None and abs(self._times[nearest] - time_ns) <= PROMPT_NS:
+            return PoseBasis.MEASURED
+        return PoseBasis.INTERPOLATED if self._bridged(after, time_ns) else PoseBasis.ASSUMED
 
     def covers(self, time_ns: int) -> bool:
         """Whether there is a value at a time."""

@@ -112,9 +112,12 @@ class Trajectory:
         rotation: Quaternion | None
         if self._has_odometry:
             position_m, rotation = self._odometry.at(time_ns) or (None, None)
+            position_basis = rotation_basis = self._odometry.basis(time_ns)
         else:
             position_m = None if place is None else place[0]
-            rotation = self._imu.at(time_ns) or self._course.track.at(time_ns)
+            position_basis = self._fixes.basis(time_ns)
+            turning = self._imu if self._imu.covers(time_ns) else self._course.track
+            rotation, rotation_basis = turning.at(time_ns), turning.basis(time_ns)
         return EgoPose(
             time_ns=time_ns,
             location=location,
@@ -123,6 +126,8 @@ class Trajectory:
             position_m=position_m,
             rotation_xyzw=rotation,
             rpy_deg=None if rotation is None else rpy_deg(rotation),
+            position_basis=position_basis,
+            rotation_basis=rotation_basis,
         )
 
     def forget(self, before_ns: int) -> None:

@@ -353,3 +353,16 @@ def test_the_recordings_fixes_are_judged_as_its_truth_says(recording: Path, trut
     assert refused == {"0,0": 2 * (epochs - len(accepted)), "duplicate epoch": len(accepted)}
     for time_ns, *place in accepted:
         assert trajectory.pose(time_ns).location == GeoPoint(*place)
+
+
+def test_a_pose_says_what_it_rests_on() -> None:
+    trajectory = Trajectory(hold_ns=2 * S)
+    for second in (0, 3):
+        trajectory.add_fix(ns(second), fix_at(second * 10, 0))
+        trajectory.add_imu(ns(second), imu_of(from_yaw(0)))
+    bases = {second: trajectory.pose(ns(second)) for second in (0.05, 1.5, 4.0, 6.0)}
+    assert [pose.position_basis.value for pose in bases.values()] == [
+        *("measured", "interpolated", "assumed", "assumed")
+    ]
+    assert [pose.rotation_basis for pose in bases.values()] == [p.position_basis for p in bases.values()]
+    assert bases[6.0].position_m is None
