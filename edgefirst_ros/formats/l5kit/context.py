@@ -105,12 +105,19 @@ def ego_poses(frames: Records) -> tuple[Floats, Floats]:
     return frames["ego_translation"][:, :2], yaw_of(frames["ego_rotation"])
 
 
-def track_poses(context: Context, track_id: int) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-    """Positions (N, 2) and yaws (N,) of a track in each frame, 0 where it is not; and where it is (N,)."""
+def track_poses(
+    context: Context, track_id: int
+) -> tuple[Floats, Floats, npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
+    """Positions (N, 2), yaws (N,), lengths and widths (N, 2) of a track in each frame; where it is (N,).
+
+    They are 0 in frames without it.
+    """
     count = len(context.frames)
     position, yaw, there = np.zeros((count, 2)), np.zeros(count), np.zeros(count, np.bool_)
+    extent = np.zeros((count, 2), np.float32)
     own = np.flatnonzero(context.agents["track_id"] == track_id)
     frame = context.agent_frame[own]
     position[frame], yaw[frame] = context.agents["centroid"][own], context.agents["yaw"][own]
+    extent[frame] = context.agents["extent"][own, :2]
     there[frame] = True
-    return position, yaw, there
+    return position, yaw, extent, there

@@ -54,6 +54,7 @@ def build_rasterizer(config: ReaderConfig | Mapping[str, Any]) -> Rasterizer:
     kinds: dict[str, type[StubRasterizer | BoxRasterizer | PointRasterizer]] = {
         "stub_debug": StubRasterizer,
         "py_box": BoxRasterizer,
+        "box_debug": BoxRasterizer,
         "lidar": PointRasterizer,
     }
     return kinds[config.raster_params.map_type](config)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from edgefirst_ros.configfaults import sentences
 from edgefirst_ros.errors import ConfigError
 
-MapType = Literal["py_box", "lidar", "stub_debug"]
+MapType = Literal["py_box", "box_debug", "lidar", "stub_debug"]
 
 # L5Kit's files say more than samples need (training, satellite maps), so other keys are passed over.
 _LENIENT = ConfigDict(frozen=True, extra="ignore")
@@ -23,6 +23,9 @@ class ModelParams(BaseModel):
 
     history_num_frames: int = Field(default=0, ge=0, description="Frames before the current one.")
     future_num_frames: int = Field(default=50, ge=0, description="Frames after the current one.")
+    step_time: float = Field(
+        default=0.1, gt=0, description="Seconds from frame to frame, which velocities are differences over."
+    )
     render_ego_history: bool = Field(default=True, description="Draw where the sample's own agent was.")
 
 
@@ -38,8 +41,8 @@ class RasterParams(BaseModel):
     )
     map_type: MapType = Field(
         default="py_box",
-        description="py_box: agents and ego. lidar: these and the sensor points that this package keeps "
-        "beside its datasets. stub_debug: three black channels.",
+        description="py_box, which L5Kit calls box_debug: agents and ego. lidar: these and the sensor points "
+        "that this package keeps beside its datasets. stub_debug: three black channels.",
     )
     set_origin_to_bottom: bool = Field(
         default=True, description="y of the world is up in the picture; False mirrors it, as L5Kit did first."

@@ -14,7 +14,7 @@ from edgefirst_ros.formats.l5kit.context import Context, Reach, Subject, ego_pos
 from edgefirst_ros.formats.l5kit.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.raster import Rasterizer, build_rasterizer
 from edgefirst_ros.formats.l5kit.readerconfig import ReaderConfig, reader_config
-from edgefirst_ros.formats.l5kit.sampling import Sample, sample_of
+from edgefirst_ros.formats.l5kit.sampling import Sample, host_id, sample_of
 
 MIN_FRAME_HISTORY = 10
 MIN_FRAME_FUTURE = 1
@@ -44,6 +44,7 @@ class EgoDataset:
         self.rasterizer = rasterizer or build_rasterizer(self.cfg)
         intervals = np.asarray(dataset.scenes["frame_index_interval"], np.int64).reshape(-1, 2)
         self._scene_start, self._scene_stop = intervals[:, 0], intervals[:, 1]
+        self._hosts = [host_id(host) for host in dataset.scenes["host"].tolist()]
 
     def __len__(self) -> int:
         return len(self.dataset.frames)
@@ -112,9 +113,17 @@ class EgoDataset:
         start, stop = int(self._scene_start[scene]), int(self._scene_stop[scene])
         context = read_context(self.dataset, (start, stop), frame, reach)
         subject = self._ego(context) if track_id is None else _agent(context, track_id)
-        sample = sample_of(context, subject, (reach.history, reach.future), self.rasterizer.raster_from_agent)
+        sample = sample_of(
+            context,
+            subject,
+            (reach.history, reach.future),
+            self.rasterizer.raster_from_agent,
+            step_s=model.step_time,
+            ego_extent_m=self.cfg.ego_extent_m,
+        )
         sample["image"] = self.rasterizer.rasterize(context, subject).transpose(2, 0, 1)
         sample["scene_index"], sample["frame_index"] = np.int64(scene), np.int64(frame - start)
+        sample["host_id"] = self._hosts[scene].copy()
         return sample
 
     def _ego(self, context: Context) -> Subject:

@@ -90,6 +90,57 @@ def test_ego_at_the_ends(dataset: ChunkedDataset) -> None:
     check(ego[-1], "target", [[0, 0], [0, 0]], [0, 0], [0, 0])
 
 
+def test_velocities_are_differences_of_positions(dataset: ChunkedDataset) -> None:
+    """Over a tenth of a second; where a position is not known it counts as 0, as L5Kit has it."""
+    ego = EgoDataset(CONFIG, dataset)
+    start, middle, end = ego[0], ego[1], ego[2]
+    np.testing.assert_allclose(start["target_velocities"], [[100.0, 0.0], [0.0, 50.0]], atol=1e-4)
+    # A tenth of a second ago it was 10 m to the left, so it came from there; beyond that nothing is known.
+    np.testing.assert_allclose(middle["history_velocities"], [[0.0, -100.0], [0.0, 100.0]], atol=1e-4)
+    np.testing.assert_allclose(middle["target_velocities"], [[50.0, 0.0], [-50.0, 0.0]], atol=1e-4)
+    np.testing.assert_allclose(end["history_velocities"], [[50.0, 0.0], [0.0, -100.0]], atol=1e-4)
+    speeds = [float(each["curr_speed"]) for each in (start, middle, end)]
+    np.testing.assert_allclose(speeds, [0.0, 100.0, 50.0], rtol=1e-6)
+    for each in (start, middle, end):
+        assert {each[f"{kind}_velocities"].dtype for kind in ("target", "history")} == {np.dtype(np.float32)}
+        assert np.asarray(each["curr_speed"]).dtype == np.float32
+    half = {**CONFIG, "model_params": {**CONFIG["model_params"], "step_time": 0.5}}
+    again = EgoDataset(half, dataset)[1]["target_velocities"]
+    np.testing.assert_allclose(again, [[10.0, 0.0], [-10.0, 0.0]], atol=1e-4)
+    # Without history there is no speed; L5Kit leaves the key out.
+    alone = {**CONFIG, "model_params": {**CONFIG["model_params"], "history_num_frames": 0}}
+    sample = EgoDataset(alone, dataset)[1]
+    assert "curr_speed" not in sample
+    assert sample["history_velocities"].shape == (0, 2)
+
+
+def test_extents_over_time(dataset: ChunkedDataset, agents: AgentDataset) -> None:
+    ego, car, once = EgoDataset(CONFIG, dataset)[1], agents[1], agents[2]
+    np.testing.assert_allclose(ego["history_extents"], [[4.87, 1.85], [4.87, 1.85], [0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(ego["future_extents"], [[4.87, 1.85], [0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(car["history_extents"], [[4.2, 2.2], [4.2, 2.2], [0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(car["future_extents"], [[4.2, 2.2], [0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(once["history_extents"], [[1.25, 0.5], [0, 0], [0, 0]])
+    assert {value.dtype for value in (ego["history_extents"], car["future_extents"])} == {np.dtype("f4")}
+    np.testing.assert_allclose(car["history_velocities"], [[0, -10], [0, 10]], atol=1e-5)
+    assert float(car["curr_speed"]) == pytest.approx(10.0)
+
+
+def test_host_of_the_scene(dataset: ChunkedDataset, agents: AgentDataset) -> None:
+    for sample in (EgoDataset(CONFIG, dataset)[0], agents[0]):
+        assert (sample["host_id"].dtype, sample["host_id"].shape) == (np.uint8, (70,))
+        assert bytes(sample["host_id"]) == b"host" + bytes(66)
+
+
+def test_box_debug_draws_the_boxes(dataset: ChunkedDataset) -> None:
+    """What L5Kit calls its rasterizer of boxes alone."""
+    theirs = {**CONFIG, "raster_params": {**CONFIG["raster_params"], "map_type": "box_debug"}}
+    image = EgoDataset(theirs, dataset)[1]["image"]
+    assert image.shape == (6, 20, 40)
+    assert rectangle(image, 3) == (9, 11, 6, 14)
+    np.testing.assert_array_equal(image, EgoDataset(CONFIG, dataset)[1]["image"])
+
+
 @pytest.fixture
 def agents(dataset: ChunkedDataset) -> AgentDataset:
     return AgentDataset(CONFIG, dataset, agents_mask=np.ones(4, bool))
