@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,7 @@ Rectangle = tuple[float, float, float, float]
 
 NUMBER_BITS = 24
 NEAR_M = 0.2
+LABELS = ("background", "person", "bicycle", "car", "bus", "truck")
 FACES = (
     # corners, counted with x in bit 2, y in bit 1, z in bit 0; outward normal; brightness
     ((4, 5, 7, 6), (1, 0, 0), 0.80),
@@ -68,15 +70,29 @@ class Renderer:
         image = Image.composite(self._dark, self._light, shade)
         canvas = ImageDraw.Draw(image)
         self._fill(canvas, transform(T_optical_world, self._marks), (225, 225, 215), reach_m=55)
-        eye = T_world_optical[:3, 3]
+        for box, brightness, face in self._faces(time_s):
+            r, g, b = (round(v * brightness) for v in box.color)
+            self._fill(canvas, face, (r, g, b))
+        return np.array(image)
+
+    def classes(self, time_s: float) -> Pixels:
+        """What every pixel of ``picture`` shows, as an index of LABELS, uint8 (height, width)."""
+        image = Image.new("L", self._light.size)
+        canvas = ImageDraw.Draw(image)
+        for box, _, face in self._faces(time_s):
+            self._fill(canvas, face, LABELS.index(box.label))
+        return np.array(image)
+
+    def _faces(self, time_s: float) -> Iterator[tuple[Box, float, FloatArray]]:
+        """Box, brightness and corners (1, 4, 3) in the optical frame of each face to paint, in that order."""
+        T_world_optical = self._world.sensor("camera_optical", time_s)
+        T_optical_world, eye = inverse(T_world_optical), T_world_optical[:3, 3]
         for box in self._far_to_near(eye, time_s):
             points = corners(box, time_s)
             rotation = box.motion.state(time_s).rotation()
             for face, normal, brightness in FACES:
                 if (eye - points[face[0]]) @ (rotation @ normal) > 0:
-                    r, g, b = (round(v * brightness) for v in box.color)
-                    self._fill(canvas, transform(T_optical_world, points[None, list(face)]), (r, g, b))
-        return np.array(image)
+                    yield box, brightness, transform(T_optical_world, points[None, list(face)])
 
     def _fill(
         self,
@@ -115,6 +131,15 @@ def burn_number(pixels: Pixels, number: int) -> Pixels:
     marked = pixels.copy()
     marked[:cell, : cell * NUMBER_BITS] = np.repeat(np.array(bits, np.uint8), cell)[None, :, None]
     return marked
+
+
+def sampled(pixels: Pixels, size: tuple[int, int]) -> Pixels:
+    """A picture or its classes at another width and height: of each part the pixel at its middle."""
+    (width, height), (rows, columns) = size, pixels.shape[:2]
+    row = (np.arange(height) * 2 + 1) * rows // (2 * height)
+    column = (np.arange(width) * 2 + 1) * columns // (2 * width)
+    chosen: Pixels = pixels[row[:, None], column]
+    return chosen
 
 
 def read_number(pixels: Pixels) -> int:
@@ -200,7 +225,7 @@ def _road_marks(world: World) -> FloatArray:
     for offset, spacing_deg in ((1.8, 6), (-1.9, 6), (5.6, 3), (-7.4, 3)):
         for start in range(0, 360, spacing_deg):
             ends = [
-                replace(world.rig, phase_rad=math.radians(start + on), rate_rad_s=1.0, offset_m=offset + side)
+                replace(world.rig, phase_rad=math.radians(start + on), offset_m=offset + side, stops=())
                 for on, side in ((0, -0.08), (3, -0.08), (3, 0.08), (0, 0.08))
             ]
             marks.append([end.state(0.0).position_m for end in ends])

@@ -10,18 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from edgefirst_ros.simulation import sensors, wire
+from edgefirst_ros.simulation import navigation, radar, wire
 from edgefirst_ros.simulation.camera import (
+    LABELS,
     Pixels,
     Renderer,
-    burn_number,
-    number_cell_px,
     quarter,
+    sampled,
 )
 from edgefirst_ros.simulation.detector import Detector
-from edgefirst_ros.simulation.encode import AccessUnit, access_units, jpegs
+from edgefirst_ros.simulation.lidar import Lidar
 from edgefirst_ros.simulation.options import DriveOptions
 from edgefirst_ros.simulation.schedule import EPOCH_GAP_NS, Channel, Schedule, thinned
+from edgefirst_ros.simulation.video import Video
 from edgefirst_ros.simulation.world import build
 
 TILES = {"tl": (0, 0), "tr": (0, 1), "bl": (1, 0), "br": (1, 1)}
@@ -35,12 +36,19 @@ class Drive:
 
     def __init__(self, options: DriveOptions) -> None:
         self.options = options
-        self.world = build(options.seed, options.width, options.height)
+        self.world = build(
+            options.seed,
+            options.width,
+            options.height,
+            stops=options.stops,
+            traffic=options.traffic,
+            crossings_s=options.crossings_s,
+        )
         self._schedule = Schedule(options)
         self._pictures_ns = self._schedule.camera()
         self._hashes: dict[str, list[str]] = {}
-        self._video: dict[str, dict[str, Any]] = {}
-        self._fixes: list[tuple[float, ...]] = []
+        self._videos: dict[str, Video] = {}
+        self._renderer = Renderer(self.world)
         self.channels = [
             *self._mounts(),
             *self._imu_and_gps(),
@@ -57,14 +65,17 @@ class Drive:
     def truth(self) -> dict[str, Any]:
         """What is true about the recording, ready for JSON."""
         channels = {self.topic(channel.name): channel for channel in self.channels}
-        epochs = [[int(n), *place] for n, *place in self._fixes]
         return {
             "parameters": asdict(self.options),
             "start_ns": self.options.start_ns,
             "realtime_minus_monotonic_ns": self._schedule.realtime_minus_monotonic_ns,
             "counts": {topic: len(channel.log_ns) for topic, channel in channels.items()},
-            "video": self._video,
-            "gps": {"epochs": len(epochs) + self._lost_epochs, "accepted": epochs},
+            "video": {topic: video.truth() for topic, video in self._videos.items()},
+            "gps": self._gps_truth(channels[self.topic("gps")]),
+            "duplicates": {
+                topic: np.flatnonzero(np.diff(channel.made, prepend=-1) == 0).tolist()
+                for topic, channel in channels.items()
+            },
             "sha256": self._hashes,
             "messages": {
                 topic: np.stack([channel.true_ns, channel.stamp_ns, channel.log_ns], axis=1).tolist()
@@ -78,7 +89,7 @@ class Drive:
 
     def _pose(self, time_ns: int) -> list[float]:
         state = self.world.rig.state(self._seconds(time_ns))
-        return [time_ns, *state.position_m.tolist(), *sensors.orientation(state)]
+        return [time_ns, *state.position_m.tolist(), *navigation.orientation(state)]
 
     def _hash(self, name: str, array: np.ndarray[Any, Any]) -> None:
         self._hashes.setdefault(self.topic(name), []).append(hashlib.sha256(array.tobytes()).hexdigest())
@@ -98,27 +109,41 @@ class Drive:
 
     def _imu_and_gps(self) -> Iterator[Channel]:
         world, schedule, options = self.world, self._schedule, self.options
+
+        def imu(index: int, stamp_ns: int, time_s: float) -> bytes:
+            noise = np.random.default_rng([options.seed, 4, index])
+            return wire.imu(stamp_ns, navigation.imu_reading(world.rig.state(time_s), options.imu, noise))
+
         yield schedule.channel(
             "imu",
             "sensor_msgs/msg/Imu",
             schedule.periodic("imu", options.imu_hz, 4.0),
-            lambda _, stamp, at: wire.imu(stamp, world.rig.state(at)),
+            imu,
             sensor="imu",
             monotonic=True,
         )
-        epochs = schedule.periodic("gps", options.gps_hz, 35.0)
-        self._lost_epochs = min(options.gps_no_fix, len(epochs))
-        places = [(0.0, 0.0, 0.0)] * self._lost_epochs
-        for time_ns in epochs[self._lost_epochs :]:
-            places.append(sensors.fix(world, world.rig.state(self._seconds(int(time_ns))).position_m))
-            self._fixes.append((int(time_ns), *places[-1]))
+        self._epochs_ns = schedule.periodic("gps", options.gps_hz, 35.0)
+        epochs_s = (self._epochs_ns - options.start_ns) / 1e9
+        noise = schedule.random("gps errors")
+        self._fixes = navigation.fixes(world, epochs_s, options.gps_no_fix, options.gps, noise)
         yield schedule.channel(
             "gps",
             "sensor_msgs/msg/NavSatFix",
-            (epochs[:, None] + np.array([0, EPOCH_GAP_NS])).ravel(),
-            lambda i, stamp, _: wire.gps(stamp, places[i // 2]),
+            (self._epochs_ns[:, None] + np.array([0, EPOCH_GAP_NS])).ravel(),
+            lambda i, stamp, _: wire.gps(stamp, self._fixes.sent[i // 2, i % 2], options.gps.said_sigma_m),
             sensor="gps",
         )
+
+    def _gps_truth(self, channel: Channel) -> dict[str, Any]:
+        """Epochs sent, where the rig was at those with a fix, and what every message said of it."""
+        epochs = np.unique(channel.made // 2)
+        lost = self.options.gps_no_fix
+        return {
+            "epochs": len(epochs),
+            "accepted": [[int(self._epochs_ns[n]), *self._fixes.true[n]] for n in epochs if n >= lost],
+            "sent": self._fixes.sent.reshape(-1, 3)[channel.made].tolist(),
+            "outliers": np.flatnonzero(self._fixes.outlier.ravel()[channel.made]).tolist(),
+        }
 
     def _radar(self) -> Iterator[Channel]:
         world, schedule, options = self.world, self._schedule, self.options
@@ -127,11 +152,11 @@ class Drive:
 
         def scan(number: int, time_s: float) -> np.ndarray[Any, np.dtype[np.void]]:
             # A cube shows the very returns of the targets with its stamp.
-            return sensors.radar_scan(world, time_s, np.random.default_rng([options.seed, 1, number]))
+            return radar.radar_scan(world, time_s, np.random.default_rng([options.seed, 1, number]))
 
         def cube(index: int, stamp_ns: int, time_s: float) -> bytes:
             noise = np.random.default_rng([options.seed, 2, index])
-            values = sensors.radar_cube(scan(int(kept[index]), time_s), options.cube_shape, noise)
+            values = radar.radar_cube(scan(int(kept[index]), time_s), options.cube_shape, noise)
             self._hash("radar/cube", values)
             return wire.cube(stamp_ns, values)
 
@@ -154,14 +179,14 @@ class Drive:
         )
 
     def _lidar(self) -> Iterator[Channel]:
-        lidar = sensors.Lidar(self.world, self.options.lidar_points)
+        lidar, options = Lidar(self.world, self.options), self.options
 
-        def sweep(_: int, stamp_ns: int, time_s: float) -> bytes:
-            points = lidar.sweep(time_s)
-            self._hash("lidar/points", np.stack([points[axis] for axis in "xyz"], axis=1))
-            return wire.cloud(stamp_ns, "lidar", points)
+        def sweep(index: int, stamp_ns: int, time_s: float) -> bytes:
+            taken = lidar.sweep(time_s, stamp_ns, np.random.default_rng([options.seed, 3, index]))
+            self._hash("lidar/points", np.stack([taken.points[axis] for axis in "xyz"], axis=1))
+            return wire.cloud(stamp_ns, "lidar", taken.points, taken.height, is_dense=taken.is_dense)
 
-        times = self._schedule.periodic("lidar", self.options.lidar_hz, 21.0)
+        times = self._schedule.periodic("lidar", options.lidar_hz, 21.0)
         yield self._schedule.channel(
             "lidar/points", "sensor_msgs/msg/PointCloud2", times, sweep, sensor="lidar", monotonic=True
         )
@@ -176,7 +201,7 @@ class Drive:
             sensor="camera",
             frozen=True,
         )
-        renderer = Renderer(self.world)
+        renderer = self._renderer
 
         @lru_cache(maxsize=4)  # the encoders of tiles ask for the same few pictures at nearly the same time
         def picture(number: int) -> Pixels:
@@ -191,53 +216,31 @@ class Drive:
 
     def _pictures(self, name: str, picture: Callable[[int], Pixels], tiles: int = 1) -> Channel:
         """The channel of one encoder; a message takes the time of the picture that its access unit holds."""
-        options = self.options
-        width, height = options.width // tiles, options.height // tiles
-        count = len(self._pictures_ns)
-        lost = np.flatnonzero(self._schedule.random(name + " loss").random(count) < options.drop_video)
-        kept, missing = np.setdiff1d(np.arange(count), lost), set(lost.tolist())
-        record: dict[str, Any] = {
-            "format": "jpeg" if options.jpeg else options.codec,
-            "width": width,
-            "height": height,
-            "fps": options.fps,
-            "frames": count,
-            "keyframes": [],
-            "presentation": [],
-            "dropped": lost.tolist(),
-            "number_cell_px": number_cell_px(width),
-        }
-        self._video[self.topic(name)] = record
-        numbered = (burn_number(picture(number), number) for number in range(count))
-        units = (
-            jpegs(numbered)
-            if options.jpeg
-            else access_units(
-                numbered,
-                options.codec,
-                width=width,
-                height=height,
-                fps=options.fps,
-                bframes=options.bframes,
-            )
+        options, schedule, count = self.options, self._schedule, len(self._pictures_ns)
+        since_s = (self._pictures_ns - options.start_ns) / 1e9
+        lost = schedule.random(name + " loss").random(count) < options.drop_video
+        lost |= [options.is_silent(name, float(time_s)) for time_s in since_s]
+        kept = np.flatnonzero(~lost)
+        early = schedule.random(name + " stamps").random(count) < options.same_stamp
+        # With B-frames an access unit waits for the pictures that its successors predict from.
+        ready_ns = self._pictures_ns[np.minimum(kept + options.bframes, count - 1)]
+        video = self._videos[self.topic(name)] = Video(
+            options, count, schedule.random(name + " damage"), tiles
         )
-        arriving = (unit for number, unit in enumerate(units) if number not in missing)
+        arriving = ((number, unit) for number, unit in video.units(picture) if not lost[number])
 
         def encode(index: int, _: int, __: float) -> bytes:
-            unit: AccessUnit = next(arriving)
-            record["presentation"].append(unit.picture)
-            if unit.keyframe:
-                record["keyframes"].append(index)
-            stamp_ns = int(self._pictures_ns[unit.picture])
-            channel.true_ns[index] = channel.stamp_ns[index] = stamp_ns
+            unit = video.send(*next(arriving))
+            true_ns = int(self._pictures_ns[unit.picture])
+            stamp_ns = int(self._pictures_ns[max(unit.picture - int(early[unit.picture]), 0)])
+            here = channel.made == index
+            channel.true_ns[here], channel.stamp_ns[here] = true_ns, stamp_ns
             if options.jpeg:
                 return wire.jpeg(stamp_ns, unit.data)
             return wire.video(stamp_ns, unit.data, options.codec)
 
         schema = "sensor_msgs/msg/CompressedImage" if options.jpeg else "foxglove_msgs/msg/CompressedVideo"
-        # With B-frames an access unit waits for the pictures that its successors predict from.
-        ready_ns = self._pictures_ns[np.minimum(kept + options.bframes, count - 1)]
-        channel = self._schedule.channel(name, schema, ready_ns, encode, sensor="camera")
+        channel = video.channel = schedule.channel(name, schema, ready_ns, encode, sensor="camera", kept=True)
         return channel
 
     def _model(self) -> Iterator[Channel]:
@@ -251,10 +254,24 @@ class Drive:
         def boxes_3d(_: int, stamp_ns: int, time_s: float) -> bytes:
             return wire.boxes_3d(stamp_ns, solid.boxes_3d(stamp_ns, time_s))
 
+        def mask(_: int, __: int, time_s: float) -> bytes:
+            return wire.mask(sampled(self._renderer.classes(time_s), options.mask_size))
+
         yield self._schedule.channel("model/output", own + "Model", frames_ns, boxes_2d, sensor="model")
         if options.boxes3d:
             yield self._schedule.channel(
                 "fusion/boxes3d", own + "Detect", frames_ns, boxes_3d, sensor="model"
+            )
+        if options.masks:
+            masks = self._schedule.channel("model/mask", own + "Mask", frames_ns, mask, sensor="model")
+            masks.stamp_ns[:] = 0
+            yield masks
+            yield self._schedule.channel(
+                "model/info",
+                own + "ModelInfo",
+                self._schedule.periodic("model/info", 1.0, 50.0),
+                lambda _, stamp, __: wire.model_info(stamp, LABELS, options.mask_size),
+                sensor="model",
             )
 
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import av
+import numpy as np
 import simplejpeg
 from av.video.codeccontext import VideoCodecContext
 
@@ -14,6 +15,8 @@ from edgefirst_ros.messages.camera import Codec
 from edgefirst_ros.simulation.camera import Pixels
 
 JPEG_QUALITY = 90
+SLICE_HEADER_BYTES = 24
+DAMAGES = ("overwritten", "cut short", "cut out")
 
 
 class AccessUnit(NamedTuple):
@@ -63,3 +66,22 @@ def jpegs(pictures: Iterable[Pixels]) -> Iterator[AccessUnit]:
 
 def _unit(packet: av.Packet[Any]) -> AccessUnit:
     return AccessUnit(bytes(packet), int(packet.pts or 0), packet.is_keyframe)
+
+
+def damaged(unit: AccessUnit, kind: str, rng: np.random.Generator) -> AccessUnit:
+    """The unit with a fault in the bytes of its picture: a stretch overwritten, the end or the middle lost.
+
+    Parameter sets and slice headers stay: what is known of the picture is right, the picture is not.
+    """
+    start = max(unit.data.rfind(b"\x00\x00\x01"), 0) + SLICE_HEADER_BYTES
+    left = len(unit.data) - start
+    if left < 8:
+        start, left = len(unit.data) // 2, len(unit.data) - len(unit.data) // 2
+    first = start + int(rng.integers(left // 4 + 1))
+    last = first + max(1, left // 3)
+    data = {
+        "overwritten": unit.data[:first] + rng.bytes(last - first) + unit.data[last:],
+        "cut short": unit.data[:last],
+        "cut out": unit.data[:first] + unit.data[last:],
+    }[kind]
+    return AccessUnit(data, unit.picture, unit.keyframe)

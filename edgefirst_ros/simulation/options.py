@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
 
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.messages.camera import Codec
 
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+ANY_TOPIC = "*"
+BRAKING_S = 4.0
+"""How long before a stop the rig brakes, and after it accelerates."""
+
+Traffic = Literal["lanes", "crossing", "parked", "none"]
+Value = TypeVar("Value")
+Span = tuple[float, float]
+"""From and to, in seconds since the drive's start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,22 +35,95 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True)
+class GpsErrors:
+    """What is wrong with the fixes; by default nothing.
+
+    Attributes:
+        sigma_m: white noise of an epoch, horizontal (each axis) and vertical.
+        drift_m: standard deviation of a slow error of each axis, correlated over ``drift_s``.
+        outlier_share: share of epochs that are ``outlier_m`` off in a random direction.
+        jumps: explicit outliers: time in seconds, metres east, metres north; the epoch next to it.
+        outlier_messages: an outlier's epoch has it in both of its messages, or in one of them only.
+        said_sigma_m: horizontal and vertical standard deviation that the messages state; None: unknown,
+            as the device says.
+    """
+
+    sigma_m: tuple[float, float] = (0.0, 0.0)
+    drift_m: float = 0.0
+    drift_s: float = 30.0
+    outlier_share: float = 0.0
+    outlier_m: float = 100.0
+    jumps: tuple[tuple[float, float, float], ...] = ()
+    outlier_messages: Literal["both", "first", "second"] = "both"
+    said_sigma_m: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImuErrors:
+    """What is wrong with the IMU; by default nothing.
+
+    Attributes:
+        gyroscope_sigma_rad_s: white noise of each axis and sample; accelerometer_sigma_m_s2 likewise.
+        gyroscope_bias_rad_s: constant error in the sensor's axes; accelerometer_bias_m_s2 likewise.
+        orientation: "identity" or "zero" send no orientation but that quaternion.
+        orientation_sigma_rad: white noise about each axis.
+        heading_error_rad: constant error of the orientation's heading, counter-clockwise.
+        mounting_deg: roll, pitch, yaw of the sensor in the rig, turned about z, then y, then x.
+        said_covariance: state the variances above; otherwise every covariance[0] is -1, as on the device.
+    """
+
+    gyroscope_sigma_rad_s: float = 0.0
+    gyroscope_bias_rad_s: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    accelerometer_sigma_m_s2: float = 0.0
+    accelerometer_bias_m_s2: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    orientation: Literal["valid", "identity", "zero"] = "valid"
+    orientation_sigma_rad: float = 0.0
+    heading_error_rad: float = 0.0
+    mounting_deg: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    said_covariance: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class DriveOptions:
     """One drive; equal options give equal bytes.
 
+    Where topics are named, the name is without prefix (``gps``, ``radar/targets``); ``radar`` means all of
+    ``radar/…``, ``*`` every topic, and the closest name holds.
+
     Attributes:
+        stops: when the rig stands; it brakes and accelerates for 4 s before and after.
+        traffic: what moves around the rig: "lanes" beside its own, "crossing" vehicles only, "parked" ones
+            only, or "none" at all.
+        crossings_s: when a bus, a car, a truck, ... crosses the rig's road 18 m ahead of it.
         drop_video: share of access units (or JPEGs) lost before they are recorded.
+        damage_video: share of access units whose picture bytes were overwritten, cut short or cut out.
+        same_stamp: share of pictures that carry the stamp of the picture before.
+        duplicate: share of messages by topic that are recorded twice.
+        silent: when a topic sends nothing, by topic; the truth goes on all the same.
         tiles: four half-size video topics instead of one, as the device sends 4K.
         jpeg: camera/jpeg instead of video.
         prefix: generation of the topic names: "", "rt" or the host's name.
         clock: "mixed" stamps radar, lidar and imu with CLOCK_MONOTONIC as the device does.
         lidar_points: rays a sweep; those that meet nothing return no point.
+        lidar_model: whose fields the cloud has.
+        lidar_missing: whether rays that meet nothing are left out, or sent as NaN or zero points.
+        lidar_organised: rows and columns instead of a list; needs every ray to be sent.
+        lidar_jitter_deg: standard deviation of a ray's elevation and of a column's azimuth.
         radar_hz: rate of radar/targets; cube_hz picks some of its scans, all if it is higher.
         cube_shape: sequences, range bins, receivers, complex doppler bins.
         model_hz: picks some of the camera's frames, all if it is higher.
         gps_no_fix: epochs at the start that say 0, 0.
         boxes3d: also send fusion/boxes3d, one message a model message.
+        masks: also send model/mask (classes by pixel) and model/info, a mask a model message.
+        mask_size: width and height of a mask, which covers the whole picture.
+        splits: files that the recording is written into, each of the same length of time.
+        split_names: "rosbag2" makes a folder of ``_0.mcap``, ... with metadata.yaml, "device" names each
+            file by its start.
+        order: "log" by time of receipt; "topic" one topic after the other.
         footer: without it the file ends after its last chunk, as power loss leaves it.
+        latency_ms: least latency by topic, where it is not its sensor's.
+        jitter: factor of a topic's usual jitter, 15 % of the latency on average.
+        stalls: share of a topic's messages that are held up, and by how many milliseconds; those behind wait.
         start_ns: CLOCK_REALTIME of the drive's start.
 
     Raises:
@@ -50,35 +132,58 @@ class DriveOptions:
 
     seconds: float = 10.0
     seed: int = 0
+    stops: tuple[Span, ...] = ()
+    traffic: Traffic = "lanes"
+    crossings_s: tuple[float, ...] = (2.5,)
     fps: int = 30
     width: int = 1280
     height: int = 720
     codec: Codec = "h264"
     bframes: int = 0
     drop_video: float = 0.0
+    damage_video: float = 0.0
+    same_stamp: float = 0.0
+    duplicate: Mapping[str, float] = field(default_factory=dict)
+    silent: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)
     tiles: bool = False
     jpeg: bool = False
     prefix: str = ""
     clock: Literal["mixed", "realtime"] = "mixed"
     lidar_points: int = 10_000
     lidar_hz: float = 10.0
+    lidar_model: Literal["maivin", "ouster", "robosense", "hesai", "velodyne"] = "maivin"
+    lidar_missing: Literal["left out", "nan", "zero"] = "left out"
+    lidar_organised: bool = False
+    lidar_jitter_deg: float = 0.0
     radar_hz: float = 18.0
     cube_hz: float = 2.0
     cube_shape: tuple[int, int, int, int] = (2, 200, 4, 128)
     imu_hz: float = 140.0
+    imu: ImuErrors = ImuErrors()
     gps_hz: float = 10.0
     gps_no_fix: int = 2
+    gps: GpsErrors = GpsErrors()
     model_hz: float = 15.0
     boxes3d: bool = False
+    masks: bool = False
+    mask_size: tuple[int, int] = (160, 90)
     compression: Literal["lz4", "zstd", "none"] = "lz4"
+    splits: int = 1
+    split_names: Literal["rosbag2", "device"] = "rosbag2"
+    order: Literal["log", "topic"] = "log"
     footer: bool = True
     host: str = "maivin-sim"
     latency: Latency = Latency()
+    latency_ms: Mapping[str, float] = field(default_factory=dict)
+    jitter: Mapping[str, float] = field(default_factory=dict)
+    stalls: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     start_ns: int = 1_777_626_000_000_000_000
 
     def __post_init__(self) -> None:
         pictures = 2 if self.tiles else 1
         rates = (self.lidar_hz, self.radar_hz, self.cube_hz, self.imu_hz, self.gps_hz, self.model_hz)
+        stalled = [share for share, _ in self.stalls.values()]
+        shares = (self.gps.outlier_share, *self.duplicate.values(), *stalled)
         rules = {
             "seconds must be more than 0, and no more than a day has": 0 < self.seconds <= 86_400,
             "seed must be 0 to 2**31": 0 <= self.seed <= 2**31,
@@ -92,18 +197,81 @@ class DriveOptions:
             "codec must be h264 or h265": self.codec in {"h264", "h265"},
             "bframes must be 0 to 4": 0 <= self.bframes <= 4,
             "drop_video must be at least 0 and less than 1": 0 <= self.drop_video < 1,
+            "damage_video and same_stamp must be 0 to 1": 0 <= self.damage_video <= 1
+            and 0 <= self.same_stamp <= 1,
             "tiles and jpeg exclude each other": not (self.tiles and self.jpeg),
             "prefix must be empty or one plain name": not self.prefix or bool(PLAIN.fullmatch(self.prefix)),
             "host must be a plain name": bool(PLAIN.fullmatch(self.host)),
             "clock must be mixed or realtime": self.clock in {"mixed", "realtime"},
             "compression must be lz4, zstd or none": self.compression in {"lz4", "zstd", "none"},
             "lidar_points must be at least 64": self.lidar_points >= 64,
+            "lidar_model must be maivin, ouster, robosense, hesai or velodyne": self.lidar_model
+            in {"maivin", "ouster", "robosense", "hesai", "velodyne"},
+            "lidar_missing must be left out, nan or zero": self.lidar_missing in {"left out", "nan", "zero"},
+            "an organised cloud needs lidar_missing nan or zero": not self.lidar_organised
+            or self.lidar_missing != "left out",
+            "lidar_jitter_deg must be 0 to 1": 0 <= self.lidar_jitter_deg <= 1,
             "cube_shape must be four sizes, the doppler bins even": len(self.cube_shape) == 4
             and all(0 < size < 32768 for size in self.cube_shape)
             and self.cube_shape[3] % 2 == 0,
             "rates must not be negative": all(rate >= 0 for rate in rates),
             "gps_hz must be below 25, an epoch's two messages being 40 ms apart": self.gps_hz < 25,
+            "shares of outliers, duplicates and stalls must be 0 to 1": all(0 <= s <= 1 for s in shares),
+            "latency_ms, jitter and stalls must not be negative": not any(
+                value < 0
+                for value in (
+                    *self.latency_ms.values(),
+                    *self.jitter.values(),
+                    *(held_ms for _, held_ms in self.stalls.values()),
+                )
+            ),
+            "noise must not be negative, and drift_s more than 0": min(
+                *self.gps.sigma_m,
+                self.gps.drift_m,
+                self.imu.gyroscope_sigma_rad_s,
+                self.imu.accelerometer_sigma_m_s2,
+                self.imu.orientation_sigma_rad,
+            )
+            >= 0
+            and self.gps.drift_s > 0,
+            "gps.outlier_messages must be both, first or second": self.gps.outlier_messages
+            in {"both", "first", "second"},
+            "imu.orientation must be valid, identity or zero": self.imu.orientation
+            in {"valid", "identity", "zero"},
+            "silent must be spans from earlier to later": all(
+                _ascending(spans) for spans in self.silent.values()
+            ),
+            "stops must be spans that leave 8 s between them": _ascending(self.stops, 2 * BRAKING_S),
+            "traffic must be lanes, crossing, parked or none": self.traffic
+            in {"lanes", "crossing", "parked", "none"},
+            "mask_size must be 1 to 8192": all(1 <= side <= 8192 for side in self.mask_size),
+            "splits must be 1 to 10000": 1 <= self.splits <= 10_000,
+            "split_names must be rosbag2 or device": self.split_names in {"rosbag2", "device"},
+            "splits named as the device does must be at least 2 s long": self.splits == 1
+            or self.split_names == "rosbag2"
+            or self.seconds >= 2 * self.splits,
+            "order must be log or topic": self.order in {"log", "topic"},
+            "a recording ordered by topic is one file": self.order == "log" or self.splits == 1,
         }
         faults = [fault for fault, holds in rules.items() if not holds]
         if faults:
             raise ConfigError(faults)
+
+    def is_silent(self, topic: str, time_s: float) -> bool:
+        """Whether a topic (without prefix) sends nothing of what it measures at that time."""
+        return any(start <= time_s < end for start, end in of_topic(self.silent, topic, ()))
+
+
+def of_topic(values: Mapping[str, Value], topic: str, otherwise: Value) -> Value:
+    """What is set for a topic: by its own name, by that of its folder, or for all."""
+    name = topic
+    while name not in values and "/" in name:
+        name = name.rpartition("/")[0]
+    return values.get(name, values.get(ANY_TOPIC, otherwise))
+
+
+def _ascending(spans: Iterable[Any], apart_s: float = 0.0) -> bool:
+    times = [time_s for span in spans for time_s in span]
+    return all(start < end for start, end in spans) and all(
+        later - earlier >= apart_s for earlier, later in zip(times[1::2], times[2::2], strict=False)
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.simulation.options import DriveOptions
+from edgefirst_ros.simulation.options import DriveOptions, of_topic
 
 Times = npt.NDArray[np.int64]
 
@@ -17,6 +17,8 @@ UPTIME_NS = 137_251_000_000
 SERVICE_AGE_NS = 41_000_000_000
 CAMERA_FIRST_NS = 20_000_000
 EPOCH_GAP_NS = 40_000_000
+REPEATED_NS = 1_000_000
+"""How much later than the first a message recorded twice is received again."""
 
 
 @dataclass(slots=True)
@@ -24,7 +26,8 @@ class Channel:
     """One topic of the recording: times by message in ns, and how to make its i-th message.
 
     ``encode`` is called once a message, in order, and may correct the message's true time and stamp:
-    which picture an access unit holds shows only when the encoder gives it.
+    which picture an access unit holds shows only when the encoder gives it. ``made`` is the measurement that
+    each message holds: those not sent are missing from it, those sent twice are in it twice.
     """
 
     name: str
@@ -32,6 +35,7 @@ class Channel:
     true_ns: Times
     stamp_ns: Times
     log_ns: Times
+    made: Times
     encode: Callable[[int], bytes]
 
 
@@ -63,9 +67,26 @@ class Schedule:
 
     def received(self, name: str, sensor: str, ready_ns: Times) -> Times:
         """Receipt: the least latency after acquisition, and often more; a topic's messages stay in order."""
-        latency_ns = getattr(self._options.latency, sensor) * 1e6
+        options = self._options
+        latency_ns = of_topic(options.latency_ms, name, getattr(options.latency, sensor)) * 1e6
         jitter = self.random(name + " latency").normal(0.15, 0.2, len(ready_ns)).clip(min=0)
-        return np.maximum.accumulate(ready_ns + np.rint(latency_ns * (1 + jitter)).astype(np.int64))
+        jitter *= of_topic(options.jitter, name, 1.0)
+        held_ns = np.rint(latency_ns * (1 + jitter)).astype(np.int64)
+        share, stall_ms = of_topic(options.stalls, name, (0.0, 0.0))
+        held_ns[self.random(name + " stalls").random(len(ready_ns)) < share] += round(stall_ms * 1e6)
+        return np.maximum.accumulate(ready_ns + held_ns)
+
+    def sent(self, name: str, true_ns: Times, *, kept: bool) -> Times:
+        """Which of a topic's measurements are recorded, in order; one of them again if it is sent twice.
+
+        ``kept`` topics have left out themselves what they do not send.
+        """
+        options = self._options
+        since_s = (true_ns - options.start_ns) / 1e9
+        heard = [kept or not options.is_silent(name, float(time_s)) for time_s in since_s]
+        share = of_topic(options.duplicate, name, 0.0)
+        twice = self.random(name + " duplicates").random(len(true_ns)) < share
+        return np.repeat(np.arange(len(true_ns)), np.array(heard, np.int64) * (1 + twice))
 
     def channel(
         self,
@@ -77,23 +98,29 @@ class Schedule:
         sensor: str,
         monotonic: bool = False,
         frozen: bool = False,
+        kept: bool = False,
     ) -> Channel:
         """A topic whose i-th message ``encode(i, stamp_ns, time_s)`` makes.
 
         ``monotonic`` services stamp CLOCK_MONOTONIC on a mixed drive; ``frozen`` stamps are those of the
-        service's start, 41 s before the drive.
+        service's start, 41 s before the drive; ``kept`` topics know themselves when they are silent.
         """
         stamp = np.full_like(true_ns, self._options.start_ns - SERVICE_AGE_NS) if frozen else true_ns.copy()
         stamp -= self._monotonic if monotonic else 0
         since_s = (true_ns - self._options.start_ns) / 1e9
-        return Channel(
-            name,
-            schema,
-            true_ns,
-            stamp,
-            self.received(name, sensor, true_ns),
-            lambda i: encode(i, int(stamp[i]), float(since_s[i])),
-        )
+        made = self.sent(name, true_ns, kept=kept)
+        again = np.diff(made, prepend=-1) == 0
+        log = np.maximum.accumulate(self.received(name, sensor, true_ns)[made] + REPEATED_NS * again)
+        last = b""
+
+        def message(index: int) -> bytes:
+            nonlocal last
+            if not again[index]:
+                i = int(made[index])
+                last = encode(i, int(stamp[i]), float(since_s[i]))
+            return last
+
+        return Channel(name, schema, true_ns[made], stamp[made], log, made, message)
 
 
 def thinned(times: Times, from_hz: float, to_hz: float) -> Times:

@@ -97,6 +97,8 @@ class Truth:
 
     def box_of_color(self, rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
         """Which box's colour pixels (N, 3) show, in any shade; -1 for none (ground, sky, edges)."""
+        if not self.world.boxes:
+            return np.full(len(rgb), -1)
         colors = np.array([box.color for box in self.world.boxes], np.float64)
         hues = colors - colors.min(axis=1, keepdims=True)
         hues /= np.linalg.norm(hues, axis=1, keepdims=True)
@@ -112,17 +114,29 @@ class Truth:
         origin = (self.world.latitude_deg, self.world.longitude_deg, self.world.altitude_m)
         return np.array(pymap3d.geodetic2enu(latitude_deg, longitude_deg, altitude_m, *origin), np.float64)
 
+    def latencies_ns(self, topic: str) -> npt.NDArray[np.int64]:
+        """Time from acquisition to receipt of a topic's messages in file order."""
+        messages = np.array(self.data["messages"][topic], np.int64).reshape(-1, 3)
+        return messages[:, 2] - messages[:, 0]
+
+    def mask(self, time_ns: int, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
+        """What the picture of that time shows, as indices of ``camera.LABELS``, (height, width)."""
+        return camera.sampled(camera.Renderer(self.world).classes(self.seconds(time_ns)), size)
+
     def clean_messages(self, topic: str) -> list[int]:
-        """Indices of messages that decode undamaged: all up to a loss, then from the next key frame."""
+        """Indices of messages that decode undamaged: from a key frame to the next loss or damage.
+
+        A message recorded twice is clean once, and what follows it stays so.
+        """
         video = self.data["video"][topic]
-        dropped, keyframes = set(video["dropped"]), set(video["keyframes"])
-        clean, whole, message = [], False, 0
-        for unit in range(video["frames"]):
-            if unit in dropped:
-                whole = video["format"] == "jpeg"
+        keyframes, damaged = set(video["keyframes"]), {index for index, _ in video["damaged"]}
+        clean, whole, before = [], False, -1
+        for message, unit in enumerate(video["units"]):
+            if unit == before:
                 continue
-            whole = whole or message in keyframes
+            follows = unit == before + 1 or video["format"] == "jpeg"
+            whole = message not in damaged and (message in keyframes or (whole and follows))
             if whole:
                 clean.append(message)
-            message += 1
+            before = unit
         return clean

@@ -12,10 +12,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
+from edgefirst_ros.simulation.options import BRAKING_S, Traffic
+
 FloatArray = npt.NDArray[np.float64]
 
 CRUISE_M_S = 8.0
 CIRCUIT_RADIUS_M = 60.0
+CROSSING_AHEAD_M = 18.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,8 @@ class Circuit:
     """A closed curve and how fast it is travelled: the rig's road, a lane beside it, or a walker's loop.
 
     At angle a = phase + rate·t the curve is centre + (radius + wobble·sin(lobes·a))·(cos a, sin a); the
-    body is ``offset_m`` to the left of it (counter-clockwise sense) and heads along its own motion.
+    body is ``offset_m`` to the left of it (counter-clockwise sense) and heads along its own motion. It stands
+    during ``stops`` (from, to in seconds) and brakes and accelerates for 4 s before and after each.
     """
 
     center_m: tuple[float, float]
@@ -59,10 +63,12 @@ class Circuit:
     wobble_m: float = 0.0
     lobes: int = 3
     offset_m: float = 0.0
+    stops: tuple[tuple[float, float], ...] = ()
 
     def state(self, time_s: float) -> State:
         """Closed-form state; the acceleration is that of the curve without offset."""
-        angle = self.phase_rad + self.rate_rad_s * time_s
+        driven_s, share, change_1_s = _driven(time_s, self.stops)
+        angle = self.phase_rad + self.rate_rad_s * driven_s
         sin, cos = math.sin(self.lobes * angle), math.cos(self.lobes * angle)
         r = self.radius_m + self.wobble_m * sin
         dr = self.wobble_m * self.lobes * cos
@@ -73,15 +79,31 @@ class Circuit:
         turn = (tangent.conjugate() * curving).imag / abs(tangent) ** 2
         unit = tangent / abs(tangent)
         position = complex(*self.center_m) + r * spin + self.offset_m * 1j * unit
-        velocity = self.rate_rad_s * (tangent - self.offset_m * turn * unit)
+        rate_rad_s = self.rate_rad_s * share
+        velocity = rate_rad_s * (tangent - self.offset_m * turn * unit)
         yaw = cmath.phase(unit if self.rate_rad_s >= 0 else -unit)
         return State(
             _vector(position),
             _vector(velocity),
-            _vector(self.rate_rad_s**2 * curving),
+            _vector(rate_rad_s**2 * curving + self.rate_rad_s * change_1_s * tangent),
             yaw,
-            turn * self.rate_rad_s,
+            turn * rate_rad_s,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A straight way at constant speed, ``start_m`` being where the body is at time 0."""
+
+    start_m: tuple[float, float]
+    heading_rad: float
+    speed_m_s: float
+
+    def state(self, time_s: float) -> State:
+        """Closed-form state."""
+        velocity = self.speed_m_s * cmath.exp(1j * self.heading_rad)
+        position = complex(*self.start_m) + velocity * time_s
+        return State(_vector(position), _vector(velocity), np.zeros(3), self.heading_rad, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +114,7 @@ class Box:
     track_id: str
     color: tuple[int, int, int]
     size_m: tuple[float, float, float]
-    motion: Circuit
+    motion: Circuit | Line
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +187,22 @@ def transform(matrix: FloatArray, points_m: FloatArray) -> FloatArray:
     return moved
 
 
-def build(seed: int, width: int, height: int) -> World:
+def build(
+    seed: int,
+    width: int,
+    height: int,
+    *,
+    stops: tuple[tuple[float, float], ...] = (),
+    traffic: Traffic = "lanes",
+    crossings_s: tuple[float, ...] = (),
+) -> World:
     """A circuit of 377 m, traffic in lanes beside the rig's, parked vehicles, and people walking loops.
 
     Lanes and loops keep clear of each other at all times and for every seed, which only shifts them
     along the road and bends it.
+    ``stops`` are when the rig stands, from and to in seconds. Other ``traffic`` than lanes leaves only the
+    parked vehicles or nothing; with "crossing", vehicles cross the rig's road 18 m ahead of it at
+    ``crossings_s``.
     """
     rng = np.random.default_rng([seed, 0])
     wobble = float(rng.uniform(4.0, 7.0))
@@ -198,9 +231,17 @@ def build(seed: int, width: int, height: int) -> World:
         ("car", (4.6, 1.9, 1.9), lane(1.70, -8.8, 0.0)),
         ("truck", (6.5, 2.4, 2.8), lane(4.30, 9.0, 0.0)),
     ]
+    rig = Circuit((0.0, 0.0), CIRCUIT_RADIUS_M, cruise, start, wobble, stops=stops)
+    moves: list[tuple[str, tuple[float, float, float], Circuit | Line]] = [*cast]
+    if traffic != "lanes":
+        moves = [*cast[-2:]] if traffic != "none" else []
+    if traffic == "crossing":
+        sizes = (("bus", (10.5, 2.5, 3.2)), ("car", (4.4, 1.8, 1.5)), ("truck", (7.5, 2.4, 3.0)))
+        for number, time_s in enumerate(crossings_s):
+            moves.append((*sizes[number % len(sizes)], _crossing(rig, time_s, from_left=number % 2 == 0)))
     boxes = tuple(
         Box(label, str(uuid.UUID(int=(seed << 32) + 0x5EED_0000 + i, version=4)), _color(i), size, motion)
-        for i, (label, size, motion) in enumerate(cast)
+        for i, (label, size, motion) in enumerate(moves)
     )
     small_tilt = Rotation.from_euler("ZYX", [3.0, 1.0, 0.5], degrees=True).as_quat()
     small_yaw = Rotation.from_euler("Z", -2.0, degrees=True).as_quat()
@@ -209,7 +250,6 @@ def build(seed: int, width: int, height: int) -> World:
         Mount("radar", (1.9, -0.1, 0.6), _quaternion(small_yaw)),
         Mount("lidar", (1.0, 0.1, 1.8), _quaternion(small_tilt)),
     )
-    rig = Circuit((0.0, 0.0), CIRCUIT_RADIUS_M, cruise, start, wobble)
     return World(45.5017, -73.5673, 35.0, rig, boxes, mounts, Pinhole(width, height, 0.66 * width))
 
 
@@ -226,3 +266,28 @@ def _color(index: int) -> tuple[int, int, int]:
     """Saturated, evenly spaced hues; neighbours in the list are far apart."""
     r, g, b = colorsys.hsv_to_rgb((index * 5 % 12) / 12, 0.9, 0.95)
     return round(r * 255), round(g * 255), round(b * 255)
+
+
+def _crossing(rig: Circuit, time_s: float, *, from_left: bool) -> Line:
+    """A way square across the rig's heading, 18 m ahead of it at that time."""
+    state = rig.state(time_s)
+    x, y, _ = transform(state.matrix(), np.array([CROSSING_AHEAD_M, 0.0, 0.0])).tolist()
+    heading = state.yaw_rad + (-1 if from_left else 1) * math.pi / 2
+    before = complex(x, y) - CRUISE_M_S * time_s * cmath.exp(1j * heading)
+    return Line((before.real, before.imag), heading, CRUISE_M_S)
+
+
+def _driven(time_s: float, stops: tuple[tuple[float, float], ...]) -> tuple[float, float, float]:
+    """Seconds at full speed that lead as far, the share of full speed, and how fast that changes (1/s)."""
+    driven_s, share, change_1_s = time_s, 1.0, 0.0
+    for start_s, end_s in stops:
+        braked = min(max(time_s - start_s + BRAKING_S, 0.0), BRAKING_S)
+        gained = min(max(time_s - end_s, 0.0), BRAKING_S)
+        stood = min(max(time_s - start_s, 0.0), end_s - start_s)
+        wave = math.pi / BRAKING_S
+        driven_s -= stood + (braked + gained) / 2
+        driven_s += (math.sin(wave * braked) - math.sin(wave * gained)) / (2 * wave)
+        if start_s - BRAKING_S < time_s < end_s + BRAKING_S:
+            share = (1 + math.cos(wave * (braked - gained))) / 2
+            change_1_s = math.sin(wave * (braked - gained)) * wave / 2 * (1 if gained else -1)
+    return driven_s, share, change_1_s

@@ -34,6 +34,8 @@ class Entry:
 
     @property
     def stamp_ns(self) -> int:
+        if self.schema.endswith("Mask"):
+            return 0
         time = self.message.timestamp if self.schema.endswith("CompressedVideo") else self.message.stamp
         return time.sec * 1_000_000_000 + time.nanosec
 
@@ -49,7 +51,7 @@ class Played:
 
     def points(self, topic: str, index: int) -> npt.NDArray[np.void]:
         cloud = self.topics[topic][index].message
-        kinds = {7: "<f4", 2: "u1"}
+        kinds = {2: "u1", 4: "<u2", 6: "<u4", 7: "<f4", 8: "<f8"}
         layout = {
             "names": [field.name for field in cloud.fields],
             "formats": [kinds[field.datatype] for field in cloud.fields],
@@ -71,12 +73,13 @@ class Played:
 def play(recording: Recording) -> Played:
     topics: dict[str, list[Entry]] = defaultdict(list)
     order = []
-    with recording.mcap.open("rb") as stream, suppress(EndOfFile):
-        for schema, channel, record in NonSeekingReader(stream).iter_messages(log_time_order=False):
-            package, _, kind = schema.name.split("/")
-            message = getattr(MODULES[package], kind).from_cdr(record.data)
-            topics[channel.topic].append(Entry(record, schema.name, message))
-            order.append(channel.topic)
+    for path in recording.files:
+        with path.open("rb") as stream, suppress(EndOfFile):
+            for schema, channel, record in NonSeekingReader(stream).iter_messages(log_time_order=False):
+                package, _, kind = schema.name.split("/")
+                message = getattr(MODULES[package], kind).from_cdr(record.data)
+                topics[channel.topic].append(Entry(record, schema.name, message))
+                order.append(channel.topic)
     return Played(recording, Truth.read(recording.truth), dict(topics), order)
 
 

@@ -1,4 +1,4 @@
-"""What lidar, radar, imu and gps measure of the world, as arrays and numbers."""
+"""What the radar measures of the world."""
 
 from __future__ import annotations
 
@@ -6,18 +6,12 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-import pymap3d
 
 from edgefirst_ros.simulation import rays
-from edgefirst_ros.simulation.world import FloatArray, State, World, transform
+from edgefirst_ros.simulation.world import World, transform
 
 Points = npt.NDArray[np.void]
-Vector = tuple[float, float, float]
 
-GRAVITY_M_S2 = 9.80665
-LIDAR_REACH_M = 80.0
-LIDAR_ROWS = 32
-LIDAR_DTYPE = np.dtype([("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("reflect", "u1")])
 RADAR_REACH_M = 90.0
 RADAR_HALF_VIEW_RAD = math.radians(60)
 RADAR_DTYPE = np.dtype([(name, "<f4") for name in ("x", "y", "z", "speed", "power", "rcs")])
@@ -26,30 +20,6 @@ DOPPLER_BIN_M_S = 0.3
 CUBE_NOISE = 20
 RCS_DBSM = {"person": -5.0, "bicycle": 0.0, "car": 10.0, "bus": 18.0, "truck": 18.0}
 RETURNS = {"person": 3, "bicycle": 4, "car": 8, "bus": 12, "truck": 12}
-
-
-class Lidar:
-    """A lidar that takes its sweep at one instant: 32 rows from -24° to +6° over the whole circle."""
-
-    def __init__(self, world: World, rays_a_sweep: int) -> None:
-        columns = rays_a_sweep // LIDAR_ROWS
-        circle = np.arange(columns) * 2 * math.pi / columns
-        elevation, azimuth = np.meshgrid(np.radians(np.linspace(-24, 6, LIDAR_ROWS)), circle, indexing="ij")
-        plane = np.cos(elevation)
-        axes = [plane * np.cos(azimuth), plane * np.sin(azimuth), np.sin(elevation)]
-        self._rays = np.stack(axes, axis=-1).reshape(-1, 3)
-        self._world = world
-
-    def sweep(self, time_s: float) -> Points:
-        """Points of LIDAR_DTYPE in the lidar frame; ``reflect`` is 40 + 15·(box, or -1)."""
-        T_world_lidar = self._world.sensor("lidar", time_s)
-        directions = self._rays @ T_world_lidar[:3, :3].T
-        distance, hit = rays.cast(self._world, time_s, T_world_lidar[:3, 3], directions, LIDAR_REACH_M)
-        met = hit != rays.NOTHING
-        points = np.empty(int(met.sum()), LIDAR_DTYPE)
-        points["x"], points["y"], points["z"] = (self._rays[met] * distance[met, None]).T
-        points["reflect"] = 40 + 15 * hit[met]
-        return points
 
 
 def radar_scan(world: World, time_s: float, rng: np.random.Generator) -> Points:
@@ -100,21 +70,3 @@ def radar_cube(
             phase = math.pi * y / away * np.arange(receivers)
             cube[:, row, :, column] = np.rint(level * np.stack([np.cos(phase), np.sin(phase)], axis=-1))
     return cube.reshape(sequences, ranges, receivers, 2 * dopplers)
-
-
-def orientation(state: State) -> tuple[float, float, float, float]:
-    """Quaternion x y z w of the body in the world."""
-    return 0.0, 0.0, math.sin(state.yaw_rad / 2), math.cos(state.yaw_rad / 2)
-
-
-def specific_force(state: State) -> Vector:
-    """Acceleration that an imu in the body's origin feels, gravity included, m/s² in the body's axes."""
-    x, y, z = ((state.acceleration_m_s2 + np.array([0, 0, GRAVITY_M_S2])) @ state.rotation()).tolist()
-    return x, y, z
-
-
-def fix(world: World, position_m: FloatArray) -> Vector:
-    """Latitude, longitude (degrees) and ellipsoidal height (m) of a place in the world."""
-    origin = (world.latitude_deg, world.longitude_deg, world.altitude_m)
-    latitude, longitude, altitude = pymap3d.enu2geodetic(*position_m.tolist(), *origin)
-    return float(latitude), float(longitude), float(altitude)

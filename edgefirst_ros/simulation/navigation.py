@@ -1,0 +1,131 @@
+"""What imu and gps say of the rig's motion, with the errors that they are told to make."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pymap3d
+from scipy.spatial.transform import Rotation
+
+from edgefirst_ros.simulation.options import GpsErrors, ImuErrors
+from edgefirst_ros.simulation.world import FloatArray, State, World
+
+Vector = tuple[float, float, float]
+Quaternion = tuple[float, float, float, float]
+
+GRAVITY_M_S2 = 9.80665
+NOT_ORIENTED: dict[str, Quaternion] = {"identity": (0.0, 0.0, 0.0, 1.0), "zero": (0.0, 0.0, 0.0, 0.0)}
+
+
+@dataclass(frozen=True, slots=True)
+class ImuReading:
+    """What an imu says: x y z w of the sensor in the world, rad/s and m/s² in its own axes, and variances.
+
+    A variance is that of each axis (rad², rad²/s², m²/s⁴); None: not said.
+    """
+
+    orientation_xyzw: Quaternion
+    angular_rate_rad_s: Vector
+    specific_force_m_s2: Vector
+    variances: tuple[float | None, float | None, float | None] = (None, None, None)
+
+
+def orientation(state: State) -> Quaternion:
+    """Quaternion x y z w of the body in the world."""
+    return 0.0, 0.0, math.sin(state.yaw_rad / 2), math.cos(state.yaw_rad / 2)
+
+
+def specific_force(state: State) -> Vector:
+    """Acceleration that an imu in the body's origin feels, gravity included, m/s² in the body's axes."""
+    x, y, z = ((state.acceleration_m_s2 + np.array([0, 0, GRAVITY_M_S2])) @ state.rotation()).tolist()
+    return x, y, z
+
+
+def imu_reading(state: State, errors: ImuErrors, rng: np.random.Generator) -> ImuReading:
+    """What an imu in the rig's origin says, turned and disturbed as ``errors`` has it."""
+    if errors == ImuErrors():
+        return ImuReading(orientation(state), (0.0, 0.0, state.yaw_rate_rad_s), specific_force(state))
+    roll, pitch, yaw = errors.mounting_deg
+    R_rig_imu = Rotation.from_euler("ZYX", [yaw, pitch, roll], degrees=True)
+    noise = rng.normal(size=(3, 3))
+    rate = R_rig_imu.inv().apply([0.0, 0.0, state.yaw_rate_rad_s]) + errors.gyroscope_bias_rad_s
+    rate += errors.gyroscope_sigma_rad_s * noise[0]
+    force = R_rig_imu.inv().apply(specific_force(state)) + errors.accelerometer_bias_m_s2
+    force += errors.accelerometer_sigma_m_s2 * noise[1]
+    error = Rotation.from_rotvec(errors.orientation_sigma_rad * noise[2])
+    turned = Rotation.from_euler("Z", state.yaw_rad + errors.heading_error_rad) * R_rig_imu * error
+    x, y, z, w = turned.as_quat().tolist()
+    sigmas = (errors.orientation_sigma_rad, errors.gyroscope_sigma_rad_s, errors.accelerometer_sigma_m_s2)
+    said = tuple(sigma**2 if errors.said_covariance else None for sigma in sigmas)
+    return ImuReading(
+        NOT_ORIENTED.get(errors.orientation, (x, y, z, w)),
+        _vector(rate),
+        _vector(force),
+        (None if errors.orientation in NOT_ORIENTED else said[0], said[1], said[2]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Fixes:
+    """What the two messages of every epoch say: latitude, longitude (degrees) and ellipsoidal height (m).
+
+    Attributes:
+        true: (epochs, 3); zeros while there is no fix.
+        sent: (epochs, 2, 3), by message of the epoch.
+        outlier: (epochs, 2), which messages are outliers.
+    """
+
+    true: FloatArray
+    sent: FloatArray
+    outlier: npt.NDArray[np.bool_]
+
+
+def fixes(
+    world: World, times_s: FloatArray, no_fix: int, errors: GpsErrors, rng: np.random.Generator
+) -> Fixes:
+    """The fixes of all epochs; the first ``no_fix`` say 0, 0."""
+    count = len(times_s)
+    error_m, jump_m = _noise(times_s, errors, rng), np.zeros((count, 3))
+    for epoch in np.flatnonzero(rng.random(count) < errors.outlier_share).tolist():
+        course = rng.uniform(-math.pi, math.pi)
+        jump_m[epoch, :2] = errors.outlier_m * np.array([math.cos(course), math.sin(course)])
+    for time_s, east_m, north_m in errors.jumps if count else ():
+        jump_m[np.argmin(np.abs(times_s - time_s))] = east_m, north_m, 0.0
+    with_jump = np.array([errors.outlier_messages in ("both", which) for which in ("first", "second")])
+    true, sent = np.zeros((count, 3)), np.zeros((count, 2, 3))
+    for epoch in range(no_fix, count):
+        position = world.rig.state(float(times_s[epoch])).position_m
+        true[epoch] = fix(world, position)
+        for message in range(2):
+            sent[epoch, message] = fix(world, position + error_m[epoch] + jump_m[epoch] * with_jump[message])
+    outlier: npt.NDArray[np.bool_] = (jump_m != 0).any(axis=1, keepdims=True) & with_jump
+    outlier[:no_fix] = False
+    return Fixes(true, sent, outlier)
+
+
+def fix(world: World, position_m: FloatArray) -> Vector:
+    """Latitude, longitude (degrees) and ellipsoidal height (m) of a place in the world."""
+    origin = (world.latitude_deg, world.longitude_deg, world.altitude_m)
+    latitude, longitude, altitude = pymap3d.enu2geodetic(*position_m.tolist(), *origin)
+    return float(latitude), float(longitude), float(altitude)
+
+
+def _noise(times_s: FloatArray, errors: GpsErrors, rng: np.random.Generator) -> FloatArray:
+    """White noise and a first-order Gauss-Markov drift, (N, 3) metres east, north, up."""
+    horizontal_m, vertical_m = errors.sigma_m
+    noise = rng.normal(size=(len(times_s), 3)) * [horizontal_m, horizontal_m, vertical_m]
+    steps = rng.normal(size=(len(times_s), 3)) * errors.drift_m
+    drift = np.zeros_like(steps)
+    for i, step in enumerate(steps):
+        kept = math.exp(-(times_s[i] - times_s[i - 1]) / errors.drift_s) if i else 0.0
+        drift[i] = kept * drift[i - 1] + math.sqrt(1 - kept**2) * step
+    total: FloatArray = noise + drift
+    return total
+
+
+def _vector(values: FloatArray) -> Vector:
+    x, y, z = (float(value) for value in values)
+    return x, y, z
