@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from edgefirst_ros.formats.edgefirst.checkmotion import FrameTimes
 from edgefirst_ros.formats.edgefirst.checkpcd import check_pcd
 from edgefirst_ros.formats.edgefirst.checkpictures import look_at
 from edgefirst_ros.formats.edgefirst.checksamples import BIT, CAMERA, KINDS, Samples
@@ -32,12 +33,14 @@ class Seen:
         sizes: (width, height) by sequence and sensor.
         counts: files by kind.
         times: by sequence the highest frame number with an EXIF time, and that time in nanoseconds.
+        taken_ns: by sequence and frame number, the EXIF time.
     """
 
     samples: Samples = field(default_factory=Samples)
     sizes: dict[tuple[str, str], Size] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     times: dict[str, tuple[int, int]] = field(default_factory=dict)
+    taken_ns: dict[str, FrameTimes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,7 @@ def _look(seen: Seen, place: _Place, data: bytes, findings: Findings) -> None:
         say = findings.warning if place.kind == "radar.png" else findings.error
         say(place.where, "picture is not of the size of those before it in its sequence", text)
     if picture.time_ns is not None:
+        seen.taken_ns.setdefault(place.sequence, FrameTimes()).add(place.frame, picture.time_ns)
         _check_time(seen, place, picture.time_ns, findings)
 
 

@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from edgefirst_ros.formats.edgefirst.checkfiles import Seen
+from edgefirst_ros.formats.edgefirst.checkmotion import FramePlaces, check_motion
 from edgefirst_ros.formats.edgefirst.checksamples import ANNOTATED, BARE, FILES, ROWS
 from edgefirst_ros.formats.edgefirst.checkvalues import check_values
 from edgefirst_ros.formats.edgefirst.columns import columns
@@ -65,13 +66,15 @@ _CLIENT_PANICS = (
 class Table:
     """What a table was found to hold.
 
-    ``places`` are the columns whose values can be looked at; ``last`` the sample that the row before was of.
+    ``places`` are the columns whose values can be looked at; ``last`` the sample that the row before was of;
+    ``places_of`` where the samples of each sequence were taken.
     """
 
     path: Path
     version: str
     places: tuple[str, ...]
     rows: int = 0
+    places_of: dict[str, FramePlaces] = field(default_factory=dict)
     last: tuple[object, ...] = field(default=())
 
 
@@ -90,6 +93,10 @@ def check_table(path: Path, seen: Seen, findings: Findings) -> int:
         findings.error(where, "is no whole Arrow file", str(error))
         return 0
     _check_samples(table, seen, findings)
+    for sequence, places in table.places_of.items():
+        if sequence in seen.taken_ns:  # without EXIF times there is no speed
+            taken_ns = seen.taken_ns[sequence]
+            check_motion(f"{table.path.name}:{sequence}", places, taken_ns, table.version, findings)
     return table.rows
 
 
@@ -166,6 +173,7 @@ def _check_batch(table: Table, frame: pl.DataFrame, seen: Seen, findings: Findin
         pl.any_horizontal(filled).alias("annotated") if filled else pl.lit(value=False).alias("annotated"),
         pl.any_horizontal(drawn).alias("drawn") if drawn else pl.lit(value=False).alias("drawn"),
     )
+    places = "location" in table.places
     steady = [name for name in PER_SAMPLE if name in table.places]
     labels = frame["label"].is_null() if "label" in frame.columns else pl.Series([False] * len(frame))
     groups = frame["group"].cast(pl.String) if "group" in table.places else [None] * len(frame)
@@ -188,6 +196,8 @@ def _check_batch(table: Table, frame: pl.DataFrame, seen: Seen, findings: Findin
             findings.warning(at, "annotation without a label")
         if table.last[:2] == (name, number_in) and table.last[2:] != values:
             findings.error(at, f"{', '.join(steady)} are not those of its sample's row before")
+        if places and table.last[:2] != (name, number_in) and (place := values[steady.index("location")]):
+            table.places_of.setdefault(name, FramePlaces()).add(number_in, place)
         table.last = (name, number_in, *values)
     check_values(frame, table, seen.sizes, findings)
     table.rows += len(frame)

@@ -22,11 +22,16 @@ from edgefirst_ros.formats.l5kit.schema import (
     SPANS,
     Records,
 )
+from edgefirst_ros.formats.motion import impossible_moves, impossible_turns, report
 
 BLOCK = 10_000
 """Rows looked at together."""
+_OVERLAP = 50
+"""Frames that are looked at with those before them and with those after."""
 _ORTHONORMAL = 1e-6
 _SUM_TOLERANCE = 1e-3
+_NOISE_M = 0.5
+"""Ego poses are estimates: smoother than the fixes that they come from."""
 
 Arrays = Mapping[str, ChunkedArray]
 
@@ -96,6 +101,7 @@ def _check_times(scenes: ChunkedArray, frames: ChunkedArray, findings: Findings)
                     findings.warning(where, "scene without frames")
                 continue
             begin, end = _check_scene_frames(frames, first, stop, findings)
+            _check_motion(frames, first, stop, where, findings)
             if begin < scene["start_time"] or end > scene["end_time"]:
                 text = f"[{begin}, {end}] in [{scene['start_time']}, {scene['end_time']}]"
                 findings.warning(where, "frames leave the time of their scene", text)
@@ -110,6 +116,17 @@ def _check_scene_frames(frames: ChunkedArray, first: int, stop: int, findings: F
         _say(FRAMES, at, steps <= 0, "time is not after that of the frame before it", findings)
         begin, last = int(times[0]) if begin is None else begin, int(times[-1])
     return begin or 0, last or 0
+
+
+def _check_motion(frames: ChunkedArray, first: int, stop: int, where: str, findings: Findings) -> None:
+    """The ego vehicle of a scene moves as something does that drives."""
+    for at in range(first, stop, BLOCK):
+        rows = frames[max(first, at - _OVERLAP) : min(at + BLOCK, stop)]
+        times_ns, rotations = rows["timestamp"], rows["ego_rotation"].astype(np.float64)
+        places = rows["ego_translation"].astype(np.float64)
+        report(impossible_moves(times_ns, places, _NOISE_M), where, times_ns, findings)
+        if np.isfinite(rotations).all():
+            report(impossible_turns(times_ns, rotations), where, times_ns, findings)
 
 
 def _check_poses(start: int, rows: Records, findings: Findings) -> None:

@@ -10,12 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.findings import Findings
+from edgefirst_ros.formats.motion import impossible_moves, impossible_turns, report
 from edgefirst_ros.formats.ncore.checkframes import Instance
 from edgefirst_ros.formats.ncore.extrinsics import RIG, WORLD, WORLD_GLOBAL
+from edgefirst_ros.formats.ncore.trajectory import ASSUMED
 
 _ORTHONORMAL = {"float32": 1e-4, "float64": 1e-9}
 _LARGEST_GAP_US = 200_000
 _EARTH_RADIUS_M = (6.3e6, 6.5e6)
+_NOISE_M = 0.5
+"""Poses are estimates: smoother than the fixes that they come from."""
 
 Edge = tuple[str, str]
 
@@ -29,6 +33,8 @@ def check_poses(instance: Instance, findings: Findings) -> set[str]:
         _check_matrices(where, edge, poses, findings)
         if times is not None:
             _check_times(where, instance, poses, times, findings)
+            if edge == (RIG, WORLD) and len(times) == len(poses) > 1:
+                _check_motion(where, instance, poses.astype(np.float64), times, findings)
     nodes = {node for edge in edges for node in edge}
     if len(edges) != len(nodes) - 1 or _reached(edges) != nodes:
         findings.error(instance.path, "poses are no tree", f"{len(edges)} edges between {len(nodes)} frames")
@@ -86,6 +92,32 @@ def _check_times(
         )
     if np.diff(times).max() > _LARGEST_GAP_US:
         findings.warning(where, "gap between poses", f"{np.diff(times).max() / 1000:.0f} ms")
+
+
+def _check_motion(
+    where: str,
+    instance: Instance,
+    poses: npt.NDArray[np.float64],
+    times: npt.NDArray[np.int64],
+    findings: Findings,
+) -> None:
+    """The rig moves as something does that drives; what is said to be assumed need not."""
+    moving, turning = (_known(instance, part, len(times)) for part in ("position", "rotation"))
+    times_ns = times * 1000
+    places = poses[moving, :3, 3]
+    report(impossible_moves(times_ns[moving], places, _NOISE_M), where, times_ns[moving], findings)
+    report(impossible_turns(times_ns[turning], poses[turning, :3, :3]), where, times_ns[turning], findings)
+
+
+def _known(instance: Instance, part: str, count: int) -> npt.NDArray[np.intp]:
+    """Indices of the poses whose position or rotation is not assumed; poses of other writers do not say."""
+    try:
+        basis = instance.array(f"generic_data/{RIG}_{WORLD}_{part}_basis")
+    except (KeyError, ValueError):
+        return np.arange(count)
+    if basis.shape != (count,):
+        return np.arange(count)
+    return np.flatnonzero(basis != ASSUMED)
 
 
 def _reached(edges: list[Edge]) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from edgefirst_ros.formats.ncore.marks import Instance
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.radar import radar_info_meta
 from edgefirst_ros.formats.ncore.rays import safe_name
+from edgefirst_ros.formats.ncore.trajectory import ASSUMED, BASES
 from edgefirst_ros.messages.camera import CameraInfo
 from edgefirst_ros.messages.radar import RadarInfo
 from edgefirst_ros.messages.transform import Transform
@@ -110,9 +112,9 @@ class Context:
         return self._journal.append("node", [name, clean(frame_id)])
 
     def pose(self, pose: EgoPose) -> bool:
-        """A rig pose; False for one without position, rotation or progress, or of another origin."""
+        """A rig pose, whatever of it is known; False for one without progress, or of another origin."""
         time_us = pose.time_ns // 1000
-        if pose.position_m is None or pose.rotation_xyzw is None or time_us <= self._pose_us:
+        if time_us <= self._pose_us:
             return False
         if pose.origin is not None and pose.origin != self._origin:
             if self._origin is not None:
@@ -121,7 +123,15 @@ class Context:
             origin = (pose.origin.latitude_deg, pose.origin.longitude_deg, pose.origin.altitude_m)
             self._journal.append("origin", origin)
         self._pose_us = time_us
-        self._journal.append("pose", [time_us, *pose.position_m, *pose.rotation_xyzw])
+        self._journal.append("pose", [
+            time_us,
+            *(pose.position_m or (math.nan,) * 3),
+            *(pose.rotation_xyzw or (math.nan,) * 4),
+            BASES.index(pose.position_basis) if pose.position_m else ASSUMED,
+            BASES.index(pose.rotation_basis) if pose.rotation_xyzw else ASSUMED,
+            *(pose.position_sigma_m or (math.nan,) * 3),
+            *(pose.rotation_sigma_rad or (math.nan,) * 3),
+        ])  # fmt: skip
         return True
 
     def row(self, value: SeriesValue, topic: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,16 @@ from edgefirst_ros.formats.ncore.extrinsics import RIG, WORLD, WORLD_GLOBAL, Pos
 from edgefirst_ros.formats.ncore.facts import Facts
 from edgefirst_ros.formats.ncore.intrinsics import camera_model
 from edgefirst_ros.formats.ncore.marks import Instance, Times
-from edgefirst_ros.formats.ncore.trajectory import cover, enu_to_ecef, rig_to_world, thin
+from edgefirst_ros.formats.ncore.trajectory import (
+    ASSUMED,
+    BASES,
+    RigPoses,
+    cover,
+    enu_to_ecef,
+    filled,
+    rig_to_world,
+    thin,
+)
 from edgefirst_ros.formats.zarr2.array import blob_records
 from edgefirst_ros.formats.zarr2.metadata import Record, group, under
 
@@ -24,12 +33,21 @@ NAMES = ("poses", "intrinsics", "masks", "cuboids")
 
 Arrays = dict[str, npt.NDArray[Any]]
 
+Warn = Callable[[str], None]
+
+_POSE_META: Json = {
+    "basis": [str(basis) for basis in BASES],
+    "position_basis, rotation_basis": "index into basis, by pose; what is assumed is a placeholder",
+    "position_sigma_m": "one standard deviation along east, north, up; NaN where unknown",
+    "rotation_sigma_rad": "one standard deviation about the rig's x, y, z; NaN where unknown",
+}
+
 Component = tuple[Json, list[Record], Arrays]
 """generic_meta_data of an instance, its records below the instance, and its generic data."""
 
 
 def default_components(
-    facts: Facts, instances: Mapping[Instance, Times], first_us: int, last_us: int
+    facts: Facts, instances: Mapping[Instance, Times], first_us: int, last_us: int, warn: Warn
 ) -> dict[str, Component]:
     """All four, for a sequence whose observations are from ``first_us`` to ``last_us``.
 
@@ -38,9 +56,10 @@ def default_components(
         instances: what the stores hold; other instances were registered but have no entry.
         first_us: first time of the sequence.
         last_us: last time of the sequence.
+        warn: told what a user must know of them, a sentence each.
     """
     return {
-        "poses": _poses(facts, instances, first_us, last_us),
+        "poses": _poses(facts, instances, first_us, last_us, warn),
         "intrinsics": _intrinsics(facts, instances),
         "masks": _masks(facts, instances),
         "cuboids": _cuboids(facts),
@@ -61,7 +80,9 @@ def _pose_json(pose: npt.NDArray[np.float64]) -> list[Any]:
     return values
 
 
-def _poses(facts: Facts, instances: Mapping[Instance, Times], first_us: int, last_us: int) -> Component:
+def _poses(
+    facts: Facts, instances: Mapping[Instance, Times], first_us: int, last_us: int, warn: Warn
+) -> Component:
     nodes = {node: (frame_id, False) for node, frame_id in facts.nodes.items()}
     for component, name in instances:
         if component in {"cameras", "lidars", "radars"}:
@@ -71,11 +92,18 @@ def _poses(facts: Facts, instances: Mapping[Instance, Times], first_us: int, las
     edges, assumed = sensor_edges(facts.transforms.values(), rig_frame, nodes)
     static = {(node, RIG): pose for node, pose in edges.items()}
     dynamic: Json = {}
-    T_world_enu = _trajectory(facts, first_us, last_us, static, dynamic)
+    trajectory, T_world_enu = _trajectory(facts, first_us, last_us, static, dynamic)
+    _warn_of_poses(trajectory, last_us - first_us, facts, warn)
     if T_world_enu is not None and facts.origin is not None:
         static[WORLD, WORLD_GLOBAL] = enu_to_ecef(*facts.origin) @ T_world_enu
     meta: Json = {"assumed_extrinsics": assumed} if assumed else {}
     arrays: Arrays = {}
+    if trajectory is not None and dynamic:
+        arrays = _pose_arrays(trajectory)
+        meta[f"{RIG}_{WORLD}"] = _POSE_META
+    else:
+        rests = (ASSUMED, ASSUMED) if trajectory is None else trajectory.basis[0].tolist()
+        meta[f"{RIG}_{WORLD}"] = {"position": BASES[rests[0]], "rotation": BASES[rests[1]]}
     for prefix, series in facts.series.items():
         arrays |= series.arrays(prefix)
         meta.setdefault("series", {})[prefix] = {"topic": series.topic, "kind": series.kind}
@@ -92,25 +120,54 @@ def _poses(facts: Facts, instances: Mapping[Instance, Times], first_us: int, las
 
 def _trajectory(
     facts: Facts, first_us: int, last_us: int, static: dict[tuple[str, str], Pose], dynamic: Json
-) -> Pose | None:
-    """Put (rig, world) among the static or dynamic poses; T_world_enu if there is a trajectory."""
-    times_us = np.array(facts.pose_times_us, np.int64)
-    if not len(times_us):
+) -> tuple[RigPoses | None, Pose | None]:
+    """Put (rig, world) among the static or dynamic poses.
+
+    Returns:
+        The trajectory if there is one, else None; and T_world_enu if anything of a pose was ever known.
+    """
+    if not facts.pose_times_us or (told := facts.rig_poses()).is_unknown:
         static[RIG, WORLD] = np.eye(4)
-        return None
-    rows = np.array(facts.poses).reshape(-1, 7)
-    covered_us, covered = cover(times_us, rows, first_us, last_us)
-    kept = thin(covered_us, facts.sequence.get("pose_gap_us", 50_000))
-    poses, T_world_enu = rig_to_world(covered[kept])
-    if len(kept) < 2:
+        return None, None
+    covered = cover(filled(told), first_us, last_us)
+    kept = covered.taken(thin(covered, facts.sequence.get("pose_gap_us", 50_000)))
+    poses, T_world_enu = rig_to_world(kept.rows)
+    if len(kept.times_us) < 2:
         static[RIG, WORLD] = np.eye(4)
     else:
         dynamic[str((RIG, WORLD))] = {
             "poses": _pose_json(poses),
-            "timestamps_us": covered_us[kept].tolist(),
+            "timestamps_us": kept.times_us.tolist(),
             "dtype": "float64",
         }
-    return T_world_enu
+    return kept, T_world_enu
+
+
+def _pose_arrays(poses: RigPoses) -> Arrays:
+    """What each pose of (rig, world) rests on, pose by pose."""
+    prefix = f"{RIG}_{WORLD}"
+    return {
+        f"{prefix}_timestamps_us": poses.times_us.astype(np.uint64),
+        f"{prefix}_position_basis": poses.basis[:, 0],
+        f"{prefix}_rotation_basis": poses.basis[:, 1],
+        f"{prefix}_position_sigma_m": poses.sigma[:, :3].astype(np.float32),
+        f"{prefix}_rotation_sigma_rad": poses.sigma[:, 3:].astype(np.float32),
+    }
+
+
+def _warn_of_poses(poses: RigPoses | None, span_us: int, facts: Facts, warn: Warn) -> None:
+    sequence, span = facts.sequence["id"], f"{span_us / 1e6:,.1f} s"
+    if poses is None:
+        warn(f"{sequence}: no pose of the rig is known: it stands still at the origin for {span}")
+        return
+    for part, what in enumerate(("position", "rotation")):
+        assumed_us = poses.assumed_us(part)
+        if assumed_us:
+            warn(
+                f"{sequence}: the rig's {what} is assumed for {assumed_us / 1e6:,.1f} s of {span}; "
+                f"{RIG}_{WORLD}_{what}_basis in the poses' generic data says where, and "
+                "ncore.unknown_pose: cut leaves those parts out"
+            )
 
 
 def _intrinsics(facts: Facts, instances: Mapping[Instance, Times]) -> Component:

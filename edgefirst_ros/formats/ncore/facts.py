@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,11 @@ from edgefirst_ros.formats.ncore.entry import Json
 from edgefirst_ros.formats.ncore.extrinsics import TransformRow
 from edgefirst_ros.formats.ncore.journal import read_journal
 from edgefirst_ros.formats.ncore.marks import Instance
+from edgefirst_ros.formats.ncore.trajectory import BASES, RigPoses
+from edgefirst_ros.sample import PoseBasis
+
+_OLDER_POSE = (float(BASES.index(PoseBasis.INTERPOLATED)),) * 2 + (math.nan,) * 6
+"""Earlier journals hold known poses alone, and not what they rest on."""
 
 
 @dataclass(slots=True)
@@ -54,7 +60,9 @@ class Facts:
         masks: PNG by camera and mask name.
         origin: latitude, longitude and altitude of the ENU origin.
         pose_times_us: (N,) times of the rig poses.
-        poses: (N * 7,) position and quaternion of the rig poses.
+        poses: (N * 7,) position and quaternion of the rig poses, NaN what is unknown of them.
+        pose_rests: (N * 8,) what position and rotation rest on, indices of ``trajectory.BASES``, and their
+            standard deviations, NaN where unknown.
         series: raw series by prefix.
         cuboids: observations.
         cuboid_extra: rows of what observations have no field for.
@@ -73,6 +81,7 @@ class Facts:
     origin: tuple[float, float, float] | None = None
     pose_times_us: array[int] = field(default_factory=lambda: array("q"))
     poses: array[float] = field(default_factory=lambda: array("d"))
+    pose_rests: array[float] = field(default_factory=lambda: array("d"))
     series: dict[str, Series] = field(default_factory=dict)
     cuboids: list[Json] = field(default_factory=list)
     cuboid_extra: array[float] = field(default_factory=lambda: array("d"))
@@ -94,6 +103,16 @@ class Facts:
         if "id" not in facts.sequence:
             raise ValueError(f"{path}: the journal does not say of which sequence it is")
         return facts
+
+    def rig_poses(self) -> RigPoses:
+        """The trajectory as it was told."""
+        rests = np.array(self.pose_rests).reshape(-1, 8)
+        return RigPoses(
+            np.array(self.pose_times_us, np.int64),
+            np.array(self.poses).reshape(-1, 7),
+            rests[:, :2].astype(np.uint8),
+            rests[:, 2:],
+        )
 
     def times_us(self) -> list[int]:
         """First and last time of what the journal itself holds but poses."""
@@ -128,7 +147,8 @@ class Facts:
 
     def _take_pose(self, value: list[Any]) -> None:
         self.pose_times_us.append(value[0])
-        self.poses.extend(value[1:])
+        self.poses.extend(value[1:8])
+        self.pose_rests.extend(value[8:] or _OLDER_POSE)
 
     def _take_series(self, value: list[Any]) -> None:
         prefix, topic, kind, layout = value

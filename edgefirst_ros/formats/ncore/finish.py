@@ -17,7 +17,7 @@ from edgefirst_ros.formats.ncore.closing import (
     root_attributes,
     sequence_meta,
 )
-from edgefirst_ros.formats.ncore.defaults import DEFAULT, NAMES, component_records, default_components
+from edgefirst_ros.formats.ncore.defaults import DEFAULT, NAMES, Warn, component_records, default_components
 from edgefirst_ros.formats.ncore.entry import Json
 from edgefirst_ros.formats.ncore.facts import Facts
 from edgefirst_ros.formats.ncore.files import SequenceFiles, create_store, part_of, remove
@@ -30,7 +30,7 @@ COMMON = ""
 """Component group of poses, intrinsics, masks and cuboids."""
 
 
-def finish(files: SequenceFiles, stores: dict[str, Store], facts: Facts) -> bool:
+def finish(files: SequenceFiles, stores: dict[str, Store], facts: Facts, warn: Warn) -> bool:
     """Complete the stores, write the sequence meta file, rename, and drop the journal.
 
     Until the meta file is there nothing is renamed, so that a sequence killed in here is finished anew, and
@@ -40,6 +40,7 @@ def finish(files: SequenceFiles, stores: dict[str, Store], facts: Facts) -> bool
         files: where the sequence is.
         stores: every component group that was begun; closed afterwards.
         facts: the journal.
+        warn: told what a user must know of the sequence, a sentence each.
 
     Returns:
         False if nothing was ever recorded: then nothing is left of the sequence.
@@ -63,7 +64,7 @@ def finish(files: SequenceFiles, stores: dict[str, Store], facts: Facts) -> bool
     for group, store in sorted(stores.items()):
         components = _close_instances(store, facts)
         if group == COMMON:
-            components |= _close_defaults(store, facts, instances, span)
+            components |= _close_defaults(store, facts, instances, span, warn)
         store.append([root_attributes(files.id, interval_us, meta, group)])
         store.seal()
         path = files.store(group, kind)
@@ -154,10 +155,10 @@ def _close_instances(store: Store, facts: Facts) -> Json:
 
 
 def _close_defaults(
-    store: Store, facts: Facts, instances: Mapping[Instance, Times], span: tuple[int, int]
+    store: Store, facts: Facts, instances: Mapping[Instance, Times], span: tuple[int, int], warn: Warn
 ) -> Json:
     components: Json = {}
-    for name, component in default_components(facts, instances, *span).items():
+    for name, component in default_components(facts, instances, *span, warn).items():
         store.append([*new_groups(store, name), *component_records(name, component, facts)])
         meta = component[0] | facts.meta.get((name, DEFAULT), {})
         components[name] = {DEFAULT: {"version": COMPONENT_VERSION, "generic_meta_data": meta}}

@@ -26,7 +26,8 @@ def find_python(wanted: Path | None = None) -> Path | None:
     """An interpreter that should have nvidia-ncore: asked for, this one, or from the environment."""
     if wanted is not None:
         return wanted
-    if importlib.util.find_spec("ncore") is not None:
+    found = importlib.util.find_spec("ncore")
+    if found is not None and found.origin is not None:  # without one it is any folder of that name
         return Path(sys.executable)
     named = os.environ.get(ENVIRONMENT)
     return Path(named) if named else None

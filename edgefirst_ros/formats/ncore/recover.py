@@ -33,6 +33,7 @@ class RecoveredSequence:
         poses: rig poses kept; None if they were not counted.
         dropped_bytes: what was behind the last complete frames.
         beside: the complete sequence that it was to replace, which stays as it is.
+        warnings: what a user must know of it.
     """
 
     sequence_id: str
@@ -41,10 +42,15 @@ class RecoveredSequence:
     poses: int | None
     dropped_bytes: int
     beside: str | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
-        """One line for a person."""
+        """A line for a person, and one for every warning."""
+        return "\n".join([self._summary, *(f"warning: {warning}" for warning in self.warnings)])
+
+    @property
+    def _summary(self) -> str:
         stays = f"; the complete {self.beside}, which it was to replace, stays" if self.beside else ""
         if self.meta is None:
             return f"{self.sequence_id}: nothing had been committed, removed{stays}"
@@ -162,14 +168,16 @@ def _finish(files: SequenceFiles) -> RecoveredSequence:
     scans = StoreSet(files, facts.sequence["store"], profile, recovered=stores)
     tolerance_us = facts.sequence.get("cube_tolerance_us", 0)
     CubePairing(HeldCubes.load(files.held), scans, tolerance_us).settle_all()
-    if not finish(files, stores, facts):
+    warnings: list[str] = []
+    if not finish(files, stores, facts, warnings.append):
         return RecoveredSequence(beside or files.id, None, {}, 0, dropped, beside)
     kept = {
         "/".join(instance): len(times)
         for store in stores.values()
         for instance, times in store.contents.instances.items()
     }
-    return RecoveredSequence(files.id, files.meta, kept, len(facts.pose_times_us), dropped, beside)
+    poses = len(facts.pose_times_us)
+    return RecoveredSequence(files.id, files.meta, kept, poses, dropped, beside, tuple(warnings))
 
 
 def _moved_aside(files: SequenceFiles) -> SequenceFiles:

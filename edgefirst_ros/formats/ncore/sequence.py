@@ -12,6 +12,7 @@ from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.base import Written
 from edgefirst_ros.formats.ncore.context import Context
 from edgefirst_ros.formats.ncore.cubes import CubePairing, HeldCubes
+from edgefirst_ros.formats.ncore.defaults import Warn
 from edgefirst_ros.formats.ncore.entry import Cube, Cuboids, Entry, Json, Part, Prepared, SeriesValue
 from edgefirst_ros.formats.ncore.facts import Facts
 from edgefirst_ros.formats.ncore.files import SequenceFiles
@@ -94,15 +95,18 @@ class SequenceWriter:
         """Arrays and metadata of a whole instance."""
         self._context.generic_data(instance, data, meta)
 
-    def finish(self) -> bool:
+    def finish(self, warn: Warn) -> bool:
         """Complete the sequence; False if nothing was ever written to it.
+
+        Args:
+            warn: told what a user must know of it, a sentence each.
 
         Raises:
             WriteError: the disk is full or gone; ``recover`` can try again.
         """
         try:
             self._cubes.settle_all()
-            return finish(self.files, self._stores.open, Facts.read(self.files.journal))
+            return finish(self.files, self._stores.open, Facts.read(self.files.journal), warn)
         finally:
             self.abort()
 

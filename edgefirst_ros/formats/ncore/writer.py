@@ -104,7 +104,7 @@ class NCoreWriter:
         return current.write(prepared)
 
     def pose(self, pose: EgoPose) -> None:
-        """One rig pose, in order of time; poses without position or rotation are left out.
+        """One rig pose, in order of time, whatever of it is known.
 
         Raises:
             WriteError: the disk is full or gone.
@@ -196,7 +196,7 @@ class NCoreWriter:
     def _submit(self, sequence: SequenceWriter) -> None:
         if sequence in self._waiting:
             self._waiting.remove(sequence)
-        self._finished.append((sequence.files, self._pool.submit(sequence.finish)))
+        self._finished.append((sequence.files, self._pool.submit(sequence.finish, self._warnings.append)))
 
     def _finish_all(self) -> None:
         current, self._current = self._current, None

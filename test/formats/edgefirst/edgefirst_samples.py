@@ -90,7 +90,7 @@ def camera_info(width: int = WIDTH, height: int = HEIGHT, fx: float = 70.0) -> C
 
 
 def ego(time_ns: int = START_NS) -> EgoPose:
-    place = GeoPoint(51.0447 + time_ns % 1000 * 1e-7, -114.0719, 1045.25)
+    place = GeoPoint(51.0447 + time_ns % 1000 * 1e-9, -114.0719, 1045.25)
     return EgoPose(time_ns, location=place, fix_time_ns=time_ns - 40_000_000, rpy_deg=(0.5, -1.25, 179.75))
 
 

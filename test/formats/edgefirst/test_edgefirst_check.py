@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import struct
 import zipfile
@@ -281,6 +282,25 @@ def test_a_table_that_does_not_fit_is_found(
     assert check(dataset).findings == ()
     rewritten(dataset, change, version)
     assert message in said(check(dataset)), said(check(dataset))
+
+
+@pytest.mark.parametrize("version", [OLD, NEW])
+def test_a_place_that_cannot_be_reached_is_found(
+    sound: dict[tuple[str, str], Path], tmp_path: Path, version: str
+) -> None:
+    """One fix 240 m to the north, in every row of its sample."""
+    dataset = copied(sound[version, "zip"], tmp_path)
+    column = 1 if version == OLD else 0
+
+    def throw(frame: pl.DataFrame) -> pl.DataFrame:
+        places = np.array(frame["location"].to_list())
+        places[(frame["frame"] == 3).to_numpy(), column] += 240 / 111_200
+        return frame.with_columns(pl.Series("location", places.tolist(), frame.schema["location"]))
+
+    rewritten(dataset, throw, version)
+    assert re.search(
+        rf"error ds.arrow:{NAME}@0\.\d+ s: impossible speed: 240\.\d m in 0\.\d+ s", said(check(dataset))
+    ), said(check(dataset))
 
 
 def test_a_version_that_is_not_known_is_said(sound: dict[tuple[str, str], Path], tmp_path: Path) -> None:

@@ -18,7 +18,16 @@ from edgefirst_ros.messages.odometry import Odometry
 from edgefirst_ros.messages.pointcloud import PointCloud
 from edgefirst_ros.messages.radar import Axis, RadarCube, RadarInfo
 from edgefirst_ros.messages.transform import Transform
-from edgefirst_ros.sample import Calibration, CameraImage, EgoPose, GeoPoint, Observation, Role, SequenceInfo
+from edgefirst_ros.sample import (
+    Calibration,
+    CameraImage,
+    EgoPose,
+    GeoPoint,
+    Observation,
+    PoseBasis,
+    Role,
+    SequenceInfo,
+)
 
 START_NS = 1_773_483_630_000_000_000
 WIDTH, HEIGHT = 64, 48
@@ -138,7 +147,16 @@ def pose(time_ns: int) -> EgoPose:
     angle = (time_ns - START_NS) / 1e9 * 10.0 / 50.0
     position = (50.0 * np.sin(angle), 50.0 * (1 - np.cos(angle)), 0.1 * angle)
     rotation = (0.0, 0.0, float(np.sin(angle / 2)), float(np.cos(angle / 2)))
-    return EgoPose(time_ns, origin=ORIGIN, position_m=tuple(map(float, position)), rotation_xyzw=rotation)
+    return EgoPose(
+        time_ns,
+        origin=ORIGIN,
+        position_m=tuple(map(float, position)),
+        rotation_xyzw=rotation,
+        position_basis=PoseBasis.MEASURED,
+        rotation_basis=PoseBasis.INTERPOLATED,
+        position_sigma_m=(0.1, 0.2, 0.3),
+        rotation_sigma_rad=(0.01, 0.02, 0.03),
+    )
 
 
 def imu(time_ns: int) -> Observation:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.writer import NCoreWriter
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.formats.zarr2.metadata import is_metadata
-from edgefirst_ros.sample import EgoPose, Role
+from edgefirst_ros.sample import EgoPose, PoseBasis, Role
 
 MS = 1_000_000
 START_US = START_NS // 1000
@@ -334,3 +335,47 @@ def test_nothing_but_what_is_named_is_checked(tmp_path: Path) -> None:
     for name in ("nowhere", "drive.mcap"):
         with pytest.raises(DatasetNotFound, match=name):
             check(tmp_path / name)
+
+
+def poses_of(sound: Path, change: Callable[[list[Any]], None]) -> None:
+    edit(
+        sound,
+        "poses/default/dynamic_poses/.zattrs",
+        lambda attributes: change(attributes["('rig', 'world')"]["poses"]),
+    )
+
+
+def _throw(poses: list[Any]) -> None:
+    poses[1][1][3] += 240.0
+
+
+def _turn(poses: list[Any]) -> None:
+    flipped = np.array(poses[1]) @ np.diag([-1.0, -1.0, 1.0, 1.0])
+    poses[1] = flipped.tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"), [(_throw, "impossible speed: 240.0 m in 0.0"), (_turn, "impossible turn: 179° in")]
+)
+def test_motion_that_no_vehicle_makes_is_an_error(
+    store: Path, change: Callable[[list[Any]], None], message: str
+) -> None:
+    poses_of(store, change)
+    assert message in errors(judged(store))
+
+
+def test_what_is_said_to_be_assumed_need_not_move_as_a_vehicle_does(tmp_path: Path) -> None:
+    """The rig stands at a placeholder until its first fix, and is elsewhere then."""
+    writer = NCoreWriter(tmp_path, NCoreOptions())
+    writer.begin(SEQUENCE)
+    for ms in range(0, 500, 50):
+        now = START_NS + ms * MS
+        known = pose(now)
+        far = (100.0 + ms / 100, 0.0, 0.0)
+        assumed = PoseBasis.ASSUMED if ms < 250 else PoseBasis.MEASURED
+        position = (0.0, 0.0, 0.0) if ms < 250 else far
+        writer.pose(replace(known, position_m=position, position_basis=assumed))
+        writer.write(writer.prepare(lidar(now)))
+    writer.close()
+    (found,) = check(tmp_path)
+    assert not errors(found)

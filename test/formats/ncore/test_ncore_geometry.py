@@ -4,6 +4,7 @@ import math
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pymap3d
 import pytest
 from hypothesis import given, settings
@@ -13,8 +14,17 @@ from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.formats.ncore.extrinsics import clean, frames_in_rig, inverse, matrix, node, sensor_edges
 from edgefirst_ros.formats.ncore.intrinsics import camera_info_json, camera_model, fisheye_max_angle_rad
-from edgefirst_ros.formats.ncore.trajectory import cover, enu_to_ecef, rig_to_world, thin
+from edgefirst_ros.formats.ncore.trajectory import (
+    BASES,
+    RigPoses,
+    cover,
+    enu_to_ecef,
+    filled,
+    rig_to_world,
+    thin,
+)
 from edgefirst_ros.messages.camera import CameraInfo
+from edgefirst_ros.sample import PoseBasis
 
 COEFFICIENTS = st.floats(-0.2, 0.2)
 POINTS = np.random.default_rng(1).uniform(-0.6, 0.6, (50, 2))
@@ -173,7 +183,7 @@ def test_frames_do_not_take_the_names_that_ncore_uses() -> None:
 @given(st.lists(st.integers(1, 120), min_size=0, max_size=80), st.integers(1, 60))
 def test_thinning_keeps_ends_and_gaps(steps: list[int], gap: int) -> None:
     times = np.cumsum([0, *steps])
-    kept = thin(times, gap)
+    kept = thin(trajectory(times), gap)
     assert kept[0] == 0
     assert kept[-1] == len(times) - 1
     gaps = np.diff(times[kept])
@@ -181,6 +191,12 @@ def test_thinning_keeps_ends_and_gaps(steps: list[int], gap: int) -> None:
     assert (gaps <= np.maximum(gap, native)).all()
     pairs = times[kept][2:] - times[kept][:-2]
     assert (pairs > gap).all() or len(kept) < 4  # nothing was kept that could have been left out
+
+
+def trajectory(times: npt.NDArray[np.int64], *basis: PoseBasis) -> RigPoses:
+    numbers = [[BASES.index(each)] * 2 for each in basis or [PoseBasis.MEASURED] * len(times)]
+    sigma = np.tile(np.arange(6.0), (len(times), 1)) + np.arange(len(times))[:, None]
+    return RigPoses(times, rows(times), np.array(numbers, np.uint8), sigma)
 
 
 def rows(times: np.ndarray) -> np.ndarray:
@@ -191,26 +207,64 @@ def rows(times: np.ndarray) -> np.ndarray:
 
 def test_the_trajectory_covers_the_interval_exactly() -> None:
     times = np.arange(0, 1_000_000, 30_000)
-    covered, poses = cover(times, rows(times), 100_001, 800_003)
-    assert (covered[0], covered[-1]) == (100_001, 800_003)
-    assert np.allclose(poses, rows(covered))
+    covered = cover(trajectory(times), 100_001, 800_003)
+    assert (covered.times_us[0], covered.times_us[-1]) == (100_001, 800_003)
+    assert np.allclose(covered.rows, rows(covered.times_us))
+    assert (covered.basis == BASES.index(PoseBasis.MEASURED)).all()
 
 
-def test_ends_are_held_not_extrapolated() -> None:
+def test_ends_are_held_not_extrapolated_and_said_to_be_assumed() -> None:
     times = np.array([100_000, 200_000])
-    covered, poses = cover(times, rows(times), 0, 900_000)
-    assert covered.tolist() == [0, 100_000, 200_000, 900_000]
-    assert np.allclose(poses[0], poses[1])
-    assert np.allclose(poses[2], poses[3])
-    covered, poses = cover(times[:1], rows(times[:1]), 0, 900_000)
-    assert covered.tolist() == [0, 100_000, 900_000]
-    assert np.allclose(poses[0], poses[1])
+    covered = cover(trajectory(times), 0, 900_000)
+    assert covered.times_us.tolist() == [0, 100_000, 200_000, 900_000]
+    assert np.allclose(covered.rows[0], covered.rows[1])
+    assert np.allclose(covered.rows[2], covered.rows[3])
+    assert [BASES[n] for n in covered.basis[:, 0]] == ["assumed", "measured", "measured", "assumed"]
+    assert covered.assumed_us(0) == 800_000
+    covered = cover(trajectory(times[:1]), 0, 900_000)
+    assert covered.times_us.tolist() == [0, 100_000, 900_000]
+    assert np.allclose(covered.rows[0], covered.rows[1])
+    assert cover(trajectory(times), 99_500, 200_000).assumed_us(0) == 0, "half a millisecond is no time"
 
 
 def test_one_instant_has_one_pose() -> None:
-    covered, poses = cover(np.array([5, 10]), rows(np.array([5, 10])), 7, 7)
-    assert covered.tolist() == [7]
-    assert poses.shape == (1, 7)
+    covered = cover(trajectory(np.array([5, 10])), 7, 7)
+    assert covered.times_us.tolist() == [7]
+    assert covered.rows.shape == (1, 7)
+
+
+def test_what_lies_between_rests_on_the_worse_of_its_sides() -> None:
+    times = np.array([0, 100_000, 200_000, 300_000])
+    M, D = PoseBasis.MEASURED, PoseBasis.DEAD_RECKONED
+    covered = cover(trajectory(times, M, D, D, M), 50_000, 250_000)
+    assert [BASES[n] for n in covered.basis[:, 1]] == [D, D, D, D]
+    assert covered.sigma[:, 0].tolist() == [1.0, 1.0, 2.0, 3.0]
+
+
+def test_thinning_keeps_both_sides_of_a_change() -> None:
+    times = np.arange(0, 1_000_000, 10_000)
+    bases = [PoseBasis.MEASURED] * 37 + [PoseBasis.ASSUMED] * 26 + [PoseBasis.INTERPOLATED] * 37
+    kept = thin(trajectory(times, *bases), 50_000)
+    assert {36, 37, 62, 63} <= set(kept.tolist())
+    assert trajectory(times, *bases).taken(kept).assumed_us(0) == 270_000
+
+
+def test_what_is_unknown_gets_placeholders_that_are_marked() -> None:
+    times = np.arange(0, 700_000, 100_000)
+    told = trajectory(times)
+    told.rows[[0, 3, 6], :3] = np.nan
+    told.rows[4:, 3:] = np.nan
+    poses = filled(told)
+    truth = rows(times)
+    assert np.isfinite(poses.rows).all()
+    assert np.allclose(poses.rows[[0, 6], :3], truth[[1, 5], :3]), "held before the first and after the last"
+    assert np.allclose(poses.rows[3, :3], truth[3, :3]), "a straight line between known ends"
+    assert np.allclose(poses.rows[4:, 3:], truth[3, 3:])
+    assert [BASES[n] == PoseBasis.ASSUMED for n in poses.basis[:, 0]] == [1, 0, 0, 1, 0, 0, 1]
+    assert [BASES[n] == PoseBasis.ASSUMED for n in poses.basis[:, 1]] == [0, 0, 0, 0, 1, 1, 1]
+    told.rows[:] = np.nan
+    assert told.is_unknown
+    assert (filled(told).rows == [0, 0, 0, 0, 0, 0, 1]).all()
 
 
 def test_the_world_is_the_first_pose() -> None:

@@ -229,11 +229,48 @@ def test_poses_cover_the_sequence_and_place_the_rig_on_earth(tmp_path: Path) -> 
 
 
 def test_without_ego_the_rig_is_static(tmp_path: Path) -> None:
-    useless = EgoPose(START_NS, position_m=(1.0, 2.0, 3.0)), EgoPose(START_NS, rotation_xyzw=(0, 0, 0, 1))
-    sequence = one(tmp_path, [*useless, lidar(START_NS)])
+    sequence = one(tmp_path, [EgoPose(START_NS), lidar(START_NS), EgoPose(START_NS + 50 * MS)])
     assert (sequence.pose("rig", "world") == np.eye(4)).all()
     assert sequence.attributes("poses/default/dynamic_poses") == {}
     assert "('world', 'world_global')" not in sequence.attributes("poses/default/static_poses")
+    meta = sequence.attributes("poses/default")["generic_meta_data"]
+    assert meta["rig_world"] == {"position": "assumed", "rotation": "assumed"}
+
+
+def test_every_pose_says_what_it_rests_on(tmp_path: Path) -> None:
+    def unknown(ms: int) -> EgoPose:
+        return EgoPose(START_NS + ms * MS)
+
+    poses = [*map(unknown, range(0, 200, 50)), *(pose(START_NS + ms * MS) for ms in range(200, 500, 50))]
+    writer = NCoreWriter(tmp_path, NCoreOptions())
+    writer.begin(SEQUENCE)
+    for each in poses:
+        writer.pose(each)
+        writer.write(writer.prepare(lidar(each.time_ns)))
+    writer.close()
+    sequence = Sequence(tmp_path / SEQUENCE.name)
+    data = "poses/default/generic_data/rig_world"
+    dynamic = sequence.attributes("poses/default/dynamic_poses")["('rig', 'world')"]
+    assert sequence.array(f"{data}_timestamps_us").tolist() == dynamic["timestamps_us"]
+    names = sequence.attributes("poses/default")["generic_meta_data"]["rig_world"]["basis"]
+    assert [names[n] for n in sequence.array(f"{data}_position_basis")] == ["assumed"] * 4 + ["measured"] * 6
+    assert [names[n] for n in sequence.array(f"{data}_rotation_basis")][4:] == ["interpolated"] * 6
+    assert np.allclose(sequence.array(f"{data}_position_sigma_m")[4:], (0.1, 0.2, 0.3))
+    assert np.isnan(sequence.array(f"{data}_rotation_sigma_rad")[:4]).all()
+    assert np.allclose(dynamic["poses"][0], dynamic["poses"][4]), "a placeholder is what comes next"
+    assert [w.split(";")[0] for w in writer.warnings] == [
+        f"{SEQUENCE.name}: the rig's {part} is assumed for 0.2 s of 0.5 s"
+        for part in ("position", "rotation")
+    ]
+
+
+def test_a_rotation_without_a_position_is_kept(tmp_path: Path) -> None:
+    turning = [replace(pose(START_NS + ms * MS), position_m=None) for ms in (0, 50, 100)]
+    sequence = one(tmp_path, [turning[0], lidar(START_NS), *turning[1:], lidar(START_NS + 100 * MS)])
+    dynamic = np.array(sequence.attributes("poses/default/dynamic_poses")["('rig', 'world')"]["poses"])
+    assert np.allclose(dynamic[:, :3, 3], 0)
+    turned = np.degrees(np.arctan2(dynamic[-1, 1, 0], dynamic[-1, 0, 0]))
+    assert turned == pytest.approx(np.degrees(0.1 * 10 / 50))
 
 
 def test_a_single_instant_has_a_static_rig_even_with_poses(tmp_path: Path) -> None:
@@ -260,14 +297,14 @@ def test_sensors_hang_where_tf_has_them(tmp_path: Path) -> None:
     assert np.allclose(T @ [1, 0, 0, 1], [0.1, 1.0, 1.7, 1.0])
     T = sequence.pose("camera_optical", "rig")
     assert np.allclose(T @ [0, 0, 1, 1], [2.0, 0.0, 1.2, 1.0])
-    assert sequence.attributes("poses/default")["generic_meta_data"] == {}
+    assert "assumed_extrinsics" not in sequence.attributes("poses/default")["generic_meta_data"]
 
 
 def test_sensors_that_tf_does_not_know_are_placed_and_named(tmp_path: Path) -> None:
     nothing = Calibration()
     sequence = one(tmp_path, [lidar(START_NS, calibration=nothing), camera(START_NS, calibration=nothing)])
     meta = sequence.attributes("poses/default")["generic_meta_data"]
-    assert meta == {"assumed_extrinsics": ["camera_optical", "lidar"]}
+    assert meta["assumed_extrinsics"] == ["camera_optical", "lidar"]
     assert np.allclose(sequence.pose("camera_optical", "rig") @ [0, 0, 1, 1], [1, 0, 0, 1])
     intrinsics = sequence.attributes("intrinsics/default")["generic_meta_data"]
     assert intrinsics == {"assumed": {"camera_optical": "no CameraInfo"}}

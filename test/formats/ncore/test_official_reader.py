@@ -328,7 +328,10 @@ def test_the_poorest_sequence_opens(official: Read, tmp_path: Path) -> None:
     found = official(
         write(tmp_path, [camera(START_NS, calibration=nothing), lidar(START_NS, calibration=nothing)])
     )
-    assert found["poses"]["meta"] == {"assumed_extrinsics": ["camera_optical", "lidar"]}
+    assert found["poses"]["meta"] == {
+        "assumed_extrinsics": ["camera_optical", "lidar"],
+        "rig_world": {"position": "assumed", "rotation": "assumed"},
+    }
     assert found["cuboids"] == []
     assert found["cameras"]["camera_optical"]["masks"] == {}
 

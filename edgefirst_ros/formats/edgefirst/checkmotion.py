@@ -1,0 +1,73 @@
+"""Checks of where samples were taken: the table's places against the times of the pictures."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pymap3d
+
+from edgefirst_ros.formats.findings import Findings
+from edgefirst_ros.formats.motion import impossible_moves, report
+
+_NOISE_M = 2.0
+"""Other tools write fixes as they came."""
+_NOISE_FLOAT32_M = 4.0
+"""Degrees in single precision are up to 0.85 m apart."""
+
+
+@dataclass(slots=True)
+class FrameTimes:
+    """When frames of a sequence were taken, 16 bytes each."""
+
+    frames: array[int] = field(default_factory=lambda: array("q"))
+    times_ns: array[int] = field(default_factory=lambda: array("q"))
+
+    def add(self, frame: int, time_ns: int) -> None:
+        """One frame, in any order."""
+        self.frames.append(frame)
+        self.times_ns.append(time_ns)
+
+    def of(self, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The times of frames (N,); -1 where none is known."""
+        frames, times_ns = np.array(self.frames, np.int64), np.array(self.times_ns, np.int64)
+        order = np.argsort(frames, kind="stable")
+        at = np.minimum(np.searchsorted(frames[order], wanted), len(frames) - 1)
+        there = frames[order][at] == wanted
+        return np.where(there, times_ns[order][at], -1)
+
+
+@dataclass(slots=True)
+class FramePlaces:
+    """Where frames of a sequence were taken, 24 bytes each, in the order of the table's columns."""
+
+    frames: array[int] = field(default_factory=lambda: array("q"))
+    degrees: array[float] = field(default_factory=lambda: array("d"))
+
+    def add(self, frame: int, place_deg: Sequence[float]) -> None:
+        """One frame, in any order."""
+        self.frames.append(frame)
+        self.degrees.extend(place_deg)
+
+
+def check_motion(
+    where: str, places: FramePlaces, times: FrameTimes, version: str, findings: Findings
+) -> None:
+    """What carries the sensors of one sequence moves as something does that drives."""
+    frames = np.array(places.frames, np.int64)
+    degrees = np.array(places.degrees).reshape(-1, 2)
+    order = np.argsort(frames, kind="stable")
+    frames, degrees = frames[order], degrees[order]
+    taken_ns = times.of(frames)
+    latitude, longitude = degrees.T[::-1] if version == "2025.01" else degrees.T
+    known = (taken_ns >= 0) & (np.abs(latitude) <= 90) & (np.abs(longitude) <= 360)
+    if np.count_nonzero(known) < 2:
+        return
+    latitude, longitude, taken_ns = latitude[known], longitude[known], taken_ns[known]
+    # Heights are not in the table; the distances do not depend on them by more than one in a thousand.
+    ecef = np.stack(pymap3d.geodetic2ecef(latitude, longitude, np.zeros(len(latitude))), axis=1)
+    noise_m = _NOISE_M if version == "2025.01" else _NOISE_FLOAT32_M
+    report(impossible_moves(taken_ns, ecef, noise_m), where, taken_ns, findings)
