@@ -133,6 +133,10 @@ def test_an_output_that_cannot_be_made_is_said_before_anything_is_read(
     [
         (["--seconds", "1e9"], "seconds"),
         (["--size", "100000x100000"], "8192"),
+        (["--set", "boxes3d"], "expected NAME=VALUE"),
+        (["--set", "silent.gps=[[5, 2]]"], "from earlier to later"),
+        (["--set", "gps.sigmas=[1, 2]"], "gps.sigmas: no such option"),
+        (["--set", "imu=3", "--set", "imu.orientation=zero"], "imu has a value already"),
         (["-o", "FILE"], "File exists"),
     ],
 )
@@ -142,6 +146,19 @@ def test_a_drive_that_cannot_be_is_refused(tmp_path: Path, arguments: list[str],
     code, _, said = run("simulate", "-o", tmp_path / "out", *given)
     assert code == 2
     assert words in said
+
+
+def test_a_drive_can_be_told_what_fails_and_how_it_is_written(tmp_path: Path) -> None:
+    small = ("--seconds", "1", "--size", "160x90", "--fps", "5", "--splits", "2", "--set", "lidar_points=64")
+    code, said, _ = run(
+        "simulate", "-o", tmp_path, *small, "--set", "silent.gps=[[0, 9]]", "--set", "boxes3d=on"
+    )
+    assert code == 0
+    *files, truth = map(Path, said.split())
+    assert [path.name[-7:] for path in files] == ["_0.mcap", "_1.mcap"]
+    counts = json.loads(truth.read_text())["counts"]
+    assert counts["/gps"] == 0
+    assert counts["/fusion/boxes3d"] == 5
 
 
 def test_what_is_said_of_an_output_that_exists_can_be_done(drive: Path) -> None:

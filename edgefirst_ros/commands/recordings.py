@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import yaml
 from rich.progress import Progress
 
 from edgefirst_ros.commands.shared import guarded
@@ -16,8 +18,8 @@ from edgefirst_ros.config import build_config
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.inputs import find_recordings
 from edgefirst_ros.inspect import inspect
-from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.simulation import simulate as run_simulation
+from edgefirst_ros.simulation.options import drive_options
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.terminal import make_console, print_info, say
 
@@ -74,6 +76,15 @@ def simulate(
     fps: Annotated[int, typer.Option(help="Camera frames a second.")] = 30,
     size: Annotated[str, typer.Option(metavar="WxH", help="Camera picture size.")] = "1280x720",
     codec: Annotated[CodecChoice, typer.Option(help="Video codec.")] = CodecChoice.H264,
+    splits: Annotated[int, typer.Option(help="Write so many files, as rosbag2 splits a bag.")] = 1,
+    more: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other option of a drive, several times: what fails, what is noisy, how it is written.",
+        ),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a drive that is there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the recording's path only.")] = False,
 ) -> None:
@@ -83,23 +94,25 @@ def simulate(
     clocks and latencies; NAME.truth.json beside the recording says where everything was. Equal options give
     equal bytes.
 
-    [bold]Example[/]
+    [bold]Examples[/]
 
       edgefirst-ros simulate -o recording --seconds 30 --seed 1
+
+      edgefirst-ros simulate -o recording --set silent.gps='[[8, 20]]' --set imu.gyroscope_sigma_rad_s=0.01
     """
     err = make_console(stderr=True)
     with guarded(err, instead="--overwrite replaces it"):
         width, height = _size(size)
-        options = DriveOptions(
-            seconds=seconds, seed=seed, fps=fps, width=width, height=height, codec=codec.value
-        )
+        given = {"seconds": seconds, "seed": seed, "fps": fps, "width": width, "height": height}
+        options = drive_options(given | {"codec": codec.value, "splits": splits} | _values(more or ()))
         bar = Progress(console=err, transient=True, disable=quiet or not err.is_terminal)
         with bar:
             task = bar.add_task("simulating", total=1.0)
             made = run_simulation(
                 output, options, lambda share: bar.update(task, completed=share), overwrite=overwrite
             )
-        say(f"{made.mcap}")
+        for path in made.files:
+            say(f"{path}")
         if not quiet:
             say(f"{made.truth}")
 
@@ -109,3 +122,23 @@ def _size(text: str) -> tuple[int, int]:
     if not (width.isdecimal() and height.isdecimal()):
         raise ConfigError([f"--size {text}: expected WIDTHxHEIGHT, e.g. 1280x720"])
     return int(width), int(height)
+
+
+def _values(settings: Iterable[str]) -> dict[str, Any]:
+    """``a.b=value``, the value in YAML, as nested mappings."""
+    values: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        *parents, last = name.split(".")
+        place = values
+        for parent in parents:
+            place = place.setdefault(parent, {})
+            if not isinstance(place, dict):
+                raise ConfigError([f"--set {setting}: {parent} has a value already"])
+        if not equals or not last:
+            raise ConfigError([f"--set {setting}: expected NAME=VALUE, e.g. boxes3d=true"])
+        try:
+            place[last] = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ConfigError([f"--set {setting}: {text!r} cannot be read as YAML"]) from error
+    return values

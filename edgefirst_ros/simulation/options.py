@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, ClassVar, Literal, TypeVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.messages.camera import Codec
@@ -24,6 +27,8 @@ Span = tuple[float, float]
 @dataclass(frozen=True, slots=True)
 class Latency:
     """Least time from acquisition to receipt by sensor, in milliseconds; jitter only ever adds to it."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     camera: float = 25.0
     lidar: float = 60.0
@@ -48,6 +53,8 @@ class GpsErrors:
             as the device says.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
     sigma_m: tuple[float, float] = (0.0, 0.0)
     drift_m: float = 0.0
     drift_s: float = 30.0
@@ -71,6 +78,8 @@ class ImuErrors:
         mounting_deg: roll, pitch, yaw of the sensor in the rig, turned about z, then y, then x.
         said_covariance: state the variances above; otherwise every covariance[0] is -1, as on the device.
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     gyroscope_sigma_rad_s: float = 0.0
     gyroscope_bias_rad_s: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -129,6 +138,8 @@ class DriveOptions:
     Raises:
         ConfigError: options that cannot be meant, every fault listed.
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     seconds: float = 10.0
     seed: int = 0
@@ -260,6 +271,27 @@ class DriveOptions:
     def is_silent(self, topic: str, time_s: float) -> bool:
         """Whether a topic (without prefix) sends nothing of what it measures at that time."""
         return any(start <= time_s < end for start, end in of_topic(self.silent, topic, ()))
+
+
+def drive_options(values: Mapping[str, Any]) -> DriveOptions:
+    """Plain values, nested as the options are, into options.
+
+    Raises:
+        ConfigError: with one sentence for every fault.
+    """
+    try:
+        return TypeAdapter(DriveOptions).validate_python(dict(values))
+    except ValidationError as error:
+        raise ConfigError([_sentence(fault["loc"], fault["msg"]) for fault in error.errors()]) from error
+
+
+def _sentence(place: tuple[int | str, ...], text: str) -> str:
+    name = ".".join(map(str, place))
+    if text.startswith("Unexpected keyword"):
+        near = get_close_matches(name, [f.name for f in fields(DriveOptions)], n=1)
+        return f"{name}: no such option of a drive" + (f"; did you mean {near[0]}?" if near else "")
+    text = text.removeprefix("Value error, ")
+    return f"{name}: {text}" if name else text
 
 
 def of_topic(values: Mapping[str, Value], topic: str, otherwise: Value) -> Value:
