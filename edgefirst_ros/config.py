@@ -15,8 +15,8 @@ from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.sample import Role
+from edgefirst_ros.timing.finding import Choice, Rule
 
-ClockChoice = Literal["auto", "stamp", "publish", "receive"]
 Policy = Literal["nearest", "before", "exact"]
 Required = Literal["auto", "always", "never"]
 FormatName = Literal["edgefirst", "ncore", "l5kit"]
@@ -43,10 +43,17 @@ class TopicRule(BaseModel):
     tile: Literal["", "tl", "tr", "bl", "br"] = Field(
         "", description="Which quarter of a tiled 4K picture; the four tiles must carry equal stamps."
     )
-    clock: ClockChoice = Field(
-        "auto", description="Which time its messages carry; auto finds out and says so."
+    clock: Choice = Field("auto", description="Which time its messages carry; auto finds out and says so.")
+    latency_ms: float | None = Field(
+        None,
+        ge=0,
+        le=2000,
+        description="Usual least time from acquisition to receipt: tells how far another clock is off, and "
+        "dates messages without a stamp.",
     )
-    offset_ms: float = Field(0.0, description="Added to every time of the topic: corrects a known latency.")
+    offset_ms: float = Field(
+        0.0, description="Your own correction, added to every time of the topic, whatever that rests on."
+    )
     tolerance_ms: float = Field(50.0, ge=0, le=1000, description="Farthest a companion may be off.")
     policy: Policy = Field("nearest", description="nearest, before (the last one not later) or exact.")
     required: Required = Field(
@@ -54,20 +61,15 @@ class TopicRule(BaseModel):
         description="always: no sample without it; never: optional; auto: required while the topic is alive, "
         "so samples are complete, yet a sensor that dies does not end the dataset.",
     )
-    significant_bits: int = Field(
-        16,
-        ge=9,
-        le=16,
-        description="Of pictures with 16 bits a sample, how many a sample uses: 2^bits − 1 becomes white.",
-    )
     expected_hz: float = Field(
         0.0, ge=0, description="Live: the rate it is held to; 0 takes the rate it usually has."
     )
 
     @property
-    def offset_ns(self) -> int:
-        """The latency correction in nanoseconds."""
-        return round(self.offset_ms * 1e6)
+    def times(self) -> Rule:
+        """What is said of the topic's times."""
+        latency_ns = None if self.latency_ms is None else round(self.latency_ms * 1e6)
+        return Rule(self.clock, round(self.offset_ms * 1e6), latency_ns)
 
     @property
     def tolerance_ns(self) -> int:
@@ -80,37 +82,41 @@ def _rule(role: Role, topic: str, **more: Any) -> TopicRule:  # noqa: ANN401 - a
 
 
 MAIVIN_TOPICS: Mapping[str, TopicRule] = {
-    "camera": _rule(Role.CAMERA, "camera/h264"),
-    "camera_h265": _rule(Role.CAMERA, "camera/h265"),
-    "camera_tl": _rule(Role.CAMERA, "camera/h264/tl", tile="tl", policy="exact"),
-    "camera_tr": _rule(Role.CAMERA, "camera/h264/tr", tile="tr", policy="exact"),
-    "camera_bl": _rule(Role.CAMERA, "camera/h264/bl", tile="bl", policy="exact"),
-    "camera_br": _rule(Role.CAMERA, "camera/h264/br", tile="br", policy="exact"),
-    "camera_jpeg": _rule(Role.CAMERA, "camera/jpeg"),
+    "camera": _rule(Role.CAMERA, "camera/h264", latency_ms=25.0),
+    "camera_h265": _rule(Role.CAMERA, "camera/h265", latency_ms=25.0),
+    "camera_tl": _rule(Role.CAMERA, "camera/h264/tl", tile="tl", policy="exact", latency_ms=25.0),
+    "camera_tr": _rule(Role.CAMERA, "camera/h264/tr", tile="tr", policy="exact", latency_ms=25.0),
+    "camera_bl": _rule(Role.CAMERA, "camera/h264/bl", tile="bl", policy="exact", latency_ms=25.0),
+    "camera_br": _rule(Role.CAMERA, "camera/h264/br", tile="br", policy="exact", latency_ms=25.0),
+    "camera_jpeg": _rule(Role.CAMERA, "camera/jpeg", latency_ms=25.0),
     "camera_info": _rule(Role.CAMERA_INFO, "camera/info"),
-    "radar_targets": _rule(Role.RADAR_TARGETS, "radar/targets"),
+    "radar_targets": _rule(Role.RADAR_TARGETS, "radar/targets", latency_ms=15.0),
     "radar_clusters": _rule(Role.RADAR_CLUSTERS, "radar/clusters", required="never"),
-    "radar_cube": _rule(Role.RADAR_CUBE, "radar/cube"),
+    "radar_cube": _rule(Role.RADAR_CUBE, "radar/cube", latency_ms=15.0),
     "radar_info": _rule(Role.RADAR_INFO, "radar/info"),
-    "lidar_points": _rule(Role.LIDAR_POINTS, "lidar/points"),
+    "lidar_points": _rule(Role.LIDAR_POINTS, "lidar/points", latency_ms=60.0),
     "lidar_clusters": _rule(Role.LIDAR_CLUSTERS, "lidar/clusters", required="never"),
     "lidar_depth": _rule(Role.LIDAR_DEPTH, "lidar/depth"),
     "lidar_reflect": _rule(Role.LIDAR_REFLECT, "lidar/reflect"),
     "depth": _rule(Role.DEPTH, "camera/depth"),
     # Known to fall short of what it is documented to send, which would pass unnoticed.
-    "imu": _rule(Role.IMU, "imu", expected_hz=200.0),
-    "gps": _rule(Role.GPS, "gps"),
+    "imu": _rule(Role.IMU, "imu", expected_hz=200.0, latency_ms=3.0),
+    "gps": _rule(Role.GPS, "gps", latency_ms=120.0),
     "tf": _rule(Role.TF, "tf_static"),
     # A neighbouring frame's boxes are wrong labels, so a model pairs with its own frame: half of 1/30 s.
-    "model": _rule(Role.MODEL, "model/output", tolerance_ms=16.0),
-    "model_boxes2d": _rule(Role.MODEL, "model/boxes2d", tolerance_ms=16.0),
-    "model_mask": _rule(Role.MASK, "model/mask", tolerance_ms=16.0),
+    "model": _rule(Role.MODEL, "model/output", tolerance_ms=16.0, latency_ms=70.0),
+    "model_boxes2d": _rule(Role.MODEL, "model/boxes2d", tolerance_ms=16.0, latency_ms=70.0),
+    "model_mask": _rule(Role.MASK, "model/mask", tolerance_ms=16.0, latency_ms=70.0),
     "model_info": _rule(Role.MODEL_INFO, "model/info"),
     "boxes3d": _rule(Role.BOXES_3D, "fusion/boxes3d", required="never"),
     "fusion_radar": _rule(Role.FUSION_RADAR, "fusion/radar", required="never"),
     "fusion_lidar": _rule(Role.FUSION_LIDAR, "fusion/lidar", required="never"),
 }
-"""What a Maivin or Raivin sends, by name; a configuration overrides entry by entry."""
+"""What a Maivin or Raivin sends, by name; a configuration overrides entry by entry.
+
+Latencies are those usual on the device, from the exposure, sweep or scan to the recorder. The imu's decides
+what another clock's offset is, since it is the least and so the surest.
+"""
 
 
 class EgoOptions(BaseModel):

@@ -90,6 +90,8 @@ def inspect(recording: McapRecording, config: Config) -> dict[str, Any]:
         stats = topics.get(message.topic)
         if stats is None:
             route = routes.route(message.topic)
+            if route is not None:
+                finder.rule(message.topic, route.rule.times)
             stats = topics[message.topic] = TopicStats(schema, "" if route is None else route.rule.role.value)
         stats.add(message)
         if message.fault or not can_decode(schema):

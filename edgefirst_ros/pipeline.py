@@ -89,7 +89,9 @@ class Pipeline:
             self._routes = TopicMap(self.config, find_prefix(known, self.config))
             self._reference = choose_reference(self.config, known, self._routes)
         self._runs.source(self.config.host or host, name)
-        self._clock: ClockFinder[Heard] = ClockFinder(round(self.config.clock_window_s * 1e9))
+        self._clock: ClockFinder[Heard] = ClockFinder(
+            round(self.config.clock_window_s * 1e9), tell=self.notes.append
+        )
         self._told: set[str] = set()
 
     def feed(self, raw: RawMessage) -> None:
@@ -113,7 +115,7 @@ class Pipeline:
             return
         if raw.topic not in self._told:
             self._told.add(raw.topic)
-            self._clock.rule(raw.topic, route.rule.clock, route.rule.offset_ns)
+            self._clock.rule(raw.topic, route.rule.times)
         times = Times(raw.topic, decoded.stamp_ns, raw.publish_ns, raw.receive_ns)
         self._timed(self._clock.feed(Heard(raw, decoded, ticket, route), times))
         self._delivery.raise_failure()

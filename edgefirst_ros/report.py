@@ -59,7 +59,14 @@ def _sequence(summary: SequenceSummary) -> dict[str, Any]:
         "ended": summary.ended,
         "rates_hz": {s.topic: round(s.rate_hz, 3) for s in run.stats.values()},
         "clocks": {
-            f.topic: {"source": f.source, "offset_ns": f.offset_ns, "clock": f.group, "finding": f.text}
+            f.topic: {
+                "source": f.source,
+                "offset_ns": f.offset_ns,
+                "uncertainty_ns": f.uncertainty_ns,
+                "latency_ns": f.latency_ns,
+                "clock": f.group,
+                "finding": f.text,
+            }
             for f in sorted(summary.findings, key=lambda f: f.topic)
         },
     }

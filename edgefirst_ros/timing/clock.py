@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import numpy as np
 
-from edgefirst_ros.timing.finding import Choice, Evidence, Finding, Times, find_clocks, seconds
+from edgefirst_ros.timing.drift import DRIFT_NS, DriftWatch
+from edgefirst_ros.timing.finding import Evidence, Finding, Rule, Times, find_clocks
+from edgefirst_ros.timing.offset import RECORDINGS_OWN, Clock
 
 OUTLIER_NS = 1_000_000_000
 """A message this much later or earlier than its topic's usual latency is out of line."""
@@ -19,10 +21,6 @@ CONFIRM_FEW_NS = 2_000_000_000
 QUARANTINE_NS = 3_000_000_000
 BACKWARDS_NS = 1_000_000_000
 PAUSE_NS = 60_000_000_000
-DRIFT_NS = 20_000_000
-DRIFT_WINDOW_NS = 5_000_000_000
-DRIFT_MESSAGES = 100
-"""Least latencies are compared over windows of at least so many messages: a minimum of few is noise."""
 
 _NO_CLOCK, _BACKWARDS, _PAUSE = -1, -2, -3
 """What a suspect message's time hangs on where that is none of the clocks found."""
@@ -48,36 +46,8 @@ class Timed(Generic[Item]):
 
 
 @dataclass(slots=True)
-class _Drift:
-    """Least latency of one clock, window by window."""
-
-    baseline_ns: int | None = None
-    start_ns: int | None = None
-    count: int = 0
-    least_ns: int = 0
-    off: int = 0
-
-    def add(self, receive_ns: int, latency_ns: int) -> int | None:
-        """Take one message in; the drift in nanoseconds once two successive windows agree on one."""
-        if self.start_ns is None:
-            self.start_ns, self.count, self.least_ns = receive_ns, 0, latency_ns
-        self.count += 1
-        self.least_ns = min(self.least_ns, latency_ns)
-        if receive_ns - self.start_ns < DRIFT_WINDOW_NS or self.count < DRIFT_MESSAGES:
-            return None
-        self.start_ns = None
-        if self.baseline_ns is None:
-            self.baseline_ns = self.least_ns
-            return None
-        drift = self.least_ns - self.baseline_ns
-        self.off = self.off + 1 if abs(drift) > DRIFT_NS else 0
-        return drift if self.off >= 2 else None
-
-
-@dataclass(slots=True)
 class _Topic:
-    choice: Choice
-    offset_ns: int
+    rule: Rule
     usual_ns: int = 0
     """Median of receive − time while its clock was being found."""
     times: list[Times] = field(default_factory=list)
@@ -90,15 +60,26 @@ class ClockFinder(Generic[Item]):
 
     Messages are held until their topic's clock is known: ``window_ns`` at the start, ``late_ns`` for a
     topic that appears later. Stamps that are steadily far off belong to another clock; topics of the same
-    clock are grouped and share one offset, the lower envelope of receive − stamp, so that the stamps keep
-    their precision. A step of the wall clock, a pause or a drift yields a ``Boundary`` and everything
-    is learnt anew.
+    clock are grouped and share one offset, so that the stamps keep their precision; it comes from the
+    promptest messages and the latencies usual for their topics. A step of the wall clock, a pause or a drift
+    yields a ``Boundary`` and everything is learnt anew.
+
+    Args:
+        window_ns: how long clocks are watched before one is chosen.
+        late_ns: the same, for a topic that appears later.
+        tell: called with sentences worth telling that change no time, once each.
     """
 
-    def __init__(self, window_ns: int = 3_000_000_000, late_ns: int = 400_000_000) -> None:
+    def __init__(
+        self,
+        window_ns: int = 3_000_000_000,
+        late_ns: int = 400_000_000,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._window_ns = window_ns
         self._late_ns = late_ns
-        self._rules: dict[str, tuple[Choice, int]] = {}
+        self._rules: dict[str, Rule] = {}
+        self._watch = DriftWatch(tell)
         self.findings: list[Finding] = []
         self._reset()
 
@@ -107,15 +88,15 @@ class ClockFinder(Generic[Item]):
         self._held: list[tuple[Item, Times]] = []
         self._quarantine: list[tuple[Item, Times]] = []
         self._suspects: dict[int, list[tuple[int, int]]] = {}
-        self._clocks: list[int] = [0]
-        self._drifts: dict[int, _Drift] = {}
+        self._clocks: list[Clock] = [RECORDINGS_OWN]
+        self._watch.reset()
         self._first_ns: int | None = None
         self._latest_ns: int | None = None
         self._settled = False
 
-    def rule(self, topic: str, choice: Choice, offset_ns: int = 0) -> None:
-        """Say which time a topic carries instead of finding out, and its known latency."""
-        self._rules[topic] = (choice, offset_ns)
+    def rule(self, topic: str, rule: Rule) -> None:
+        """Say what is known of a topic's times beforehand."""
+        self._rules[topic] = rule
 
     def feed(self, item: Item, times: Times) -> Iterator[Timed[Item] | Boundary]:
         """Take a message in order of arrival; yield what now has a time."""
@@ -153,12 +134,12 @@ class ClockFinder(Generic[Item]):
         self._latest_ns = max(self._latest_ns or 0, times.receive_ns)
         topic = self._topics.get(times.topic)
         if topic is None:
-            choice, offset_ns = self._rules.get(times.topic, ("auto", 0))
-            topic = self._topics[times.topic] = _Topic(choice, offset_ns, since_ns=times.receive_ns)
+            rule = self._rules.get(times.topic, Rule())
+            topic = self._topics[times.topic] = _Topic(rule, since_ns=times.receive_ns)
         if self._settled and topic.finding is not None:
             timed = self._timed(item, times, topic.finding)
             yield timed
-            yield from self._watch(timed, topic.finding)
+            yield from self._drift(timed, topic.rule)
         else:
             topic.times.append(times)
             self._held.append((item, times))
@@ -192,18 +173,21 @@ class ClockFinder(Generic[Item]):
 
     def _decide(self, due: Sequence[tuple[str, _Topic]]) -> None:
         """Choose for topics seen long enough."""
-        evidence = [Evidence(name, topic.choice, topic.offset_ns, topic.times) for name, topic in due]
+        known = len(self._clocks)
+        evidence = [Evidence(name, topic.rule, topic.times) for name, topic in due]
         for (_, topic), finding in zip(due, find_clocks(evidence, self._clocks), strict=True):
             usual = [t.receive_ns - t.stamp_ns - finding.offset_ns for t in topic.times]
             topic.usual_ns = int(np.median(usual))
             topic.finding = finding
             topic.times = []
             self.findings.append(finding)
+            if finding.group is not None and topic.rule.choice == "auto":
+                sure_ns = DRIFT_NS if finding.uncertainty_ns is None else finding.uncertainty_ns
+                self._watch.join(finding.topic, finding.group, sure_ns, joined=finding.group < known)
 
     @staticmethod
     def _timed(item: Item, times: Times, finding: Finding) -> Timed[Item]:
-        base = {"stamp": times.stamp_ns, "publish": times.publish_ns, "receive": times.receive_ns}
-        return Timed(item, times, base[finding.source] + finding.offset_ns)
+        return Timed(item, times, times.time_ns(finding.source) + finding.offset_ns)
 
     def _judge(self, times: Times) -> tuple[int, int, str | None]:
         """The clock a message hangs on, how far it is out of line, and the step that this would mean."""
@@ -212,7 +196,7 @@ class ClockFinder(Generic[Item]):
         latest = self._latest_ns
         group = _NO_CLOCK if finding is None or finding.group is None else finding.group
         off_ns = 0
-        if topic is not None and finding is not None and group != _NO_CLOCK and topic.choice == "auto":
+        if topic is not None and finding is not None and group != _NO_CLOCK and topic.rule.choice == "auto":
             off_ns = times.receive_ns - times.stamp_ns - finding.offset_ns - topic.usual_ns
         if latest is not None and times.receive_ns < latest - BACKWARDS_NS:
             return _BACKWARDS, 0, "the receiver's clock was set back"
@@ -235,13 +219,12 @@ class ClockFinder(Generic[Item]):
         for item, times in held:
             yield from self.feed(item, times)
 
-    def _watch(self, timed: Timed[Item], finding: Finding) -> Iterator[Timed[Item] | Boundary]:
-        if finding.group is None:
-            return
-        late = timed.times.receive_ns - timed.time_ns
-        drift = self._drifts.setdefault(finding.group, _Drift()).add(timed.times.receive_ns, late)
-        if drift is not None:
-            yield from self._restart(f"{finding.topic}'s clock drifted by {seconds(drift)}")
+    def _drift(self, timed: Timed[Item], rule: Rule) -> Iterator[Timed[Item] | Boundary]:
+        receive_ns = timed.times.receive_ns
+        late_ns = receive_ns - timed.time_ns + rule.offset_ns
+        broken = self._watch.add(timed.times.topic, receive_ns, late_ns)
+        if broken is not None:
+            yield from self._restart(broken)
 
 
 def _is_step(suspects: Sequence[tuple[int, int]]) -> bool:

@@ -9,6 +9,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.timing.offset import Arrivals, Clock, estimate
+
 NEAR_NS = (-50_000_000, 2_000_000_000)
 """receive − stamp (median) of a stamp that is of the recording's own clock."""
 SKEW_NS = 500_000_000
@@ -31,13 +33,18 @@ class Times:
     publish_ns: int
     receive_ns: int
 
+    def time_ns(self, source: Source) -> int:
+        """One of the three."""
+        return {"stamp": self.stamp_ns, "publish": self.publish_ns, "receive": self.receive_ns}[source]
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """What was found about a topic's clock and which time was chosen.
 
     ``offset_ns`` is added to the chosen time; ``group`` numbers the clock among those found (0 is the
-    recording's own), None where no stamp is used.
+    recording's own), None where no stamp is used. ``uncertainty_ns`` is how far off the clock may be, None
+    where nothing tells; ``latency_ns`` the least receive − time while it was found out.
     """
 
     topic: str
@@ -45,6 +52,21 @@ class Finding:
     offset_ns: int
     group: int | None
     text: str
+    uncertainty_ns: int | None = None
+    latency_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What the configuration says of a topic's times.
+
+    ``offset_ns`` is the user's correction; ``latency_ns`` the least time from acquisition to receipt that is
+    usual for the topic, None if not known.
+    """
+
+    choice: Choice = "auto"
+    offset_ns: int = 0
+    latency_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +74,18 @@ class Evidence:
     """A topic's messages so far, and what the configuration says of it."""
 
     topic: str
-    choice: Choice
-    offset_ns: int
+    rule: Rule
     times: Sequence[Times]
 
     @property
-    def latency_ns(self) -> npt.NDArray[np.int64]:
+    def late_ns(self) -> npt.NDArray[np.int64]:
         """Receive − stamp of every message."""
         return np.array([t.receive_ns - t.stamp_ns for t in self.times], dtype=np.int64)
+
+    @property
+    def arrivals(self) -> Arrivals:
+        """The same, with the latency that is usual."""
+        return Arrivals(self.late_ns, self.rule.latency_ns)
 
     @property
     def is_frozen(self) -> bool:
@@ -69,12 +95,12 @@ class Evidence:
     @property
     def is_near(self) -> bool:
         """Whether the stamps could be of the receiver's clock."""
-        return not self.is_frozen and NEAR_NS[0] <= float(np.median(self.latency_ns)) <= NEAR_NS[1]
+        return not self.is_frozen and NEAR_NS[0] <= float(np.median(self.late_ns)) <= NEAR_NS[1]
 
     @property
     def is_steady(self) -> bool:
         """Whether the stamps run at the receiver's pace, however far off."""
-        low, high = np.percentile(self.latency_ns, (10, 90))
+        low, high = np.percentile(self.late_ns, (10, 90))
         return not self.is_frozen and len(self.times) > 1 and bool(high - low <= STEADY_NS)
 
     @property
@@ -84,49 +110,77 @@ class Evidence:
         return near and len({t.publish_ns for t in self.times}) == len(self.times)
 
 
-def find_clocks(evidence: Sequence[Evidence], offsets_ns: list[int]) -> list[Finding]:
+def find_clocks(evidence: Sequence[Evidence], clocks: list[Clock]) -> list[Finding]:
     """Choose a time for every topic; those of one clock share its offset.
 
-    ``offsets_ns`` are the clocks known so far, entry 0 being the recording's own; new ones are appended. A
-    clock's offset is the lower envelope of receive − stamp over all its topics.
+    ``clocks`` are those known so far, entry 0 being the recording's own; new ones are appended.
     """
-    automatic = [e for e in evidence if e.choice == "auto"]
+    automatic = [e for e in evidence if e.rule.choice == "auto"]
     near = {e.topic for e in automatic if e.is_near}
-    if near and min(int(e.latency_ns.min()) for e in automatic if e.topic in near) > SKEW_NS:
+    if near and min(int(e.late_ns.min()) for e in automatic if e.topic in near) > SKEW_NS:
         near = set()
-    far = sorted((int(e.latency_ns.min()), e.topic) for e in automatic if e.topic not in near and e.is_steady)
-    clocks: dict[str, int] = {}
-    for least_ns, topic in far:
-        known = (n for n, offset in enumerate(offsets_ns) if n and abs(least_ns - offset) <= SAME_CLOCK_NS)
-        clock = next(known, None)
-        if clock is None:
-            # In ascending order, so a clock's first topic has its least latency: the lower envelope.
-            offsets_ns.append(least_ns)
-            clock = len(offsets_ns) - 1
-        clocks[topic] = clock
-    return [_choose(e, near, clocks, offsets_ns) for e in evidence]
+    steady = [e for e in automatic if e.topic not in near and e.is_steady]
+    groups: dict[str, int] = {}
+    added: list[tuple[int, list[Evidence]]] = []
+    for each in sorted(steady, key=lambda e: (int(e.late_ns.min()), e.topic)):
+        least_ns = int(each.late_ns.min())
+        known = (n for n, c in enumerate(clocks) if n and abs(least_ns - c.offset_ns) <= SAME_CLOCK_NS)
+        group = next(known, None)
+        if group is None:
+            if not added or least_ns - added[-1][0] > SAME_CLOCK_NS:
+                added.append((least_ns, []))
+            added[-1][1].append(each)
+            group = len(clocks) + len(added) - 1
+        groups[each.topic] = group
+    own = [e.arrivals for e in automatic if e.topic in near]
+    clocks.extend(estimate([e.arrivals for e in members], own) for _, members in added)
+    return [_choose(e, near, groups, clocks) for e in evidence]
 
 
-def _choose(found: Evidence, near: set[str], clocks: Mapping[str, int], offsets_ns: Sequence[int]) -> Finding:
-    topic, own = found.topic, found.offset_ns
-    about = f"receive − stamp is {seconds(int(np.median(found.latency_ns)))}"
-    if found.choice != "auto":
-        group = 0 if found.choice == "stamp" else None
-        return Finding(topic, found.choice, own, group, f"{found.choice} time, as configured; {about}")
-    if topic in near:
-        return Finding(topic, "stamp", own, 0, f"stamp: the recording's own clock; {about}")
-    if topic in clocks:
-        offset_ns = offsets_ns[clocks[topic]]
-        text = f"stamp of another clock, {seconds(offset_ns)} behind the recording's; shared offset added"
-        return Finding(topic, "stamp", own + offset_ns, clocks[topic], text)
-    if found.is_frozen:
-        why = f"the stamp stands still ({len(found.times)} messages, {about})"
-    elif len(found.times) == 1:
-        why = f"a single message whose stamp is far off ({about})"
+def _choose(found: Evidence, near: set[str], groups: Mapping[str, int], clocks: Sequence[Clock]) -> Finding:
+    topic, rule = found.topic, found.rule
+    about = f"receive − stamp is {seconds(int(np.median(found.late_ns)))}"
+    source: Source = "stamp"
+    group: int | None = None
+    clock = Clock(0, None)
+    if rule.choice != "auto":
+        source = rule.choice
+        group = 0 if source == "stamp" else None
+        text = f"{source} time, as configured; {about}"
+    elif topic in near:
+        group, clock = 0, clocks[0]
+        text = f"stamp: the recording's own clock; {about}"
+    elif topic in groups:
+        group = groups[topic]
+        clock = clocks[group]
+        text = f"stamp of another clock, {_offset(clock)} behind the recording's; shared offset added"
     else:
-        why = f"the stamp is erratic ({about}, spread {seconds(int(np.ptp(found.latency_ns)))})"
-    source: Source = "publish" if found.publishes and not found.is_frozen else "receive"
-    return Finding(topic, source, own, None, f"{source} time: {why}")
+        source = "publish" if found.publishes and not found.is_frozen else "receive"
+        latency_ns = rule.latency_ns or 0 if source == "receive" else 0
+        clock = Clock(-latency_ns, None)
+        less = f" less the usual latency of {latency_ns / 1e6:g} ms" if latency_ns else ""
+        text = f"{source} time{less}: {_useless(found, about)}"
+    offset_ns = clock.offset_ns + rule.offset_ns
+    late_ns = min(t.receive_ns - t.time_ns(source) for t in found.times) - offset_ns
+    return Finding(topic, source, offset_ns, group, text, clock.uncertainty_ns, late_ns)
+
+
+def _useless(found: Evidence, about: str) -> str:
+    """Why a topic's stamps say nothing."""
+    if not any(t.stamp_ns for t in found.times):
+        return "it has no stamp"
+    if found.is_frozen:
+        return f"the stamp stands still ({len(found.times)} messages, {about})"
+    if len(found.times) == 1:
+        return f"a single message whose stamp is far off ({about})"
+    return f"the stamp is erratic ({about}, spread {seconds(int(np.ptp(found.late_ns)))})"
+
+
+def _offset(clock: Clock) -> str:
+    """A clock's offset for people, with what is known of its uncertainty."""
+    if clock.uncertainty_ns is None:
+        return f"{seconds(clock.offset_ns)} (or less: no latency_ms of its topics is known)"
+    return f"{seconds(clock.offset_ns)} ± {clock.uncertainty_ns / 1e6:.1f} ms"
 
 
 def seconds(ns: int) -> str:

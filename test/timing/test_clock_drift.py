@@ -1,0 +1,202 @@
+"""Clocks that run away, and topics that only become late, die or return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from streams import MONOTONIC, MS, SECOND, Event, Made, errors, monotonic, run, stream, wall
+
+from edgefirst_ros.timing.clock import Boundary, ClockFinder
+from edgefirst_ros.timing.finding import Rule
+
+Late = Callable[[int], int]
+"""What is added to a latency, by true time."""
+LATENCY_MS = {"camera": 25, "gps": 120, "model": 70, "imu": 3, "radar": 15, "lidar": 60}
+HZ = {"camera": 30, "gps": 10, "model": 15, "imu": 140, "radar": 18, "lidar": 10}
+OWN, FOREIGN = ("camera", "gps", "model"), ("imu", "radar", "lidar")
+JITTER_MS = {"gps": 60.0, "lidar": 20.0, "model": 40.0}
+
+
+def nothing(_: int) -> int:
+    return 0
+
+
+def from_s(start_s: float, by_ms: float, end_s: float = 1e9) -> Late:
+    return lambda t: round(by_ms * MS) if start_s * SECOND <= t < end_s * SECOND else 0
+
+
+def made(
+    topic: str,
+    seconds: float = 70,
+    *,
+    until_s: float = 1e9,
+    start_s: float = 0,
+    late: Late = nothing,
+    runs: Late = nothing,
+    hz: float | None = None,
+) -> Made:
+    """One of the device's topics; ``runs`` is by how much its clock is slow."""
+    base = wall if topic in OWN else monotonic
+    return stream(
+        topic,
+        hz or HZ[topic],
+        min(seconds, until_s) - start_s,
+        stamp=lambda t: base(t) - runs(t),
+        latency_ms=LATENCY_MS[topic],
+        jitter_ms=JITTER_MS.get(topic, 3.0),
+        start_ns=round(start_s * SECOND),
+        step=late,
+    )
+
+
+def judged(*streams: Made) -> tuple[list[Event], list[str], list[str]]:
+    """Events, reasons of boundaries, and what was told."""
+    told: list[str] = []
+    events, _ = run(*streams, finder=ClockFinder(tell=told.append))
+    return events, [e.reason for e in events if isinstance(e, Boundary)], told
+
+
+def test_lidar_keeps_its_times_when_the_prompt_topics_of_its_clock_die() -> None:
+    events, reasons, told = judged(
+        *(made(t) for t in OWN), made("imu", until_s=25), made("radar", until_s=20), made("lidar")
+    )
+    assert reasons == []
+    assert told == []
+    off = errors(events, "lidar")
+    assert len(off) == 700
+    assert max(off) == min(off)
+
+
+def test_a_camera_that_dies_moves_no_clock() -> None:
+    _, reasons, told = judged(
+        made("camera", until_s=20), made("gps"), made("model", until_s=25), *(made(t) for t in FOREIGN)
+    )
+    assert (reasons, told) == ([], [])
+
+
+def test_topics_that_die_and_return_move_no_clock() -> None:
+    def again(topic: str) -> list[Made]:
+        return [made(topic, until_s=15), made(topic, start_s=45)]
+
+    _, reasons, told = judged(
+        *(made(t) for t in OWN), *again("imu"), *again("radar"), made("lidar", start_s=8)
+    )
+    assert (reasons, told) == ([], [])
+
+
+@pytest.mark.parametrize("slow", ["imu", "lidar"])
+def test_a_topic_alone_that_becomes_slow_is_told_and_moves_nothing(slow: str) -> None:
+    late = from_s(30, 57)
+    streams = [made(t, late=late if t == slow else nothing) for t in OWN + FOREIGN]
+    events, reasons, told = judged(*streams)
+    assert reasons == []
+    assert len(told) == 1
+    assert told[0].startswith(f"{slow} comes ")
+    assert "not its clock" in told[0]
+    off = errors(events, slow)
+    assert max(off) == min(off)
+
+
+def test_the_last_topic_of_a_clock_that_becomes_slow_moves_nothing() -> None:
+    late = from_s(40, 57)
+    _, reasons, told = judged(*(made(t) for t in OWN), made("imu", until_s=20), made("lidar", late=late))
+    assert reasons == []
+    assert len(told) == 1
+
+
+def test_a_topic_that_became_slow_tells_of_a_drift_later() -> None:
+    def runs(t: int) -> int:
+        return max(0, t - 40 * SECOND) // 2000
+
+    events, reasons, _ = judged(
+        *(made(t, 120) for t in OWN),
+        made("imu", 120, runs=runs, until_s=30),
+        made("lidar", 120, runs=runs, late=from_s(15, 57)),
+    )
+    assert len(reasons) == 1
+    assert "lidar's clock drifted" in reasons[0]
+    at = next(n for n, e in enumerate(events) if isinstance(e, Boundary))
+    assert max(errors(events[:at], "lidar")) - min(errors(events[:at], "lidar")) < 35 * MS
+
+
+@pytest.mark.parametrize("topics", [OWN + FOREIGN, FOREIGN, OWN, ("imu",), ("lidar",)])
+@pytest.mark.parametrize("end_s", [1e9, 60])
+def test_a_busy_receiver_is_no_drift(topics: tuple[str, ...], end_s: float) -> None:
+    """Everything comes later from 30 s on, of every clock there is, by an amount of its own."""
+    streams = [made(t, 100, late=from_s(30, 40 + 10 * number, end_s)) for number, t in enumerate(topics)]
+    events, reasons, told = judged(*streams)
+    assert reasons == []
+    assert topics == OWN or any("busy" in each or "comes" in each for each in told)
+    for topic in topics:
+        assert len(set(errors(events, topic))) == 1
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("alive", [FOREIGN, ("imu",), ("lidar",), ("radar", "lidar")])
+def test_a_clock_that_runs_away_is_a_boundary(alive: tuple[str, ...], sign: int) -> None:
+    """500 ppm: 20 ms are reached after 40 s; nothing may ever be much farther off."""
+    streams = [made(t, 90, runs=lambda t: sign * t // 2000) for t in alive]
+    events, reasons, told = judged(*(made(t, 90) for t in OWN), *streams)
+    assert 1 <= len(reasons) <= 2
+    assert all("clock drifted" in each for each in reasons)
+    assert told == []
+    for topic in alive:
+        off = errors(events, topic)
+        assert max(off) - min(off) < 40 * MS
+
+
+def test_a_clock_that_was_stepped_a_little_is_a_boundary() -> None:
+    step = from_s(40, 300)
+    streams = [made(t, runs=step) for t in FOREIGN]
+    events, reasons, _ = judged(*(made(t) for t in OWN), *streams)
+    assert len(reasons) == 1
+    at = next(n for n, e in enumerate(events) if isinstance(e, Boundary))
+    for topic in FOREIGN:
+        assert max(map(abs, errors(events[at:], topic))) < 62 * MS
+
+
+def test_a_receiver_that_was_busy_at_the_start_makes_the_clocks_be_found_again() -> None:
+    """What was late while the clocks were found has put the other clock off; afterwards it is right."""
+    late = from_s(-1, 40, 20)
+    events, reasons, _ = judged(*(made(t, late=late) for t in OWN + FOREIGN))
+    assert len(reasons) == 1
+    at = next(n for n, e in enumerate(events) if isinstance(e, Boundary))
+    assert errors(events[:at], "lidar")[0] > 40 * MS
+    assert errors(events[at:], "lidar")[-1] < 4 * MS
+
+
+def test_a_prompter_topic_that_appears_later_corrects_the_clock() -> None:
+    """No latencies are known here, so the lidar's was taken for none: 60 ms late, until the imu tells."""
+    events, reasons, _ = judged(made("camera"), made("lidar"), made("imu", start_s=20))
+    assert len(reasons) == 1
+    assert "before its time" in reasons[0]
+    at = next(n for n, e in enumerate(events) if isinstance(e, Boundary))
+    assert min(errors(events[:at], "lidar")) >= 60 * MS
+    assert max(errors(events[at:], "lidar")) < 4 * MS
+
+
+def test_a_slow_topic_alone_in_its_clock_is_watched_in_longer_windows() -> None:
+    def runs(t: int) -> int:
+        return t // 2000
+
+    slow = stream("slow", 1, 200, stamp=lambda t: MONOTONIC + t, latency_ms=60, jitter_ms=200)
+    assert judged(made("camera", 200), slow)[1] == []
+    drifting = stream("slow", 1, 300, stamp=lambda t: MONOTONIC + t - runs(t), latency_ms=60, jitter_ms=5)
+    assert judged(made("camera", 300), drifting)[1] != []
+
+
+def test_a_slow_topic_does_not_hide_the_drift_of_the_others() -> None:
+    def runs(t: int) -> int:
+        return t // 2000
+
+    slow = stream("slow", 1, 90, stamp=lambda t: MONOTONIC + t - runs(t), latency_ms=60, jitter_ms=100)
+    _, reasons, _ = judged(made("camera", 90), made("imu", 90, runs=runs), slow)
+    assert len(reasons) >= 1
+
+
+def test_stamps_taken_as_configured_are_not_watched() -> None:
+    finder: ClockFinder[int] = ClockFinder()
+    finder.rule("imu", Rule("stamp"))
+    events, _ = run(made("camera", 90), made("imu", 90, runs=lambda t: t // 1000), finder=finder)
+    assert not [e for e in events if isinstance(e, Boundary)]
