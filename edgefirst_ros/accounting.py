@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from threading import Lock
@@ -24,7 +24,12 @@ class Outcome(IntEnum):
     DROPPED = 4
     """Could not be used: late, damaged by a lost frame, pushed out of a full queue, write failed."""
     WRITTEN = 5
-    """Its content is in the output."""
+    """Bytes of it are in the output."""
+
+
+def rank(outcome: Outcome, reason: str) -> int:
+    """How far along an end is: further than all before it, but that nobody has a place for it says least."""
+    return -1 if outcome is Outcome.DECODED and reason else outcome
 
 
 COLUMNS = ("decoded", "refused", "skipped", "unpaired", "dropped", "written")
@@ -78,7 +83,9 @@ class TopicAccount:
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     reasons: dict[Outcome, Counter[str]] = field(default_factory=dict)
     parts: Counter[str] = field(default_factory=Counter)
-    """Parts of written messages that a format could not express (a box out of the picture), by reason."""
+    """Parts of messages that a format could not express (a box out of the picture), by reason."""
+    formats: Counter[str] = field(default_factory=Counter)
+    """Messages written, by the format that holds them."""
     pairing: PairingError = field(default_factory=PairingError)
 
     def as_dict(self) -> dict[str, Any]:
@@ -89,6 +96,7 @@ class TopicAccount:
             "type": self.schema,
             "received": self.received,
             **counts,
+            "written_to": dict(sorted(self.formats.items())),
             "bytes": self.bytes,
             "pairing_error_ms": self.pairing.summary(),
             "reasons": reasons,
@@ -99,13 +107,15 @@ class TopicAccount:
 class Ticket:
     """One message's place in the account; settled when nobody holds it any more."""
 
-    __slots__ = ("holds", "outcome", "reason", "topic")
+    __slots__ = ("formats", "holds", "outcome", "reason", "topic")
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self.holds = 1
         self.outcome: Outcome | None = None
         self.reason = ""
+        self.formats: frozenset[str] = frozenset()
+        """Those that hold bytes of it."""
 
 
 class Ledger:
@@ -139,9 +149,20 @@ class Ledger:
         with self._lock:
             self._note(ticket, outcome, reason)
 
-    def release(self, ticket: Ticket, outcome: Outcome | None = None, reason: str = "") -> None:
-        """One party is done with the message; the last one settles its account."""
+    def release(
+        self,
+        ticket: Ticket,
+        outcome: Outcome | None = None,
+        reason: str = "",
+        *,
+        formats: Collection[str] = (),
+    ) -> None:
+        """One party is done with the message; the last one settles its account.
+
+        ``formats`` are those whose output now holds it.
+        """
         with self._lock:
+            ticket.formats = ticket.formats.union(formats)
             if outcome is not None:
                 self._note(ticket, outcome, reason)
             ticket.holds -= 1
@@ -152,6 +173,7 @@ class Ledger:
             account.outcomes[final] += 1
             if ticket.reason:
                 account.reasons.setdefault(final, Counter())[ticket.reason] += 1
+            account.formats.update(ticket.formats)
             self._open -= 1
 
     def lose(self, topic: str, schema: str, messages: int, size: int, reason: str) -> None:
@@ -202,5 +224,5 @@ class Ledger:
 
     @staticmethod
     def _note(ticket: Ticket, outcome: Outcome, reason: str) -> None:
-        if ticket.outcome is None or outcome > ticket.outcome:
+        if ticket.outcome is None or rank(outcome, reason) > rank(ticket.outcome, ticket.reason):
             ticket.outcome, ticket.reason = outcome, reason

@@ -3,43 +3,52 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.accounting import Ledger, Outcome
-from edgefirst_ros.entry import Entry
-from edgefirst_ros.errors import EdgeFirstError
 from edgefirst_ros.formats.base import MeasurementWriter, Prepared, SampleWriter, Writer, Written
 from edgefirst_ros.production import OrderedWriter, chain
 from edgefirst_ros.sample import CameraImage, EgoPose, Observation, Sample, SequenceInfo
+from edgefirst_ros.settlement import SAMPLE, Result, Settlement, Verdict, reason_of
 from edgefirst_ros.sink import Emitted, Observed
-
-NO_FILE = "the format has no file for it"
 
 
 @dataclass(slots=True)
 class Output:
     """What one writer has written so far."""
 
+    unit: str
+    """What ``items`` are: samples, frames, measurements."""
     items: int = 0
-    """Samples, or measurements where the format takes those."""
+    """So many its dataset holds now."""
     bytes: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Samples that it left out, by reason."""
+    thinned: set[str] = field(default_factory=set)
+    """Those of the reasons that say it takes fewer."""
 
-    def add(self, size: int) -> None:
+    def add(self, written: Written) -> None:
         """Count one item."""
-        self.items += 1
-        self.bytes += size
+        self.bytes += written.bytes
+        if written.left_out is not None:
+            self.left_out[written.left_out.reason] += 1
+            if written.left_out.kind == "skipped":
+                self.thinned.add(written.left_out.reason)
+        elif written.topics:
+            self.items += 1
 
 
 class Delivery:
     """A sequence's sink: every sample and measurement to every writer that takes it.
 
     Each writer has a thread of its own and takes items in the order in which they come here. ``committed`` is
-    called with every sample that is in all outputs, picture included, in one of those threads: it must be
+    called with every sample that is in the output, picture included, in one of those threads: it must be
     quick and must not raise.
     """
 
@@ -53,7 +62,7 @@ class Delivery:
     ) -> None:
         self.samples = 0
         self.bytes_written = 0
-        self.outputs = {writer.name: Output() for writer in writers}
+        self.outputs = {writer.name: Output(writer.unit) for writer in writers}
         self._committed = committed
         self._pool = pool
         self._ledger = ledger
@@ -80,25 +89,31 @@ class Delivery:
 
     def sample(self, emitted: Emitted) -> None:
         """Hand a sample to every writer of samples; its entries stay open until all have settled."""
-        settle = self._settlement(emitted.entries, len(self._samplers), emitted)
+        if not self._samplers:
+            self._follow(emitted)
+            return
+        settlement = Settlement(
+            self._ledger,
+            emitted.entries,
+            len(self._samplers),
+            damaged=partial(_damage, emitted.image),
+            done=partial(self._sampled, emitted),
+        )
         for writer, thread in self._samplers:
             prepare = partial(_prepare_sample, writer, emitted.sample)
             submitted = chain(self._pool, _ready(emitted.image), prepare)
-            thread.submit(submitted, partial(settle, writer.name))
-        if not self._samplers:
-            self.samples += 1
-            if self._committed is not None:
-                _ready(emitted.image).add_done_callback(lambda _: self._tell(emitted))
-            for entry in emitted.entries:
-                self._ledger.release(entry.ticket)
+            thread.submit(submitted, partial(self._settle, settlement, writer.name))
 
     def measurement(self, observed: Observed) -> None:
         """Hand a measurement to every writer of measurements."""
-        settle = self._settlement(observed.entries, len(self._observers), None)
+        entry = observed.entry
+        settlement = Settlement(
+            self._ledger, (entry,), len(self._observers), damaged=partial(_damage, observed.image)
+        )
         for writer, thread in self._observers:
             prepare = partial(_prepare_observation, writer, observed.observation)
             submitted = chain(self._pool, _ready(observed.image), prepare)
-            thread.submit(submitted, partial(settle, writer.name))
+            thread.submit(submitted, partial(self._settle, settlement, writer.name))
 
     def pose(self, pose: EgoPose) -> None:
         """Hand a pose to every writer of measurements."""
@@ -127,54 +142,65 @@ class Delivery:
         for writer in self._writers:
             writer.abort()
 
-    def _settlement(
-        self, entries: Sequence[Entry], writers: int, emitted: Emitted | None
-    ) -> Callable[[str, Written | None, BaseException | None], None]:
-        """What to call, in each writer's thread, when an item is written or cannot be."""
-        left = writers
+    def _settle(
+        self, settlement: Settlement, writer: str, written: Written | None, error: BaseException | None
+    ) -> None:
+        """An item is written or cannot be; in that writer's thread."""
+        result: Result = written if written is not None else error or CancelledError()
+        if isinstance(result, Written):
+            with self._lock:
+                self.bytes_written += result.bytes
+                self.outputs[writer].add(result)
+        settlement.settle(writer, result)
 
-        def settle(writer: str, written: Written | None, error: BaseException | None) -> None:
+    def _follow(self, emitted: Emitted) -> None:
+        """Without a format of samples, one counts by its reference, which came to the writers before it."""
+        left = len(self._observers)
+
+        def followed() -> None:
             nonlocal left
             with self._lock:
                 left -= 1
-                last = left == 0
-                if written is not None:
-                    self.bytes_written += written.bytes
-                    self.outputs[writer].add(written.bytes)
-                    self.samples += last and emitted is not None
-            for topic, reason in () if written is None else written.refused:
-                self._ledger.refuse_part(topic, reason)
-            for entry in entries:
-                self._note(entry, written, error, emitted)
-                if last:
-                    self._ledger.release(entry.ticket)
-            if last and written is not None and emitted is not None:
-                self._tell(emitted)
+                if left:
+                    return
+            ticket = emitted.entries[0].ticket
+            written = ticket.outcome is Outcome.WRITTEN
+            self._close(emitted, SAMPLE if written else Verdict("unusable", ticket.reason))
 
-        return settle
+        for _, thread in self._observers:
+            thread.call(followed)
+        if not self._observers:
+            image = _ready(emitted.image)
+            image.add_done_callback(lambda done: self._close(emitted, _verdict(_damage(done))))
+
+    def _close(self, emitted: Emitted, verdict: Verdict) -> None:
+        """Close the accounts of a sample that no format of samples takes."""
+        self._judged(emitted, verdict)
+        for entry in emitted.entries:
+            for part in entry.all_parts:
+                self._ledger.release(part.ticket)
+
+    def _sampled(self, emitted: Emitted, settlement: Settlement) -> None:
+        self._judged(emitted, settlement.verdict)
+
+    def _judged(self, emitted: Emitted, verdict: Verdict) -> None:
+        """It is known what became of a sample: count it once, and its pairs, whatever the formats."""
+        emitted.judged(verdict)
+        if _damage(emitted.image):
+            return
+        for entry in emitted.entries[1:]:
+            for topic in {part.route.topic for part in entry.all_parts}:
+                self._ledger.paired(topic, entry.time_ns - emitted.sample.time_ns)
+        if verdict == SAMPLE:
+            with self._lock:
+                self.samples += 1
+            self._tell(emitted)
 
     def _tell(self, emitted: Emitted) -> None:
-        """Tell who watches that a sample is in every output."""
-        if self._committed is None:
-            return
-        image = emitted.image
-        if image is None:
-            self._committed(emitted.sample)
-        elif not image.cancelled() and image.exception() is None:
-            self._committed(replace(emitted.sample, image=image.result()))
-
-    def _note(
-        self, entry: Entry, written: Written | None, error: BaseException | None, emitted: Emitted | None
-    ) -> None:
-        topic = entry.route.topic
-        if written is None:
-            self._ledger.note(entry.ticket, Outcome.DROPPED, _reason(error))
-        elif topic in written.topics:
-            self._ledger.note(entry.ticket, Outcome.WRITTEN)
-            if emitted is not None and entry.route.rule.role is not emitted.reference_role:
-                self._ledger.paired(topic, entry.time_ns - emitted.sample.time_ns)
-        else:
-            self._ledger.note(entry.ticket, Outcome.DECODED, NO_FILE)
+        """Tell who watches that a sample is in every output that takes it."""
+        if self._committed is not None and not _damage(emitted.image):
+            image = None if emitted.image is None else emitted.image.result()
+            self._committed(replace(emitted.sample, image=image))
 
 
 def _prepare_sample(writer: SampleWriter[Prepared], sample: Sample, image: CameraImage | None) -> Prepared:
@@ -195,7 +221,15 @@ def _ready(image: Future[CameraImage] | None) -> Future[Any]:
     return done
 
 
-def _reason(error: BaseException | None) -> str:
-    if isinstance(error, EdgeFirstError):
-        return str(error)
-    return f"could not be written: {type(error).__name__}"
+def _verdict(damage: str) -> Verdict:
+    return Verdict("unusable", damage) if damage else SAMPLE
+
+
+def _damage(image: Future[CameraImage] | None) -> str:
+    """Why a picture cannot be had, empty if it can or nobody asked for one; only once that is known."""
+    if image is None or not image.done():
+        return ""
+    if image.cancelled():
+        return reason_of(CancelledError())
+    error = image.exception()
+    return "" if error is None else reason_of(error)

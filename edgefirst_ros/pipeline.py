@@ -171,7 +171,14 @@ class Pipeline:
 
     def report(self) -> dict[str, Any]:
         """The capture report as plain values; the same input gives the same report."""
-        return build_report(self.config, self.ledger, self.sequences, self._delivery.samples, self.notes)
+        return build_report(
+            self.config,
+            self.ledger,
+            self.sequences,
+            outputs=self.outputs,
+            samples=self._delivery.samples,
+            notes=self.notes,
+        )
 
     # ------------------------------------------------------------------ one sequence
     def _unwanted(self, raw: RawMessage, schema: str, route: Route | None) -> tuple[Outcome, str] | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgefirst_ros.accounting import UNSEEN, Ledger
 from edgefirst_ros.config import Config
+from edgefirst_ros.delivery import Output
 from edgefirst_ros.sequence import SequenceRun
 from edgefirst_ros.streamstats import StreamStats
+from edgefirst_ros.verdicts import KINDS
 
 if TYPE_CHECKING:
     from edgefirst_ros.runs import SequenceSummary
@@ -18,17 +20,37 @@ FORMAT = "edgefirst_ros capture report, version 1"
 
 
 def build_report(
-    config: Config, ledger: Ledger, sequences: Sequence[SequenceSummary], samples: int, notes: Sequence[str]
+    config: Config,
+    ledger: Ledger,
+    sequences: Sequence[SequenceSummary],
+    *,
+    outputs: Mapping[str, Output],
+    samples: int,
+    notes: Sequence[str],
 ) -> dict[str, Any]:
     """Everything a user or a script may want to know of a run; holds no clock time and no path."""
+    topics = accounts(ledger, [s for each in sequences for s in each.run.stats.values()])
     return {
         "format": FORMAT,
         "samples": samples,
+        "formats": _formats(outputs, topics),
         "totals": dict(ledger.totals),
-        "topics": accounts(ledger, [s for each in sequences for s in each.run.stats.values()]),
+        "topics": topics,
         "sequences": [_sequence(s) for s in sequences],
         "notes": list(notes),
-        "warnings": _warnings(config, sequences, samples),
+        "warnings": [*_warnings(config, sequences, samples), *_format_warnings(outputs)],
+    }
+
+
+def _formats(outputs: Mapping[str, Output], topics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What is in the dataset of each format, and what it left out of the samples that it was given."""
+    return {
+        name: {
+            output.unit: output.items,
+            "messages": sum(account["written_to"].get(name, 0) for account in topics.values()),
+            "left_out": dict(sorted(output.left_out.items())),
+        }
+        for name, output in outputs.items()
     }
 
 
@@ -54,8 +76,8 @@ def _sequence(summary: SequenceSummary) -> dict[str, Any]:
     return {
         "name": summary.name,
         "start_ns": run.info.start_ns,
-        "reference_frames": sum(run.kinds.values()),
-        **{kind: run.kinds[kind] for kind in ("sample", "incomplete", "skipped", "unusable")},
+        "reference_frames": run.frames.total,
+        **{kind: run.frames[kind] for kind in KINDS},
         "ended": summary.ended,
         "rates_hz": {s.topic: round(s.rate_hz, 3) for s in run.stats.values()},
         "clocks": {
@@ -75,11 +97,11 @@ def _sequence(summary: SequenceSummary) -> dict[str, Any]:
 def _warnings(config: Config, sequences: Sequence[SequenceSummary], samples: int) -> list[str]:
     found: list[str] = []
     for summary in sequences:
-        kinds = summary.run.kinds
-        chosen = kinds["sample"] + kinds["incomplete"] + kinds["unusable"]
-        if chosen and kinds["sample"] < chosen / 2:
-            which = "selected reference" if kinds["skipped"] else "reference"
-            head = f"{summary.name}: {kinds['sample']} of {chosen} {which} frames became samples"
+        frames = summary.run.frames
+        chosen = frames.total - frames["skipped"]
+        if chosen and frames["sample"] <= chosen / 2:
+            which = "selected reference" if frames["skipped"] else "reference"
+            head = f"{summary.name}: {frames['sample']} of {chosen} {which} frames became samples"
             found.append(f"{head}: {_cause(config, summary)}")
     if not samples:
         why = "" if found else ": no reference frame arrived, or none was selected"
@@ -87,10 +109,32 @@ def _warnings(config: Config, sequences: Sequence[SequenceSummary], samples: int
     return found
 
 
+def _format_warnings(outputs: Mapping[str, Output]) -> list[str]:
+    """Of several formats one may have less than the others, which no sequence's count shows."""
+    found = []
+    for name, output in outputs.items():
+        wanted = Counter({r: n for r, n in output.left_out.items() if r not in output.thinned})
+        if len(outputs) > 1 and 0 < output.items <= wanted.total():
+            reason, count = max(wanted.items(), key=lambda item: (item[1], item[0]))
+            whole = output.items + wanted.total()
+            found.append(
+                f"{name}: {output.items} {output.unit} of {whole} samples: {count} left out: {reason}"
+            )
+    return found
+
+
 def _cause(config: Config, summary: SequenceSummary) -> str:
+    """Why most frames became no samples, by what befell most of them."""
+    frames = summary.run.frames
+    kind = max(("incomplete", "unusable", "dropped"), key=lambda kind: frames[kind])
+    if kind == "incomplete":
+        return _lack(config, summary)
+    reason, count = frames.chief(kind)
+    return f"{count} could not be used: {reason}" if kind == "unusable" else f"{count} were dropped: {reason}"
+
+
+def _lack(config: Config, summary: SequenceSummary) -> str:
     run = summary.run
-    if run.kinds["unusable"] > run.kinds["incomplete"] or not run.lacking:
-        return "the others could not be decoded (see the reasons of the reference topic)"
     name, count = max(run.lacking.items(), key=lambda item: (item[1], item[0]))
     rule = config.topics[name]
     stats = run.stats.get(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Mapping
 
 from edgefirst_ros.accounting import LATE, Ledger, Outcome
@@ -12,6 +12,7 @@ from edgefirst_ros.pairing import pairing_rules, reorder_window_ns
 from edgefirst_ros.pictures import Pictures
 from edgefirst_ros.picturesize import PictureChange, PictureSizes, Size, whole_size
 from edgefirst_ros.sample import Calibration, Observation, Role, Sample, SequenceInfo
+from edgefirst_ros.settlement import Verdict
 from edgefirst_ros.sink import Emitted, Observed, Sink
 from edgefirst_ros.streamstats import StreamStats
 from edgefirst_ros.surroundings import Surroundings
@@ -20,7 +21,7 @@ from edgefirst_ros.timing.align import Aligned, Aligner
 from edgefirst_ros.timing.reorder import Reorder
 from edgefirst_ros.timing.select import Selection
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
-from edgefirst_ros.verdicts import Verdicts, entries_of
+from edgefirst_ros.verdicts import FrameCounts, Verdicts, entries_of
 
 
 class SequenceRun:
@@ -44,8 +45,7 @@ class SequenceRun:
         known: Calibration | None = None,
     ) -> None:
         self.info = info
-        self.kinds: Counter[str] = Counter()
-        """Reference frames by verdict: sample, incomplete, skipped, unusable."""
+        self.frames = FrameCounts()
         self.stats: dict[str, StreamStats] = {}
         """By entry of the configuration's topics."""
         self._config = config
@@ -174,7 +174,7 @@ class SequenceRun:
             self._ledger.hold(part.ticket)
         image = self._pictures.request(entry) if role is Role.CAMERA else None
         observation = Observation(role, entry.measurement, self._around.calibration)
-        self._sink.measurement(Observed(observation, image, entry.all_parts))
+        self._sink.measurement(Observed(observation, image, entry))
 
     def _pair(self, entry: Entry) -> None:
         is_reference = entry.route.topic in self.reference_topics
@@ -196,7 +196,6 @@ class SequenceRun:
     def _take(self, verdicts: Iterable[Aligned[Entry]]) -> None:
         for aligned in verdicts:
             reference = aligned.reference
-            self.kinds[aligned.kind] += 1
             if aligned.kind in {"sample", "incomplete"} and reference.route.rule.role is Role.CAMERA:
                 self._observe(reference)
             if aligned.kind == "sample":
@@ -206,6 +205,7 @@ class SequenceRun:
                 for part in reference.all_parts:
                     self._ledger.release(part.ticket)
                 continue
+            self.frames.count(Verdict(aligned.kind, aligned.reason))
             self._verdicts.rejected(aligned)
         self._verdicts.expired(self._aligner.expired())
 
@@ -227,6 +227,7 @@ class SequenceRun:
         if not self._cut:
             self._sink.sample(self._sample(aligned, calibration))
             return
+        self.frames.count(Verdict("dropped", self._cut))
         for entry in entries_of(aligned):
             self._ledger.release(entry.ticket, Outcome.DROPPED, self._cut)
 
@@ -250,4 +251,5 @@ class SequenceRun:
             calibration=calibration,
         )
         image = None if camera is None else self._pictures.request(camera)
-        return Emitted(sample, image, tuple(entries_of(aligned)), reference.route.rule.role)
+        entries = (reference, *aligned.companions.values())
+        return Emitted(sample, image, entries, self.frames.count)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
 from edgefirst_ros.entry import Entry
-from edgefirst_ros.sample import CameraImage, EgoPose, Observation, Role, Sample
+from edgefirst_ros.sample import CameraImage, EgoPose, Observation, Sample
+from edgefirst_ros.settlement import Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """A sample whose picture may still be in the making, and the entries it is made of."""
+    """A sample whose picture may still be in the making, and the entries it is made of.
+
+    ``entries`` begin with the reference's. ``judged`` is called once, in any thread, when it is known what
+    became of the sample.
+    """
 
     sample: Sample
     image: Future[CameraImage] | None
     entries: tuple[Entry, ...]
-    reference_role: Role
+    judged: Callable[[Verdict], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +32,7 @@ class Observed:
 
     observation: Observation
     image: Future[CameraImage] | None
-    entries: tuple[Entry, ...]
+    entry: Entry
 
 
 class Sink(Protocol):

@@ -1,12 +1,15 @@
-"""Closes the accounts of what did not become a sample: frames rejected, companions that nobody took."""
+"""Counts what became of reference frames, and closes the accounts of what did not become a sample."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from threading import Lock
 
 from edgefirst_ros.accounting import Ledger, Outcome
 from edgefirst_ros.config import TopicRule
 from edgefirst_ros.entry import Entry
+from edgefirst_ros.settlement import Verdict
 from edgefirst_ros.timing.align import Aligned
 
 
@@ -15,6 +18,43 @@ def entries_of(aligned: Aligned[Entry]) -> Iterator[Entry]:
     yield from aligned.reference.all_parts
     for companion in aligned.companions.values():
         yield from companion.all_parts
+
+
+KINDS = ("sample", "incomplete", "skipped", "unusable", "dropped")
+"""What a reference frame can become; each is counted once, when that is known."""
+
+
+class FrameCounts:
+    """A sequence's reference frames by what became of them; safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._kinds: Counter[str] = Counter()
+        self._reasons: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
+
+    def count(self, verdict: Verdict) -> None:
+        """One more frame is judged."""
+        with self._lock:
+            self._kinds[verdict.kind] += 1
+            if verdict.reason:
+                self._reasons[verdict.kind][verdict.reason] += 1
+
+    def __getitem__(self, kind: str) -> int:
+        """Frames of a kind."""
+        with self._lock:
+            return self._kinds[kind]
+
+    @property
+    def total(self) -> int:
+        """All frames judged."""
+        with self._lock:
+            return self._kinds.total()
+
+    def chief(self, kind: str) -> tuple[str, int]:
+        """The commonest reason of a kind and how often it was, ("", 0) if there is none."""
+        with self._lock:
+            reasons = self._reasons[kind].items()
+            return max(reasons, key=lambda item: (item[1], item[0]), default=("", 0))
 
 
 class Verdicts:

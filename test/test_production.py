@@ -34,7 +34,7 @@ def test_a_writer_ends_although_the_pool_was_shut_down_under_it(
 
     def write(value: int) -> Written:
         written.append(value)
-        return Written((), 0)
+        return Written()
 
     writer: OrderedWriter[int] = OrderedWriter("test", write, threading.Semaphore(8))
     for number in range(3):

@@ -2,25 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from edgefirst_ros.sample import EgoPose, Observation, Sample, SequenceInfo
 
 Prepared = TypeVar("Prepared")
 
 
+class NoPlace(str):
+    """Why a format has nothing for a message that is sound: it, or an option, has no place for such a one."""
+
+    __slots__ = ()
+
+
+EMPTY = NoPlace("nothing in it to write")
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Why a whole sample is not in the output.
+
+    ``kind`` is "skipped" where the format takes fewer samples, "unusable" where this one lacks something.
+    """
+
+    kind: Literal["skipped", "unusable"]
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one ``write`` put into the output, for the accounting."""
+    """What one ``write`` put into the output, for the accounting.
 
-    topics: Collection[str]
-    """Topics whose message of this sample or measurement is now in the output."""
-    bytes: int
+    A message counts as written by its bytes in ``stored``, and by nothing else.
+    """
+
+    stored: Mapping[str, int] = field(default_factory=dict)
+    """By topic, bytes that the content of its message takes, as the writer laid it out."""
+    bytes: int = 0
+    """Bytes appended in all, shared context included."""
     refused: tuple[tuple[str, str], ...] = ()
-    """(topic, reason) of parts that this format could not express."""
+    """(topic, reason) of messages, or parts of them, that this format could not express; or ``NoPlace``."""
+    left_out: LeftOut | None = None
+    """Why the sample is not in the output; None if it is, and for measurements."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Topics of whose message bytes are now in the output, in alphabetical order."""
+        return tuple(sorted(topic for topic, size in self.stored.items() if size > 0))
 
 
 @runtime_checkable
@@ -29,10 +60,13 @@ class SampleWriter(Protocol[Prepared]):
 
     ``prepare`` is a pure function of its argument, safe in any thread, and does the expensive work;
     ``begin``, ``write`` and ``close`` are called from one thread, ``write`` in the order of the samples.
-    The same samples give the same bytes whatever the number of threads.
+    The same samples give the same bytes whatever the number of threads. A sample that cannot be taken, for
+    its time or anything else in it, costs that sample: ``write`` says so in ``Written.left_out``.
     """
 
     name: str
+    unit: str
+    """What its output is counted in, such as "samples"."""
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -62,6 +96,8 @@ class MeasurementWriter(Protocol[Prepared]):
     """
 
     name: str
+    unit: str
+    """What its output is counted in, such as "measurements"."""
 
     @property
     def warnings(self) -> Sequence[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from edgefirst_ros.errors import DecodeError
@@ -22,7 +23,16 @@ class Annotations:
 
     rows: list[Annotation] = field(default_factory=list)
     topics: list[str] = field(default_factory=list)
+    """Those that are read for rows."""
+    stored: Counter[str] = field(default_factory=Counter)
+    """Bytes of the rows by the topic that they come from."""
     refused: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, topic: str, rows: Iterable[Annotation]) -> None:
+        """Take rows that come from a topic."""
+        for row in rows:
+            self.rows.append(row)
+            self.stored[topic] += row.size
 
 
 def annotate(sample: Sample, *, with_raster: bool) -> Annotations:
@@ -51,12 +61,12 @@ def annotate(sample: Sample, *, with_raster: bool) -> Annotations:
             continue
         result.topics.append(topic)
         if isinstance(datum, Mask):
-            result.rows += _class_rows(datum, topic, labels, result.refused, with_raster)
+            result.add(topic, _class_rows(datum, topic, labels, result.refused, with_raster))
         elif isinstance(datum, Detections) and role is Role.MODEL:
-            result.rows += _box_rows(datum, topic, labels, result.refused, with_raster)
+            result.add(topic, _box_rows(datum, topic, labels, result.refused, with_raster))
             for mask in datum.masks:
                 if not mask.boxed:
-                    result.rows += _class_rows(mask, topic, labels, result.refused, with_raster)
+                    result.add(topic, _class_rows(mask, topic, labels, result.refused, with_raster))
         elif isinstance(datum, Detections):
             _add_boxes_3d(datum, topic, labels, result)
     return result
@@ -145,17 +155,17 @@ def _add_boxes_3d(detections: Detections, topic: str, labels: _Labels, result: A
         index = by_track.get(box.track_id)
         twin = None if index is None else result.rows[index]
         if index is not None and twin is not None and twin.label == label and twin.box3d is None:
-            result.rows[index] = replace(twin, box3d=box3d, box3d_score=_score(box.score))
+            whole = result.rows[index] = replace(twin, box3d=box3d, box3d_score=_score(box.score))
+            result.stored[topic] += whole.size - twin.size
             continue
-        result.rows.append(
-            Annotation(
-                label=label,
-                label_index=label_index,
-                object_id=box.track_id or None,
-                box3d=box3d,
-                box3d_score=_score(box.score),
-            )
+        row = Annotation(
+            label=label,
+            label_index=label_index,
+            object_id=box.track_id or None,
+            box3d=box3d,
+            box3d_score=_score(box.score),
         )
+        result.add(topic, [row])
 
 
 def _box2d(box: Box) -> tuple[float, float, float, float]:

@@ -42,6 +42,11 @@ class Annotation:
     box3d: tuple[float, float, float, float, float, float] | None = None
     box3d_score: float | None = None
 
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in the journal."""
+        return len(_compact(_without_none(asdict(self))))
+
 
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
@@ -64,7 +69,7 @@ class SampleRecord:
     def to_json(self) -> str:
         """One line; fields that are None are left out."""
         record = asdict(self) | {"annotations": [_without_none(asdict(a)) for a in self.annotations]}
-        return json.dumps(_without_none(record), separators=(",", ":"), allow_nan=False)
+        return _compact(_without_none(record))
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> SampleRecord:
@@ -166,6 +171,10 @@ class Journal:
         rest = memoryview(line.encode() + b"\n")
         while rest:
             rest = rest[os.write(self._fd, rest) :]
+
+
+def _compact(record: dict[str, Any]) -> str:
+    return json.dumps(record, separators=(",", ":"), allow_nan=False)
 
 
 def _without_none(record: dict[str, Any]) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from edgefirst_ros.deflate import crc32
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.edgefirst.annotations import annotate
+from edgefirst_ros.formats.base import EMPTY, NoPlace
+from edgefirst_ros.formats.edgefirst.annotations import Annotations, annotate
 from edgefirst_ros.formats.edgefirst.archive import FileRecord
 from edgefirst_ros.formats.edgefirst.cube import encode_cube
 from edgefirst_ros.formats.edgefirst.depthimage import depth_mm, encode_gray_jpeg, reflectivity
@@ -49,14 +50,17 @@ class PreparedFile:
 
 @dataclass(frozen=True, slots=True)
 class PreparedSample:
-    """A sample ready to be appended: its files in order, its journal line, the accounting."""
+    """A sample ready to be appended: its files in order, its journal line, the accounting.
+
+    ``annotations`` are bytes of the journal line by the topic whose message is in them.
+    """
 
     sequence: str
     frame: int
     time_ns: int
     files: tuple[PreparedFile, ...]
     record_json: str
-    annotation_topics: tuple[str, ...]
+    annotations: Mapping[str, int]
     refused: tuple[tuple[str, str], ...]
 
 
@@ -92,7 +96,8 @@ def prepare_sample(sample: Sample, options: EdgeFirstOptions) -> PreparedSample:
     _depth(sample, out)
     for role in NO_PLACE:
         if role in sample.companions:
-            out.refused.append((sample.companions[role].topic, f"EdgeFirst has no file for {role}"))
+            reason = NoPlace(f"EdgeFirst has no file for {role}")
+            out.refused.append((sample.companions[role].topic, reason))
     annotations = annotate(sample, with_raster=options.schema_version != "2025.01")
     location = sample.ego.location
     record = SampleRecord(
@@ -110,9 +115,14 @@ def prepare_sample(sample: Sample, options: EdgeFirstOptions) -> PreparedSample:
         time_ns=sample.time_ns,
         files=tuple(out.files),
         record_json=record.to_json(),
-        annotation_topics=tuple(annotations.topics),
-        refused=(*out.refused, *annotations.refused),
+        annotations=annotations.stored,
+        refused=(*out.refused, *annotations.refused, *_empty(annotations)),
     )
+
+
+def _empty(annotations: Annotations) -> Iterator[tuple[str, str]]:
+    told = {topic for topic, _ in annotations.refused}
+    return ((topic, EMPTY) for topic in annotations.topics if topic not in told | annotations.stored.keys())
 
 
 def _camera(sample: Sample, options: EdgeFirstOptions, out: _Files) -> None:
@@ -150,8 +160,8 @@ def _lidar(sample: Sample, options: EdgeFirstOptions, out: _Files) -> None:
     depth = _datum(sample, Role.LIDAR_DEPTH, RawImage, out)
     reflect = _datum(sample, Role.LIDAR_REFLECT, RawImage, out)
     if options.schema_version != "2025.01" or not options.lidar_images:
-        reason = "schema 2026.10 has no lidar images" if options.lidar_images else "lidar_images is off"
-        out.refused += [(m.topic, reason) for m, _ in filter(None, (depth, reflect))]
+        why = "schema 2026.10 has no lidar images" if options.lidar_images else "lidar_images is off"
+        out.refused += [(m.topic, NoPlace(why)) for m, _ in filter(None, (depth, reflect))]
         return
     projected = _project(points, options) if points and not (depth and reflect) else None
     if depth:

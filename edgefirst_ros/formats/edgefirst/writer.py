@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgefirst_ros.errors import OutputExists, WriteError
-from edgefirst_ros.formats.base import Written
+from edgefirst_ros.formats.base import LeftOut, Written
 from edgefirst_ros.formats.edgefirst.archive import Archive, open_archive, remove_archive
 from edgefirst_ros.formats.edgefirst.journal import Journal
 from edgefirst_ros.formats.edgefirst.layout import DatasetPaths, finish_dataset, part
@@ -16,6 +17,8 @@ from edgefirst_ros.formats.edgefirst.prepare import PreparedFile, PreparedSample
 from edgefirst_ros.formats.edgefirst.recover import settle
 from edgefirst_ros.naming import safe_name
 from edgefirst_ros.sample import Sample, SequenceInfo
+
+NO_FILES = LeftOut("unusable", "sample without sensor files")
 
 
 class EdgeFirstWriter:
@@ -36,6 +39,7 @@ class EdgeFirstWriter:
     """
 
     name = "edgefirst"
+    unit = "samples"
 
     def __init__(
         self, root: Path, dataset: str, options: EdgeFirstOptions, *, overwrite: bool = False
@@ -77,30 +81,35 @@ class EdgeFirstWriter:
         """Append the sample's files, then commit them with a line of the journal.
 
         Images whose size differs from the sequence's first of their kind are refused, because a sequence
-        has one size; camera and cube are kept whatever their size. A sample without any file is not
-        committed. ``refused`` names parts: a message may be in ``topics`` as well.
+        has one size; camera and cube are kept whatever their size. A sample without any file, or not after
+        the one before, is left out. ``refused`` names parts: a message may be in ``stored`` as well.
 
         Raises:
             WriteError: disk full or the like; what was committed before stays, as ``.part``.
         """
         journal, archive = self._growing()
-        if prepared.sequence != self._sequence or prepared.frame <= self._last_frame:
+        if prepared.sequence != self._sequence:
             raise WriteError(
-                f"sample {prepared.sequence} {prepared.frame} after {self._sequence} {self._last_frame}: "
-                "samples must come in order, each sequence begun"
+                f"{self.paths.folder}: sample of sequence {prepared.sequence} while {self._sequence} is "
+                "written: begin each sequence before its samples"
             )
+        if prepared.frame <= self._last_frame:
+            return Written(left_out=LeftOut("unusable", "not after the frame before"))
         refused = list(prepared.refused)
         files = [file for file in prepared.files if self._fits(file, refused)]
         if not files:
-            refused += [(topic, "sample without sensor files") for topic in prepared.annotation_topics]
-            return Written((), 0, tuple(refused))
+            refused += [(topic, NO_FILES.reason) for topic in prepared.annotations]
+            return Written(refused=tuple(refused), left_out=NO_FILES)
         with self._reporting():
             for file in files:
                 archive.add(file.record, file.data, prepared.time_ns)
             journal.commit([file.record for file in files], prepared.record_json)
         self._last_frame = prepared.frame
-        topics = {file.topic for file in files if file.topic} | set(prepared.annotation_topics)
-        return Written(tuple(sorted(topics)), sum(file.record.size for file in files), tuple(refused))
+        stored = Counter(prepared.annotations)
+        for file in files:
+            if file.topic:
+                stored[file.topic] += file.record.size
+        return Written(stored, sum(file.record.size for file in files), tuple(refused))
 
     @property
     def warnings(self) -> Sequence[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.base import NoPlace
 from edgefirst_ros.formats.l5kit.boxes import (
     Boxes,
     PlacedBoxes,
@@ -22,11 +25,13 @@ from edgefirst_ros.formats.l5kit.labels import class_key, status_row
 from edgefirst_ros.formats.l5kit.matching import identified
 from edgefirst_ros.formats.l5kit.options import ROLES, L5KitOptions, Source
 from edgefirst_ros.formats.l5kit.points import sensor_points
-from edgefirst_ros.formats.l5kit.schema import FACE, LIDAR, POINT, RADAR, Records
+from edgefirst_ros.formats.l5kit.schema import AGENT, FACE, LIDAR, POINT, RADAR, Records
 from edgefirst_ros.messages.detection import Detections
 from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.sample import GeoPoint, Role, Sample
 
+NO_POSE = "no ego pose at the frame's time"
+ALL_SHOWN = NoPlace("no object in it that no other source shows")
 _COLORS = ("red", "yellow", "amber", "green")
 
 
@@ -41,15 +46,19 @@ class Pose:
 
 @dataclass(slots=True)
 class _Account:
-    """Topics that are expressed in the frame; topic and reason of what is not."""
+    """Topics that are read for the frame, bytes of the rows made of each, and why there are not more."""
 
     topics: set[str] = field(default_factory=set)
+    stored: Counter[str] = field(default_factory=Counter)
     refused: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedFrame:
-    """A frame but for motion; ``pose`` None makes it none. ``topics`` are those that are expressed in it."""
+    """A frame but for motion; ``pose`` None makes it none.
+
+    ``topics`` are those that were read for it, ``stored`` the bytes of its rows by the topic they come from.
+    """
 
     sequence: str
     frame: int
@@ -59,7 +68,14 @@ class PreparedFrame:
     faces: Records
     points: Records
     topics: tuple[str, ...]
+    stored: Mapping[str, int]
     refused: tuple[tuple[str, str], ...]
+
+    @property
+    def shown(self) -> Iterator[tuple[str, str]]:
+        """Topics of whose message there is no row, and why."""
+        told = {topic for topic, _ in self.refused}
+        return ((t, ALL_SHOWN) for t in self.topics if t not in told and not self.stored.get(t))
 
 
 def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
@@ -70,7 +86,7 @@ def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
     points = _points(sample, setting, account)
     pose = _pose(sample)
     if pose is None:
-        account.refused = [(topic, "no ego pose at the frame's time") for topic in sorted(account.topics)]
+        account.refused = [(topic, NO_POSE) for topic in sorted(account.topics)]
     return PreparedFrame(
         sample.sequence.name,
         sample.frame,
@@ -80,6 +96,7 @@ def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
         faces,
         points,
         tuple(sorted(account.topics)),
+        account.stored,
         tuple(account.refused),
     )
 
@@ -111,7 +128,9 @@ def _candidates(sample: Sample, setting: Setting, account: _Account) -> Candidat
         again = repeats(placed.candidates)
         account.refused += [(measurement.topic, "a track twice in one frame")] * int(again.sum())
         more = placed.candidates.taken(~again)
-        kept = Candidates.joined([kept, more.taken(~shown_by(kept, more))])
+        new = more.taken(~shown_by(kept, more))
+        account.stored[measurement.topic] += len(new) * AGENT.itemsize
+        kept = Candidates.joined([kept, new])
     # What one source could not place is only missing if no other one did.
     there = set(kept.key.tolist()) - {0}
     account.refused += [(topic, reason) for topic, reason, key in unplaced if key not in there]
@@ -154,7 +173,9 @@ def _faces(sample: Sample, setting: Setting, account: _Account) -> Records:
         light = f"t{key:08x}" if key else f"f{sample.frame % 10**8:08d}.{index % 1000:03d}"
         face = f"{light}:{color}"
         rows.setdefault(face, (face, light, status_row(status)))
+    if rows:
         account.topics.add(model.topic)
+        account.stored[model.topic] += len(rows) * FACE.itemsize
     return np.array(list(rows.values()), FACE)
 
 
@@ -169,8 +190,10 @@ def _points(sample: Sample, setting: Setting, account: _Account) -> Records:
         if measurement is None or wanted not in {name, "both"}:
             continue
         try:
-            parts.append(sensor_points(measurement, sensor, setting))
+            points = sensor_points(measurement, sensor, setting)
+            parts.append(points)
             account.topics.add(measurement.topic)
+            account.stored[measurement.topic] += points.nbytes
         except DecodeError as error:
             account.refused.append((measurement.topic, str(error)))
     return np.concatenate(parts)

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from edgefirst_ros.errors import OutputExists, WriteError
-from edgefirst_ros.formats.base import Written
+from edgefirst_ros.formats.base import LeftOut, Written
 from edgefirst_ros.formats.l5kit.attributes import SceneNote
 from edgefirst_ros.formats.l5kit.motion import agent_rows
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
-from edgefirst_ros.formats.l5kit.prepare import Pose, PreparedFrame, prepare_frame
+from edgefirst_ros.formats.l5kit.prepare import NO_POSE, Pose, PreparedFrame, prepare_frame
 from edgefirst_ros.formats.l5kit.schema import (
     AGENTS,
     FACES,
@@ -53,6 +53,7 @@ class L5KitWriter:
     """
 
     name = "l5kit"
+    unit = "frames"
 
     def __init__(self, root: Path, dataset: str, options: L5KitOptions, *, overwrite: bool = False) -> None:
         self.options = options
@@ -92,25 +93,27 @@ class L5KitWriter:
         return prepare_frame(sample, self.options)
 
     def write(self, prepared: PreparedFrame) -> Written:
-        """Append the sample as a frame; nothing if it exceeds the rate, or there is no ego pose.
+        """Append the sample as a frame; left out if it exceeds the rate or has no ego pose or no later time.
 
-        ``refused`` names parts, such as single boxes: their message may be in ``topics`` as well.
+        ``refused`` names parts, such as single boxes: their message may be in ``stored`` as well.
 
         Raises:
             WriteError: disk full or the like; what was written before stays, as ``.part``.
         """
         store = self._growing()
         sequence = self._sequence
-        if sequence is None or prepared.sequence != sequence.name or prepared.time_ns <= self._last_ns:
+        if sequence is None or prepared.sequence != sequence.name:
             raise WriteError(
-                f"{self.path}: sample {prepared.frame} of {prepared.sequence} out of turn: samples must come "
-                "in order, each sequence begun"
+                f"{self.path}: sample {prepared.frame} of {prepared.sequence}, which is not begun: begin "
+                "each sequence before its samples"
             )
+        if prepared.time_ns <= self._last_ns:
+            return Written(left_out=LeftOut("unusable", "not after the sample before"))
         self._last_ns = prepared.time_ns
         if not self._selection.wants(prepared.frame, prepared.time_ns, keyframe=False):
-            return Written((), 0)
+            return Written(left_out=LeftOut("skipped", f"more than {self.options.rate_hz:g} frames a second"))
         if prepared.pose is None:
-            return Written((), 0, prepared.refused)
+            return Written(refused=prepared.refused, left_out=LeftOut("unusable", NO_POSE))
         self._selection.took(prepared.time_ns)
         agents = agent_rows(prepared.candidates, prepared.pose, self._tracks, prepared.time_ns)
         with self._reporting():
@@ -121,7 +124,7 @@ class L5KitWriter:
             self._frames += 1
             written = self._append(store, prepared, prepared.pose, agents)
         self._last_frame_ns = prepared.time_ns
-        return Written(prepared.topics, written, prepared.refused)
+        return Written(prepared.stored, written, (*prepared.refused, *prepared.shown))
 
     @property
     def warnings(self) -> Sequence[str]:

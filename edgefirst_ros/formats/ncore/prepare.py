@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.base import NoPlace
 from edgefirst_ros.formats.ncore.camera import camera_entry
 from edgefirst_ros.formats.ncore.clouds import cloud_entry
 from edgefirst_ros.formats.ncore.component import Component, own_entry
@@ -64,7 +65,7 @@ def _radar(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]
 
 
 def _cube(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
-    yield cube_of(observation) if options.radar_cube else "radar_cube is off"
+    yield cube_of(observation) if options.radar_cube else NoPlace("radar_cube is off")
 
 
 def _cloud(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
@@ -78,7 +79,7 @@ def _masks(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]
 def _model(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
     datum = observation.measurement.datum
     if isinstance(datum, Detections) and datum.boxes:
-        yield "NCore has no 2-D boxes"
+        yield NoPlace("NCore has no 2-D boxes")
     yield from mask_entries(observation, options)
 
 
@@ -100,7 +101,7 @@ def _series(observation: Observation, options: NCoreOptions) -> Iterator[Outcome
 
 def _lidar_image(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
     del observation, options
-    yield "image of a lidar, not aligned with a camera"
+    yield NoPlace("image of a lidar, not aligned with a camera")
 
 
 _MAKERS: dict[Role, Maker] = {
@@ -123,3 +124,8 @@ _MAKERS: dict[Role, Maker] = {
     Role.LIDAR_REFLECT: _lidar_image,
 }
 """Roles that are not here are context: stored with the measurements that come after."""
+
+
+def is_stored(role: Role) -> bool:
+    """Whether messages of the role have a place of their own."""
+    return role in _MAKERS

@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from edgefirst_ros.errors import WriteError
-from edgefirst_ros.formats.base import Written
+from edgefirst_ros.formats.base import EMPTY, Written
 from edgefirst_ros.formats.ncore.context import Context
 from edgefirst_ros.formats.ncore.cubes import CubePairing, HeldCubes
 from edgefirst_ros.formats.ncore.defaults import Warn
@@ -21,6 +21,7 @@ from edgefirst_ros.formats.ncore.journal import Journal
 from edgefirst_ros.formats.ncore.marks import Instance
 from edgefirst_ros.formats.ncore.names import InstanceNames
 from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.prepare import is_stored
 from edgefirst_ros.formats.ncore.radar import META as RADAR_META
 from edgefirst_ros.formats.ncore.stores import StoreSet
 from edgefirst_ros.formats.zarr2.metadata import Record
@@ -74,17 +75,19 @@ class SequenceWriter:
         """Append every part of a measurement, or say why not."""
         size = self._context.calibration(prepared.calibration)
         refused = list(prepared.refused)
-        stored = not (prepared.parts or refused)
+        stored = 0
         for part in prepared.parts:
             outcome = self._part(part, prepared)
             if isinstance(outcome, str):
                 refused.append(outcome)
                 continue
-            size, stored = size + outcome, True
+            stored += outcome
             self.start_us = prepared.time_us if self.start_us is None else self.start_us
             self.end_us = max(self.end_us, prepared.time_us)
+        if not (stored or refused) and is_stored(prepared.role):
+            refused.append(EMPTY)
         topic = prepared.topic
-        return Written((topic,) if stored else (), size, tuple((topic, reason) for reason in refused))
+        return Written({topic: stored}, size + stored, tuple((topic, reason) for reason in refused))
 
     def pose(self, pose: EgoPose) -> None:
         """One rig pose; those that cannot be used are left out."""

@@ -47,6 +47,7 @@ class NCoreWriter:
     """
 
     name = "ncore"
+    unit = "measurements"
 
     def __init__(
         self,

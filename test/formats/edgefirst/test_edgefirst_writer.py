@@ -37,7 +37,7 @@ from edgefirst_samples import (
 from PIL import Image
 
 from edgefirst_ros.errors import OutputExists, WriteError
-from edgefirst_ros.formats.base import SampleWriter, Written
+from edgefirst_ros.formats.base import LeftOut, SampleWriter, Written
 from edgefirst_ros.formats.edgefirst import EdgeFirstOptions, EdgeFirstWriter
 from edgefirst_ros.formats.edgefirst.cube import read_cube
 from edgefirst_ros.messages.camera import RawImage
@@ -231,7 +231,7 @@ def test_what_cannot_be_encoded_is_refused_and_the_rest_written(tmp_path: Path) 
         "/radar/clusters": "EdgeFirst has no file for radar_clusters",
         "/model/output": "2-D box that is not finite",
     }
-    assert done.topics == ("/camera/h264", "/model/output")
+    assert done.topics == ("/camera/h264",)
 
 
 def test_other_data_under_a_role_is_refused(tmp_path: Path) -> None:
@@ -265,7 +265,8 @@ def test_a_png_camera(tmp_path: Path) -> None:
 def test_a_sample_without_files_is_not_committed(tmp_path: Path) -> None:
     sent = sample(0, {Role.MODEL: Detections((box(),), ())}, image=b"")
     done = write(tmp_path, [sent, sample(1)])
-    assert done[0] == Written((), 0, (("/model/output", "sample without sensor files"),))
+    reason = "sample without sensor files"
+    assert done[0] == Written(refused=(("/model/output", reason),), left_out=LeftOut("unusable", reason))
     assert table(tmp_path)["frame"].to_list() == [1]
 
 
@@ -404,9 +405,11 @@ def test_samples_must_come_in_order_and_of_the_sequence_begun(tmp_path: Path) ->
         writer.write(writer.prepare(sample(0)))
     writer.begin(SEQUENCE)
     writer.write(writer.prepare(sample(3)))
-    for wrong in (sample(3), sample(2), sample(4, sequence=SECOND)):
-        with pytest.raises(WriteError, match="must come in order"):
-            writer.write(writer.prepare(wrong))
+    for late in (sample(3), sample(2)):
+        said = writer.write(writer.prepare(late))
+        assert (said.topics, said.left_out) == ((), LeftOut("unusable", "not after the frame before"))
+    with pytest.raises(WriteError, match="begin each sequence before its samples"):
+        writer.write(writer.prepare(sample(4, sequence=SECOND)))
     writer.write(writer.prepare(sample(4)))
     writer.close()
     assert table(tmp_path)["frame"].to_list() == [3, 4]
