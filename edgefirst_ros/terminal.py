@@ -121,6 +121,7 @@ def print_report(console: Console, report: Mapping[str, Any], *, details: bool =
         _print_reasons(console, report["topics"])
         for sequence in report["sequences"]:
             _print_clocks(console, sequence)
+        _print_formats(console, report["formats"])
     for recording in report.get("recordings", ()):
         _print_faults(console, recording["file"], recording["faults"])
     for note in report["notes"]:
@@ -210,6 +211,16 @@ def _print_clocks(console: Console, sequence: Mapping[str, Any]) -> None:
     )
     for topic, found in sequence["clocks"].items():
         _line(console, f"  {escape(topic)}: {escape(found['finding'])}")
+
+
+def _print_formats(console: Console, formats: Mapping[str, Mapping[str, Any]]) -> None:
+    """What is in each dataset: its own count, how many messages that holds, and what it left out."""
+    for name, held in formats.items():
+        count, unit = next((held[key], key) for key in held if key not in {"messages", "left_out"})
+        text = f"{name}: {count:,} {unit}, of {held['messages']:,} messages"
+        for reason, samples in held["left_out"].items():
+            text += f"; {samples:,} samples left out: {reason}"
+        _line(console, escape(text))
 
 
 def print_info(console: Console, info: Mapping[str, Any]) -> None:
