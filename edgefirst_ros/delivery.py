@@ -40,8 +40,8 @@ class Output:
             self.left_out[written.left_out.reason] += 1
             if written.left_out.kind == "skipped":
                 self.thinned.add(written.left_out.reason)
-        elif written.topics:
-            self.items += 1
+        else:
+            self.items += written.items
 
 
 class Delivery:

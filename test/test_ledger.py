@@ -194,6 +194,13 @@ def test_what_no_maker_makes_is_not_written(
     assert (report["topics"][topic]["written"], report["topics"][topic]["written_to"]) == (0, {})
 
 
+def test_a_frame_that_shows_nothing_is_a_frame(tmp_path: Path, plain: tuple[RawMessage, ...]) -> None:
+    report, files = converted(tmp_path / "c", plain, ["l5kit"])
+    frames = json.loads(files["l5kit/d.zarr/frames/.zarray"])["shape"][0]
+    assert report["formats"]["l5kit"]["frames"] == frames == report["samples"] > 0
+    assert report["formats"]["l5kit"]["messages"] == 0
+
+
 def test_all_four_tiles_of_a_picture_are_written(tmp_path: Path) -> None:
     content = messages(tmp_path / "drive", tiles=True, width=320, height=192, gps_no_fix=0)
     report, _ = converted(tmp_path / "c", content, ["edgefirst", "ncore"])

@@ -47,6 +47,8 @@ class Written:
     """(topic, reason) of messages, or parts of them, that this format could not express; or ``NoPlace``."""
     left_out: LeftOut | None = None
     """Why the sample is not in the output; None if it is, and for measurements."""
+    items: int = 1
+    """By how many of its own units, such as frames, the output has grown; of a sample left out none count."""
 
     @property
     def topics(self) -> tuple[str, ...]:

@@ -87,7 +87,8 @@ class SequenceWriter:
         if not (stored or refused) and is_stored(prepared.role):
             refused.append(EMPTY)
         topic = prepared.topic
-        return Written({topic: stored}, size + stored, tuple((topic, reason) for reason in refused))
+        told = tuple((topic, reason) for reason in refused)
+        return Written({topic: stored}, size + stored, told, items=int(stored > 0))
 
     def pose(self, pose: EgoPose) -> None:
         """One rig pose; those that cannot be used are left out."""
