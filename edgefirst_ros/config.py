@@ -61,6 +61,12 @@ class TopicRule(BaseModel):
         description="always: no sample without it; never: optional; auto: required while the topic is alive, "
         "so samples are complete, yet a sensor that dies does not end the dataset.",
     )
+    significant_bits: int = Field(
+        16,
+        ge=9,
+        le=16,
+        description="Of pictures with 16 bits a sample, how many a sample uses: 2^bits − 1 becomes white.",
+    )
     expected_hz: float = Field(
         0.0, ge=0, description="Live: the rate it is held to; 0 takes the rate it usually has."
     )

@@ -11,7 +11,8 @@ from edgefirst_ros.messages.camera import CompressedImage, RawImage, VideoPacket
 from edgefirst_ros.production import chain, gather
 from edgefirst_ros.sample import CameraImage
 from edgefirst_ros.video.encode import encode, passthrough
-from edgefirst_ros.video.picture import Picture, picture_of, raw_size, stitch
+from edgefirst_ros.video.picture import Picture, stitch
+from edgefirst_ros.video.raw import picture_of, raw_size
 from edgefirst_ros.video.still import still_size
 from edgefirst_ros.video.stream import VideoStream
 
@@ -106,5 +107,5 @@ class Pictures:
     def _decoded(self, entry: Entry) -> Future[Picture]:
         datum = entry.measurement.datum
         if isinstance(datum, RawImage):
-            return self._pool.submit(picture_of, datum)
+            return self._pool.submit(picture_of, datum, entry.route.rule.significant_bits)
         return self._streams[entry.route.topic].request(entry.time_ns)

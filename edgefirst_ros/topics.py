@@ -12,10 +12,12 @@ from edgefirst_ros.sample import Role
 
 _CLOUD = ("sensor_msgs/msg/PointCloud2",)
 _IMAGE = ("sensor_msgs/msg/Image",)
+_DEPTH = (*_IMAGE, "sensor_msgs/msg/CompressedImage")
 
 TYPES: Mapping[Role, tuple[str, ...]] = {
     Role.CAMERA: (
         "foxglove_msgs/msg/CompressedVideo",
+        "ffmpeg_image_transport_msgs/msg/FFMPEGPacket",
         "sensor_msgs/msg/CompressedImage",
         "foxglove_msgs/msg/CompressedImage",
         *_IMAGE,
@@ -27,9 +29,9 @@ TYPES: Mapping[Role, tuple[str, ...]] = {
     Role.RADAR_INFO: ("edgefirst_msgs/msg/RadarInfo",),
     Role.LIDAR_POINTS: _CLOUD,
     Role.LIDAR_CLUSTERS: _CLOUD,
-    Role.LIDAR_DEPTH: _IMAGE,
+    Role.LIDAR_DEPTH: _DEPTH,
     Role.LIDAR_REFLECT: _IMAGE,
-    Role.DEPTH: _IMAGE,
+    Role.DEPTH: _DEPTH,
     Role.IMU: ("sensor_msgs/msg/Imu",),
     Role.GPS: ("sensor_msgs/msg/NavSatFix",),
     Role.ODOMETRY: ("nav_msgs/msg/Odometry",),

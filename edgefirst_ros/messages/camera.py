@@ -12,19 +12,22 @@ import numpy.typing as npt
 from edgefirst.schemas import foxglove_msgs, sensor_msgs
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.cdr import Stamped, decode_as, octets
-from edgefirst_ros.messages.pixels import pixels_of, quoted
+from edgefirst_ros.messages.cdr import Message, Stamped, decode_as, octets
+from edgefirst_ros.messages.deepimage import compressed_depth, deep_png, png_bits
+from edgefirst_ros.messages.pixels import Pixels, pixels_of, quoted
 
 Codec = Literal["h264", "h265"]
 
 _CODECS: dict[str, Codec] = {"h264": "h264", "avc": "h264", "h265": "h265", "hevc": "h265"}
+_ENCODERS: tuple[tuple[str, Codec], ...] = (("264", "h264"), ("265", "h265"), ("hevc", "h265"))
+"""Part of an encoder's name in libavcodec (libx264, h264_nvenc, hevc_vaapi, …), and its codec."""
 _JPEG = b"\xff\xd8\xff"
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @dataclass(frozen=True, slots=True)
 class VideoPacket:
-    """One Annex-B access unit (foxglove_msgs/CompressedVideo)."""
+    """One Annex-B access unit (foxglove_msgs/CompressedVideo, ffmpeg_image_transport_msgs/FFMPEGPacket)."""
 
     codec: Codec
     data: bytes
@@ -43,12 +46,13 @@ class RawImage:
     """Uncompressed pixels (sensor_msgs/Image).
 
     ``pixels`` is (height, width) or (height, width, channels), contiguous, uint8, uint16 or float32 in
-    native byte order; ``encoding`` is the ROS name (rgb8, bgr8, mono8, mono16, 16UC1, ...). Packed 4:2:2
-    (yuv422 is U Y V Y, yuv422_yuy2 is Y U Y V) has 2 channels; nv12 is (height * 3 / 2, width).
+    native byte order; ``encoding`` is the ROS name (rgb8, bayer_rggb12, mono16, 16UC1, ...). Packed 4:2:2
+    (yuv422 is U Y V Y, yuv422_yuy2 is Y U Y V) has 2 channels; nv12, nv21, i420 and yv12 are
+    (height * 3 / 2, width), nv24 is (height * 3, width).
     """
 
     encoding: str
-    pixels: npt.NDArray[np.uint8] | npt.NDArray[np.uint16] | npt.NDArray[np.float32]
+    pixels: Pixels
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +81,28 @@ def decode_video(data: bytes, definition: str = "") -> Stamped[VideoPacket]:
     return decode_as("foxglove_msgs/CompressedVideo", data, definition, _video)
 
 
-def decode_compressed_image(data: bytes, definition: str = "") -> Stamped[CompressedImage]:
-    """Decode a sensor_msgs/CompressedImage; what the data is decides, not what ``format`` says.
+def decode_packet(data: bytes, definition: str = "") -> Stamped[VideoPacket]:
+    """Decode an ffmpeg_image_transport_msgs/FFMPEGPacket in H.264 or H.265, whatever encoder it names.
 
     Raises:
-        DecodeError: the bytes are no such message, or hold neither JPEG nor PNG.
+        DecodeError: the bytes are no such message, or hold no Annex-B packet of a known codec.
+    """
+    return decode_as("ffmpeg_image_transport_msgs/FFMPEGPacket", data, definition, _packet)
+
+
+def decode_compressed_image(data: bytes, definition: str = "") -> Stamped[CompressedImage | RawImage]:
+    """Decode a sensor_msgs/CompressedImage; what the data is decides, not what ``format`` says.
+
+    JPEG and PNG stay as they are. A PNG with 16 bits a sample, and depth as compressed_depth_image_transport
+    packs it (only ``format`` tells that), are unpacked.
+
+    Raises:
+        DecodeError: the bytes are no such message, hold neither JPEG nor PNG, or are damaged.
     """
     return decode_as("sensor_msgs/CompressedImage", data, definition, _compressed)
 
 
-def decode_foxglove_image(data: bytes, definition: str = "") -> Stamped[CompressedImage]:
+def decode_foxglove_image(data: bytes, definition: str = "") -> Stamped[CompressedImage | RawImage]:
     """Decode a foxglove_msgs/CompressedImage, as ``decode_compressed_image`` does.
 
     Raises:
@@ -117,8 +133,19 @@ def _video(message: foxglove_msgs.CompressedVideo) -> VideoPacket:
     name = str(message.format).strip().lower().replace(".", "")
     codec = _CODECS.get(name)
     if codec is None:
-        raise DecodeError(f"video format {quoted(message.format)}")
-    packet = octets(message.data)
+        raise DecodeError(f"video format {quoted(message.format)}, expected h264 or h265")
+    return _access_unit(codec, octets(message.data))
+
+
+def _packet(message: Message) -> VideoPacket:
+    name = str(message.encoding).partition(";")[0].strip().lower()
+    codec = next((codec for part, codec in _ENCODERS if part in name), None)
+    if codec is None:
+        raise DecodeError(f"video encoding {quoted(message.encoding)}, expected one of H.264 or H.265")
+    return _access_unit(codec, octets(message.data))
+
+
+def _access_unit(codec: Codec, packet: bytes) -> VideoPacket:
     if not packet:
         raise DecodeError("empty video packet")
     zeros = len(packet) - len(packet.lstrip(b"\x00"))
@@ -127,13 +154,25 @@ def _video(message: foxglove_msgs.CompressedVideo) -> VideoPacket:
     return VideoPacket(codec, packet)
 
 
-def _compressed(message: sensor_msgs.CompressedImage | foxglove_msgs.CompressedImage) -> CompressedImage:
-    encoded = octets(message.data)
+def _compressed(
+    message: sensor_msgs.CompressedImage | foxglove_msgs.CompressedImage,
+) -> CompressedImage | RawImage:
+    encoded, said = octets(message.data), str(message.format)
+    if "compressedDepth" in said:
+        return _unpacked(compressed_depth(encoded, said))
     if encoded.startswith(_JPEG):
         return CompressedImage("jpeg", encoded)
+    if png_bits(encoded) == 16:
+        return _unpacked(deep_png(encoded, said.partition(";")[0].strip()))
     if encoded.startswith(_PNG):
         return CompressedImage("png", encoded)
     raise DecodeError(f"neither JPEG nor PNG data, format {quoted(message.format)}")
+
+
+def _unpacked(image: tuple[str, Pixels]) -> RawImage:
+    encoding, pixels = image
+    pixels.flags.writeable = False
+    return RawImage(encoding, pixels)
 
 
 def _image(message: sensor_msgs.Image) -> RawImage:

@@ -107,6 +107,16 @@ string frame_id
 uint8[] data
 string format
 """,
+    "ffmpeg_image_transport_msgs/FFMPEGPacket": """\
+std_msgs/Header header
+int32 width
+int32 height
+string encoding
+uint64 pts
+uint8 flags
+bool is_bigendian
+uint8[] data
+""",
     "edgefirst_msgs/RadarCube": """\
 std_msgs/Header header
 uint64 timestamp
@@ -188,7 +198,8 @@ def definition(schema: str) -> str:
     """The definition text of a type with all it depends on, as an MCAP ``ros2msg`` schema stores it.
 
     Fields only, in wire order; dependencies follow their user, each once, behind a line of ``=`` and a
-    ``MSG: pkg/Type`` line. Sources: the ROS 2 common interfaces, foxglove_msgs and edgefirst_msgs.
+    ``MSG: pkg/Type`` line. Sources: the ROS 2 common interfaces, foxglove_msgs,
+    ffmpeg_image_transport_msgs and edgefirst_msgs.
 
     Args:
         schema: ``pkg/msg/Type`` or ``pkg/Type``.

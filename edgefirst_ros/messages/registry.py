@@ -11,6 +11,7 @@ from edgefirst_ros.messages.camera import (
     decode_compressed_image,
     decode_foxglove_image,
     decode_image,
+    decode_packet,
     decode_video,
 )
 from edgefirst_ros.messages.cdr import Stamped
@@ -31,6 +32,7 @@ DECODERS: Mapping[str, Decoder] = MappingProxyType(
         "foxglove_msgs/CompressedVideo": decode_video,
         "foxglove_msgs/CompressedImage": decode_foxglove_image,
         "sensor_msgs/CompressedImage": decode_compressed_image,
+        "ffmpeg_image_transport_msgs/FFMPEGPacket": decode_packet,
         "sensor_msgs/Image": decode_image,
         "sensor_msgs/CameraInfo": decode_camera_info,
         "sensor_msgs/PointCloud2": decode_pointcloud,

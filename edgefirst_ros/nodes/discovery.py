@@ -60,6 +60,10 @@ def expected_type(rule: TopicRule) -> str:
     """The type that the device sends on a topic, for topics that nobody announces."""
     if rule.role is Role.CAMERA and rule.topic.endswith(("jpeg", "compressed")):
         return "sensor_msgs/msg/CompressedImage"
+    if rule.role is Role.CAMERA and rule.topic.endswith("ffmpeg"):
+        return "ffmpeg_image_transport_msgs/msg/FFMPEGPacket"
+    if rule.role in (Role.DEPTH, Role.LIDAR_DEPTH) and rule.topic.endswith("compressedDepth"):
+        return "sensor_msgs/msg/CompressedImage"
     if rule.role is Role.MODEL and rule.topic.endswith("boxes2d"):
         return "edgefirst_msgs/msg/Detect"
     return TYPES[rule.role][0]

@@ -9,17 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from valid_messages import HEADER, JPEG, PACKET, VALUES
+from valid_messages import HEADER, JPEG, PACKET, STAMP_NS, VALUES
 from wire_encoder import FieldValue, encode
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import (
     CompressedImage,
     RawImage,
+    VideoPacket,
     decode_camera_info,
     decode_compressed_image,
     decode_foxglove_image,
     decode_image,
+    decode_packet,
     decode_video,
 )
 
@@ -27,6 +29,27 @@ from edgefirst_ros.messages.camera import (
 def video(**changes: FieldValue) -> bytes:
     schema = "foxglove_msgs/CompressedVideo"
     return encode(schema, {**VALUES[schema], **changes})
+
+
+@pytest.mark.parametrize(
+    ("encoder", "codec"),
+    [
+        ("h264;yuv420p;bgr8;bgr8", "h264"),
+        ("libx264", "h264"),
+        ("HEVC_vaapi;nv12", "h265"),
+        ("libx265", "h265"),
+    ],
+)
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_packets_of_the_ffmpeg_transport_are_video(encoder: str, codec: str, order: str) -> None:
+    schema = "ffmpeg_image_transport_msgs/FFMPEGPacket"
+    stamp_ns, frame_id, packet = decode_packet(encode(schema, {**VALUES[schema], "encoding": encoder}, order))
+    assert (stamp_ns, frame_id) == (STAMP_NS, "base_link")
+    assert packet == VideoPacket(codec, PACKET)  # type: ignore[arg-type]
+    with pytest.raises(DecodeError, match=r'^video encoding "av1", expected one of H\.264 or H\.265$'):
+        decode_packet(encode(schema, {**VALUES[schema], "encoding": "av1"}, order))
+    with pytest.raises(DecodeError, match="not Annex-B"):
+        decode_packet(encode(schema, {**VALUES[schema], "data": b"\0\0\0\x20\x65\x88"}, order))
 
 
 def compressed(**changes: FieldValue) -> bytes:
@@ -66,9 +89,9 @@ def test_codec_names(name: str, codec: str) -> None:
 
 
 def test_video_that_cannot_be_is_refused() -> None:
-    with pytest.raises(DecodeError, match=r'^video format "vp9"$'):
+    with pytest.raises(DecodeError, match=r'^video format "vp9", expected h264 or h265$'):
         decode_video(video(format="vp9"))
-    with pytest.raises(DecodeError, match=r"^video format that is unreadable$"):
+    with pytest.raises(DecodeError, match=r"^video format that is unreadable, "):
         decode_video(video(format="\n" * 50))
     with pytest.raises(DecodeError, match="empty video packet"):
         decode_video(video(data=b""))
@@ -118,6 +141,11 @@ def test_other_images_are_refused_by_name(data: bytes) -> None:
         ("mono16", "mono16", 1, np.uint16),
         ("16UC1", "16UC1", 1, np.uint16),
         ("32FC1", "32FC1", 1, np.float32),
+        ("rgb16", "rgb16", 3, np.uint16),
+        ("bgra16", "bgra16", 4, np.uint16),
+        ("bayer_rggb8", "bayer_rggb8", 1, np.uint8),
+        ("bayer_GBRG12", "bayer_gbrg12", 1, np.uint16),
+        ("bayer_grbg16", "bayer_grbg16", 1, np.uint16),
         ("yuv422", "yuv422", 2, np.uint8),
         ("uyvy", "yuv422", 2, np.uint8),
         ("yuyv", "yuv422_yuy2", 2, np.uint8),
@@ -141,16 +169,39 @@ def test_encodings(  # noqa: PLR0917 - one argument a parameter
     np.testing.assert_array_equal(made.pixels, pixels)
 
 
-def test_nv12_has_its_colours_below() -> None:
+@pytest.mark.parametrize("name", ["nv12", "nv21"])
+def test_colours_lie_below(name: str) -> None:
     planes = np.arange(36, dtype=np.uint8).reshape(6, 6)
-    made = image("NV12", planes, padding=2, height=4)
-    assert made.encoding == "nv12"
+    made = image(name.upper(), planes, padding=2, height=4)
+    assert made.encoding == name
     np.testing.assert_array_equal(made.pixels, planes)
 
 
-@pytest.mark.parametrize("encoding", ["bayer_rggb8", "rgb16", "32FC2", ""])
-def test_other_encodings_are_refused_by_name(encoding: str) -> None:
-    with pytest.raises(DecodeError, match=f'^image encoding "{encoding}"$'):
+@pytest.mark.parametrize(("name", "encoding"), [("i420", "i420"), ("yuv420", "i420"), ("YV12", "yv12")])
+def test_planes_of_colour_have_half_the_step(name: str, encoding: str) -> None:
+    planes = np.arange(36, dtype=np.uint8).reshape(6, 6)
+    padded = [row.tobytes() + b"\xaa\xaa" for row in planes[:4]]
+    padded += [row.tobytes() + b"\xaa" for row in planes[4:].reshape(4, 3)]
+    made = image(name, planes, height=4, step=8, data=b"".join(padded)[:-1])
+    assert made.encoding == encoding
+    np.testing.assert_array_equal(made.pixels, planes)
+    with pytest.raises(DecodeError, match="shorter than declared"):
+        image(name, planes, height=4, step=8, data=b"".join(padded)[:-2])
+
+
+def test_nv24_has_two_colours_a_pixel_in_rows_of_twice_the_step() -> None:
+    planes = np.arange(45, dtype=np.uint8).reshape(9, 5)
+    rows = [row.tobytes() + b"\xaa" * 3 for row in planes[:3]]
+    rows += [row.tobytes() + b"\xaa" * 6 for row in planes[3:].reshape(3, 10)]
+    made = image("nv24", planes, height=3, step=8, data=b"".join(rows))
+    np.testing.assert_array_equal(made.pixels, planes)
+
+
+@pytest.mark.parametrize("encoding", ["bayer_rgbg8", "bayer_rggb32", "32FC2", "yuv444", ""])
+def test_other_encodings_are_refused_by_name_and_with_those_taken(encoding: str) -> None:
+    with pytest.raises(
+        DecodeError, match=f'^image encoding "{encoding}", expected one of bayer_.*nv21.*yv12'
+    ):
         image(encoding, np.zeros((2, 2), np.uint8))
 
 
@@ -166,7 +217,7 @@ def test_sizes_that_disagree_are_refused() -> None:
         image("mono8", pixels, height=2**32 - 1, width=2**32 - 1, step=2**32 - 1)
     with pytest.raises(DecodeError, match="without pixels"):
         image("mono8", pixels, width=0)
-    for width, height, encoding in ((3, 4, "yuyv"), (3, 4, "nv12"), (4, 3, "nv12")):
+    for width, height, encoding in ((3, 4, "yuyv"), (3, 4, "nv12"), (4, 3, "nv21"), (3, 4, "yv12")):
         with pytest.raises(DecodeError, match="odd size"):
             image(encoding, pixels, width=width, height=height, step=8)
 

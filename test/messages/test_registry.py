@@ -19,7 +19,7 @@ def test_both_spellings_are_known() -> None:
     for schema in DECODERS:
         assert can_decode(schema)
         assert can_decode(schema.replace("/", "/msg/"))
-    assert len(DECODERS) == 17
+    assert len(DECODERS) == 18
 
 
 @pytest.mark.parametrize(

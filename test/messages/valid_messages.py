@@ -49,6 +49,15 @@ VALUES: dict[str, dict[str, Any]] = {
         "data": PACKET,
         "format": "h264",
     },
+    "ffmpeg_image_transport_msgs/FFMPEGPacket": {
+        "header": HEADER,
+        "width": 1280,
+        "height": 720,
+        "encoding": "h264;yuv420p;bgr8;bgr8",
+        "pts": 40,
+        "flags": 1,
+        "data": PACKET,
+    },
     "foxglove_msgs/CompressedImage": {"timestamp": STAMP, "frame_id": "cam", "data": JPEG, "format": "jpeg"},
     "sensor_msgs/CompressedImage": {"header": HEADER, "format": "jpeg", "data": JPEG},
     "sensor_msgs/Image": {

@@ -12,7 +12,8 @@ from clips import encode_shots, recipe
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import RawImage
-from edgefirst_ros.video.picture import Picture, picture_of, stitch
+from edgefirst_ros.video.picture import Picture, stitch
+from edgefirst_ros.video.raw import picture_of
 from edgefirst_ros.video.stream import VideoStream
 
 COLOURS = [(0, 0, 0), (255, 255, 255), (200, 80, 30), (20, 160, 90), (40, 60, 210), (128, 128, 128)]
@@ -151,9 +152,14 @@ def test_grey_raw_images(encoding: str) -> None:
 @pytest.mark.parametrize(
     ("encoding", "shape", "dtype"),
     [
-        ("mono16", (4, 6), np.uint16),
+        ("mono16", (4, 6), np.uint8),
+        ("bayer_rggb8", (4, 6), np.uint16),
+        ("bayer_rggb12", (1, 6), np.uint16),
+        ("bayer_rggb8", (4, 6, 3), np.uint8),
+        ("nv21", (5, 6), np.uint8),
+        ("yv12", (6, 5), np.uint8),
+        ("nv24", (5, 6), np.uint8),
         ("32FC1", (4, 6), np.float32),
-        ("bayer_rggb8", (4, 6), np.uint8),
         ("rgb8", (4, 6), np.uint8),
         ("rgb8", (4, 6, 4), np.uint8),
         ("rgb8", (4, 6, 3), np.uint16),

@@ -15,7 +15,8 @@ from edgefirst_ros.messages.camera import CompressedImage, RawImage, VideoPacket
 from edgefirst_ros.video.annexb import head
 from edgefirst_ros.video.continuity import Continuity
 from edgefirst_ros.video.encode import encode
-from edgefirst_ros.video.picture import Picture, picture_of, raw_size
+from edgefirst_ros.video.picture import Picture
+from edgefirst_ros.video.raw import picture_of, raw_size
 from edgefirst_ros.video.still import still_size
 from edgefirst_ros.video.stream import VideoStream
 

@@ -1,0 +1,47 @@
+"""Small recordings made of messages that a test has had in its hands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from mcap.writer import Writer
+
+from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.simulation import DriveOptions, simulate
+from edgefirst_ros.sources.mcap import McapRecording
+
+SMALL: dict[str, Any] = {
+    "fps": 10,
+    "width": 320,
+    "height": 180,
+    "lidar_points": 200,
+    "cube_hz": 0.0,
+    "imu_hz": 50.0,
+    "clock": "mixed",
+}
+
+
+def messages(folder: Path, **options: Any) -> list[RawMessage]:  # noqa: ANN401
+    return list(McapRecording(simulate(folder, DriveOptions(**{**SMALL, **options})).mcap).messages())
+
+
+def record(path: Path, content: Iterable[RawMessage]) -> Path:
+    """A recording of these messages in this order."""
+    with path.open("wb") as file:
+        writer = Writer(file)
+        writer.start(profile="", library="test")
+        schemas: dict[str, int] = {}
+        channels: dict[tuple[str, str], int] = {}
+        for number, message in enumerate(content):
+            if message.schema not in schemas:
+                schemas[message.schema] = writer.register_schema(
+                    message.schema, "ros2msg", message.definition.encode()
+                )
+            key = (message.topic, message.schema)
+            if key not in channels:
+                channels[key] = writer.register_channel(message.topic, "cdr", schemas[message.schema])
+            writer.add_message(channels[key], message.receive_ns, message.data, message.publish_ns, number)
+        writer.finish()
+    return path
