@@ -81,6 +81,7 @@ class Delivery:
             else:
                 self._samplers.append((writer, thread))
         self.observes = bool(self._observers)
+        self.needs_pose = self.observes and all(writer.needs_pose for writer, _ in self._observers)
 
     def begin(self, sequence: SequenceInfo) -> None:
         """A sequence starts; what follows belongs to it."""

@@ -79,6 +79,7 @@ def _sequence(summary: SequenceSummary) -> dict[str, Any]:
         "reference_frames": run.frames.total,
         **{kind: run.frames[kind] for kind in KINDS},
         "ended": summary.ended,
+        "poses_s": run.poses.summary(),
         "rates_hz": {s.topic: round(s.rate_hz, 3) for s in run.stats.values()},
         "clocks": {
             f.topic: {
@@ -103,6 +104,7 @@ def _warnings(config: Config, sequences: Sequence[SequenceSummary], samples: int
             which = "selected reference" if frames["skipped"] else "reference"
             head = f"{summary.name}: {frames['sample']} of {chosen} {which} frames became samples"
             found.append(f"{head}: {_cause(config, summary)}")
+        found += [f"{summary.name}: {warning}" for warning in summary.run.poses.warnings()]
     if not samples:
         why = "" if found else ": no reference frame arrived, or none was selected"
         found.insert(0, f"the dataset is empty{why}")

@@ -86,6 +86,12 @@ class EgoPose:
     position_sigma_m: tuple[float, float, float] | None = None
     rotation_sigma_rad: tuple[float, float, float] | None = None
 
+    @property
+    def is_known(self) -> bool:
+        """Whether both position and rotation are, from whatever."""
+        told = self.position_m is not None and self.rotation_xyzw is not None
+        return told and PoseBasis.ASSUMED not in {self.position_basis, self.rotation_basis}
+
 
 @dataclass(frozen=True, slots=True)
 class CameraImage:

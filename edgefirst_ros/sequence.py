@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from edgefirst_ros.accounting import LATE, Ledger, Outcome
 from edgefirst_ros.config import Config
+from edgefirst_ros.ego.account import PoseAccount
 from edgefirst_ros.entry import Entry
 from edgefirst_ros.pairing import pairing_rules, reorder_window_ns
 from edgefirst_ros.pictures import Pictures
@@ -22,6 +23,8 @@ from edgefirst_ros.timing.reorder import Reorder
 from edgefirst_ros.timing.select import Selection
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
 from edgefirst_ros.verdicts import FrameCounts, Verdicts, entries_of
+
+POSE_UNKNOWN = "the rig's pose is unknown then (ncore.unknown_pose: cut)"
 
 
 class SequenceRun:
@@ -48,6 +51,8 @@ class SequenceRun:
         self.frames = FrameCounts()
         self.stats: dict[str, StreamStats] = {}
         """By entry of the configuration's topics."""
+        self.poses = PoseAccount()
+        """How long the rig's poses rest on what."""
         self._config = config
         reference_role, self.reference_topics = reference
         self._pictures = pictures
@@ -69,6 +74,8 @@ class SequenceRun:
         self._tiles = TileGrouper()
         self._sizes = PictureSizes()
         self._waiting: deque[tuple[Aligned[Entry], Calibration]] = deque()
+        self._unposed: deque[Observed] = deque()
+        """Measurements that wait for their pose, where they are wanted only with one."""
         self._now_ns = 0
         self._cut = ""
 
@@ -138,6 +145,7 @@ class SequenceRun:
     def _ordered(self, entry: Entry) -> None:
         """One measurement in order of time."""
         self._now_ns = entry.time_ns
+        self._around.passing(entry.time_ns)
         role = entry.route.rule.role
         stats = self.stats.setdefault(entry.route.name, StreamStats(entry.route.topic))
         stats.add(entry.time_ns, entry.measurement.receive_ns)
@@ -174,7 +182,11 @@ class SequenceRun:
             self._ledger.hold(part.ticket)
         image = self._pictures.request(entry) if role is Role.CAMERA else None
         observation = Observation(role, entry.measurement, self._around.calibration)
-        self._sink.measurement(Observed(observation, image, entry))
+        observed = Observed(observation, image, entry)
+        if self._sink.needs_pose:
+            self._unposed.append(observed)
+        else:
+            self._sink.measurement(observed)
 
     def _pair(self, entry: Entry) -> None:
         is_reference = entry.route.topic in self.reference_topics
@@ -216,12 +228,28 @@ class SequenceRun:
             if not (final or self._around.is_known(time_ns, self._now_ns)):
                 break
             self._emit(*self._waiting.popleft())
+        self._release_posed(final=final)
         for pose in self._around.poses(self._now_ns, final=final):
+            self.poses.add(pose)
             if self._sink.observes:
                 self._sink.pose(pose)
         oldest_ns = self._waiting[0][0].reference.time_ns if self._waiting else self._aligner_oldest_ns()
-        self._around.forget(oldest_ns)
+        unposed_ns = self._unposed[0].observation.measurement.time_ns if self._unposed else oldest_ns
+        self._around.forget(min(oldest_ns, unposed_ns))
         self._pictures.release(oldest_ns - self._reach_ns)
+
+    def _release_posed(self, *, final: bool) -> None:
+        """Let measurements go whose pose has come; those that have none are left out."""
+        while self._unposed:
+            time_ns = self._unposed[0].observation.measurement.time_ns
+            if not (final or self._around.is_known(time_ns, self._now_ns)):
+                return
+            observed = self._unposed.popleft()
+            if self._around.pose(time_ns).is_known:
+                self._sink.measurement(observed)
+                continue
+            for entry in observed.entry.all_parts:
+                self._ledger.release(entry.ticket, Outcome.SKIPPED, POSE_UNKNOWN)
 
     def _emit(self, aligned: Aligned[Entry], calibration: Calibration) -> None:
         if not self._cut:

@@ -40,6 +40,8 @@ class Sink(Protocol):
 
     observes: bool
     """Whether any format wants measurements and poses."""
+    needs_pose: bool
+    """Whether measurements at times of unknown pose are to be left out."""
 
     def sample(self, emitted: Emitted) -> None:
         """A sample is aligned and its pose known."""

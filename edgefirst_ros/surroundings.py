@@ -20,6 +20,8 @@ from edgefirst_ros.sample import Calibration, EgoPose
 
 POSE_EVERY_NS = 25_000_000
 """Poses for formats that take a trajectory are no closer together than this."""
+POSE_AT_LEAST_NS = 50_000_000
+"""While anything arrives they are hardly further apart, so that a trajectory covers its sequence."""
 
 
 class Surroundings:
@@ -51,6 +53,7 @@ class Surroundings:
         self._has_ego = has_ego
         self._wait_ns = round(options.wait_s * 1e9)
         self._due: deque[int] = deque()
+        self._last_due_ns: int | None = None
 
     def learn(self, measurement: Measurement) -> None:
         """Take a calibration message; the newest of each kind is in force.
@@ -95,9 +98,18 @@ class Surroundings:
             self._trajectory.add_imu(time_ns, datum)
         elif isinstance(datum, Odometry):
             self._trajectory.add_odometry(time_ns, datum)
-        if refusal is None and (not self._due or time_ns - self._due[-1] >= POSE_EVERY_NS):
-            self._due.append(time_ns)
+        if refusal is None:
+            self._want_pose(time_ns, POSE_EVERY_NS)
         return refusal
+
+    def passing(self, time_ns: int) -> None:
+        """Anything at all was measured then: a trajectory has a pose there where navigation is silent."""
+        self._want_pose(time_ns, POSE_AT_LEAST_NS)
+
+    def _want_pose(self, time_ns: int, apart_ns: int) -> None:
+        if self._last_due_ns is None or time_ns - self._last_due_ns >= apart_ns:
+            self._due.append(time_ns)
+            self._last_due_ns = time_ns
 
     def is_known(self, time_ns: int, now_ns: int) -> bool:
         """Whether the pose at a time is as good as it will be, or has been waited for long enough."""
@@ -110,9 +122,16 @@ class Surroundings:
         return self._trajectory.pose(time_ns)
 
     def poses(self, now_ns: int, *, final: bool) -> Iterator[EgoPose]:
-        """Poses at the times of navigation messages, each once, as soon as they are known."""
+        """Poses at the times of navigation messages and in their gaps, each once, as soon as they are known.
+
+        The last one is at the end of the sequence. Where no navigation message ever comes there is none.
+        """
+        if final and self._last_due_ns is not None and now_ns > self._last_due_ns:
+            self._due.append(now_ns)
         while self._due and (final or self.is_known(self._due[0], now_ns)):
-            yield self._trajectory.pose(self._due.popleft())
+            time_ns = self._due.popleft()
+            if self._has_ego:
+                yield self._trajectory.pose(time_ns)
 
     def forget(self, before_ns: int) -> None:
         """Nothing before this time will be asked for."""

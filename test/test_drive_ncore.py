@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from edgefirst_ros.accounting import COLUMNS
 from edgefirst_ros.config import build_config
 from edgefirst_ros.convert import convert
 from edgefirst_ros.formats.ncore.check import check
+from edgefirst_ros.formats.ncore.reading import Reading
+from edgefirst_ros.formats.zarr2.array import read_array
 from edgefirst_ros.simulation import DriveOptions, Truth, simulate
 
 OFFICIAL_PYTHON = REPOSITORY / ".venv-ncore" / "bin" / "python"
@@ -178,3 +181,68 @@ def test_both_formats_in_one_pass_share_every_picture(drive: tuple[Path, Truth],
         assert len(files) >= 2
         for path in files:
             assert path.read_bytes() == (both / path.relative_to(tmp_path / alone)).read_bytes(), path.name
+
+
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Nothing but a camera and a lidar after the fixes ended."""
+    options = DriveOptions(
+        seconds=20.0,
+        fps=5,
+        width=320,
+        height=180,
+        lidar_points=64,
+        lidar_hz=5.0,
+        radar_hz=0.0,
+        cube_hz=0.0,
+        imu_hz=0.0,
+        model_hz=0.0,
+        silent={"gps": ((3.0, 20.0),)},
+    )
+    return simulate(tmp_path_factory.mktemp("lost"), options).mcap
+
+
+def stretches(meta: Path) -> tuple[list[tuple[int, int]], tuple[int, int]]:
+    """Stretches of assumed position, and the sequence's interval, in microseconds."""
+    told = json.loads(meta.read_text())
+    interval = told["sequence_timestamp_interval_us"]
+    with Reading(meta.with_name(f"{meta.stem}.ncore4.zarr.itar")) as reading:
+        about = json.loads(reading.store.get("poses/default/.zattrs"))["generic_meta_data"]["rig_world"]
+        times, basis = (
+            read_array(reading.store.get, f"poses/default/generic_data/rig_world_{name}")
+            for name in ("timestamps_us", "position_basis")
+        )
+    assumed = basis == about["basis"].index("assumed")
+    pairs = zip(times[:-1].tolist(), times[1:].tolist(), assumed[1:] | assumed[:-1], strict=True)
+    return [(a, b) for a, b, bad in pairs if bad], (interval["start"], interval["stop"])
+
+
+def test_a_position_that_nothing_tells_is_marked_and_said(lost: Path, tmp_path: Path) -> None:
+    meta, report = ncore(tmp_path, lost)
+    spans, (start, stop) = stretches(meta)
+    unknown_s = sum(b - a for a, b in spans) / 1e6
+    assert 8 < unknown_s < 17.5
+    assert stop - start > 19.5e6
+    (sequence,) = report["sequences"]
+    assert sequence["poses_s"]["position"]["assumed"] == pytest.approx(unknown_s, abs=0.6)
+    told = "\n".join(report["warnings"])
+    assert f"{lost.stem}: the rig's position is unknown for " in told
+    assert f"ncore: {lost.stem}: the rig's position is assumed for {unknown_s:.1f} s of 19." in told
+    assert check(meta)[0].ok
+
+
+def test_what_is_measured_at_an_unknown_place_can_be_cut(lost: Path, tmp_path: Path) -> None:
+    marked, before = ncore(tmp_path / "mark", lost)
+    spans, _ = stretches(marked)
+    meta, report = ncore(tmp_path / "cut", lost, unknown_pose="cut")
+    _, (start, stop) = stretches(meta)
+    assert not any(start < b and a < stop - 300_000 for a, b in spans), "but for one frame's period"
+    for topic in ("/camera/h264", "/lidar/points"):
+        account, all_of_it = report["topics"][topic], before["topics"][topic]
+        left_out = account["reasons"]["skipped"]["the rig's pose is unknown then (ncore.unknown_pose: cut)"]
+        assert left_out > 40
+        assert account["written"] + left_out == all_of_it["written"]
+        assert sum(account[column] for column in COLUMNS) == account["received"]
+    found = check(meta)[0]
+    assert found.counts["cameras/camera_optical"] == report["topics"]["/camera/h264"]["written"] > 0
+    assert found.ok

@@ -100,6 +100,8 @@ class MeasurementWriter(Protocol[Prepared]):
     name: str
     unit: str
     """What its output is counted in, such as "measurements"."""
+    needs_pose: bool
+    """Whether measurements at times when the rig's pose is unknown are to be left out."""
 
     @property
     def warnings(self) -> Sequence[str]:

@@ -111,6 +111,11 @@ class NCoreOptions(BaseModel):
         le=10_000.0,
         description="A cube farther from any scan than this gets a frame of its own, without detections.",
     )
+    unknown_pose: Literal["mark", "cut"] = Field(
+        default="mark",
+        description="What is measured while the rig's position or rotation is unknown: kept, with poses that "
+        "are placeholders and marked as assumed, or left out and counted as skipped.",
+    )
     pose_gap_ms: float = Field(
         default=50.0,
         ge=1.0,

@@ -59,6 +59,7 @@ class NCoreWriter:
     ) -> None:
         keep_freed_memory()
         self.options = options
+        self.needs_pose = options.unknown_pose == "cut"
         self._warnings: list[str] = []
         self._root = root
         self._overwrite = overwrite
