@@ -88,12 +88,18 @@ def _error(done: Future[Any]) -> BaseException | None:
 class OrderedWriter(Generic[Prepared]):
     """One writer's thread: takes prepared items in the order they were announced.
 
-    ``settled`` is called in that thread for every item with what was written, or with the error that kept
-    it from being prepared. An error of the writer itself, or one that is not this package's own, is
-    ``failure``: nothing more is written then, and everything submitted settles with it.
+    ``settled`` is called for every item with what was written, or with the error that kept it from being
+    prepared: in that thread, or where a writer that held it back is closed or given up. An error of the
+    writer itself, or one that is not this package's own, is ``failure``: nothing more is written then, and
+    everything submitted settles with it.
     """
 
-    def __init__(self, name: str, write: Callable[[Prepared], Written], limit: threading.Semaphore) -> None:
+    def __init__(
+        self,
+        name: str,
+        write: Callable[[Prepared], Written | Future[Written]],
+        limit: threading.Semaphore,
+    ) -> None:
         self._write = write
         self._limit = limit
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -137,7 +143,10 @@ class OrderedWriter(Generic[Prepared]):
                 self.failure = failure
                 settled(None, failure)
             else:
-                settled(written, None)
+                if isinstance(written, Future):
+                    written.add_done_callback(lambda done: _settle(done, settled))
+                else:
+                    settled(written, None)
         finally:
             self._limit.release()
 
@@ -147,3 +156,9 @@ class OrderedWriter(Generic[Prepared]):
                 action()
             except BaseException as failure:  # noqa: BLE001 - kept for the caller
                 self.failure = self.failure or failure
+
+
+def _settle(done: Future[Written], settled: Callable[[Written | None, BaseException | None], None]) -> None:
+    """Hand on what became of an item that was held back."""
+    error = _error(done)
+    settled(None if error is not None else done.result(), error)

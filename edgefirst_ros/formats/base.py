@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
@@ -80,8 +81,12 @@ class SampleWriter(Protocol[Prepared]):
     def prepare(self, sample: Sample) -> Prepared:
         """Encode everything of the sample that this format stores."""
 
-    def write(self, prepared: Prepared) -> Written:
-        """Append what ``prepare`` returned."""
+    def write(self, prepared: Prepared) -> Written | Future[Written]:
+        """Append what ``prepare`` returned.
+
+        A format that holds samples back, because what it writes of one depends on those after it, returns a
+        future. A later ``write``, ``begin``, ``close`` or ``abort`` sets it, the earlier sample's first.
+        """
 
     def close(self) -> list[Path]:
         """Finish and rename the output into place; the paths a user should look at."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,11 +11,12 @@ import numpy as np
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.l5kit.candidates import Candidates, track_key
 from edgefirst_ros.formats.l5kit.geometry import Floats, clean, frame_in_base, image_plane, moved
-from edgefirst_ros.formats.l5kit.labels import AgentLabel, class_key, label_rows
+from edgefirst_ros.formats.l5kit.labels import AgentLabel, label_rows
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.messages.detection import Box, Detections
 from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.sample import Calibration
+from edgefirst_ros.tracks.classes import class_key
 
 _OPTICAL = "_optical"
 _EDGE_PX = 1.5
@@ -106,7 +108,7 @@ def place_model(flat: Boxes, setting: Setting) -> PlacedBoxes:
     T_base_camera = setting.camera_pose(flat.frame_id)
     rays = np.concatenate([plane, np.ones((len(plane), 1))], axis=1)
     rays /= np.linalg.norm(rays, axis=1, keepdims=True)
-    distance = np.array([box.distance_m for box in flat.boxes], np.float64)
+    distance = np.nan_to_num(np.array([box.distance_m for box in flat.boxes], np.float64), posinf=0, neginf=0)
     optical = rays * distance[:, None]
     direction = rays @ T_base_camera[:3, :3].T
     bearing = np.arctan2(direction[:, 1], direction[:, 0])
@@ -160,12 +162,19 @@ def picture_boxes(flat: Boxes, setting: Setting) -> tuple[Floats, Floats]:
 
 def _against(box: Box, setting: Setting) -> str:
     """Why a box of the picture cannot be placed, empty if it can."""
-    if not box.distance_m > 0:
+    if not 0 < box.distance_m < math.inf:
         return "box without distance"
     info, half = setting.calibration.camera_info, box.width / 2
     margin = _EDGE_PX / info.width if info is not None else 0.0
     cut = box.center_x - half < margin or box.center_x + half > 1 - margin
     return "box cut by the picture's edge" if cut and setting.options.cut_boxes == "refuse" else ""
+
+
+def _without(place_m: Sequence[float], size_m: Sequence[float]) -> str:
+    """What a box lacks, empty if it has both."""
+    if not all(0 < edge < math.inf for edge in size_m):
+        return "box without size"
+    return "" if all(map(math.isfinite, place_m)) else "box without place"
 
 
 def _is_optical(frame_id: str) -> bool:
@@ -188,8 +197,12 @@ def _placed(
         key=np.array([track_key(box.track_id) for box in boxes], np.int64),
         label=label_rows(names, scores, setting.options.all_labels),
         typical_m=setting.typical_m(names),
+        source=np.zeros(len(boxes), np.int64),
+        time_ns=np.zeros(len(boxes), np.int64),
     )
-    sized = [width > 0 and height > 0 for width, height in size.tolist()]
-    told = [reason or ("" if has else "box without size") for reason, has in zip(reasons, sized, strict=True)]
+    told = [
+        reason or _without(where, extent)
+        for reason, where, extent in zip(reasons, place.tolist(), size.tolist(), strict=True)
+    ]
     refused = tuple((reason, int(key)) for reason, key in zip(told, candidates.key, strict=True) if reason)
     return PlacedBoxes(candidates.taken(np.array([not reason for reason in told], np.bool_)), refused)

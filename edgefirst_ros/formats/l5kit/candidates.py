@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,8 @@ class Candidates:
         key: (N,) int64: ``track_key``, or CLUSTER_KEYS and a cluster's number, or 0 for no track.
         label: (N, 17) float32 probabilities.
         typical_m: (N, 2), typical length and width of its class.
+        source: (N,) int64, which of the options' sources it is of, best first.
+        time_ns: (N,) int64, when it was seen.
     """
 
     place_m: Floats
@@ -52,6 +54,8 @@ class Candidates:
     key: npt.NDArray[np.int64]
     label: npt.NDArray[np.float32]
     typical_m: Floats
+    source: npt.NDArray[np.int64]
+    time_ns: npt.NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.key)
@@ -65,7 +69,13 @@ class Candidates:
         """No detections."""
         plain, pairs = np.zeros(0), np.zeros((0, 2))
         labels = np.zeros((0, len(LABELS)), np.float32)
-        return cls(pairs, plain, plain, plain, plain, np.zeros(0, np.int64), labels, pairs)
+        whole = np.zeros(0, np.int64)
+        return cls(pairs, plain, plain, plain, plain, whole, labels, pairs, whole, whole)
+
+    def of(self, source: int, time_ns: int) -> Candidates:
+        """The same, of this source and time."""
+        count = len(self)
+        return replace(self, source=np.full(count, source), time_ns=np.full(count, time_ns))
 
     @classmethod
     def joined(cls, parts: Sequence[Candidates]) -> Candidates:

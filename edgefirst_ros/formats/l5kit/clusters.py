@@ -93,4 +93,6 @@ def _candidates(
         key=keys,
         label=label_rows(names, scores, setting.options.all_labels),
         typical_m=setting.typical_m(names),
+        source=np.zeros(len(keys), np.int64),
+        time_ns=np.zeros(len(keys), np.int64),
     )

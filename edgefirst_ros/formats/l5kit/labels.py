@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.l5kit.schema import FACE_STATUSES, LABELS, UNKNOWN
+from edgefirst_ros.tracks.classes import KINDS, class_key
 
 
 class AgentLabel(StrEnum):
@@ -47,24 +47,8 @@ class FaceStatus(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-_ANIMALS = ("animal", "bird", "cat", "dog", "horse", "sheep", "cow", "elephant", "bear", "zebra", "giraffe")
-
-DEFAULT_LABELS: Mapping[str, AgentLabel] = {
-    **dict.fromkeys(("car", "automobile", "suv", "taxi", "sedan", "vehicle"), AgentLabel.CAR),
-    **dict.fromkeys(("van", "minivan"), AgentLabel.VAN),
-    **dict.fromkeys(("tram", "train", "streetcar"), AgentLabel.TRAM),
-    **dict.fromkeys(("bus", "coach"), AgentLabel.BUS),
-    **dict.fromkeys(("truck", "lorry", "pickup"), AgentLabel.TRUCK),
-    **dict.fromkeys(("ambulance", "fire truck", "police car"), AgentLabel.EMERGENCY_VEHICLE),
-    **dict.fromkeys(("tractor", "trailer", "forklift", "golf cart", "boat"), AgentLabel.OTHER_VEHICLE),
-    **dict.fromkeys(("bicycle", "bike"), AgentLabel.BICYCLE),
-    **dict.fromkeys(("motorcycle", "motorbike", "scooter"), AgentLabel.MOTORCYCLE),
-    **dict.fromkeys(("cyclist", "rider"), AgentLabel.CYCLIST),
-    "motorcyclist": AgentLabel.MOTORCYCLIST,
-    **dict.fromkeys(("person", "pedestrian", "people", "human", "child"), AgentLabel.PEDESTRIAN),
-    **dict.fromkeys(_ANIMALS, AgentLabel.ANIMAL),
-}
-"""Class names of COCO and of common road datasets; any other name is UNKNOWN."""
+DEFAULT_LABELS: Mapping[str, AgentLabel] = {name: AgentLabel(kind.value) for name, kind in KINDS.items()}
+"""Labels of known class names; any other name is UNKNOWN."""
 
 DEFAULT_LIGHTS: Mapping[str, FaceStatus] = {
     "traffic light": FaceStatus.UNKNOWN,
@@ -74,13 +58,6 @@ DEFAULT_LIGHTS: Mapping[str, FaceStatus] = {
 }
 """Classes that are traffic lights: they become faces, not agents. A class that names a colour is the bulb of
 that colour, and it is on."""
-
-_SEPARATORS = re.compile(r"[\s_\-]+")
-
-
-def class_key(name: str) -> str:
-    """A class name as the mappings spell it: lower case, words apart by one space."""
-    return _SEPARATORS.sub(" ", name).strip().lower()
 
 
 def label_rows(

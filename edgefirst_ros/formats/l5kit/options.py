@@ -14,9 +14,9 @@ from edgefirst_ros.formats.l5kit.labels import (
     DEFAULT_LIGHTS,
     AgentLabel,
     FaceStatus,
-    class_key,
 )
 from edgefirst_ros.sample import Role
+from edgefirst_ros.tracks.classes import PRIORS, Kind, Prior, Size, class_key
 
 Source = Literal["boxes3d", "model", "fusion_lidar", "fusion_radar", "radar_clusters"]
 
@@ -28,20 +28,8 @@ ROLES: Mapping[Source, Role] = {
     "radar_clusters": Role.RADAR_CLUSTERS,
 }
 
-DEFAULT_SIZES_M: Mapping[AgentLabel, tuple[float, float, float]] = {
-    AgentLabel.CAR: (4.5, 1.8, 1.5),
-    AgentLabel.VAN: (5.2, 2.0, 2.0),
-    AgentLabel.TRAM: (30.0, 2.6, 3.6),
-    AgentLabel.BUS: (11.0, 2.5, 3.2),
-    AgentLabel.TRUCK: (8.0, 2.5, 3.2),
-    AgentLabel.EMERGENCY_VEHICLE: (6.0, 2.2, 2.6),
-    AgentLabel.OTHER_VEHICLE: (4.5, 1.8, 1.8),
-    AgentLabel.BICYCLE: (1.8, 0.6, 1.2),
-    AgentLabel.MOTORCYCLE: (2.1, 0.8, 1.3),
-    AgentLabel.CYCLIST: (1.8, 0.6, 1.7),
-    AgentLabel.MOTORCYCLIST: (2.1, 0.8, 1.7),
-    AgentLabel.PEDESTRIAN: (0.5, 0.6, 1.75),
-    AgentLabel.ANIMAL: (1.0, 0.4, 0.7),
+DEFAULT_SIZES_M: Mapping[AgentLabel, Size] = {
+    AgentLabel(kind.value): prior.typical_m for kind, prior in PRIORS.items() if kind is not Kind.UNKNOWN
 }
 
 
@@ -58,9 +46,10 @@ class L5KitOptions(BaseModel):
         default=10.0,
         ge=0.0,
         allow_inf_nan=False,
-        description="Frames a second: samples beyond it are passed over. 0 makes every sample a frame. "
-        "Models trained on L5Kit's own data expect 10. Steps are even where the rate divides that of the "
-        "samples: at 15 samples a second 10 gives steps of 67 and 133 ms, 7.5 even ones.",
+        description="Frames a second, in even steps from a scene's first sample on; ego and agents are "
+        "interpolated to these times. 0 makes every sample a frame, at its own time. Models trained on "
+        "L5Kit's own data expect 10. Where samples are more than 0.3 s apart, only the times next to one "
+        "have a frame.",
     )
     append: bool = Field(
         default=False,
@@ -84,10 +73,11 @@ class L5KitOptions(BaseModel):
         description="Classes that are traffic lights, to ACTIVE, INACTIVE or UNKNOWN; on top of the built-in "
         "'traffic light' (UNKNOWN), 'traffic light red' (ACTIVE) and the like.",
     )
-    sizes_m: dict[AgentLabel, tuple[float, float, float]] = Field(
+    sizes_m: dict[AgentLabel, Size] = Field(
         default_factory=dict,
         description="Typical length, width, height by label, beyond the built-in ones. Boxes have no "
-        "depth on the wire: length and width follow from the measured width, the heading and the ratio here.",
+        "depth on the wire: length and width follow from the widths measured, the headings, and this; a "
+        "track whose heading is not known yet has these, made longer or narrower as far as was seen.",
     )
     cut_boxes: Literal["refuse", "keep"] = Field(
         default="refuse",
@@ -104,19 +94,27 @@ class L5KitOptions(BaseModel):
         allow_inf_nan=False,
         description="A track unseen for longer starts anew: its motion is forgotten.",
     )
+    track_gap_s: float = Field(
+        default=0.5,
+        ge=0.0,
+        le=10.0,
+        description="A track that is seen again within this is interpolated; in a longer gap it is left out. "
+        "Frames are written so much later.",
+    )
     velocity_window_s: float = Field(
         default=0.5,
         ge=0.0,
-        allow_inf_nan=False,
-        description="Velocity is the straight line through a track's positions of so many seconds up to now. "
-        "0 takes the last two positions.",
+        le=10.0,
+        description="Velocity is the straight line through a track's positions of so many seconds, half of "
+        "them before and half after the frame. 0 takes the positions next to it.",
     )
     heading_speed_m_s: float = Field(
         default=1.0,
         gt=0.0,
         allow_inf_nan=False,
         description="From this speed on an agent heads where it moves; slower, it keeps its last heading, "
-        "and one that was never faster has the ego's.",
+        "and one that was never faster has the ego's, or lies across that if it looks as long as its "
+        "kind is.",
     )
     points: Literal["none", "lidar", "radar", "both"] = Field(
         default="both",
@@ -140,9 +138,7 @@ class L5KitOptions(BaseModel):
 
     @field_validator("sizes_m")
     @classmethod
-    def _positive(
-        cls, value: dict[AgentLabel, tuple[float, float, float]]
-    ) -> dict[AgentLabel, tuple[float, float, float]]:
+    def _positive(cls, value: dict[AgentLabel, Size]) -> dict[AgentLabel, Size]:
         for label, size in value.items():
             if not all(0.0 < edge < 1000.0 for edge in size):
                 raise ValueError(f"{label}: length, width, height must be more than 0 metres, found {size}")
@@ -179,6 +175,14 @@ class L5KitOptions(BaseModel):
         return {name: status for name, status in {**DEFAULT_LIGHTS, **self.lights}.items() if name not in own}
 
     @cached_property
-    def all_sizes_m(self) -> Mapping[AgentLabel, tuple[float, float, float]]:
+    def all_sizes_m(self) -> Mapping[AgentLabel, Size]:
         """Typical sizes by label; labels that are no agents have none."""
         return {**DEFAULT_SIZES_M, **self.sizes_m}
+
+    @cached_property
+    def priors(self) -> Mapping[AgentLabel, Prior]:
+        """What sizes are possible by label; labels that are no agents have any."""
+        known = {label: PRIORS[Kind(label.value)] for label in DEFAULT_SIZES_M}
+        unknown = PRIORS[Kind.UNKNOWN]
+        own = {label: known.get(label, unknown).around(size) for label, size in self.sizes_m.items()}
+        return {label: own.get(label) or known.get(label, unknown) for label in AgentLabel}

@@ -6,7 +6,7 @@ import numpy as np
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.l5kit.boxes import Setting
-from edgefirst_ros.formats.l5kit.geometry import moved
+from edgefirst_ros.formats.l5kit.geometry import Floats, moved
 from edgefirst_ros.formats.l5kit.schema import POINT, Records
 from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.messages.pointcloud import PointCloud
@@ -38,4 +38,13 @@ def sensor_points(measurement: Measurement, sensor: int, setting: Setting) -> Re
     rows = np.zeros(len(points), POINT)
     rows["position_cm"] = np.rint(points * 100)
     rows["sensor"] = sensor
+    return rows
+
+
+def seen_from(points: Records, now_from_then: Floats) -> Records:
+    """Points in the frame of the rig where it is now, by a transform (4, 4); without those out of reach."""
+    place = moved(now_from_then, points["position_cm"] / 100.0)
+    near = (np.abs(place) < _REACH_M).all(axis=1)
+    rows = points[near].copy()
+    rows["position_cm"] = np.rint(place[near] * 100)
     return rows

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.base import NoPlace
 from edgefirst_ros.formats.l5kit.boxes import (
     Boxes,
     PlacedBoxes,
@@ -21,17 +19,17 @@ from edgefirst_ros.formats.l5kit.boxes import (
 from edgefirst_ros.formats.l5kit.candidates import Candidates, repeats, shown_by, track_key
 from edgefirst_ros.formats.l5kit.clusters import place_clusters, place_fused
 from edgefirst_ros.formats.l5kit.geometry import Floats, rotation_matrix
-from edgefirst_ros.formats.l5kit.labels import class_key, status_row
+from edgefirst_ros.formats.l5kit.labels import status_row
 from edgefirst_ros.formats.l5kit.matching import identified
 from edgefirst_ros.formats.l5kit.options import ROLES, L5KitOptions, Source
 from edgefirst_ros.formats.l5kit.points import sensor_points
-from edgefirst_ros.formats.l5kit.schema import AGENT, FACE, LIDAR, POINT, RADAR, Records
+from edgefirst_ros.formats.l5kit.schema import FACE, LIDAR, RADAR, Records
 from edgefirst_ros.messages.detection import Detections
 from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.sample import GeoPoint, Role, Sample
+from edgefirst_ros.tracks.classes import class_key
 
 NO_POSE = "no ego pose at the frame's time"
-ALL_SHOWN = NoPlace("no object in it that no other source shows")
 _COLORS = ("red", "yellow", "amber", "green")
 
 
@@ -46,18 +44,41 @@ class Pose:
 
 @dataclass(slots=True)
 class _Account:
-    """Topics that are read for the frame, bytes of the rows made of each, and why there are not more."""
+    """Topics that were read for the frame; topic and reason of what is not expressed in it."""
 
     topics: set[str] = field(default_factory=set)
-    stored: Counter[str] = field(default_factory=Counter)
     refused: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedFrame:
-    """A frame but for motion; ``pose`` None makes it none.
+class Cloud:
+    """A sensor's points in the rig's frame at the time of the measurement, rows of POINT."""
 
-    ``topics`` are those that were read for it, ``stored`` the bytes of its rows by the topic they come from.
+    topic: str
+    time_ns: int
+    points: Records
+
+
+@dataclass(frozen=True, slots=True)
+class Lights:
+    """The faces of the traffic lights that a message shows, rows of FACE."""
+
+    topic: str
+    time_ns: int
+    faces: Records
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedFrame:
+    """A sample in the rig's frame; without ``pose`` it is none.
+
+    Attributes:
+        candidates: each of the time of its own message.
+        origins: topics of the candidates, by their source.
+        lights: None without a message of the model.
+        clouds: by sensor.
+        topics: those that were read.
+        refused: topic and reason of what cannot be expressed.
     """
 
     sequence: str
@@ -65,26 +86,22 @@ class PreparedFrame:
     time_ns: int
     pose: Pose | None
     candidates: Candidates
-    faces: Records
-    points: Records
+    origins: Mapping[int, str]
+    lights: Lights | None
+    clouds: Mapping[int, Cloud]
     topics: tuple[str, ...]
-    stored: Mapping[str, int]
     refused: tuple[tuple[str, str], ...]
-
-    @property
-    def shown(self) -> Iterator[tuple[str, str]]:
-        """Topics of whose message there is no row, and why."""
-        told = {topic for topic, _ in self.refused}
-        return ((t, ALL_SHOWN) for t in self.topics if t not in told and not self.stored.get(t))
 
 
 def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
     """Place every detection of the sample in the rig's frame; pure."""
     setting, account = Setting(sample.calibration, options), _Account()
     candidates = _candidates(sample, setting, account)
-    faces = _faces(sample, setting, account)
-    points = _points(sample, setting, account)
+    lights = _lights(sample, setting)
+    clouds = _clouds(sample, setting, account)
     pose = _pose(sample)
+    if lights is not None:
+        account.topics.add(lights.topic)
     if pose is None:
         account.refused = [(topic, NO_POSE) for topic in sorted(account.topics)]
     return PreparedFrame(
@@ -93,10 +110,14 @@ def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
         sample.time_ns,
         pose,
         candidates,
-        faces,
-        points,
+        {
+            index: sample.companions[ROLES[source]].topic
+            for index, source in enumerate(options.sources)
+            if ROLES[source] in sample.companions
+        },
+        lights,
+        clouds,
         tuple(sorted(account.topics)),
-        account.stored,
         tuple(account.refused),
     )
 
@@ -114,7 +135,7 @@ def _pose(sample: Sample) -> Pose | None:
 def _candidates(sample: Sample, setting: Setting, account: _Account) -> Candidates:
     kept = Candidates.none()
     unplaced: list[tuple[str, str, int]] = []
-    for source in setting.options.sources:
+    for rank, source in enumerate(setting.options.sources):
         measurement = sample.companions.get(ROLES[source])
         if measurement is None:
             continue
@@ -127,10 +148,8 @@ def _candidates(sample: Sample, setting: Setting, account: _Account) -> Candidat
         unplaced += [(measurement.topic, reason, key) for reason, key in placed.refused]
         again = repeats(placed.candidates)
         account.refused += [(measurement.topic, "a track twice in one frame")] * int(again.sum())
-        more = placed.candidates.taken(~again)
-        new = more.taken(~shown_by(kept, more))
-        account.stored[measurement.topic] += len(new) * AGENT.itemsize
-        kept = Candidates.joined([kept, new])
+        more = placed.candidates.taken(~again).of(rank, measurement.time_ns)
+        kept = Candidates.joined([kept, more.taken(~shown_by(kept, more))])
     # What one source could not place is only missing if no other one did.
     there = set(kept.key.tolist()) - {0}
     account.refused += [(topic, reason) for topic, reason, key in unplaced if key not in there]
@@ -156,11 +175,11 @@ def _no_lights(measurement: Measurement, setting: Setting) -> Boxes:
     return Boxes(rest, measurement.frame_id)
 
 
-def _faces(sample: Sample, setting: Setting, account: _Account) -> Records:
+def _lights(sample: Sample, setting: Setting) -> Lights | None:
     """The traffic lights of the picture. A light is its track; a face, that and the colour of its class."""
     model = sample.companions.get(Role.MODEL)
     if model is None or not isinstance(model.datum, Detections):
-        return np.zeros(0, FACE)
+        return None
     rows: dict[str, tuple[str, str, object]] = {}
     for index, box in enumerate(model.datum.boxes):
         name = class_key(setting.class_name(box.label))
@@ -173,15 +192,12 @@ def _faces(sample: Sample, setting: Setting, account: _Account) -> Records:
         light = f"t{key:08x}" if key else f"f{sample.frame % 10**8:08d}.{index % 1000:03d}"
         face = f"{light}:{color}"
         rows.setdefault(face, (face, light, status_row(status)))
-    if rows:
-        account.topics.add(model.topic)
-        account.stored[model.topic] += len(rows) * FACE.itemsize
-    return np.array(list(rows.values()), FACE)
+    return Lights(model.topic, model.time_ns, np.array(list(rows.values()), FACE))
 
 
-def _points(sample: Sample, setting: Setting, account: _Account) -> Records:
+def _clouds(sample: Sample, setting: Setting, account: _Account) -> dict[int, Cloud]:
     wanted = setting.options.points
-    parts = [np.zeros(0, POINT)]
+    clouds: dict[int, Cloud] = {}
     for role, sensor, name in (
         (Role.LIDAR_POINTS, LIDAR, "lidar"),
         (Role.RADAR_TARGETS, RADAR, "radar"),
@@ -191,9 +207,9 @@ def _points(sample: Sample, setting: Setting, account: _Account) -> Records:
             continue
         try:
             points = sensor_points(measurement, sensor, setting)
-            parts.append(points)
-            account.topics.add(measurement.topic)
-            account.stored[measurement.topic] += points.nbytes
         except DecodeError as error:
             account.refused.append((measurement.topic, str(error)))
-    return np.concatenate(parts)
+            continue
+        account.topics.add(measurement.topic)
+        clouds[sensor] = Cloud(measurement.topic, measurement.time_ns, points)
+    return clouds

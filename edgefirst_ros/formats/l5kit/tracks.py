@@ -1,45 +1,144 @@
-"""Motion, size and class of tracks over time, for as many as are alive."""
+"""The tracks of a scene: what was seen of each, and its row of the agents array at any time."""
 
 from __future__ import annotations
 
+import math
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.l5kit.candidates import CLUSTER_KEYS
-from edgefirst_ros.formats.l5kit.geometry import Floats
+from edgefirst_ros.formats.l5kit.geometry import wrapped
+from edgefirst_ros.formats.l5kit.labels import AgentLabel
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
+from edgefirst_ros.formats.l5kit.schema import AGENT, LABELS, Records
+from edgefirst_ros.tracks.classes import Prior
+from edgefirst_ros.tracks.motion import Path, Place, Spot
+from edgefirst_ros.tracks.sizes import Extent, SizeEstimate
 
-_KEPT = 16
+REACH_NS = 50_000_000
+"""How far beyond its first and last sighting a track is carried on: half a step at 10 Hz."""
+
 _LEAST_WEIGHT = 0.1
+_FORGET = 0.03
 _TOO_FAST_M_S = 50.0
+_NO_KIND = (AgentLabel.NOT_SET, AgentLabel.UNKNOWN, AgentLabel.DONTCARE, AgentLabel.AVRESEARCH_DONTCARE)
+_KINDS = np.array([label not in _NO_KIND for label in AgentLabel])
 
-_STATE = np.dtype([
-    ("key", "<i8"),
-    ("number", "<i8"),
-    ("sightings", "<i8"),
-    ("time_ns", "<i8", (_KEPT,)),
-    ("place_m", "<f8", (_KEPT, 2)),
-    ("heading_rad", "<f8"),
-    ("size_m", "<f8", (3,)),
-    ("label", "<f4", (17,)),
-])  # fmt: skip
-"""A track; its sightings newest first, times 0 where there were fewer."""
+_Labels = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Motion:
-    """Of N sightings, in their order.
+class Sighting:
+    """One detection in the world.
 
-    ``number`` is the track's id in the scene; ``velocity_m_s`` (N, 2) in the world, 0 at the first sighting;
-    ``heading_rad`` (N,), NaN if the track has not moved yet; ``rows`` are what ``smoothed`` wants.
+    Attributes:
+        key: as in Candidates.
+        source: rank among the sources, the best 0.
+        sample: number of the sample that brought it.
+        time_ns: when it was seen.
+        place_m: east and north.
+        bearing_rad: direction in the world that it was seen along.
+        lateral_m, depth_m, height_m, label: as in Candidates.
+        reach_m: half of how large its kind is: others of no name within are the same object.
     """
 
-    number: npt.NDArray[np.int64]
-    velocity_m_s: Floats
-    heading_rad: Floats
-    rows: npt.NDArray[np.intp]
+    key: int
+    source: int
+    sample: int
+    time_ns: int
+    place_m: Place
+    bearing_rad: float
+    lateral_m: float
+    depth_m: float
+    height_m: float
+    label: _Labels
+    reach_m: float
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A row of the agents array (1,), and the sightings whose places it is made of: two, or one twice."""
+
+    row: Records
+    sightings: tuple[Sighting, Sighting]
+
+    @property
+    def source(self) -> int:
+        """The better of its sources."""
+        return min(sighting.source for sighting in self.sightings)
+
+
+class Track:
+    """One object: its path, heading, size and class. ``number`` is its id in the scene."""
+
+    def __init__(self, number: int, options: L5KitOptions) -> None:
+        self.number = number
+        self._options = options
+        self._path = Path(round(options.velocity_window_s * 1e9))
+        self._sightings: list[Sighting] = []
+        self._waiting: deque[Sighting] = deque()
+        self._heading_rad: float | None = None
+        self._size = SizeEstimate(_FORGET)
+        self._label = np.zeros(len(LABELS))
+        self._learnt = 0
+
+    @property
+    def last(self) -> Sighting:
+        """The latest sighting."""
+        return self._sightings[-1]
+
+    def add(self, sighting: Sighting) -> None:
+        """Take a sighting; one that is no later than the last is left out."""
+        if self._path.add(sighting.time_ns, sighting.place_m):
+            self._sightings.append(sighting)
+            self._waiting.append(sighting)
+
+    def forget(self, before_ns: int) -> None:
+        """Drop what rows from this time on do not need."""
+        del self._sightings[: self._path.forget(before_ns)]
+
+    def learn(self, until_ns: int) -> None:
+        """Take heading, size and class from the sightings up to this time."""
+        while self._waiting and self._waiting[0].time_ns <= until_ns:
+            seen = self._waiting.popleft()
+            self._heading_rad = self._heading(seen.time_ns)
+            turned = None if self._heading_rad is None else self._heading_rad - seen.bearing_rad
+            self._size.see(Extent(seen.lateral_m, seen.depth_m, seen.height_m, turned))
+            self._learnt += 1
+            self._label += max(1 / self._learnt, _LEAST_WEIGHT) * (seen.label - self._label)
+
+    def shown(self, time_ns: int, ego_yaw_rad: float) -> Shown | None:
+        """Its row at a time; None where it was not seen."""
+        gap_ns = round(self._options.track_gap_s * 1e9)
+        spot = self._path.at(time_ns, gap_ns=gap_ns, reach_ns=REACH_NS)
+        return None if spot is None else self._row(time_ns, spot, ego_yaw_rad)
+
+    def _heading(self, time_ns: int) -> float | None:
+        """Which way it moves then, or did or does when it was or will be seen moving."""
+        moving = self._path.heading(time_ns, self._options.heading_speed_m_s)
+        return self._heading_rad if moving is None else moving
+
+    def _row(self, time_ns: int, spot: Spot, ego_yaw_rad: float) -> Shown:
+        prior = self._prior()
+        yaw = self._heading(time_ns)
+        if yaw is None:
+            yaw = ego_yaw_rad + (math.pi / 2 if self._size.lies_across(prior) else 0.0)
+        row = np.zeros(1, AGENT)
+        row["centroid"], row["extent"] = spot.place_m, self._size.size(prior)
+        row["yaw"], row["track_id"] = wrapped(np.array(yaw)), self.number
+        row["velocity"] = self._path.velocity(time_ns) or (0.0, 0.0)
+        row["label_probabilities"] = self._label / self._label.sum()
+        return Shown(row, (self._sightings[spot.before], self._sightings[spot.after]))
+
+    def _prior(self) -> Prior:
+        """Of the most probable kind of object, however improbable it is against none."""
+        likely = np.where(_KINDS, self._label, 0.0)
+        label = list(AgentLabel)[int(np.argmax(likely))] if likely.any() else AgentLabel.UNKNOWN
+        return self._options.priors[label]
 
 
 class Tracks:
@@ -51,88 +150,89 @@ class Tracks:
     """
 
     def __init__(self, options: L5KitOptions) -> None:
+        self._options = options
         self._timeout_ns = round(options.track_timeout_s * 1e9)
-        self._window_ns = round(options.velocity_window_s * 1e9)
-        self._moving_m_s = options.heading_speed_m_s
-        self._state = np.zeros(0, _STATE)
+        self._all: list[Track] = []
+        self._by_key: dict[int, Track] = {}
+        self._loose: dict[int, dict[int, list[Track]]] = {}
         self._next = CLUSTER_KEYS
 
-    def see(self, key: npt.NDArray[np.int64], place_m: Floats, time_ns: int) -> Motion:
-        """Take the sightings of one frame, in order of time.
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def see(self, sighting: Sighting) -> None:
+        """Take a sighting; those of a track in order of time."""
+        if not sighting.key:
+            track = self._born(sighting)
+            self._loose.setdefault(sighting.source, {}).setdefault(sighting.time_ns, []).append(track)
+        else:
+            known = self._by_key.get(sighting.key)
+            if known is None or self._is_another(known.last, sighting):
+                self._by_key[sighting.key] = known = self._born(sighting)
+                self._all.append(known)
+            track = known
+        track.add(sighting)
+
+    def learn(self, until_ns: int) -> None:
+        """Let every track take in its sightings up to this time."""
+        for track in self._all:
+            track.learn(until_ns)
+
+    def rows(self, time_ns: int, ego_yaw_rad: float, loose_ns: tuple[int, int]) -> list[Shown]:
+        """The rows of a frame, those of the best source first; of an object shown twice only the first.
 
         Args:
-            key: (N,), each once but 0, which is no track.
-            place_m: (N, 2) in the world.
             time_ns: of the frame.
+            ego_yaw_rad: what heads where nothing tells where.
+            loose_ns: detections without a track are shown if their message is the one of its source nearest
+                to the frame, and its time lies between these.
         """
-        alive = self._state[time_ns - self._state["time_ns"][:, 0] <= self._timeout_ns]
-        alive = alive[alive["key"] != 0]
-        rows = self._rows(alive, key, place_m, time_ns)
-        new = rows < 0
-        rows[new] = len(alive) + np.arange(np.count_nonzero(new))
-        self._state = np.concatenate([alive, self._born(key[new])])
-        seen = self._state[rows]
-        for field, now in (("time_ns", time_ns), ("place_m", place_m)):
-            seen[field][:, 1:] = seen[field][:, :-1].copy()
-            seen[field][:, 0] = now
-        seen["sightings"] += 1
-        velocity = self._velocity(seen, time_ns)
-        moving = np.hypot(velocity[:, 0], velocity[:, 1]) >= self._moving_m_s
-        seen["heading_rad"][moving] = np.arctan2(velocity[moving, 1], velocity[moving, 0])
-        self._state[rows] = seen
-        return Motion(seen["number"], velocity, seen["heading_rad"], rows)
+        found = {track.number: shown for track in self._all if (shown := track.shown(time_ns, ego_yaw_rad))}
+        loose = [track.shown(track.last.time_ns, ego_yaw_rad) for track in self._near(time_ns, loose_ns)]
+        every = [*found.values(), *(shown for shown in loose if shown is not None)]
+        kept: list[Shown] = []
+        for shown in sorted(every, key=lambda shown: shown.source):
+            if not any(_same(better, shown) for better in kept):
+                kept.append(shown)
+        return kept
 
-    def smoothed(
-        self, motion: Motion, size_m: Floats, label: npt.NDArray[np.float32]
-    ) -> tuple[Floats, npt.NDArray[np.float32]]:
-        """Sizes (N, 3) and label probabilities (N, 17), averaged over each track.
+    def forget(self, before_ns: int) -> None:
+        """Drop what frames from this time on do not need."""
+        gone_ns = before_ns - self._timeout_ns
+        for track in self._all:
+            track.forget(before_ns)
+        self._all = [track for track in self._all if track.last.time_ns >= gone_ns]
+        self._by_key = {key: track for key, track in self._by_key.items() if track.last.time_ns >= gone_ns}
+        for messages in self._loose.values():
+            for time_ns in [time_ns for time_ns in messages if time_ns < before_ns]:
+                del messages[time_ns]
 
-        The average of the first ten sightings is plain; after that a new one counts a tenth.
-        """
-        state = self._state[motion.rows]
-        weight = np.maximum(1 / state["sightings"], _LEAST_WEIGHT)[:, None]
-        state["size_m"] += weight * (size_m - state["size_m"])
-        state["label"] += (weight * (label - state["label"])).astype(np.float32)
-        self._state[motion.rows] = state
-        total = state["label"].sum(axis=1, keepdims=True)
-        return state["size_m"], state["label"] / total
+    def _near(self, time_ns: int, loose_ns: tuple[int, int]) -> Iterator[Track]:
+        first_ns, last_ns = loose_ns
+        for messages in self._loose.values():
+            times = [time for time in messages if first_ns <= time <= last_ns]
+            if times:
+                nearest = messages[min(times, key=lambda time: (abs(time - time_ns), time))]
+                for track in nearest:
+                    track.learn(track.last.time_ns)
+                yield from nearest
 
-    def _rows(
-        self, alive: npt.NDArray[np.void], key: npt.NDArray[np.int64], place_m: Floats, time_ns: int
-    ) -> npt.NDArray[np.intp]:
-        """Where each sighting's track is among the living; -1 for a new one. A cluster that leapt is new."""
-        order = np.argsort(alive["key"])
-        at = np.searchsorted(alive["key"][order], key)
-        rows = np.full(len(key), -1, np.intp)
-        if len(alive):
-            candidate = order[np.minimum(at, len(alive) - 1)]
-            same = alive["key"][candidate] == key
-            step_s = (time_ns - alive["time_ns"][candidate, 0]) / 1e9
-            leap = np.linalg.norm(place_m - alive["place_m"][candidate, 0], axis=1)
-            same &= (key < CLUSTER_KEYS) | (leap <= _TOO_FAST_M_S * step_s)
-            rows[same] = candidate[same]
-        alive["key"][np.isin(alive["key"], key[rows < 0])] = 0
-        return rows
+    def _is_another(self, last: Sighting, now: Sighting) -> bool:
+        """Whether a key stands for another object than before, or for one whose motion is forgotten."""
+        step_ns = now.time_ns - last.time_ns
+        leapt = math.dist(last.place_m, now.place_m) > _TOO_FAST_M_S * max(step_ns, 0) / 1e9
+        return step_ns > self._timeout_ns or (now.key >= CLUSTER_KEYS and step_ns > 0 and leapt)
 
-    def _born(self, key: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-        state = np.zeros(len(key), _STATE)
-        state["key"] = state["number"] = key
-        state["heading_rad"] = np.nan
-        nameless = (key == 0) | (key >= CLUSTER_KEYS)
-        count = int(np.count_nonzero(nameless))
-        state["number"][nameless] = self._next + np.arange(count)
-        self._next += count
-        return state
+    def _born(self, sighting: Sighting) -> Track:
+        number = sighting.key
+        if not 0 < sighting.key < CLUSTER_KEYS:
+            number, self._next = self._next, self._next + 1
+        return Track(number, self._options)
 
-    def _velocity(self, seen: npt.NDArray[np.void], time_ns: int) -> Floats:
-        """Slope of the straight line of least squares through the window's positions, at least two."""
-        age_ns = time_ns - seen["time_ns"]
-        known = np.arange(_KEPT) < np.minimum(seen["sightings"], _KEPT)[:, None]
-        used = known & ((age_ns <= self._window_ns) | (np.arange(_KEPT) < 2))
-        weight = used / np.maximum(used.sum(axis=1, keepdims=True), 1)
-        at_s = np.where(used, -age_ns / 1e9, 0.0)
-        at_s = np.where(used, at_s - (weight * at_s).sum(axis=1, keepdims=True), 0.0)
-        spread = (at_s**2).sum(axis=1, keepdims=True)
-        slope = (at_s[..., None] * np.where(used[..., None], seen["place_m"], 0.0)).sum(axis=1)
-        velocity: Floats = np.divide(slope, spread, out=np.zeros_like(slope), where=spread > 0)
-        return velocity
+
+def _same(better: Shown, other: Shown) -> bool:
+    """Whether a row shows an object that one of a better source shows: the nameless by place alone."""
+    if better.source == other.source or 0 < other.sightings[0].key < CLUSTER_KEYS:
+        return False
+    apart = np.linalg.norm(better.row["centroid"] - other.row["centroid"])
+    return bool(apart < better.sightings[0].reach_m)

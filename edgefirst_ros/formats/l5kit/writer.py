@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 
-from edgefirst_ros.errors import OutputExists, WriteError
-from edgefirst_ros.formats.base import LeftOut, Written
+from edgefirst_ros.errors import EdgeFirstError, OutputExists, WriteError
+from edgefirst_ros.formats.base import LeftOut, NoPlace, Written
 from edgefirst_ros.formats.l5kit.attributes import SceneNote
-from edgefirst_ros.formats.l5kit.motion import agent_rows
+from edgefirst_ros.formats.l5kit.grid import Frame, Grid, Held
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
-from edgefirst_ros.formats.l5kit.prepare import NO_POSE, Pose, PreparedFrame, prepare_frame
+from edgefirst_ros.formats.l5kit.prepare import NO_POSE, PreparedFrame, prepare_frame
 from edgefirst_ros.formats.l5kit.schema import (
     AGENTS,
     FACES,
@@ -25,21 +27,21 @@ from edgefirst_ros.formats.l5kit.schema import (
     Records,
 )
 from edgefirst_ros.formats.l5kit.store import GrowingDataset, old_path, part_path
-from edgefirst_ros.formats.l5kit.tracks import Tracks
 from edgefirst_ros.naming import safe_name
 from edgefirst_ros.sample import Sample, SequenceInfo
-from edgefirst_ros.timing.select import Selection
 
 _HOST_LENGTH = 16
 _NO_HOST = "unknown"
+_UNSHOWN = NoPlace("nothing in a frame is of it")
 
 
 class L5KitWriter:
     """Writes one dataset, ``root/<dataset>.zarr``; implements SampleWriter.
 
-    Every sequence becomes a scene, unless it has no frame with an ego pose. The dataset grows as ``.part``
-    and every frame is on disk when ``write`` returns, so that ``recover`` can finish a killed run; ``close``
-    completes the last chunks and renames. Memory does not grow with the number of samples.
+    Every sequence becomes a scene, unless it has no frame with an ego pose. Frames lie on an even grid of
+    times, so each waits until samples on both sides of it have come, see ``grid.Grid``. The dataset grows as
+    ``.part``, and a frame that is made is on disk when ``write`` returns, so that ``recover`` can finish a
+    killed run; ``close`` completes the last chunks and renames. Memory does not grow with the samples.
 
     Args:
         root: folder of the datasets; made if it is not there, once the first sequence begins.
@@ -65,12 +67,14 @@ class L5KitWriter:
         self._extends = options.append and not overwrite
         self._broken = False
         self._sequence: SequenceInfo | None = None
+        self._grid: Grid | None = None
+        self._open: deque[Future[Written]] = deque()
         self._in_scene = False
         self._last_ns = 0
         self._frames = 0
 
     def begin(self, sequence: SequenceInfo) -> None:
-        """A sequence starts; the first makes the output's ``.part`` folder.
+        """A sequence starts, the one before is written to its end; the first makes the ``.part`` folder.
 
         Raises:
             OutputExists: the dataset has a scene of this name already.
@@ -80,29 +84,30 @@ class L5KitWriter:
         with self._reporting():
             if self._store is None:
                 self._store = self._opened()
-            self._end_scene()
+            self._end_scene(self._store)
         if any(note.name == sequence.name for note in self._store.notes):
             raise OutputExists(f"{self.path}: scene {sequence.name} is in this dataset already; rename one")
         self._sequence = sequence
-        self._tracks = Tracks(self.options)
-        self._selection = Selection(rate_hz=self.options.rate_hz)
+        self._grid = Grid(self.options)
         self._last_ns = 0
 
     def prepare(self, sample: Sample) -> PreparedFrame:
         """Place every detection of the sample; pure, any thread."""
         return prepare_frame(sample, self.options)
 
-    def write(self, prepared: PreparedFrame) -> Written:
-        """Append the sample as a frame; left out if it exceeds the rate or has no ego pose or no later time.
+    def write(self, prepared: PreparedFrame) -> Written | Future[Written]:
+        """Append the frames that can be made now that this sample has come.
 
+        The result is what of this sample is in frames; it is there when no frame to come can need it. Left
+        out is what has no ego pose or no later time, or what no frame is made of, there being fewer of them.
         ``refused`` names parts, such as single boxes: their message may be in ``stored`` as well.
 
         Raises:
             WriteError: disk full or the like; what was written before stays, as ``.part``.
         """
         store = self._growing()
-        sequence = self._sequence
-        if sequence is None or prepared.sequence != sequence.name:
+        sequence, grid = self._sequence, self._grid
+        if sequence is None or grid is None or prepared.sequence != sequence.name:
             raise WriteError(
                 f"{self.path}: sample {prepared.frame} of {prepared.sequence}, which is not begun: begin "
                 "each sequence before its samples"
@@ -110,21 +115,11 @@ class L5KitWriter:
         if prepared.time_ns <= self._last_ns:
             return Written(left_out=LeftOut("unusable", "not after the sample before"))
         self._last_ns = prepared.time_ns
-        if not self._selection.wants(prepared.frame, prepared.time_ns, keyframe=False):
-            return Written(left_out=LeftOut("skipped", f"more than {self.options.rate_hz:g} frames a second"))
-        if prepared.pose is None:
-            return Written(refused=prepared.refused, left_out=LeftOut("unusable", NO_POSE))
-        self._selection.took(prepared.time_ns)
-        agents = agent_rows(prepared.candidates, prepared.pose, self._tracks, prepared.time_ns)
-        with self._reporting():
-            if not self._in_scene:
-                note = SceneNote(sequence.name, prepared.pose.origin)
-                store.begin_scene(sequence.host[:_HOST_LENGTH] or _NO_HOST, prepared.time_ns, note)
-                self._in_scene = True
-            self._frames += 1
-            written = self._append(store, prepared, prepared.pose, agents)
-        self._last_frame_ns = prepared.time_ns
-        return Written(prepared.stored, written, (*prepared.refused, *prepared.shown))
+        result: Future[Written] = Future()
+        self._open.append(result)
+        grid.add(prepared)
+        self._advance(store, grid, final=False)
+        return result
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -141,7 +136,7 @@ class L5KitWriter:
             return []
         store = self._growing()
         with self._reporting():
-            self._end_scene()
+            self._end_scene(store)
             if store.length(FRAMES):
                 store.finish()
             else:
@@ -150,8 +145,14 @@ class L5KitWriter:
         return [self.path] if store.length(FRAMES) else []
 
     def abort(self) -> None:
-        """Release files without finishing; what is on disk stays as ``.part``, if any frame was written."""
-        self._broken = self._store is not None
+        """Release files without finishing; what is on disk stays as ``.part``, if any frame was written.
+
+        Frames that wait for samples to come are written before, unless that is what fails.
+        """
+        if self._store is not None and self._grid is not None and not self._broken:
+            with suppress(EdgeFirstError, OSError):
+                self._advance(self._store, self._grid, final=True)
+        self._release(WriteError(f"{self.path}: given up"))
         if self._store is not None:
             with suppress(OSError):
                 self._store.close() if self._frames else self._store.discard()
@@ -162,20 +163,72 @@ class L5KitWriter:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         return GrowingDataset(self.path)
 
-    def _end_scene(self) -> None:
-        if self._in_scene and self._store is not None:
-            self._store.end_scene(self._last_frame_ns)
-        self._in_scene = False
+    def _advance(self, store: GrowingDataset, grid: Grid, *, final: bool) -> None:
+        """Write the frames that can be made, and say what became of the samples that are done with."""
+        for frame in grid.frames(final=final):
+            with self._reporting():
+                self._begin_scene(store, frame)
+                self._frames += 1
+                size = self._append(store, frame)
+            self._last_frame_ns = frame.time_ns
+            grid.credit(frame, size)
+        for held in grid.done(final=final):
+            self._open.popleft().set_result(self._written(held))
+
+    def _written(self, held: Held) -> Written:
+        """What became of a sample."""
+        sample = held.sample
+        if sample.pose is None:
+            return Written(refused=sample.refused, left_out=LeftOut("unusable", NO_POSE))
+        if not (held.frames or held.stored):
+            reason = f"not needed for {self.options.rate_hz:g} frames a second"
+            return Written(refused=sample.refused, left_out=LeftOut("skipped", reason))
+        told = {topic for topic, _ in sample.refused}
+        idle = ((t, _UNSHOWN) for t in sample.topics if t not in told and not held.stored[t])
+        return Written(held.stored, held.bytes, (*sample.refused, *idle), items=held.frames)
+
+    def _begin_scene(self, store: GrowingDataset, frame: Frame) -> None:
+        if self._in_scene or self._sequence is None:
+            return
+        note = SceneNote(self._sequence.name, frame.pose.origin)
+        store.begin_scene(self._sequence.host[:_HOST_LENGTH] or _NO_HOST, frame.time_ns, note)
+        self._in_scene = True
+
+    def _end_scene(self, store: GrowingDataset) -> None:
+        """Write what is left of the scene under way."""
+        if self._grid is not None and self._sequence is not None:
+            self._advance(store, self._grid, final=True)
+            self._warn(self._sequence.name, self._grid)
+        if self._in_scene:
+            store.end_scene(self._last_frame_ns)
+        self._in_scene, self._grid = False, None
+
+    def _warn(self, scene: str, grid: Grid) -> None:
+        if grid.poseless:
+            self._warnings.append(
+                f"l5kit: {scene}: {grid.poseless} frames left out, no ego pose is known at their times"
+            )
+        if grid.gaps:
+            self._warnings.append(
+                f"l5kit: {scene}: frames are missing at {grid.gaps} places, which L5Kit's readers, who take "
+                "frames for evenly spaced, do not notice: look at the timestamps"
+            )
+
+    def _release(self, error: WriteError) -> None:
+        """Nothing more is written: the samples that are held back are not."""
+        self._broken = self._store is not None
+        while self._open:
+            self._open.popleft().set_exception(error)
 
     @staticmethod
-    def _append(store: GrowingDataset, prepared: PreparedFrame, pose: Pose, agents: Records) -> int:
+    def _append(store: GrowingDataset, made: Frame) -> int:
         span, frame = np.zeros(1, POINT_SPAN), np.zeros(1, FRAME)
-        span["point_index_interval"] = _interval(store, POINTS, prepared.points)
-        frame["timestamp"] = prepared.time_ns
-        frame["agent_index_interval"] = _interval(store, AGENTS, agents)
-        frame["traffic_light_faces_index_interval"] = _interval(store, FACES, prepared.faces)
-        frame["ego_translation"], frame["ego_rotation"] = pose.position_m, pose.rotation
-        rows = {POINTS: prepared.points, SPANS: span, AGENTS: agents, FACES: prepared.faces, FRAMES: frame}
+        span["point_index_interval"] = _interval(store, POINTS, made.points)
+        frame["timestamp"] = made.time_ns
+        frame["agent_index_interval"] = _interval(store, AGENTS, made.agents)
+        frame["traffic_light_faces_index_interval"] = _interval(store, FACES, made.faces)
+        frame["ego_translation"], frame["ego_rotation"] = made.pose.position_m, made.pose.rotation
+        rows = {POINTS: made.points, SPANS: span, AGENTS: made.agents, FACES: made.faces, FRAMES: frame}
         return sum(store.append(name, part) for name, part in rows.items())
 
     def _growing(self) -> GrowingDataset:
@@ -198,6 +251,7 @@ class L5KitWriter:
         try:
             yield
         except OSError as error:
+            self._broken = True
             self.abort()
             if isinstance(error, WriteError):
                 raise

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.formats.base import Written
 from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter
 from edgefirst_ros.formats.l5kit.attributes import SceneNote
 from edgefirst_ros.formats.l5kit.schema import AGENT, FRAME, SPECS
@@ -122,6 +124,16 @@ def sample(
         for role, datum in (data or {}).items()
     }
     return Sample(sequence, frame, time, companions, {}, ego, calibration)
+
+
+def hand_over(writer: L5KitWriter, each: Sample) -> Future[Written]:
+    """Write a sample; what became of it, as soon as that is known."""
+    result = writer.write(writer.prepare(each))
+    if isinstance(result, Future):
+        return result
+    at_once: Future[Written] = Future()
+    at_once.set_result(result)
+    return at_once
 
 
 def write(root: Path, samples: Iterable[Sample], name: str = "ds", **options: Any) -> ChunkedDataset:  # noqa: ANN401 - any option

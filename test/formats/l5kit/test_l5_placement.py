@@ -40,7 +40,7 @@ def test_box_of_the_picture_lies_along_the_ray_through_its_middle() -> None:
 
 def test_world_is_the_ego_poses(tmp_path: Path) -> None:
     turned = {"position_m": (100.0, 200.0, 3.0), "yaw_deg": 90.0}
-    seen = boxes(box(center_x=0.875, distance_m=25.0))
+    seen = boxes(box(center_x=0.875, distance_m=25.0, width=0.045))
     (agent,) = write(tmp_path, [sample(0, {Role.MODEL: seen}, **turned)]).agents
     np.testing.assert_allclose(agent["centroid"], [115.0, 222.0], atol=1e-9)
     assert agent["yaw"] == pytest.approx(np.pi / 2)
@@ -84,7 +84,6 @@ def test_without_calibration_nothing_is_placed(calibration: Calibration, reason:
     given = sample(0, {Role.MODEL: boxes(box())}, calibration=calibration)
     assert placed(given) == []
     assert refused(given) == [("/model/output", reason)]
-    assert prepare_frame(given, OPTIONS).topics == ()
 
 
 @pytest.mark.parametrize(
@@ -92,6 +91,9 @@ def test_without_calibration_nothing_is_placed(calibration: Calibration, reason:
     [
         ({"distance_m": 0.0}, "box without distance"),
         ({"width": 0.0}, "box without size"),
+        ({"height": float("nan")}, "box without size"),
+        ({"distance_m": float("inf")}, "box without distance"),
+        ({"center_y": float("nan")}, "box without size"),
         ({"center_x": 0.951}, "box cut by the picture's edge"),
         ({"center_x": 0.049}, "box cut by the picture's edge"),
         ({"track_id": "other", "distance_m": -3.0}, "box without distance"),
@@ -101,6 +103,13 @@ def test_boxes_that_cannot_be_placed_are_counted(change: dict[str, object], reas
     given = sample(0, {Role.MODEL: boxes(box(**change), box(track_id="good"))})
     assert placed(given) == [[22.0, 0.0]]
     assert refused(given) == [("/model/output", reason)]
+
+
+def test_fused_boxes_without_a_place_are_counted() -> None:
+    wrong = box(center_x=float("nan"), track_id="lost", track_lifetime=3)
+    given = sample(0, {Role.BOXES_3D: boxes(wrong, box(distance_m=9.0, center_x=0.0, center_y=0.0))})
+    assert placed(given) == [[9.0, 0.0]]
+    assert refused(given) == [("/fusion/boxes3d", "box without place")]
 
 
 def test_boxes_at_the_edge_can_be_kept() -> None:
