@@ -51,6 +51,18 @@ class Pictures:
                 )
             entry.keyframe = stream.push(entry.measurement.arrival, entry.time_ns, datum)
 
+    def join(self, first: Entry, part: Entry) -> bool:
+        """Put a further part to the picture that began with ``first``; False if that is decoded already."""
+        datum, more = first.measurement.datum, part.measurement.datum
+        if not (isinstance(datum, VideoPacket) and isinstance(more, VideoPacket)):
+            return False
+        if not self._streams[first.route.topic].join(first.time_ns, more):
+            return False
+        whole = replace(datum, data=datum.data + more.data)
+        first.measurement = replace(first.measurement, datum=whole)
+        first.slices = (*first.slices, part)
+        return True
+
     def judge(self, entry: Entry) -> None:
         """Say whether the picture can be had, and its size, in order of time, after what follows arrived."""
         datum = entry.measurement.datum

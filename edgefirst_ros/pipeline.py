@@ -11,9 +11,11 @@ from typing import Any
 from edgefirst_ros.accounting import Ledger, Outcome
 from edgefirst_ros.config import Config
 from edgefirst_ros.delivery import Delivery, Output
+from edgefirst_ros.duplicates import Duplicates
 from edgefirst_ros.entry import Entry, Heard
 from edgefirst_ros.errors import ConfigError, DecodeError
 from edgefirst_ros.formats.base import Writer
+from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.measurement import Measurement, RawMessage
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.production import worker_count
@@ -24,6 +26,9 @@ from edgefirst_ros.streamstats import StreamStats
 from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
 from edgefirst_ros.timing.finding import Times
 from edgefirst_ros.topics import TYPES, Route, TopicMap, choose_reference, find_prefix, full_type
+from edgefirst_ros.video.annexb import Content, content_of
+
+SETS = "parameter sets, for the pictures after them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class Pipeline:
         self.sequences: list[SequenceSummary] = self._runs.done
         self.notes: list[str] = self._runs.notes
         """Findings worth telling while running, once each; also in the report."""
+        self._duplicates = Duplicates()
         self._recorded_ns = 0
         self._span: tuple[int, int] | None = None
         self._cut = ""
@@ -116,8 +122,13 @@ class Pipeline:
         if raw.topic not in self._told:
             self._told.add(raw.topic)
             self._clock.rule(raw.topic, route.rule.times)
+        heard = Heard(raw, decoded, ticket, route)
+        repeat = self._duplicates.received(heard)
+        if repeat is not None:
+            self.ledger.release(ticket, Outcome.REFUSED, repeat.reason)
+            return
         times = Times(raw.topic, decoded.stamp_ns, raw.publish_ns, raw.receive_ns)
-        self._timed(self._clock.feed(Heard(raw, decoded, ticket, route), times))
+        self._timed(self._clock.feed(heard, times))
         self._delivery.raise_failure()
 
     def cut(self, reason: str) -> None:
@@ -206,17 +217,30 @@ class Pipeline:
             if not self._takes_part(known.route):
                 self.ledger.release(known.ticket, Outcome.SKIPPED, "another camera topic is the reference")
                 continue
-            decoded = known.decoded
-            measurement = Measurement(
-                known.raw.topic,
-                event.time_ns,
-                decoded.stamp_ns,
-                known.raw.receive_ns,
-                known.raw.arrival,
-                decoded.frame_id,
-                decoded.datum,
-            )
-            self._runs.feed(Entry(measurement, known.route, known.ticket))
+            entry = self._entry(known, event.time_ns)
+            if entry is not None:
+                self._runs.feed(entry)
+
+    def _entry(self, known: Heard, time_ns: int) -> Entry | None:
+        """A message that has its time on its way; None for one that came before."""
+        raw, decoded = known.raw, known.decoded
+        is_video = isinstance(decoded.datum, VideoPacket)
+        content = content_of(decoded.datum) if isinstance(decoded.datum, VideoPacket) else Content.PICTURE
+        unshown = (Outcome.DECODED, SETS) if content is Content.SETS else None
+        found = (finding for finding in reversed(self._clock.findings) if finding.topic == raw.topic)
+        finding = next(found, None)
+        stamped = finding is None or finding.group is not None
+        repeat = self._duplicates.timed(known, content, time_ns, stamped=stamped)
+        if repeat is not None and not (is_video and repeat.number):
+            self.ledger.release(known.ticket, Outcome.REFUSED, repeat.reason)
+            return None
+        if repeat is not None:
+            # Pictures after it are built on it all the same, so the decoder gets it, at a time of its own.
+            unshown, time_ns = (Outcome.REFUSED, repeat.reason), time_ns + repeat.number
+        measurement = Measurement(
+            raw.topic, time_ns, decoded.stamp_ns, raw.receive_ns, raw.arrival, decoded.frame_id, decoded.datum
+        )
+        return Entry(measurement, known.route, known.ticket, content=content, unshown=unshown)
 
     def _takes_part(self, route: Route) -> bool:
         """Whether the topic is used, now that the reference is known: of several cameras one is."""
@@ -246,6 +270,7 @@ class Pipeline:
     def _end_run(self, reason: str) -> None:
         self._runs.end(reason)
         self._clock.findings = []
+        self._duplicates.forget()
 
     def _advance(self, receive_ns: int) -> None:
         if self._span is None:

@@ -9,6 +9,7 @@ from edgefirst_ros.accounting import LATE, Ledger, Outcome
 from edgefirst_ros.config import Config
 from edgefirst_ros.ego.account import PoseAccount
 from edgefirst_ros.entry import Entry
+from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.pairing import pairing_rules, reorder_window_ns
 from edgefirst_ros.pictures import Pictures
 from edgefirst_ros.picturesize import PictureChange, PictureSizes, Size, whole_size
@@ -23,6 +24,9 @@ from edgefirst_ros.timing.reorder import Reorder
 from edgefirst_ros.timing.select import Selection
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
 from edgefirst_ros.verdicts import FrameCounts, Verdicts, entries_of
+from edgefirst_ros.video.annexb import Content
+
+TORN = "a part of a picture that was given to the decoder without it"
 
 POSE_UNKNOWN = "the rig's pose is unknown then (ncore.unknown_pose: cut)"
 
@@ -73,6 +77,8 @@ class SequenceRun:
         )
         self._tiles = TileGrouper()
         self._sizes = PictureSizes()
+        self._coming: dict[tuple[str, int], Entry] = {}
+        """Packets of video that are not in the order of time yet, by topic and time."""
         self._waiting: deque[tuple[Aligned[Entry], Calibration]] = deque()
         self._unposed: deque[Observed] = deque()
         """Measurements that wait for their pose, where they are wanted only with one."""
@@ -94,8 +100,8 @@ class SequenceRun:
 
         After a change only ``finish`` may follow, and what is in it belongs to the next sequence.
         """
-        if entry.route.rule.role is Role.CAMERA:
-            self._pictures.arrive(entry)
+        if entry.route.rule.role is Role.CAMERA and self._arrived(entry):
+            return None
         measurement = entry.measurement
         if not self._reorder.push(entry.time_ns, measurement.topic, measurement.arrival, entry):
             self._late(entry)
@@ -116,9 +122,26 @@ class SequenceRun:
         self._take(self._aligner.flush())
         self._pump(final=True)
 
+    def _arrived(self, entry: Entry) -> bool:
+        """Give the decoder a packet; True if that is all, because it is a part of a picture known already."""
+        key = entry.route.topic, entry.time_ns
+        first = self._coming.get(key)
+        if entry.content is Content.PART and first is not None:
+            if not self._pictures.join(first, entry):
+                self._ledger.release(entry.ticket, Outcome.REFUSED, TORN)
+            return True
+        self._pictures.arrive(entry)
+        if entry.unshown is None and isinstance(entry.measurement.datum, VideoPacket):
+            self._coming[key] = entry
+        return False
+
     def _advance(self, ready: Iterable[tuple[int, Entry]]) -> PictureChange | None:
         for _, entry in ready:
+            if entry.unshown is not None:
+                self._ledger.release(entry.ticket, *entry.unshown)
+                continue
             if entry.route.rule.role is Role.CAMERA:
+                self._coming.pop((entry.route.topic, entry.time_ns), None)
                 self._pictures.judge(entry)
                 before = self._sizes.changed(entry)
                 if before is not None:
@@ -136,10 +159,13 @@ class SequenceRun:
 
     def _late(self, entry: Entry) -> None:
         """What comes too late for its place is lost; but a mount stamped at boot holds now as well."""
-        if entry.route.rule.role in CONTEXT_ROLES:
+        if entry.unshown is not None:
+            self._ledger.release(entry.ticket, *entry.unshown)
+        elif entry.route.rule.role in CONTEXT_ROLES:
             self._around.learn(entry.measurement)
             self._ledger.release(entry.ticket, Outcome.DECODED)
         else:
+            self._coming.pop((entry.route.topic, entry.time_ns), None)
             self._ledger.release(entry.ticket, Outcome.DROPPED, LATE)
 
     def _ordered(self, entry: Entry) -> None:

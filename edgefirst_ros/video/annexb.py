@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import Enum
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import Codec, VideoPacket
@@ -31,6 +32,14 @@ class RecoveryPoint:
 
     frames: int
     exact: bool
+
+
+class Content(Enum):
+    """What a packet is to the pictures of its stream."""
+
+    PICTURE = "a picture, or its first part"
+    PART = "a further part of a picture"
+    SETS = "no picture: parameter sets and the like"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,19 @@ def _kind(codec: Codec, header: bytes) -> int | None:
         return header[0] & 0x1F
     base_layer = len(header) == 2 and not header[0] & 1 and not header[1] >> 3
     return header[0] >> 1 if base_layer else None
+
+
+def content_of(packet: VideoPacket) -> Content:
+    """What a packet is, told by its first slice; one without any NAL unit passes for a damaged picture."""
+    units = head(packet)
+    if not units:
+        return Content.PICTURE
+    last = units[-1]
+    if not is_slice(packet.codec, last.kind):
+        return Content.SETS
+    # first_mb_in_slice is 0, of which Exp-Golomb makes a one; or first_slice_segment_in_pic_flag.
+    at = 1 if packet.codec == "h264" else 2
+    return Content.PICTURE if last.data[at : at + 1] >= b"\x80" else Content.PART
 
 
 def unescape(data: bytes) -> bytes:

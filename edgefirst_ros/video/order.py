@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.video import h264, h265
-from edgefirst_ros.video.annexb import H264_SLICE, H264_SPS, H265_SPS, NalUnit, h264_slice_type
+from edgefirst_ros.video.annexb import H264_SLICE, H264_SPS, H265_SPS, NalUnit, h264_slice_type, is_slice
 
 _BIDIRECTIONAL = frozenset({1, 6})
 
@@ -54,6 +54,19 @@ class DecodeOrder:
         insort(self._waiting, arrival, key=lambda other: other.time_ns)
         return True
 
+    def join(self, time_ns: int, packet: VideoPacket) -> bool:
+        """Put a further part to the picture that waits with its time; False if there is none."""
+        for index, arrival in enumerate(self._waiting):
+            if (
+                arrival.time_ns == time_ns
+                and arrival.units
+                and is_slice(packet.codec, arrival.units[-1].kind)
+            ):
+                whole = replace(arrival.packet, data=arrival.packet.data + packet.data)
+                self._waiting[index] = replace(arrival, packet=whole)
+                return True
+        return False
+
     def settle(self, horizon_ns: int | None) -> list[Arrival]:
         """The packets that nothing still to come can precede, in order of decoding.
 
@@ -62,6 +75,8 @@ class DecodeOrder:
         """
         if self.reorders or horizon_ns is None:
             settled, self._waiting = self._waiting, []
+            if settled and horizon_ns is not None and settled[-1].time_ns > horizon_ns:
+                self._waiting.append(settled.pop())  # there may be more of it to come
         else:
             count = sum(arrival.time_ns <= horizon_ns for arrival in self._waiting)
             settled, self._waiting = self._waiting[:count], self._waiting[count:]

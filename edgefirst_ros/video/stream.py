@@ -99,6 +99,10 @@ class VideoStream:
         self._worker.make_room()
         return is_key_head(packet.codec, units)
 
+    def join(self, time_ns: int, packet: VideoPacket) -> bool:
+        """Take a further part of a picture that was pushed; False if that has been given to the decoder."""
+        return self._order.join(time_ns, packet)
+
     def verdict(self, time_ns: int) -> str | None:
         """None if the packet of that time is usable, else a short countable reason; in order of time."""
         self._settle(time_ns + self._margin_ns)
@@ -168,7 +172,7 @@ class VideoStream:
             data = step.prefix + arrival.packet.data
             unit = gops.append(time_ns, data, leading=step.leading, reference=step.reference, back=step.back)
             self._worker.changed.notify_all()
-        if frame is not None:
+        if frame is not None and (picture or not frame.picture):
             frame.unit = unit
 
     def _walk(self, time_ns: int) -> None:
