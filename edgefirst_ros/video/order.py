@@ -10,6 +10,8 @@ from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.video import h264, h265
 from edgefirst_ros.video.annexb import H264_SLICE, H264_SPS, H265_SPS, NalUnit, h264_slice_type, is_slice
 
+_WHOLE = 4
+"""A stream whose first so many packets are whole pictures sends no parts of pictures."""
 _BIDIRECTIONAL = frozenset({1, 6})
 
 
@@ -42,10 +44,13 @@ class DecodeOrder:
         self._last_set: tuple[str, bytes] | None = None
         self._waiting: list[Arrival] = []
         self._last_ns: int | None = None
+        self._in_parts = False
+        self._count = 0
 
     def push(self, arrival: Arrival) -> bool:
         """Take a packet; False if its place has already been passed, so that it counts as lost."""
         self._learn(arrival)
+        self._count += 1
         if self.reorders:
             self._waiting.append(arrival)
             return True
@@ -64,6 +69,7 @@ class DecodeOrder:
             ):
                 whole = replace(arrival.packet, data=arrival.packet.data + packet.data)
                 self._waiting[index] = replace(arrival, packet=whole)
+                self._in_parts = True
                 return True
         return False
 
@@ -75,14 +81,18 @@ class DecodeOrder:
         """
         if self.reorders or horizon_ns is None:
             settled, self._waiting = self._waiting, []
-            if settled and horizon_ns is not None and settled[-1].time_ns > horizon_ns:
-                self._waiting.append(settled.pop())  # there may be more of it to come
+            if settled and horizon_ns is not None and settled[-1].time_ns > horizon_ns and self._may_grow():
+                self._waiting.append(settled.pop())
         else:
             count = sum(arrival.time_ns <= horizon_ns for arrival in self._waiting)
             settled, self._waiting = self._waiting[:count], self._waiting[count:]
         if settled:
             self._last_ns = settled[-1].time_ns
         return settled
+
+    def _may_grow(self) -> bool:
+        """Whether a further part of the newest picture may come: told by what the first pictures did."""
+        return self._in_parts or self._count <= _WHOLE
 
     def _learn(self, arrival: Arrival) -> None:
         codec = arrival.packet.codec
