@@ -139,4 +139,4 @@ class Surroundings:
 
 
 def _size(info: CameraInfo) -> tuple[int, int]:
-    return info.width, info.height
+    return info.picture_size

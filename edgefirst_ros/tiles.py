@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgefirst_ros.entry import Entry
+from edgefirst_ros.tileframes import split_tile
 
 MISSING = "a tile of the picture is missing"
 
@@ -35,6 +36,13 @@ class TileGrouper:
         if len(by_tile) < 4 or len(group) > 4:
             unusable = MISSING
         first = by_tile.get("tl", group[0])
+        # The picture is the camera's, and the tiles' frames are its own under other names.
+        whole = replace(first.measurement, frame_id=split_tile(first.measurement.frame_id)[0])
         return replace(
-            first, keyframe=all(t.keyframe for t in group), unusable=unusable, parts=tuple(group), image=None
+            first,
+            measurement=whole,
+            keyframe=all(t.keyframe for t in group),
+            unusable=unusable,
+            parts=tuple(group),
+            image=None,
         )

@@ -60,7 +60,11 @@ class CameraInfo:
     """Camera calibration (sensor_msgs/CameraInfo).
 
     ``k`` is (3, 3), ``r`` (3, 3), ``p`` (3, 4), float64, pixels with pixel-centred origin; ``d`` in the
-    order of ``distortion_model``.
+    order of ``distortion_model``. All of them are of the full resolution, ``width`` by ``height``.
+
+    ``binning`` is how many pixels became one, across and down. ``roi`` is what the picture shows: x and y of
+    its first pixel, width and height, in pixels of the full resolution; None for everything. ``do_rectify``
+    is not kept: it says how to cut a rectified picture, and changes nothing of one as it was taken.
     """
 
     width: int
@@ -70,6 +74,14 @@ class CameraInfo:
     k: npt.NDArray[np.float64]
     r: npt.NDArray[np.float64]
     p: npt.NDArray[np.float64]
+    binning: tuple[int, int] = (1, 1)
+    roi: tuple[int, int, int, int] | None = None
+
+    @property
+    def picture_size(self) -> tuple[int, int]:
+        """Width and height of the pictures that it describes; 0 where it does not say."""
+        width, height = self.roi[2:] if self.roi else (self.width, self.height)
+        return width // self.binning[0], height // self.binning[1]
 
 
 def decode_video(data: bytes, definition: str = "") -> Stamped[VideoPacket]:
@@ -121,7 +133,7 @@ def decode_image(data: bytes, definition: str = "") -> Stamped[RawImage]:
 
 
 def decode_camera_info(data: bytes, definition: str = "") -> Stamped[CameraInfo]:
-    """Decode a sensor_msgs/CameraInfo; binning and region of interest are left out.
+    """Decode a sensor_msgs/CameraInfo; a region of interest of no size is none, a binning of 0 is 1.
 
     Raises:
         DecodeError: the bytes are no such message, or its numbers are not finite.
@@ -188,10 +200,18 @@ def _camera_info(message: sensor_msgs.CameraInfo) -> CameraInfo:
         k=_matrix(message.k, 3),
         r=_matrix(message.r, 3),
         p=_matrix(message.p, 4),
+        binning=(max(1, int(message.binning_x)), max(1, int(message.binning_y))),
+        roi=_region(message.roi, int(message.width), int(message.height)),
     )
     if not (all(map(math.isfinite, info.d)) and all(np.isfinite(m).all() for m in (info.k, info.r, info.p))):
         raise DecodeError("camera calibration is not finite")
     return info
+
+
+def _region(roi: sensor_msgs.RegionOfInterest, width: int, height: int) -> tuple[int, int, int, int] | None:
+    """A part of the picture; the whole of it is no region, nor is one without size."""
+    found = int(roi.x_offset), int(roi.y_offset), int(roi.width), int(roi.height)
+    return None if not (found[2] and found[3]) or found == (0, 0, width, height) else found
 
 
 def _matrix(values: Sequence[float], columns: int) -> npt.NDArray[np.float64]:

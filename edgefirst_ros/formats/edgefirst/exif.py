@@ -15,6 +15,7 @@ from PIL import Image
 from PIL.ExifTags import GPS, IFD, Base
 from PIL.TiffImagePlugin import IFDRational
 
+from edgefirst_ros.calibration import picture_intrinsics
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import CameraInfo
 from edgefirst_ros.png import SIGNATURE, chunk
@@ -133,18 +134,16 @@ def _into_png(data: bytes, tiff: bytes) -> bytes:
 
 
 def _focal_tags(info: CaptureInfo) -> dict[int, Any]:
-    camera = info.camera_info
-    if camera is None or not camera.width or not camera.height:
+    found = None if info.camera_info is None else picture_intrinsics(info.camera_info)
+    if found is None:
         return {}
-    fx, fy = float(camera.k[0, 0]), float(camera.k[1, 1])
-    if not (math.isfinite(fx) and math.isfinite(fy) and fx > 0.0 and fy > 0.0):
-        return {}
-    diagonal_px = math.hypot(camera.width, camera.height * fx / fy)
+    (fx, fy), (width, height) = found.focal_px, found.size
+    diagonal_px = math.hypot(width, height * fx / fy)
     tags: dict[int, Any] = {}
     if 1 <= (film_mm := round(fx * FULL_FRAME_DIAGONAL_MM / diagonal_px)) <= 0xFFFF:
         tags[Base.FocalLengthIn35mmFilm] = film_mm
     if info.sensor_width_mm:
-        scale = info.width / camera.width
+        scale = info.width / width
         pixels_per_cm = info.width / info.sensor_width_mm * 10.0
         tags[Base.FocalLength] = _rational(fx * scale / pixels_per_cm * 10.0, 1_000_000)
         tags[Base.FocalPlaneXResolution] = _rational(pixels_per_cm, 10_000)

@@ -165,7 +165,7 @@ def _against(box: Box, setting: Setting) -> str:
     if not 0 < box.distance_m < math.inf:
         return "box without distance"
     info, half = setting.calibration.camera_info, box.width / 2
-    margin = _EDGE_PX / info.width if info is not None else 0.0
+    margin = _EDGE_PX / info.picture_size[0] if info is not None else 0.0
     cut = box.center_x - half < margin or box.center_x + half > 1 - margin
     return "box cut by the picture's edge" if cut and setting.options.cut_boxes == "refuse" else ""
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.calibration import picture_intrinsics
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import CameraInfo
 from edgefirst_ros.messages.transform import Transform
@@ -72,21 +73,17 @@ def frame_in_base(transforms: Mapping[str, Transform], frame_id: str, base: str)
 def image_plane(info: CameraInfo, normalised: Floats) -> Floats:
     """Points of the picture as x / z and y / z of the rays through them, in the optical frame.
 
-    Whole numbers of pixels are pixel centres, as ROS has them, so 0..1 across the picture is -0.5 to
-    width - 0.5 in pixels.
-
     Args:
-        info: ``k`` and ``d`` of the picture as it was taken.
+        info: the calibration of the camera; its binning and region of interest make it that of the picture.
         normalised: (..., 2), 0..1 from the left and top edge.
 
     Raises:
         DecodeError: no focal length, or distortion of a model other than plumb_bob and rational_polynomial.
     """
-    fx, fy = info.k[0, 0], info.k[1, 1]
-    if not (fx > 0 and fy > 0):
-        raise DecodeError("camera info without focal length")
-    pixels = normalised * [info.width, info.height] - 0.5
-    distorted: Floats = (pixels - info.k[:2, 2]) / [fx, fy]
+    found = picture_intrinsics(info)
+    if found is None:
+        raise DecodeError("camera info without focal length or picture size")
+    distorted: Floats = (normalised * found.size - found.principal_px) / found.focal_px
     return _undistorted(info, distorted)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 from scipy.spatial.transform import Rotation
+
+from edgefirst_ros.tileframes import Tile, split_tile
 
 Pose = npt.NDArray[np.float64]
 """(4, 4), maps points of the source frame to the target frame."""
@@ -51,6 +53,16 @@ def node(frame_id: str, rig_frame: str) -> str:
     return f"tf_{name}" if name in {RIG, WORLD, WORLD_GLOBAL} else name
 
 
+def whole_camera(frame_id: str, known: Container[str]) -> tuple[str, Tile]:
+    """The frame of the whole camera, and which quarter of its picture a frame is of.
+
+    A tile is cut from the camera's picture, so it has the camera's optical frame. A frame that is ``known``
+    stands for itself, whatever it is called.
+    """
+    frame = clean(frame_id)
+    return (frame, "") if frame in known else split_tile(frame)
+
+
 def frames_in_rig(transforms: Iterable[TransformRow], rig_frame: str) -> dict[str, Pose]:
     """T_frame_rig of every frame that is connected to ``rig_frame``, in whichever direction."""
     edges: dict[str, dict[str, Pose]] = {}
@@ -78,14 +90,15 @@ def sensor_edges(
     Args:
         transforms: the static transforms in force.
         rig_frame: what tf calls the rig.
-        nodes: every node that must be there: its coordinate frame, and whether it is a camera. Without a
-            transform a node is at the rig's origin, a camera looking forward.
+        nodes: every node that must be there: its coordinate frame, and whether it is a camera. A tile has
+            the pose of its camera. Without a transform a node is at the rig's origin, a camera looking
+            forward.
     """
     known = frames_in_rig(transforms, rig_frame)
     edges = {node(frame, rig_frame): pose for frame, pose in known.items()}
     assumed = []
     for name, (frame_id, camera) in nodes.items():
-        frame = clean(frame_id)
+        frame = whole_camera(frame_id, known)[0] if camera else clean(frame_id)
         if name == RIG:
             continue
         if frame and frame in known:

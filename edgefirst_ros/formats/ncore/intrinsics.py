@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.calibration import Intrinsics, picture_intrinsics
 from edgefirst_ros.formats.ncore.entry import Json
 from edgefirst_ros.messages.camera import CameraInfo
+from edgefirst_ros.tileframes import Tile
 
 _PINHOLE = {"", "plumb_bob", "rational_polynomial", "thin_prism", "none"}
 _FISHEYE = {"equidistant", "fisheye", "kannala_brandt"}
-_HALF_PIXEL = 0.5
 _ANGLES = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class CameraModel:
+    """Attributes of a camera in ``intrinsics``.
+
+    ``derived`` says how they follow from the CameraInfo where it is of other pictures, ``assumed`` what is
+    assumed in them; both are empty for nothing.
+    """
+
+    attributes: Json
+    derived: str = ""
+    assumed: str = ""
 
 
 def camera_info_json(info: CameraInfo) -> Json:
@@ -25,37 +40,61 @@ def camera_info_json(info: CameraInfo) -> Json:
         "model": info.distortion_model.lower(),
         "d": [float(value) for value in info.d],
         "k": [float(k[0, 0]), float(k[1, 1]), float(k[0, 2]), float(k[1, 2])],
+        "binning": list(info.binning),
+        "roi": None if info.roi is None else list(info.roi),
     }
 
 
 def camera_model(
-    info: Json | None, size: tuple[int, int], hfov_deg: float, *, rolling: bool
-) -> tuple[Json, str]:
-    """Attributes of a camera in ``intrinsics``, and what is assumed in them (empty: nothing).
+    info: Json | None, size: tuple[int, int], hfov_deg: float, *, rolling: bool, tile: Tile = ""
+) -> CameraModel:
+    """The model of a camera, see ``calibration.picture_intrinsics``.
 
-    A CameraInfo of another picture size is scaled. Without a usable one (absent, uncalibrated, or a
-    distortion that NCore has no model for) the camera is an ideal pinhole of ``hfov_deg``.
+    Without a usable CameraInfo (absent, uncalibrated, or a distortion that NCore has no model for) the camera
+    is assumed to be an ideal pinhole of ``hfov_deg``.
 
     Args:
         info: from ``camera_info_json``.
         size: width and height of the pictures.
         hfov_deg: horizontal field of view assumed where nothing is known.
         rolling: the shutter rolls from top to bottom.
+        tile: which quarter of the camera's picture its pictures are.
     """
     shutter = "ROLLING_TOP_TO_BOTTOM" if rolling else "GLOBAL"
     fault = _fault(info)
-    if info is None or fault:
+    found = None if info is None or fault else _intrinsics(info, size, tile)
+    if info is None or found is None:
         focal = size[0] / 2 / math.tan(math.radians(hfov_deg) / 2)
         pinhole = _pinhole([focal, focal], [size[0] / 2, size[1] / 2], [])
-        return _attributes("opencv-pinhole", pinhole, size, shutter), fault
-    scale = (size[0] / (info["size"][0] or size[0]), size[1] / (info["size"][1] or size[1]))
-    fx, fy, cx, cy = info["k"]
-    focal_length = [fx * scale[0], fy * scale[1]]
-    centre = [(cx + _HALF_PIXEL) * scale[0], (cy + _HALF_PIXEL) * scale[1]]
+        assumed = f"{fault or _NO_FOCAL}; taken to be a pinhole of {hfov_deg:g} degrees across"
+        return CameraModel(_attributes("opencv-pinhole", pinhole, size, shutter), "", assumed)
+    focal_length, centre = list(found.focal_px), list(found.principal_px)
     if info["model"] in _FISHEYE:
-        fisheye = _fisheye(focal_length, centre, info["d"], size)
-        return _attributes("opencv-fisheye", fisheye, size, shutter), ""
-    return _attributes("opencv-pinhole", _pinhole(focal_length, centre, info["d"]), size, shutter), ""
+        kind, parameters = "opencv-fisheye", _fisheye(focal_length, centre, info["d"], size)
+    else:
+        kind, parameters = "opencv-pinhole", _pinhole(focal_length, centre, info["d"])
+    return CameraModel(_attributes(kind, parameters, size, shutter), found.derived, found.assumed)
+
+
+_NO_FOCAL = "CameraInfo without focal length"
+
+
+def _intrinsics(info: Json, size: tuple[int, int], tile: Tile) -> Intrinsics | None:
+    fx, fy, cx, cy = info["k"]
+    x, y, width, height = info.get("roi") or (0, 0, 0, 0)
+    across, down = info.get("binning") or (1, 1)
+    told = CameraInfo(
+        width=info["size"][0],
+        height=info["size"][1],
+        distortion_model=info["model"],
+        d=tuple(info["d"]),
+        k=np.array([[fx, 0.0, cx], [0.0, fy, cy], [0.0, 0.0, 1.0]]),
+        r=np.eye(3),
+        p=np.eye(3, 4),
+        binning=(across, down),
+        roi=(x, y, width, height) if width else None,
+    )
+    return picture_intrinsics(told, size, tile)
 
 
 def _fault(info: Json | None) -> str:
@@ -63,13 +102,13 @@ def _fault(info: Json | None) -> str:
     if info is None:
         return "no CameraInfo"
     if not all(map(math.isfinite, (*info["k"], *info["d"]))) or min(info["k"][:2]) <= 0:
-        return "CameraInfo without focal length"
+        return _NO_FOCAL
     if info["model"] in _FISHEYE:
         return "" if len(info["d"]) <= 4 else f"{info['model']} with {len(info['d'])} coefficients"
     if info["model"] not in _PINHOLE:
-        return f"distortion model {info['model']}"
+        return f"distortion model {info['model']} is not supported"
     if any(info["d"][12:]):
-        return "tilted sensor model"
+        return "tilted sensor model is not supported"
     return ""
 
 

@@ -76,7 +76,7 @@ def test_distortion_of_another_model_is_refused() -> None:
         (Calibration(camera_info=CAMERA), "no transform from camera_optical to base_link"),
         (
             replace(CALIBRATION, camera_info=replace(CAMERA, k=np.zeros((3, 3)))),
-            "camera info without focal length",
+            "camera info without focal length or picture size",
         ),
     ],
 )

@@ -81,8 +81,9 @@ def ncore_project(model: dict, xy: np.ndarray) -> np.ndarray:
 )
 def test_points_land_where_ros_has_them_half_a_pixel_on(model: tuple[str, int], d: list[float]) -> None:
     camera = info(model[0], tuple(d[: model[1]]))
-    written, fault = camera_model(camera_info_json(camera), (1280, 720), 80.0, rolling=False)
-    assert not fault
+    found = camera_model(camera_info_json(camera), (1280, 720), 80.0, rolling=False)
+    assert (found.derived, found.assumed) == ("", "")
+    written = found.attributes
     assert np.allclose(ncore_project(written, POINTS), ros_project(camera, POINTS) + 0.5)
     assert written["camera_model_parameters"]["resolution"] == [1280, 720]
     assert written["camera_model_parameters"]["shutter_type"] == "GLOBAL"
@@ -90,8 +91,10 @@ def test_points_land_where_ros_has_them_half_a_pixel_on(model: tuple[str, int], 
 
 def test_a_smaller_picture_scales_the_camera_about_its_corner() -> None:
     camera = info("plumb_bob", (0.1, 0.0, 0.0, 0.0, 0.0))
-    full, _ = camera_model(camera_info_json(camera), (1280, 720), 80.0, rolling=True)
-    half, _ = camera_model(camera_info_json(camera), (640, 360), 80.0, rolling=True)
+    full = camera_model(camera_info_json(camera), (1280, 720), 80.0, rolling=True).attributes
+    made = camera_model(camera_info_json(camera), (640, 360), 80.0, rolling=True)
+    assert (made.derived, made.assumed) == ("scaled from 1280x720", "")
+    half = made.attributes
     assert np.allclose(ncore_project(half, POINTS) * 2, ncore_project(full, POINTS))
     assert half["camera_model_parameters"]["shutter_type"] == "ROLLING_TOP_TO_BOTTOM"
 
@@ -110,18 +113,17 @@ def test_a_smaller_picture_scales_the_camera_about_its_corner() -> None:
 def test_without_a_usable_camera_info_a_pinhole_is_assumed_and_said(
     camera: CameraInfo | None, why: str
 ) -> None:
-    written, fault = camera_model(camera and camera_info_json(camera), (200, 100), 90.0, rolling=False)
-    assert why in fault
-    parameters = written["camera_model_parameters"]
+    found = camera_model(camera and camera_info_json(camera), (200, 100), 90.0, rolling=False)
+    assert why in found.assumed
+    parameters = found.attributes["camera_model_parameters"]
     assert parameters["focal_length"] == pytest.approx([100.0, 100.0])
     assert parameters["principal_point"] == [100.0, 50.0]
     assert not any(parameters["radial_coeffs"])
 
 
 def test_the_fisheye_angle_ends_at_the_corner() -> None:
-    written, _ = camera_model(
-        camera_info_json(info("equidistant", (0.01, -0.002, 0, 0))), (1280, 720), 80.0, rolling=False
-    )
+    fisheye = camera_info_json(info("equidistant", (0.01, -0.002, 0, 0)))
+    written = camera_model(fisheye, (1280, 720), 80.0, rolling=False).attributes
     angle = written["camera_model_parameters"]["max_angle"]
     ray = np.array([[math.tan(angle), 0.0]])
     p = written["camera_model_parameters"]
