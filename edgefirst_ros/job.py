@@ -76,6 +76,7 @@ class Job:
             self._report_path.unlink(missing_ok=True)
         paths = self.pipeline.close()
         report = {"dataset": self.dataset, **head, **self.pipeline.report()}
+        report["notes"] += [f"{w.name}: {note}" for w in self.writers for note in w.notes]
         report["warnings"] = [*warnings, *report["warnings"]]
         report["warnings"] += [f"{w.name}: {warning}" for w in self.writers for warning in w.warnings]
         if report["samples"]:

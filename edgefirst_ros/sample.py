@@ -149,10 +149,12 @@ class Sample:
 class Observation:
     """One measurement as a measurement writer gets it: what it is, and the context in force.
 
-    ``image`` is set for cameras only: the encoded picture of a video packet or still image.
+    ``image`` is set for cameras only: the encoded picture of a video packet or still image. ``picture`` is
+    width and height of the camera's pictures, None if none has come yet.
     """
 
     role: Role
     measurement: Measurement
     calibration: Calibration
     image: CameraImage | None = None
+    picture: tuple[int, int] | None = None

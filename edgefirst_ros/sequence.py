@@ -207,7 +207,8 @@ class SequenceRun:
         for part in entry.all_parts:
             self._ledger.hold(part.ticket)
         image = self._pictures.request(entry) if role is Role.CAMERA else None
-        observation = Observation(role, entry.measurement, self._around.calibration)
+        around = self._around
+        observation = Observation(role, entry.measurement, around.calibration, picture=around.picture)
         observed = Observed(observation, image, entry)
         if self._sink.needs_pose:
             self._unposed.append(observed)

@@ -75,6 +75,10 @@ class SampleWriter(Protocol[Prepared]):
     def warnings(self) -> Sequence[str]:
         """What a user must know of the output before using it, a sentence each; asked once it is closed."""
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was done to the data and is worth knowing, a sentence each; asked once it is closed."""
+
     def begin(self, sequence: SequenceInfo) -> None:
         """A sequence starts; its samples follow."""
 
@@ -111,6 +115,10 @@ class MeasurementWriter(Protocol[Prepared]):
     @property
     def warnings(self) -> Sequence[str]:
         """What a user must know of the output before using it, a sentence each; asked once it is closed."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was done to the data and is worth knowing, a sentence each; asked once it is closed."""
 
     def begin(self, sequence: SequenceInfo) -> None:
         """A sequence starts; its measurements follow."""

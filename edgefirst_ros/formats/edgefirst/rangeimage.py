@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.pointcloud import PointCloud
+from edgefirst_ros.reflectivity import float_scale, type_scale
 
 REFLECTIVITY_FIELDS = ("reflect", "reflectivity", "intensity")
 """Where clouds keep reflectivity, the device's own name first."""
@@ -44,8 +45,8 @@ class RangeImage:
 def project(cloud: PointCloud, grid: RangeGrid) -> RangeImage:
     """The cloud's range image; of several points in a pixel the nearest wins, of equally near ones the first.
 
-    Points at the sensor itself, beyond the elevations, or not finite are in no pixel. Reflectivity is taken
-    as 0..255 and clipped.
+    Points at the sensor itself, beyond the elevations, or not finite are in no pixel. Reflectivity of an
+    integer type is scaled from that type's range; floats are shares if none is above 1, else 0..255, clipped.
 
     Raises:
         DecodeError: a cloud without x, y, z.
@@ -76,6 +77,8 @@ def project(cloud: PointCloud, grid: RangeGrid) -> RangeImage:
     if field is None:
         return RangeImage(range_mm.reshape(shape), None)
     reflectivity = np.zeros(grid.rows * grid.columns, np.uint8)
-    values = np.nan_to_num(cloud.points[field][point].astype(np.float64))
-    reflectivity[hit] = np.rint(values).clip(0, 255).astype(np.uint8)
+    column = cloud.points[field]
+    values = np.nan_to_num(column.astype(np.float64))
+    scale = type_scale(column.dtype) or min(float_scale(float(values.max(initial=0.0))), 255.0)
+    reflectivity[hit] = np.rint(values[point] * (255.0 / scale)).clip(0, 255).astype(np.uint8)
     return RangeImage(range_mm.reshape(shape), reflectivity.reshape(shape))

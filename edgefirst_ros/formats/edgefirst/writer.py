@@ -116,6 +116,11 @@ class EdgeFirstWriter:
         """What a user must know of the output, a sentence each, in the order in which it was found."""
         return tuple(self._warnings)
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was done to the data and is worth knowing: nothing so far."""
+        return ()
+
     def close(self) -> list[Path]:
         """Finish the container and the table and rename them into place; without any sequence, do nothing.
 

@@ -126,6 +126,11 @@ class L5KitWriter:
         """What a user must know of the output, a sentence each, in the order in which it was found."""
         return tuple(self._warnings)
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was done to the data and is worth knowing: nothing so far."""
+        return ()
+
     def close(self) -> list[Path]:
         """Complete the arrays and rename the dataset into place; without any frame, leave what was there.
 

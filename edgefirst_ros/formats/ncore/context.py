@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.ncore.entry import Cuboids, Json, SeriesValue
+from edgefirst_ros.formats.ncore.entry import Cuboids, FlatBoxes, Json, SeriesValue
 from edgefirst_ros.formats.ncore.extrinsics import clean, node
 from edgefirst_ros.formats.ncore.intrinsics import camera_info_json
 from edgefirst_ros.formats.ncore.journal import Journal
@@ -32,6 +32,7 @@ class Context:
         self._rig_frame = options.rig_frame
         self._transforms: dict[str, Transform] = {}
         self._radar_info: RadarInfo | None = None
+        self._classes: tuple[str, ...] = ()
         self._seen_info: dict[str, CameraInfo] = {}
         self._camera_info: dict[str, Json] = {}
         self._nodes: set[str] = set()
@@ -52,6 +53,7 @@ class Context:
             "pose_gap_us": round(options.pose_gap_ms * 1000),
             "hfov_deg": options.assumed_camera_hfov_deg,
             "rolling": options.camera_readout_ms > 0,
+            "boxes2d_tolerance_us": round(options.boxes2d_tolerance_ms * 1000),
             "cube_tolerance_us": round(options.radar_cube_tolerance_ms * 1000),
         })  # fmt: skip
 
@@ -62,7 +64,7 @@ class Context:
                 self._journal.append("mask", [camera, name, png])
 
     def calibration(self, calibration: Calibration) -> int:
-        """Transforms and radar settings that changed."""
+        """Transforms, radar settings and classes of the model that changed."""
         written = 0
         if calibration.transforms != self._transforms:
             known = self._transforms
@@ -73,6 +75,10 @@ class Context:
         if calibration.radar_info is not None and calibration.radar_info != self._radar_info:
             self._radar_info = calibration.radar_info
             written += self._journal.append("radar_info", radar_info_meta(calibration.radar_info))
+        info = calibration.model_info
+        if info is not None and info.labels != self._classes:
+            self._classes = info.labels
+            written += self._journal.append("classes", list(info.labels))
         return written
 
     def camera(self, name: str, info: CameraInfo | None) -> int:
@@ -99,9 +105,15 @@ class Context:
         if meta:
             self._journal.append("meta", [*instance, meta])
 
-    def row_model(self, name: str, model: Json) -> int:
-        """The row model of a lidar."""
-        return self._journal.append("row_model", [name, model])
+    def sweep(self, name: str, end_us: int, grid: tuple[tuple[int, int], int | None, bytes]) -> int:
+        """Which cells of an organised cloud the rays of a lidar's sweep are of."""
+        return self._journal.append("sweep", [name, end_us, *grid])
+
+    def boxes2d(self, boxes: FlatBoxes) -> int:
+        """The 2-D boxes of one message."""
+        return self._journal.append(
+            "boxes2d", [boxes.topic, boxes.frame_id, boxes.time_us, boxes.packed, boxes.masked]
+        )
 
     def node(self, frame_id: str) -> int:
         """A coordinate frame that something refers to."""

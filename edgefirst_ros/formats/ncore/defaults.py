@@ -8,13 +8,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.ncore import cuboids, lidarmodel
+from edgefirst_ros.formats.ncore import cuboids
 from edgefirst_ros.formats.ncore.closing import COMPONENT_VERSION, instance_attributes
 from edgefirst_ros.formats.ncore.entry import Json, generic_data
-from edgefirst_ros.formats.ncore.extrinsics import RIG, WORLD, WORLD_GLOBAL, Pose, sensor_edges
+from edgefirst_ros.formats.ncore.extrinsics import (
+    RIG,
+    WORLD,
+    WORLD_GLOBAL,
+    Pose,
+    clean,
+    sensor_edges,
+    whole_camera,
+)
 from edgefirst_ros.formats.ncore.facts import Facts
 from edgefirst_ros.formats.ncore.intrinsics import camera_model
 from edgefirst_ros.formats.ncore.marks import Instance, Times
+from edgefirst_ros.formats.ncore.masks import mask_size
+from edgefirst_ros.formats.ncore.remarks import Remarks
 from edgefirst_ros.formats.ncore.trajectory import (
     ASSUMED,
     BASES,
@@ -47,7 +57,7 @@ Component = tuple[Json, list[Record], Arrays]
 
 
 def default_components(
-    facts: Facts, instances: Mapping[Instance, Times], first_us: int, last_us: int, warn: Warn
+    facts: Facts, instances: Mapping[Instance, Times], first_us: int, last_us: int, remarks: Remarks
 ) -> dict[str, Component]:
     """All four, for a sequence whose observations are from ``first_us`` to ``last_us``.
 
@@ -56,12 +66,12 @@ def default_components(
         instances: what the stores hold; other instances were registered but have no entry.
         first_us: first time of the sequence.
         last_us: last time of the sequence.
-        warn: told what a user must know of them, a sentence each.
+        remarks: told what a user should know of them.
     """
     return {
-        "poses": _poses(facts, instances, first_us, last_us, warn),
-        "intrinsics": _intrinsics(facts, instances),
-        "masks": _masks(facts, instances),
+        "poses": _poses(facts, instances, first_us, last_us, remarks.warn),
+        "intrinsics": _intrinsics(facts, instances, remarks),
+        "masks": _masks(facts, instances, remarks),
         "cuboids": _cuboids(facts),
     }
 
@@ -90,6 +100,13 @@ def _poses(
             nodes[name] = (frame_id, component == "cameras")
     rig_frame = facts.sequence.get("rig_frame", "base_link")
     edges, assumed = sensor_edges(facts.transforms.values(), rig_frame, nodes)
+    for name in assumed:
+        frame_id, camera = nodes[name]
+        looking = ", looking forward" if camera else ""
+        warn(
+            f"no transform says where {name} is (frame {frame_id!r}): it is put at the origin of the rig"
+            f"{looking}; give one from {rig_frame}, or name the rig's frame with ncore.rig_frame"
+        )
     static = {(node, RIG): pose for node, pose in edges.items()}
     dynamic: Json = {}
     trajectory, T_world_enu = _trajectory(facts, first_us, last_us, static, dynamic)
@@ -170,34 +187,47 @@ def _warn_of_poses(poses: RigPoses | None, span_us: int, facts: Facts, warn: War
             )
 
 
-def _intrinsics(facts: Facts, instances: Mapping[Instance, Times]) -> Component:
+def _intrinsics(facts: Facts, instances: Mapping[Instance, Times], remarks: Remarks) -> Component:
     records = [*group(""), *group("cameras"), *group("lidars")]
     meta: Json = {}
+    known = {clean(child) for _, child, *_ in facts.transforms.values()}
     for component, name in instances:
         if component == "cameras":
-            width, height = facts.instances.get((component, name), {}).get("size", (1, 1))
-            model, assumed = camera_model(
+            told = facts.instances.get((component, name), {})
+            width, height = told.get("size", (1, 1))
+            model = camera_model(
                 facts.camera_info.get(name),
                 (width, height),
                 facts.sequence.get("hfov_deg", 80.0),
                 rolling=facts.sequence.get("rolling", False),
+                tile=whole_camera(told.get("frame_id", ""), known)[1],
             )
-            records += group(f"cameras/{name}", model)
-            if assumed:
-                meta.setdefault("assumed", {})[name] = assumed
-        elif component == "lidars" and name in facts.row_models:
-            model = lidarmodel.attributes(facts.row_models[name], instances[component, name])
-            records += group(f"lidars/{name}", model)
+            records += group(f"cameras/{name}", model.attributes)
+            if model.assumed:
+                meta.setdefault("assumed", {})[name] = model.assumed
+                remarks.warn(f"the intrinsics of {name} are assumed: {model.assumed}")
+            if model.derived:
+                meta.setdefault("derived", {})[name] = model.derived
+                remarks.note(f"the intrinsics of {name} follow from its CameraInfo: {model.derived}")
+        elif component == "lidars" and name in facts.lidar_models:
+            records += group(f"lidars/{name}", facts.lidar_models[name])
     return meta, records, {}
 
 
-def _masks(facts: Facts, instances: Mapping[Instance, Times]) -> Component:
+def _masks(facts: Facts, instances: Mapping[Instance, Times], remarks: Remarks) -> Component:
     records = [*group(""), *group("cameras")]
     for component, name in instances:
         if component == "cameras":
+            size = tuple(facts.instances.get((component, name), {}).get("size", ()))
             masks = facts.masks.get(name, {})
-            records += group(f"cameras/{name}", {"mask_names": list(masks)})
-            for mask, png in masks.items():
+            fitting = {mask: png for mask, png in masks.items() if size in {(), mask_size(png)}}
+            for mask in masks.keys() - fitting.keys():
+                remarks.warn(
+                    f"{facts.sequence['id']}: ncore.ego_masks.{name}.{mask} is left out, as it is not of the "
+                    f"pictures' size {size[0]}x{size[1]}"
+                )
+            records += group(f"cameras/{name}", {"mask_names": list(fitting)})
+            for mask, png in fitting.items():
                 records += blob_records(f"cameras/{name}/{mask}", png, {"format": "png"})
     return {}, records, {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -14,6 +14,7 @@ from edgefirst_ros.formats.ncore.consolidated import KEY
 from edgefirst_ros.formats.ncore.marks import (
     ATTACHED,
     COLLECTIONS,
+    FINISHED,
     Contents,
     commit,
     entry_of,
@@ -23,6 +24,8 @@ from edgefirst_ros.formats.ncore.marks import (
 )
 from edgefirst_ros.formats.ncore.store import consolidated
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, is_metadata
+
+_ATTACHED = Path("generic_data") / ATTRIBUTES_KEY
 
 
 class DirectoryStore:
@@ -67,7 +70,12 @@ class DirectoryStore:
             key = mark.relative_to(self.part).as_posix()
             if not (mark.is_file() and commit(self.contents, key, mark.read_bytes())):
                 dropped += _remove(entry)
-            elif (attached := entry / "generic_data" / ATTRIBUTES_KEY).is_file() and _whole(attached):
+                continue
+            for name in FINISHED:
+                for added in entry.glob(name):
+                    _remove(added)
+            attached = entry / _ATTACHED
+            if is_attachment_mark(attached.relative_to(self.part).as_posix()) and _whole(attached):
                 take_cube(self.contents, key, attached.read_bytes())
             else:
                 attached.unlink(missing_ok=True)
@@ -116,6 +124,17 @@ class DirectoryStore:
         """True if a record was appended."""
         return (self.part / key).is_file()
 
+    def payloads(self, prefix: str, part: str) -> Callable[[str], bytes]:
+        """Payload by key, of the records whose keys begin with ``prefix`` and contain ``part``."""
+
+        def payload(key: str) -> bytes:
+            path = self.part / key
+            if not (key.startswith(prefix) and part in key and path.is_file()):
+                raise KeyError(key)
+            return path.read_bytes()
+
+        return payload
+
     def metadata(self) -> Iterator[tuple[str, bytes]]:
         """Key and payload of every metadata record, sorted by folder."""
         for folder, folders, files in os.walk(self.part):
@@ -151,10 +170,10 @@ def _remove(path: Path) -> int:
 
 
 def _whole(path: Path) -> bool:
-    """False for JSON that was not written to its end."""
+    """False for JSON that is not there, or was not written to its end."""
     try:
         json.loads(path.read_bytes())
-    except ValueError:
+    except (OSError, ValueError):
         return False
     return True
 

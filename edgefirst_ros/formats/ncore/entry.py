@@ -21,6 +21,27 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Intensity:
+    """Where a sweep's intensity comes from.
+
+    Attributes:
+        field: of the cloud.
+        dtype: of the field.
+        scale: value that became 1; None where the sequence has to tell it, and ``values`` are to be stored.
+        largest: of the sweep, as sent.
+        outside: how many values were cut off at 0 or 1.
+        values: as sent, float32; empty if the records have them already.
+    """
+
+    field: str
+    dtype: str
+    scale: float | None
+    largest: float
+    outside: int
+    values: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One frame, point cloud, label or record of an instance of a component.
 
@@ -37,8 +58,8 @@ class Entry:
         meta: the instance's generic_meta_data.
         size: width and height of a camera's pictures.
         camera_frame: for labels, the coordinate frame of the camera they belong to.
-        row_model: for organised lidar clouds, the model that ``model_records`` index.
-        model_records: records that are left out where the instance has another row model.
+        grid: of an organised lidar cloud, see ``lidarmodel.Grid``: shape, axis of the rings, points kept.
+        intensity: of a lidar's sweep.
         version: component_version.
     """
 
@@ -54,8 +75,8 @@ class Entry:
     meta: Json = field(default_factory=dict)
     size: tuple[int, int] | None = None
     camera_frame: str | None = None
-    row_model: Json | None = None
-    model_records: tuple[Record, ...] = ()
+    grid: tuple[tuple[int, int], int | None, bytes] | None = None
+    intensity: Intensity | None = None
     version: str = "v1"
 
 
@@ -80,6 +101,26 @@ class Cuboids:
 
 
 @dataclass(frozen=True, slots=True)
+class FlatBoxes:
+    """2-D boxes of one message, places as shares of the whole picture.
+
+    ``packed`` are columns of equal length by name: dtype and bytes. ``masked`` messages have masks, too: a
+    model that never has a box then is none that looks for any.
+    """
+
+    topic: str
+    frame_id: str
+    time_us: int
+    packed: Mapping[str, tuple[str, bytes]]
+    masked: bool
+
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """The columns as arrays; that of the places is called "" and (N, 4)."""
+        found = {name: np.frombuffer(data, dtype) for name, (dtype, data) in self.packed.items()}
+        return found | {"": found[""].reshape(-1, 4)}
+
+
+@dataclass(frozen=True, slots=True)
 class SeriesValue:
     """One message of a raw series: ``layout`` names the columns and how many values each has."""
 
@@ -89,7 +130,7 @@ class SeriesValue:
     values: tuple[float, ...]
 
 
-Part = Entry | Cube | Cuboids | SeriesValue
+Part = Entry | Cube | Cuboids | FlatBoxes | SeriesValue
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,8 @@ class Facts:
         instances: what each registered instance is.
         transforms: latest static transform by child frame.
         camera_info: latest CameraInfo by camera.
-        row_models: row model by lidar.
+        lidar_models: attributes in ``intrinsics`` by lidar; found when the sequence is finished.
+        classes: of the model on the device.
         radar_info: latest radar settings.
         nodes: coordinate frame of every node that something refers to.
         masks: PNG by camera and mask name.
@@ -66,6 +67,7 @@ class Facts:
         series: raw series by prefix.
         cuboids: observations.
         cuboid_extra: rows of what observations have no field for.
+        boxes2d_span_us: first and last time of 2-D boxes; ``boxattach`` reads them themselves.
         generic: component-level generic data by instance.
         meta: component-level metadata given later, by instance.
     """
@@ -73,8 +75,9 @@ class Facts:
     sequence: Json = field(default_factory=dict)
     instances: dict[Instance, Json] = field(default_factory=dict)
     transforms: dict[str, TransformRow] = field(default_factory=dict)
+    lidar_models: dict[str, Json] = field(default_factory=dict)
     camera_info: dict[str, Json] = field(default_factory=dict)
-    row_models: dict[str, Json] = field(default_factory=dict)
+    classes: list[str] = field(default_factory=list)
     radar_info: Json = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
     masks: dict[str, dict[str, bytes]] = field(default_factory=dict)
@@ -85,6 +88,7 @@ class Facts:
     series: dict[str, Series] = field(default_factory=dict)
     cuboids: list[Json] = field(default_factory=list)
     cuboid_extra: array[float] = field(default_factory=lambda: array("d"))
+    boxes2d_span_us: tuple[int, int] | None = None
     generic: dict[Instance, dict[str, npt.NDArray[Any]]] = field(default_factory=dict)
     meta: dict[Instance, Json] = field(default_factory=dict)
 
@@ -132,8 +136,11 @@ class Facts:
     def _take_camera_info(self, value: list[Any]) -> None:
         self.camera_info[value[0]] = value[1]
 
-    def _take_row_model(self, value: list[Any]) -> None:
-        self.row_models[value[0]] = value[1]
+    def _take_classes(self, value: list[str]) -> None:
+        self.classes = value
+
+    def _take_boxes2d(self, value: list[Any]) -> None:
+        self.boxes2d_span_us = _joined(self.boxes2d_span_us, value[2])
 
     def _take_radar_info(self, value: Json) -> None:
         self.radar_info = value
@@ -176,6 +183,10 @@ class Facts:
 
     def _take_node(self, value: list[str]) -> None:
         self.nodes[value[0]] = value[1]
+
+
+def _joined(span: tuple[int, int] | None, time_us: int) -> tuple[int, int]:
+    return (time_us, time_us) if span is None else (min(span[0], time_us), max(span[1], time_us))
 
 
 def _ends(times: array[int]) -> tuple[int, int]:

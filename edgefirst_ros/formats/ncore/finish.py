@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.ncore.boxattach import UNPAIRED_META, Camera, attach_boxes
 from edgefirst_ros.formats.ncore.closing import (
     COMPONENT_VERSION,
     instance_meta,
@@ -17,20 +18,23 @@ from edgefirst_ros.formats.ncore.closing import (
     root_attributes,
     sequence_meta,
 )
-from edgefirst_ros.formats.ncore.defaults import DEFAULT, NAMES, Warn, component_records, default_components
+from edgefirst_ros.formats.ncore.defaults import DEFAULT, NAMES, component_records, default_components
 from edgefirst_ros.formats.ncore.entry import Json
+from edgefirst_ros.formats.ncore.extrinsics import clean, whole_camera
 from edgefirst_ros.formats.ncore.facts import Facts
 from edgefirst_ros.formats.ncore.files import SequenceFiles, create_store, part_of, remove
-from edgefirst_ros.formats.ncore.marks import Instance, Times
+from edgefirst_ros.formats.ncore.lidarfit import add_model_elements
+from edgefirst_ros.formats.ncore.marks import FLAT_BOXES, Instance, Times
 from edgefirst_ros.formats.ncore.meta import write_meta
 from edgefirst_ros.formats.ncore.options import StoreType
+from edgefirst_ros.formats.ncore.remarks import Remarks
 from edgefirst_ros.formats.ncore.store import Store, new_groups
 
 COMMON = ""
 """Component group of poses, intrinsics, masks and cuboids."""
 
 
-def finish(files: SequenceFiles, stores: dict[str, Store], facts: Facts, warn: Warn) -> bool:
+def finish(files: SequenceFiles, stores: dict[str, Store], facts: Facts, remarks: Remarks) -> bool:
     """Complete the stores, write the sequence meta file, rename, and drop the journal.
 
     Until the meta file is there nothing is renamed, so that a sequence killed in here is finished anew, and
@@ -40,7 +44,7 @@ def finish(files: SequenceFiles, stores: dict[str, Store], facts: Facts, warn: W
         files: where the sequence is.
         stores: every component group that was begun; closed afterwards.
         facts: the journal.
-        warn: told what a user must know of the sequence, a sentence each.
+        remarks: told what a user should know of the sequence.
 
     Returns:
         False if nothing was ever recorded: then nothing is left of the sequence.
@@ -58,13 +62,15 @@ def finish(files: SequenceFiles, stores: dict[str, Store], facts: Facts, warn: W
         return False
     if COMMON not in stores:
         stores[COMMON] = create_store(files.store(COMMON, kind), kind)
+    facts.lidar_models = add_model_elements(files.journal, stores)
+    _attach_boxes(files, stores, facts, remarks)
     interval_us = (span[0], span[1] + 1)
     meta = sequence_meta(facts)
     listed: dict[str, tuple[Path, Json]] = {}
     for group, store in sorted(stores.items()):
         components = _close_instances(store, facts)
         if group == COMMON:
-            components |= _close_defaults(store, facts, instances, span, warn)
+            components |= _close_defaults(store, facts, instances, span, remarks)
         store.append([root_attributes(files.id, interval_us, meta, group)])
         store.seal()
         path = files.store(group, kind)
@@ -134,13 +140,41 @@ def _drop(store: Store) -> None:
 
 
 def _span(instances: Mapping[Instance, Times], facts: Facts) -> tuple[int, int] | None:
-    """First and last time of everything observed; of the poses if there is nothing else."""
+    """First and last time of everything observed; of poses and 2-D boxes if there is nothing else."""
     times = facts.times_us()
     for entries in instances.values():
         times += [min(entries.starts), entries.ends[-1]]
     if not times:
-        times = list(facts.pose_times_us)
+        times = [*facts.pose_times_us, *(facts.boxes2d_span_us or ())]
     return (min(times), max(times)) if times else None
+
+
+def _attach_boxes(files: SequenceFiles, stores: Mapping[str, Store], facts: Facts, remarks: Remarks) -> None:
+    """Put 2-D boxes to their frames, and what is to be said of them into the metadata."""
+    known = {transform[1] for transform in facts.transforms.values()}
+    cameras = []
+    for instance, told in facts.instances.items():
+        store = next((s for s in stores.values() if instance in s.contents.instances), None)
+        if instance[0] == "cameras" and store is not None:
+            whole, tile = whole_camera(told["frame_id"], {clean(frame) for frame in known})
+            times = store.contents.instances[instance]
+            cameras.append(Camera(instance[1], whole, tile, tuple(told["size"]), times, store))
+    tolerance_us = facts.sequence.get("boxes2d_tolerance_us", 0)
+    attached = attach_boxes(files.journal, cameras, tolerance_us)
+    for camera, meta in attached.meta.items():
+        meta[FLAT_BOXES]["classes"] = facts.classes
+        facts.meta.setdefault(("cameras", camera), {}).update(meta)
+    if attached.loose:
+        labels = ("cuboids", DEFAULT)
+        facts.generic.setdefault(labels, {}).update(attached.loose)
+        facts.meta.setdefault(labels, {}).update(UNPAIRED_META)
+    for topic, count in attached.messages.items():
+        if alone := count - attached.paired[topic]:
+            say = remarks.note if attached.paired[topic] else remarks.warn
+            say(
+                f"{files.id}: {alone} of {count} messages of {topic} have no picture within "
+                f"{tolerance_us / 1000:g} ms; their boxes are in no frame but in the cuboids' generic data"
+            )
 
 
 def _close_instances(store: Store, facts: Facts) -> Json:
@@ -155,10 +189,10 @@ def _close_instances(store: Store, facts: Facts) -> Json:
 
 
 def _close_defaults(
-    store: Store, facts: Facts, instances: Mapping[Instance, Times], span: tuple[int, int], warn: Warn
+    store: Store, facts: Facts, instances: Mapping[Instance, Times], span: tuple[int, int], remarks: Remarks
 ) -> Json:
     components: Json = {}
-    for name, component in default_components(facts, instances, *span, warn).items():
+    for name, component in default_components(facts, instances, *span, remarks).items():
         store.append([*new_groups(store, name), *component_records(name, component, facts)])
         meta = component[0] | facts.meta.get((name, DEFAULT), {})
         components[name] = {DEFAULT: {"version": COMPONENT_VERSION, "generic_meta_data": meta}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,8 @@ from edgefirst_ros.formats.zarr2.metadata import Record, group
 from edgefirst_ros.messages.camera import RawImage
 from edgefirst_ros.messages.detection import Detections, Mask
 from edgefirst_ros.sample import Observation
+
+Pixel = TypeVar("Pixel", bound=np.generic)
 
 _MILLIMETRE_M = 0.001
 _PNG_LEVEL = 3
@@ -38,7 +41,7 @@ def mask_entries(observation: Observation, options: NCoreOptions) -> Iterator[En
             raise DecodeError("empty mask")
         layers = mask.mask if mask.mask.ndim == 3 else mask.mask[..., None]
         classes = layers.argmax(axis=2).astype(np.uint8) if layers.shape[2] > 1 else layers[..., 0]
-        png = _png(_enlarged(classes, observation, options))
+        png = _png(_resized(classes, _picture(observation) if options.labels_at_camera_size else None))
         data = np.frombuffer(png, np.uint8)
         qualifier = "semantic" if index == 0 else f"semantic{index}"
         yield _label(
@@ -63,7 +66,8 @@ def depth_entry(observation: Observation, options: NCoreOptions) -> Entry:
     if image.pixels.dtype == np.uint16:
         quantisation = {"quantized_dtype": "uint16", "scale": _MILLIMETRE_M, "offset": 0.0}
     descriptor = _descriptor("DEPTH", "z", "METERS", "EXTERNAL", "float32", quantisation=quantisation)
-    pixels = np.ascontiguousarray(image.pixels)
+    size = _picture(observation) if options.depth_size == "picture" else None
+    pixels = np.ascontiguousarray(_resized(image.pixels, size))
     return _label(observation, options, descriptor, array_records("data", pixels, COMPRESSOR))
 
 
@@ -111,18 +115,22 @@ def _label(observation: Observation, options: NCoreOptions, descriptor: Json, da
     )
 
 
-def _enlarged(
-    classes: npt.NDArray[np.uint8], observation: Observation, options: NCoreOptions
-) -> npt.NDArray[np.uint8]:
+def _picture(observation: Observation) -> tuple[int, int] | None:
+    """Width and height of the camera's pictures, or what its calibration says of them; None if unknown."""
     info = observation.calibration.camera_info
-    height, width = classes.shape
-    if not options.labels_at_camera_size or info is None or not info.width or not info.height:
-        return classes
-    if (info.width, info.height) == (width, height):
-        return classes
-    rows = (np.arange(info.height) * 2 + 1) * height // (2 * info.height)
-    columns = (np.arange(info.width) * 2 + 1) * width // (2 * info.width)
-    return np.asarray(classes[rows[:, None], columns], np.uint8)
+    size = observation.picture or (None if info is None else info.picture_size)
+    return None if size is None or 0 in size else size
+
+
+def _resized(pixels: npt.NDArray[Pixel], size: tuple[int, int] | None) -> npt.NDArray[Pixel]:
+    """Every pixel of the new size is the one that its middle falls on; as it is if that is None."""
+    if size is None or size == pixels.shape[::-1] or not pixels.size:
+        return pixels
+    width, height = size
+    rows = (np.arange(height) * 2 + 1) * pixels.shape[0] // (2 * height)
+    columns = (np.arange(width) * 2 + 1) * pixels.shape[1] // (2 * width)
+    chosen: npt.NDArray[Pixel] = pixels[rows[:, None], columns]
+    return chosen
 
 
 def _png(pixels: npt.NDArray[np.uint8]) -> bytes:

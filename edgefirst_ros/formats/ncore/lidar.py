@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.ncore.entry import COMPRESSOR, Entry, generic_data
-from edgefirst_ros.formats.ncore.lidarmodel import row_model
+from edgefirst_ros.formats.ncore.entry import Entry, Intensity, Json, generic_data
+from edgefirst_ros.formats.ncore.lidarmodel import grid_of
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.rays import Rays, other_fields, ray_records, rays_of
-from edgefirst_ros.formats.zarr2.array import array_records
-from edgefirst_ros.formats.zarr2.metadata import Record, group, under
+from edgefirst_ros.formats.zarr2.metadata import group
 from edgefirst_ros.messages.pointcloud import PointCloud
+from edgefirst_ros.reflectivity import type_scale
 from edgefirst_ros.sample import Observation
 
 _INTENSITY = ("reflect", "reflectivity", "intensity", "signal")
 _TIME = ("t", "time", "timestamp", "time_offset", "offset_time", "time_stamp")
 _LONGEST_SWEEP_NS = 1_000_000_000
-_FLOAT_INTENSITY_MAX = 255.0
 
 
 def lidar_entry(observation: Observation, options: NCoreOptions) -> Entry:
@@ -37,10 +38,16 @@ def lidar_entry(observation: Observation, options: NCoreOptions) -> Entry:
     times_us = np.full(len(rays), time_us, np.int64)
     if offset_ns is not None:
         times_us += rays.keep(offset_ns) // 1000
-    field, intensity = _intensity(cloud, rays, options)
+    found = _intensity(cloud, rays, options)
+    field = found.field if found else ""
     others = other_fields(cloud, rays, {"x", "y", "z", field, clock}, {})
-    fitted = row_model(cloud, rays)
-    model, elements = fitted or (None, None)
+    returns = {}
+    if found is None:
+        returns = {"intensity": np.zeros(len(rays), np.float32)}
+    elif found.scale is not None:
+        returns = {"intensity": scaled_intensity(found.values, found.scale)}
+        found = replace(found, values=b"")
+    grid = grid_of(cloud, rays)
     return Entry(
         component="lidars",
         collection="frames",
@@ -51,16 +58,12 @@ def lidar_entry(observation: Observation, options: NCoreOptions) -> Entry:
         records=(
             *group(""),
             *generic_data(others),
-            *ray_records(rays, times_us.astype(np.uint64), {"intensity": intensity}),
+            *ray_records(rays, times_us.astype(np.uint64), returns),
         ),
-        meta={"intensity_field": field or "none, written as 0", "ray_times": clock},
-        row_model=model,
-        model_records=() if elements is None else tuple(_element_records(elements)),
+        meta={"intensity_field": field or "none, written as 0", "ray_times": clock, **_scale_meta(found)},
+        grid=None if grid is None else (grid.shape, grid.rings, grid.kept),
+        intensity=found,
     )
-
-
-def _element_records(elements: npt.NDArray[np.uint16]) -> list[Record]:
-    return under("ray_bundle", array_records("model_element", elements, COMPRESSOR))
 
 
 def ray_offsets_ns(
@@ -104,14 +107,32 @@ def _from_field(values: npt.NDArray[np.generic], stamp_ns: int) -> npt.NDArray[n
     return offsets if np.abs(offsets).max() <= _LONGEST_SWEEP_NS else None
 
 
-def _intensity(cloud: PointCloud, rays: Rays, options: NCoreOptions) -> tuple[str, npt.NDArray[np.float32]]:
-    """The field that intensity comes from, and its values scaled to 0..1; zeros where there is none."""
+def _intensity(cloud: PointCloud, rays: Rays, options: NCoreOptions) -> Intensity | None:
+    """The field that intensity comes from, and its values as sent; None where there is none."""
     names = cloud.points.dtype.names or ()
     field = next((name for name in _INTENSITY if name in names), "")
-    if not field:
-        return "", np.zeros(len(rays), np.float32)
-    values = rays.keep(cloud.points[field])
-    whole = values.dtype.kind in "iu"
-    largest = options.lidar_intensity_max or (np.iinfo(values.dtype).max if whole else _FLOAT_INTENSITY_MAX)
-    scaled = values.astype(np.float32) / np.float32(largest)
-    return field, np.clip(scaled if whole else np.nan_to_num(scaled), 0.0, 1.0)
+    if not field or cloud.points.dtype[field].kind not in "iuf" or cloud.points.dtype[field].shape:
+        return None
+    column = rays.keep(cloud.points[field])
+    scale = options.lidar_intensity_max or type_scale(column.dtype)
+    values = np.nan_to_num(column.astype(np.float32))
+    outside = int(np.count_nonzero((values < 0) | (values > (scale or np.inf))))
+    largest = float(values.max(initial=0.0))
+    return Intensity(field, str(column.dtype), scale, largest, outside, values.tobytes())
+
+
+def scaled_intensity(values: bytes, scale: float) -> npt.NDArray[np.float32]:
+    """Values as sent, float32, to 0..1."""
+    shares: npt.NDArray[np.float32] = np.clip(np.frombuffer(values, np.float32) / np.float32(scale), 0.0, 1.0)
+    return shares
+
+
+def _scale_meta(intensity: Intensity | None) -> Json:
+    """What is known of the scale before the sequence has told anything."""
+    if intensity is None or intensity.scale is None:
+        return {}
+    by_type = intensity.scale == type_scale(np.dtype(intensity.dtype))
+    return {
+        "intensity_max": intensity.scale,
+        "intensity_scale": f"the largest value of {intensity.dtype}" if by_type else "as configured",
+    }

@@ -1,8 +1,8 @@
 """Commit marks: which record completes an entry, so that a killed store knows what it has.
 
 An entry (a frame, a point cloud, a label) is a zarr group; the attributes of that group are written after
-everything else in it and carry its times. What is attached to an entry later ends with the attributes of
-its ``generic_data``.
+everything else in it and carry its times. What is attached to a radar's entry later ends with the attributes
+of its ``generic_data``. What finishing a sequence adds to entries has no mark: it is made anew.
 """
 
 from __future__ import annotations
@@ -28,6 +28,12 @@ COLLECTIONS = ("frames", "pcs", "labels", "records")
 
 ATTACHED = ("radar_cube",)
 """Arrays of ``generic_data`` that may come after the mark of their entry."""
+
+FLAT_BOXES = "boxes2d"
+"""How the names of all arrays of 2-D boxes in ``generic_data`` begin."""
+
+FINISHED = ("ray_bundle/model_element", f"generic_data/{FLAT_BOXES}*")
+"""What entries get when their sequence is finished, as patterns below the entry; of no use before."""
 
 _ENTRY = re.compile(rf"([^/]+)/([^/]+)/({'|'.join(COLLECTIONS)})/(\d+)/")
 _ATTACHMENT = f"generic_data/{ATTRIBUTES_KEY}"
@@ -127,4 +133,4 @@ def instance_of_mark(key: str) -> Instance | None:
 def is_attachment_mark(key: str) -> bool:
     """True for the record that completes what was attached to an entry that has its mark."""
     entry = entry_of(key)
-    return entry is not None and key == f"{entry}/{_ATTACHMENT}"
+    return entry is not None and entry.startswith("radars/") and key == f"{entry}/{_ATTACHMENT}"

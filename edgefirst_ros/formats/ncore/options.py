@@ -72,6 +72,18 @@ class NCoreOptions(BaseModel):
         description="Horizontal field of view written for a camera that never sent a usable CameraInfo, as "
         "readers refuse a camera without; the metadata says that it is assumed.",
     )
+    boxes2d_tolerance_ms: float = Field(
+        default=16.0,
+        ge=0.0,
+        le=10_000.0,
+        description="2-D boxes farther from any picture than this are of none, and kept apart. A "
+        "neighbouring picture's boxes are wrong labels, so it is half of 1/30 s.",
+    )
+    depth_size: Literal["as_sent", "picture"] = Field(
+        default="as_sent",
+        description="Depth images as they were sent, or at the size of the picture: every pixel takes the "
+        "nearest depth, none are mixed.",
+    )
     labels_at_camera_size: bool = Field(
         default=True,
         description="Enlarge segmentation masks to the size of the picture (nearest neighbour), as "
@@ -94,7 +106,8 @@ class NCoreOptions(BaseModel):
         gt=0.0,
         allow_inf_nan=False,
         description="Value of the lidar's intensity field that becomes 1. By default the largest value of an "
-        "integer field's type, and 255 for a floating point field.",
+        "integer field's type; 1, 255 or 65535 for a floating point field, the least that holds the first "
+        "sweep.",
     )
     radar_speed_receding_positive: bool = Field(
         default=True,

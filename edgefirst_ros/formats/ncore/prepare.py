@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.base import NoPlace
+from edgefirst_ros.formats.ncore.boxes2d import flat_boxes
 from edgefirst_ros.formats.ncore.camera import camera_entry
 from edgefirst_ros.formats.ncore.clouds import cloud_entry
 from edgefirst_ros.formats.ncore.component import Component, own_entry
@@ -78,8 +79,10 @@ def _masks(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]
 
 def _model(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
     datum = observation.measurement.datum
-    if isinstance(datum, Detections) and datum.boxes:
-        yield NoPlace("NCore has no 2-D boxes")
+    if isinstance(datum, Detections):
+        boxes, refused = flat_boxes(observation)
+        yield boxes
+        yield from refused
     yield from mask_entries(observation, options)
 
 

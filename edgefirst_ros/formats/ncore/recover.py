@@ -20,6 +20,7 @@ from edgefirst_ros.formats.ncore.journal import lock
 from edgefirst_ros.formats.ncore.marks import Contents
 from edgefirst_ros.formats.ncore.options import Profile
 from edgefirst_ros.formats.ncore.reading import entry_counts
+from edgefirst_ros.formats.ncore.remarks import Remarks
 from edgefirst_ros.formats.ncore.stores import StoreSet
 
 
@@ -168,8 +169,8 @@ def _finish(files: SequenceFiles) -> RecoveredSequence:
     scans = StoreSet(files, facts.sequence["store"], profile, recovered=stores)
     tolerance_us = facts.sequence.get("cube_tolerance_us", 0)
     CubePairing(HeldCubes.load(files.held), scans, tolerance_us).settle_all()
-    warnings: list[str] = []
-    if not finish(files, stores, facts, warnings.append):
+    remarks = Remarks()
+    if not finish(files, stores, facts, remarks):
         return RecoveredSequence(beside or files.id, None, {}, 0, dropped, beside)
     kept = {
         "/".join(instance): len(times)
@@ -177,7 +178,7 @@ def _finish(files: SequenceFiles) -> RecoveredSequence:
         for instance, times in store.contents.instances.items()
     }
     poses = len(facts.pose_times_us)
-    return RecoveredSequence(files.id, files.meta, kept, poses, dropped, beside, tuple(warnings))
+    return RecoveredSequence(files.id, files.meta, kept, poses, dropped, beside, tuple(remarks.warnings))
 
 
 def _moved_aside(files: SequenceFiles) -> SequenceFiles:

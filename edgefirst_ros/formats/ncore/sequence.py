@@ -12,17 +12,28 @@ from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.base import EMPTY, Written
 from edgefirst_ros.formats.ncore.context import Context
 from edgefirst_ros.formats.ncore.cubes import CubePairing, HeldCubes
-from edgefirst_ros.formats.ncore.defaults import Warn
-from edgefirst_ros.formats.ncore.entry import Cube, Cuboids, Entry, Json, Part, Prepared, SeriesValue
+from edgefirst_ros.formats.ncore.entry import (
+    Cube,
+    Cuboids,
+    Entry,
+    FlatBoxes,
+    Json,
+    Part,
+    Prepared,
+    SeriesValue,
+)
 from edgefirst_ros.formats.ncore.facts import Facts
 from edgefirst_ros.formats.ncore.files import SequenceFiles
 from edgefirst_ros.formats.ncore.finish import finish
 from edgefirst_ros.formats.ncore.journal import Journal
+from edgefirst_ros.formats.ncore.lidarscale import LidarScales
 from edgefirst_ros.formats.ncore.marks import Instance
+from edgefirst_ros.formats.ncore.masks import Masks
 from edgefirst_ros.formats.ncore.names import InstanceNames
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.prepare import is_stored
 from edgefirst_ros.formats.ncore.radar import META as RADAR_META
+from edgefirst_ros.formats.ncore.remarks import Remarks
 from edgefirst_ros.formats.ncore.stores import StoreSet
 from edgefirst_ros.formats.zarr2.metadata import Record
 from edgefirst_ros.sample import EgoPose, SequenceInfo
@@ -52,7 +63,8 @@ class SequenceWriter:
         part: int,
         options: NCoreOptions,
         names: InstanceNames,
-        masks: Mapping[str, Mapping[str, bytes]],
+        masks: Masks,
+        lidars: LidarScales,
     ) -> None:
         self.files = files
         self.start_us: int | None = None
@@ -62,11 +74,13 @@ class SequenceWriter:
         self._registered: dict[Instance, str] = {}
         self._shared: dict[Instance, Json | None] = {}
         self._sizes: dict[str, tuple[int, int]] = {}
-        self._row_models: dict[str, Json] = {}
+        self._masks = masks
+        self._lidars = lidars
+        self._scaled: set[Instance] = set()
         self._journal = _begin_journal(files, sync=options.sync)
         self._context = Context(self._journal, options)
         self._context.begin(files.id, sequence, part, options)
-        self._context.masks(masks)
+        self._context.masks(masks.data)
         self._stores = StoreSet(files, options.store, options.profile, sync=options.sync)
         tolerance_us = round(options.radar_cube_tolerance_ms * 1000)
         self._cubes = CubePairing(HeldCubes(files.held), self._stores, tolerance_us)
@@ -99,18 +113,18 @@ class SequenceWriter:
         """Arrays and metadata of a whole instance."""
         self._context.generic_data(instance, data, meta)
 
-    def finish(self, warn: Warn) -> bool:
+    def finish(self, remarks: Remarks) -> bool:
         """Complete the sequence; False if nothing was ever written to it.
 
         Args:
-            warn: told what a user must know of it, a sentence each.
+            remarks: told what a user should know of it.
 
         Raises:
             WriteError: the disk is full or gone; ``recover`` can try again.
         """
         try:
             self._cubes.settle_all()
-            return finish(self.files, self._stores.open, Facts.read(self.files.journal), warn)
+            return finish(self.files, self._stores.open, Facts.read(self.files.journal), remarks)
         finally:
             self.abort()
 
@@ -129,6 +143,8 @@ class SequenceWriter:
                 outcome = self._cube(part)
             case Cuboids():
                 outcome = self._context.cuboids(part)
+            case FlatBoxes():
+                outcome = self._context.boxes2d(part)
             case SeriesValue():
                 outcome = self._context.row(part, prepared.topic)
         return outcome
@@ -143,8 +159,7 @@ class SequenceWriter:
             case "camera_labels":
                 outcome = self._label(entry, topic)
             case "lidars":
-                name = self._names.sensor("lidars", topic, entry.frame_id, "lidar")
-                outcome = self._append(entry, name, topic, records=self._lidar_records(entry, name))
+                outcome = self._lidar(entry, topic)
             case "point_clouds":
                 written = self._context.node(entry.frame_id)
                 name = self._names.other("point_clouds", topic, entry.name)
@@ -163,6 +178,8 @@ class SequenceWriter:
 
     def _camera(self, entry: Entry, prepared: Prepared) -> Outcome:
         name = self._names.sensor("cameras", prepared.topic, entry.frame_id, "camera")
+        if name not in self._sizes:
+            self._masks.check(name, entry.size or (0, 0))
         width, height = self._sizes.setdefault(name, entry.size or (0, 0))
         if (width, height) != entry.size:
             return f"picture is no longer {width}x{height}"
@@ -177,18 +194,19 @@ class SequenceWriter:
             written += self._cubes.after_scan(name, entry.end_us)
         return _sum(written, outcome)
 
-    def _lidar_records(self, entry: Entry, name: str) -> Sequence[Record]:
-        """The entry's records, with model elements if they are of the model that this lidar has."""
-        if entry.row_model is None:
-            return entry.records
-        if name not in self._row_models:
-            self._row_models[name] = entry.row_model
-            self._context.row_model(name, entry.row_model)
-        known, mine = self._row_models[name], entry.row_model
-        same = all(
-            known[key] == mine[key] for key in ("n_rows", "n_columns", "spinning_direction", "flipped")
-        )
-        return (*entry.records, *entry.model_records) if same else entry.records
+    def _lidar(self, entry: Entry, topic: str) -> Outcome:
+        """A sweep; which model elements its rays are of is found when the sequence is finished."""
+        name = self._names.sensor("lidars", topic, entry.frame_id, "lidar")
+        scaled = self._lidars.scaled(name, entry.intensity)
+        outcome = self._append(entry, name, topic, records=[*entry.records, *scaled])
+        if isinstance(outcome, str):
+            return outcome
+        if (meta := self._lidars.learnt(name)) and ("lidars", name) not in self._scaled:
+            self._scaled.add(("lidars", name))
+            self._context.generic_data(("lidars", name), {}, meta)
+        if entry.grid is not None:
+            outcome += self._context.sweep(name, entry.end_us, entry.grid)
+        return outcome
 
     def _label(self, entry: Entry, topic: str) -> Outcome:
         cameras = self._names.same_frame("cameras", entry.camera_frame or "")

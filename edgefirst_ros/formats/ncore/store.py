@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -32,6 +32,12 @@ class Store(Protocol):
 
     def has(self, key: str) -> bool:
         """True if a record of at most four levels was appended."""
+
+    def payloads(self, prefix: str, part: str) -> Callable[[str], bytes]:
+        """Payload by key, of the records so far whose keys begin with ``prefix`` and contain ``part``.
+
+        What it returns raises KeyError for any other.
+        """
 
     def metadata(self) -> Iterator[tuple[str, bytes]]:
         """Key and payload of every metadata record."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -137,6 +137,16 @@ class TarStore:
     def has(self, key: str) -> bool:
         """True if a record of at most four levels was appended."""
         return key in self._shared
+
+    def payloads(self, prefix: str, part: str) -> Callable[[str], bytes]:
+        """Payload by key, of the records so far whose keys begin with ``prefix`` and contain ``part``."""
+        places = {n: (at, size) for n, at, size in self._index if n.startswith(prefix) and part in n}
+
+        def payload(key: str) -> bytes:
+            offset, size = places[key]
+            return os.pread(self._descriptor, size, offset)
+
+        return payload
 
     def metadata(self) -> Iterator[tuple[str, bytes]]:
         """Key and payload of every metadata record, in the order of the file."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,19 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
-from PIL import Image, UnidentifiedImageError
 
-from edgefirst_ros.errors import ConfigError, OutputExists, WriteError
+from edgefirst_ros.errors import OutputExists, WriteError
 from edgefirst_ros.formats.base import Written
 from edgefirst_ros.formats.ncore.component import Component, check_components
 from edgefirst_ros.formats.ncore.entry import Prepared
 from edgefirst_ros.formats.ncore.files import SequenceFiles, remove
 from edgefirst_ros.formats.ncore.finish import complete
 from edgefirst_ros.formats.ncore.journal import lock
+from edgefirst_ros.formats.ncore.lidarscale import LidarScales
+from edgefirst_ros.formats.ncore.masks import Masks
 from edgefirst_ros.formats.ncore.memory import keep_freed_memory
 from edgefirst_ros.formats.ncore.names import InstanceNames
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.prepare import prepare
+from edgefirst_ros.formats.ncore.remarks import Remarks
 from edgefirst_ros.formats.ncore.sequence import SequenceWriter
 from edgefirst_ros.sample import EgoPose, Observation, SequenceInfo
 
@@ -60,12 +61,13 @@ class NCoreWriter:
         keep_freed_memory()
         self.options = options
         self.needs_pose = options.unknown_pose == "cut"
-        self._warnings: list[str] = []
+        self._remarks = Remarks()
         self._root = root
         self._overwrite = overwrite
         self._components = tuple(components)
         check_components(self._components)
-        self._masks = _read_masks(options)
+        self._masks = Masks(options.ego_masks)
+        self._lidars = LidarScales()
         self._names = InstanceNames(options.sensor_ids)
         self._info: SequenceInfo | None = None
         self._part = 0
@@ -141,7 +143,12 @@ class NCoreWriter:
     @property
     def warnings(self) -> Sequence[str]:
         """What a user must know of the output, a sentence each, in the order in which it was found."""
-        return tuple(self._warnings)
+        return tuple(self._remarks.warnings)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was done to the data and is worth knowing, a sentence each."""
+        return tuple(self._remarks.notes)
 
     def close(self) -> list[Path]:
         """Finish every sequence; their meta files.
@@ -153,6 +160,8 @@ class NCoreWriter:
             self._finish_all()
         finally:
             self._pool.shutdown()
+        self._lidars.remark(self._remarks)
+        self._masks.remark(self._remarks)
         return [files.meta for files, done in self._finished if done.result()]
 
     def abort(self) -> None:
@@ -179,7 +188,13 @@ class NCoreWriter:
                 )
             _make_room(files)
         return SequenceWriter(
-            files, self._info, part=self._part, options=self.options, names=self._names, masks=self._masks
+            files,
+            self._info,
+            part=self._part,
+            options=self.options,
+            names=self._names,
+            masks=self._masks,
+            lidars=self._lidars,
         )
 
     def _split(self, current: SequenceWriter) -> SequenceWriter:
@@ -198,7 +213,7 @@ class NCoreWriter:
     def _submit(self, sequence: SequenceWriter) -> None:
         if sequence in self._waiting:
             self._waiting.remove(sequence)
-        self._finished.append((sequence.files, self._pool.submit(sequence.finish, self._warnings.append)))
+        self._finished.append((sequence.files, self._pool.submit(sequence.finish, self._remarks)))
 
     def _finish_all(self) -> None:
         current, self._current = self._current, None
@@ -234,26 +249,3 @@ def _make_room(files: SequenceFiles) -> None:
     finally:
         if held is not None:
             os.close(held)
-
-
-def _read_masks(options: NCoreOptions) -> dict[str, dict[str, bytes]]:
-    """The ego masks' bytes.
-
-    Raises:
-        ConfigError: naming every mask that cannot be read.
-    """
-    found: dict[str, dict[str, bytes]] = {}
-    faults = []
-    for camera, named in options.ego_masks.items():
-        for name, path in named.items():
-            try:
-                data = path.read_bytes()
-                with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
-                    image.verify()
-            except (OSError, UnidentifiedImageError, SyntaxError) as error:
-                faults.append(f"ego_masks.{camera}.{name}: {path} is no readable PNG file ({error})")
-            else:
-                found.setdefault(camera, {})[name] = data
-    if faults:
-        raise ConfigError(faults)
-    return found

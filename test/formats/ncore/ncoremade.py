@@ -142,6 +142,12 @@ def box(x: float, y: float, z: float, label: str = "3", track: str = "7") -> Box
     return Box(-y, -z, 1.5, 1.2, label, 0.9, x, 0.5, track, 3, START_NS)
 
 
+def flat_box(number: int, track: str = "5d0c") -> Box:
+    """A 2-D box in the picture, another one for every number."""
+    x, y, width, height = np.random.default_rng(number).uniform(0.2, 0.6, 4).tolist()
+    return Box(x, y, width, height, "car", 0.8, 7.5 + number, -1.5, track, 3, START_NS)
+
+
 def pose(time_ns: int) -> EgoPose:
     """A circle of 50 m at 10 m/s, heading along it."""
     angle = (time_ns - START_NS) / 1e9 * 10.0 / 50.0
@@ -183,6 +189,8 @@ def drive(seconds: float = 1.0) -> Iterator[Observation | EgoPose]:
         if ms % 100 == 0:
             mask = Mask(np.random.default_rng(ms).integers(0, 4, (12, 16, 1)).astype(np.uint8), boxed=False)
             yield observation(Role.MASK, "/model/mask", now, mask, "camera_optical")
+            seen = Detections((flat_box(ms), flat_box(ms + 1, track="")), ()) if ms else Detections((), ())
+            yield observation(Role.MODEL, "/model/output", now, seen, "camera_optical")
             depth = RawImage("16UC1", np.full((HEIGHT, WIDTH), 1000 + ms, np.uint16))
             yield observation(Role.DEPTH, "/camera/depth", now, depth, "camera_optical")
         if ms % 100 == 7:

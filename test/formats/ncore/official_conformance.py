@@ -35,8 +35,9 @@ def digest(array: object) -> str:
     return f"{found.dtype.str}{list(found.shape)}{hashlib.sha256(found.tobytes()).hexdigest()[:16]}"
 
 
-def cameras(loader: SequenceLoaderV4) -> dict[str, Any]:
+def cameras(reader: SequenceComponentGroupsReader, loader: SequenceLoaderV4) -> dict[str, Any]:
     found = {}
+    components = reader.open_component_readers(CameraSensorComponent.Reader)
     for name in loader.camera_ids:
         camera = loader.get_camera_sensor(name)
         parameters = camera.model_parameters
@@ -54,6 +55,15 @@ def cameras(loader: SequenceLoaderV4) -> dict[str, Any]:
             ],
             "masks": {mask: list(image.size) for mask, image in camera.get_mask_images().items()},
             "T_sensor_rig": camera.T_sensor_rig.tolist(),
+            "generic": [
+                {
+                    generic: camera.get_frame_generic_data(i, generic).tolist()
+                    for generic in camera.get_frame_generic_data_names(i)
+                }
+                for i in range(camera.frames_count)
+            ],
+            "generic_meta": [camera.get_frame_generic_meta_data(i) for i in range(camera.frames_count)],
+            "meta": components[name].generic_meta_data,
         }
     return found
 
@@ -180,7 +190,7 @@ def main() -> None:
             "interval": [interval.start, interval.stop],
             "meta": loader.get_sequence_meta(),
             "generic_meta_data": loader.generic_meta_data,
-            "cameras": cameras(loader),
+            "cameras": cameras(reader, loader),
             "lidars": {name: rays(loader.get_lidar_sensor(name), lidar=True) for name in loader.lidar_ids},
             "radars": {name: rays(loader.get_radar_sensor(name), lidar=False) for name in loader.radar_ids},
             "labels": labels(reader),

@@ -26,8 +26,8 @@ from edgefirst_ros.formats.zarr2.metadata import Record, group
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1)
 
 
-def entry(end_us: int, payload: bytes = b"x" * 700) -> list[Record]:
-    base = f"lidars/lidar/frames/{end_us}"
+def entry(end_us: int, payload: bytes = b"x" * 700, sensor: str = "lidars/lidar") -> list[Record]:
+    base = f"{sensor}/frames/{end_us}"
     mark = json.dumps({"timestamps_us": [end_us - 5, end_us]}).encode()
     return [*group(base), (f"{base}/data/0", payload), (f"{base}/.zattrs", mark)]
 
@@ -192,11 +192,11 @@ def test_a_full_disk_takes_back_the_frame_from_a_directory(
     tmp_path: Path, attached: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = DirectoryStore.create(tmp_path / "s.part")
-    store.append([*new_groups(store, "lidars/lidar/frames"), *entry(100)])
+    store.append([*new_groups(store, "radars/radar/frames"), *entry(100, sensor="radars/radar")])
     before = sorted(path.as_posix() for path in tmp_path.rglob("*"))
-    records = entry(200)
+    records = entry(200, sensor="radars/radar")
     if attached:
-        base = "lidars/lidar/frames/100/generic_data"
+        base = "radars/radar/frames/100/generic_data"
         records = [(f"{base}/radar_cube/0", b"abc"), (f"{base}/.zattrs", b"{}")]
     plain = Path.write_bytes
 

@@ -29,7 +29,7 @@ from ncoremade import (
 )
 from PIL import Image
 
-from edgefirst_ros.formats.ncore.entry import Cuboids, Entry, Prepared, SeriesValue
+from edgefirst_ros.formats.ncore.entry import Cuboids, Entry, FlatBoxes, Prepared, SeriesValue
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.prepare import prepare
 from edgefirst_ros.formats.zarr2.array import read_array
@@ -55,7 +55,7 @@ def entry(observed: Observation, options: NCoreOptions = DEFAULT) -> Entry:
 
 
 def array(part: Entry, name: str) -> np.ndarray:
-    return read_array(dict(part.records + part.model_records).__getitem__, name)
+    return read_array(dict(part.records).__getitem__, name)
 
 
 def attributes(part: Entry, name: str) -> dict[str, Any]:
@@ -197,7 +197,6 @@ def test_rays_are_spread_over_the_sweep_when_asked() -> None:
     ("kind", "values", "options", "expected"),
     [
         ("<u2", [0, 65535, 13107], {}, [0.0, 1.0, 0.2]),
-        ("<f4", [0.0, 255.0, np.nan], {}, [0.0, 1.0, 0.0]),
         ("<f4", [0.5, 2.0, -1.0], {"lidar_intensity_max": 1.0}, [0.5, 1.0, 0.0]),
     ],
 )
@@ -219,53 +218,6 @@ def test_a_cloud_without_intensity_has_zeros_and_says_so() -> None:
 def test_a_cloud_without_coordinates_is_refused() -> None:
     prepared = made(sweep(np.zeros(3, [("x", "<f4"), ("y", "<f4")])))
     assert prepared.refused == ("cloud has fields x, y but no x, y and z",)
-
-
-def organised(rows: int = 8, columns: int = 90, *, up: bool = False, clockwise: bool = False) -> np.ndarray:
-    """A spinning lidar with a different azimuth offset in every row."""
-    elevation = np.radians(np.linspace(10, -15, rows))[:, None]
-    elevation = elevation[::-1] if up else elevation
-    turn = np.linspace(0, 2 * np.pi, columns, endpoint=False) + 0.3
-    azimuth = (-turn if clockwise else turn)[None] + np.linspace(-0.02, 0.02, rows)[:, None]
-    cloud_ = np.zeros(rows * columns, LIDAR)
-    distance = np.random.default_rng(0).uniform(3, 40, (rows, columns))
-    cloud_["x"] = (distance * np.cos(elevation) * np.cos(azimuth)).ravel()
-    cloud_["y"] = (distance * np.cos(elevation) * np.sin(azimuth)).ravel()
-    cloud_["z"] = (distance * np.sin(elevation)).ravel()
-    return cloud_
-
-
-@pytest.mark.parametrize("up", [False, True])
-@pytest.mark.parametrize("clockwise", [False, True])
-def test_an_organised_cloud_gives_its_row_model(up: bool, clockwise: bool) -> None:
-    cloud_ = organised(up=up, clockwise=clockwise)
-    for axis in "xyz":
-        cloud_[axis][::7] = np.nan
-    part = entry(sweep(cloud_, height=8))
-    model = part.row_model
-    assert model is not None
-    assert model["spinning_direction"] == ("cw" if clockwise else "ccw")
-    assert (np.diff(model["row_elevations_rad"]) < 0).all()
-    element = array(part, "ray_bundle/model_element")
-    direction = array(part, "ray_bundle/direction").astype(float)
-    assert element.dtype == np.uint16
-    azimuth = np.array(model["column_azimuths_rad"])[element[:, 1]]
-    azimuth = azimuth + np.array(model["row_azimuth_offsets_rad"])[element[:, 0]]
-    elevation = np.array(model["row_elevations_rad"])[element[:, 0]]
-    modelled = np.stack(
-        [np.cos(elevation) * np.cos(azimuth), np.cos(elevation) * np.sin(azimuth), np.sin(elevation)], axis=1
-    )
-    assert np.abs(modelled - direction).max() < 1e-3
-
-
-def test_an_organised_cloud_that_follows_no_model_has_no_model_elements() -> None:
-    part = entry(sweep(points(LIDAR, 720, 1), height=8))
-    assert part.row_model is None
-    assert part.model_records == ()
-    empty_row = organised()
-    for axis in "xyz":
-        empty_row[axis][90:180] = np.nan
-    assert entry(sweep(empty_row, height=8)).row_model is None
 
 
 def test_detections_have_their_fields_as_generic_data() -> None:
@@ -362,13 +314,16 @@ def test_masks_that_are_no_label_of_a_picture_are_refused() -> None:
     assert made(mask(np.zeros((0, 0, 1)))).refused == ("empty mask",)
 
 
-def test_a_model_message_gives_its_mask_and_says_what_has_no_place() -> None:
+def test_a_model_message_gives_its_boxes_and_its_mask() -> None:
     datum = Detections((box(1.0, 0.0, 0.0),), (Mask(np.zeros((2, 2, 1), np.uint8), boxed=False),))
     prepared = made(observation(Role.MODEL, "/model/output", START_NS, datum, "camera_optical"))
-    assert [part.component for part in prepared.parts] == ["camera_labels"]  # type: ignore[union-attr]
-    assert prepared.refused == ("NCore has no 2-D boxes",)
-    nothing = made(observation(Role.MODEL, "/model/output", START_NS, Detections((), ()), ""))
-    assert (nothing.parts, nothing.refused) == ((), ())
+    boxes, mask = prepared.parts
+    assert isinstance(boxes, FlatBoxes)
+    assert isinstance(mask, Entry)
+    assert (mask.component, prepared.refused) == ("camera_labels", ())
+    flat = replace(box(1.0, 0.0, 0.0), height=0.0)
+    thin = made(observation(Role.MODEL, "/model/output", START_NS, Detections((flat,), ()), ""))
+    assert thin.refused == ("2-D box without extent",)
 
 
 def test_depth_in_millimetres_is_quantised_and_in_metres_is_raw() -> None:

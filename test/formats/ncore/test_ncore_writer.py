@@ -41,6 +41,7 @@ from edgefirst_ros.formats.ncore.check import check
 from edgefirst_ros.formats.ncore.component import Component, OwnRecord
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.writer import NCoreWriter
+from edgefirst_ros.messages.camera import RawImage
 from edgefirst_ros.messages.detection import Detections, Mask
 from edgefirst_ros.messages.odometry import Odometry
 from edgefirst_ros.sample import Calibration, EgoPose, Observation, Role
@@ -307,7 +308,9 @@ def test_sensors_that_tf_does_not_know_are_placed_and_named(tmp_path: Path) -> N
     assert meta["assumed_extrinsics"] == ["camera_optical", "lidar"]
     assert np.allclose(sequence.pose("camera_optical", "rig") @ [0, 0, 1, 1], [1, 0, 0, 1])
     intrinsics = sequence.attributes("intrinsics/default")["generic_meta_data"]
-    assert intrinsics == {"assumed": {"camera_optical": "no CameraInfo"}}
+    assert intrinsics == {
+        "assumed": {"camera_optical": "no CameraInfo; taken to be a pinhole of 80 degrees across"}
+    }
     assert (
         sequence.attributes("intrinsics/default/cameras/camera_optical")["camera_model_type"]
         == "opencv-pinhole"
@@ -666,6 +669,8 @@ def test_what_ncore_has_no_place_for_is_not_refused_if_a_component_takes_it(tmp_
 
         def record(self, observation: Observation) -> OwnRecord | None:
             found = observation.measurement.datum
+            if isinstance(found, RawImage):
+                return OwnRecord({"scores": found.pixels}, instance="images")
             return (
                 OwnRecord({"scores": np.array([b.score for b in found.boxes])})
                 if isinstance(found, Detections)
@@ -675,10 +680,14 @@ def test_what_ncore_has_no_place_for_is_not_refused_if_a_component_takes_it(tmp_
     model = observation(
         Role.MODEL, "/model/output", START_NS, Detections((box(1.0, 0.0, 0.0),), ()), "camera_optical"
     )
-    _, (alone,) = write(tmp_path / "a", [model])
-    assert alone.refused == (("/model/output", "NCore has no 2-D boxes"),)
-    (sequence,), (taken,) = write(tmp_path / "b", [model], components=(Boxes(),))
-    assert (taken.topics, taken.refused) == (("/model/output",), ())
+    image = observation(
+        Role.LIDAR_DEPTH, "/lidar/depth", START_NS, RawImage("mono16", np.zeros((2, 2), np.uint16)), "lidar"
+    )
+    _, (alone, _) = write(tmp_path / "a", [image, model])
+    assert alone.refused == (("/lidar/depth", "image of a lidar, not aligned with a camera"),)
+    (sequence,), (taken, both) = write(tmp_path / "b", [image, model], components=(Boxes(),))
+    assert (taken.topics, taken.refused) == (("/lidar/depth",), ())
+    assert (both.topics, both.refused) == (("/model/output",), ())
     assert sequence.array(f"org.example.boxes/default/records/{START_US}/scores").tolist() == [0.9]
 
 

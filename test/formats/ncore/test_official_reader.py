@@ -240,6 +240,42 @@ def test_labels(driven: dict[str, Any]) -> None:
         assert (label["camera"], label["default_name"]) == ("camera_optical", name)
 
 
+def test_boxes_of_pictures(driven: dict[str, Any]) -> None:
+    """A picture that the model answered for has its boxes, in its pixels; the others have none."""
+    camera_ = driven["cameras"]["camera_optical"]
+    sent = {micros(step): step.measurement.datum for step in of(STEPS, Role.MODEL)}
+    assert len(sent) == 5
+    seen = 0
+    for (_, end_us), found, meta in zip(
+        camera_["frames"], camera_["generic"], camera_["generic_meta"], strict=True
+    ):
+        datum = sent.get(end_us)
+        if datum is None:
+            assert (found, meta) == ({}, {})
+            continue
+        assert isinstance(datum, Detections)
+        seen += 1
+        corners = [
+            (
+                (b.center_x - b.width / 2) * WIDTH, (b.center_y - b.height / 2) * HEIGHT,
+                (b.center_x + b.width / 2) * WIDTH, (b.center_y + b.height / 2) * HEIGHT,
+            )
+            for b in datum.boxes
+        ]  # fmt: skip
+        assert np.allclose(
+            np.array(found["boxes2d"]).reshape(-1, 4), np.array(corners).reshape(-1, 4), atol=1e-4
+        )
+        assert found["boxes2d_label"] == [b.label for b in datum.boxes]
+        assert found["boxes2d_track_id"] == [b.track_id for b in datum.boxes]
+        assert found["boxes2d_score"] == pytest.approx([b.score for b in datum.boxes])
+        assert found["boxes2d_distance_m"] == pytest.approx([b.distance_m for b in datum.boxes])
+        assert found["boxes2d_speed_m_s"] == pytest.approx([b.speed_m_s for b in datum.boxes])
+        assert found["boxes2d_class_id"] == [-1] * len(datum.boxes)
+        assert meta["boxes2d"]["timestamp_us"] == end_us
+    assert seen == 5
+    assert camera_["meta"]["boxes2d"]["topics"] == {"boxes2d": "/model/output"}
+
+
 def test_clouds(driven: dict[str, Any]) -> None:
     fused = driven["clouds"]["fusion_lidar"]
     sent = of(STEPS, Role.FUSION_LIDAR)

@@ -1,0 +1,190 @@
+"""What the user is told of an output that is other than it seems: assumed calibration, masks of no use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ncoremade import (
+    CALIBRATION,
+    CAMERA_INFO,
+    HEIGHT,
+    SEQUENCE,
+    START_NS,
+    WIDTH,
+    camera,
+    lidar,
+    observation,
+    radar,
+)
+from ncoreread import Sequence
+from PIL import Image
+
+from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.writer import NCoreWriter
+from edgefirst_ros.messages.camera import RawImage
+from edgefirst_ros.sample import Calibration, Observation, Role
+
+MS = 1_000_000
+START_US = START_NS // 1000
+
+
+def write(root: Path, steps: Iterable[Observation], **options: object) -> tuple[Sequence, NCoreWriter]:
+    writer = NCoreWriter(root, NCoreOptions(**options))  # type: ignore[arg-type]
+    writer.begin(SEQUENCE)
+    for step in steps:
+        assert not writer.write(writer.prepare(step)).refused
+    writer.close()
+    return Sequence(root / SEQUENCE.name), writer
+
+
+def said(writer: NCoreWriter, *words: str) -> list[str]:
+    """The warnings that have all these words."""
+    return [warning for warning in writer.warnings if all(word in warning for word in words)]
+
+
+def tile(frame_id: str, ms: int = 0, calibration: Calibration = CALIBRATION) -> Observation:
+    found = camera(START_NS + ms * MS, calibration=calibration)
+    return replace(found, measurement=replace(found.measurement, frame_id=frame_id))
+
+
+def test_what_no_transform_places_is_a_warning_each_once(tmp_path: Path) -> None:
+    nothing = Calibration(camera_info=CAMERA_INFO)
+    steps = [
+        make(START_NS + at * MS, calibration=nothing) for at in (0, 400) for make in (camera, lidar, radar)
+    ]
+    _, writer = write(tmp_path, steps, split_s=0.3)
+    assert len(list(tmp_path.iterdir())) == 2, "the capture was split, and its warnings are not doubled"
+    for name, how in (("camera_optical", "looking forward"), ("lidar", ""), ("radar", "")):
+        assert len(said(writer, f"where {name} is", "origin of the rig", how)) == 1
+    _, writer = write(tmp_path / "placed", [camera(START_NS), lidar(START_NS), radar(START_NS)])
+    assert not said(writer, "no transform")
+    assert not said(writer, "intrinsics")
+
+
+@pytest.mark.parametrize(
+    ("info", "reason"),
+    [
+        (None, "no CameraInfo"),
+        (replace(CAMERA_INFO, width=640, height=640), "another aspect ratio"),
+        (replace(CAMERA_INFO, distortion_model="mei"), "distortion model mei is not supported"),
+        (replace(CAMERA_INFO, k=np.zeros((3, 3))), "without focal length"),
+    ],
+)
+def test_intrinsics_that_are_assumed_are_a_warning(info: object, reason: str, tmp_path: Path) -> None:
+    unsure = replace(CALIBRATION, camera_info=info)  # type: ignore[arg-type]
+    steps = [camera(START_NS + at * MS, calibration=unsure) for at in (0, 50)]
+    sequence, writer = write(tmp_path, steps)
+    assert len(said(writer, "intrinsics of camera_optical are assumed", reason)) == 1
+    meta = sequence.attributes("intrinsics/default")["generic_meta_data"]
+    assert reason in meta["assumed"]["camera_optical"]
+
+
+def test_a_scaled_calibration_is_a_note(tmp_path: Path) -> None:
+    info = replace(CAMERA_INFO, width=2 * WIDTH, height=2 * HEIGHT)
+    steps = [camera(START_NS, calibration=replace(CALIBRATION, camera_info=info))]
+    _, writer = write(tmp_path, steps)
+    assert not said(writer, "intrinsics")
+    (note,) = writer.notes
+    assert f"camera_optical follow from its CameraInfo: scaled from {2 * WIDTH}x{2 * HEIGHT}" in note
+
+
+def test_a_tile_is_where_its_camera_is_and_shows_its_quarter(tmp_path: Path) -> None:
+    whole = replace(CAMERA_INFO, width=2 * WIDTH, height=2 * HEIGHT)
+    k = whole.k * [[2], [2], [1]] + [[0, 0, 0.5], [0, 0, 0.5], [0, 0, 0]]
+    calibration = replace(CALIBRATION, camera_info=replace(whole, k=k))
+    sequence, writer = write(tmp_path, [tile("camera_optical_bottomright", calibration=calibration)])
+    name = "camera_optical_bottomright"
+    assert np.allclose(sequence.pose(name, "rig"), sequence.pose("camera_optical", "rig"))
+    parameters = sequence.attributes(f"intrinsics/default/cameras/{name}")["camera_model_parameters"]
+    assert parameters["resolution"] == [WIDTH, HEIGHT]
+    assert parameters["principal_point"] == [k[0, 2] + 0.5 - WIDTH, k[1, 2] + 0.5 - HEIGHT]
+    assert parameters["focal_length"] == [k[0, 0], k[1, 1]]
+    assert not said(writer, "no transform")
+    assert any("the quarter br" in note for note in writer.notes)
+
+
+def test_a_camera_that_only_sounds_like_a_tile_stays_itself(tmp_path: Path) -> None:
+    """A rig's camera at the top left has a transform of its own."""
+    own = replace(
+        CALIBRATION.transforms["camera_optical"], child="camera_top_left", translation_m=(0.0, 0.7, 2.0)
+    )
+    rig = replace(CALIBRATION, transforms={**CALIBRATION.transforms, "camera_top_left": own})
+    sequence, writer = write(tmp_path, [tile("camera_top_left", calibration=rig)])
+    assert sequence.pose("camera_top_left", "rig")[:3, 3].tolist() == [0.0, 0.7, 2.0]
+    parameters = sequence.attributes("intrinsics/default/cameras/camera_top_left")["camera_model_parameters"]
+    assert parameters["principal_point"] == [32.0, 24.0]
+    assert not writer.notes
+
+
+def mask(path: Path, size: tuple[int, int]) -> Path:
+    Image.new("L", size, 255).save(path)
+    return path
+
+
+def test_a_mask_of_another_size_ends_the_run_at_the_first_picture(tmp_path: Path) -> None:
+    png = mask(tmp_path / "hood.png", (32, 24))
+    writer = NCoreWriter(tmp_path / "out", NCoreOptions(ego_masks={"camera_optical": {"hood": png}}))
+    writer.begin(SEQUENCE)
+    writer.write(writer.prepare(lidar(START_NS)))
+    with pytest.raises(ConfigError) as caught:
+        writer.write(writer.prepare(camera(START_NS + MS)))
+    writer.abort()
+    for part in (
+        "ncore.ego_masks.camera_optical.hood",
+        str(png),
+        "32x24",
+        f"{WIDTH}x{HEIGHT}",
+        "make the mask",
+    ):
+        assert part in str(caught.value)
+
+
+def test_a_mask_of_a_camera_that_never_came_is_a_warning(tmp_path: Path) -> None:
+    png = mask(tmp_path / "hood.png", (WIDTH, HEIGHT))
+    masks = {"camera_optical": {"hood": png}, "rear": {"tow_bar": png}}
+    sequence, writer = write(tmp_path / "out", [camera(START_NS)], ego_masks=masks)
+    (told,) = said(writer, "ego_masks")
+    assert "names the camera rear, which never came; cameras: camera_optical" in told
+    assert sequence.attributes("masks/default/cameras/camera_optical") == {"mask_names": ["hood"]}
+
+
+def test_a_mask_of_pictures_that_changed_their_size_is_left_out_and_said(tmp_path: Path) -> None:
+    png = mask(tmp_path / "hood.png", (WIDTH, HEIGHT))
+    writer = NCoreWriter(tmp_path / "out", NCoreOptions(ego_masks={"camera_optical": {"hood": png}}))
+    for number, size in enumerate(((WIDTH, HEIGHT), (32, 24))):
+        writer.begin(replace(SEQUENCE, name=f"s{number}"))
+        writer.write(writer.prepare(camera(START_NS + number * MS, size=size)))
+    writer.close()
+    (told,) = said(writer, "hood is left out")
+    assert told.startswith("s1:")
+    assert "32x24" in told
+    names = [
+        Sequence(tmp_path / "out" / f"s{number}").attributes("masks/default/cameras/camera_optical")
+        for number in (0, 1)
+    ]
+    assert names == [{"mask_names": ["hood"]}, {"mask_names": []}]
+
+
+def depth(pixels: np.ndarray, picture: tuple[int, int] | None) -> Observation:
+    kind = "16UC1" if pixels.dtype == np.uint16 else "32FC1"
+    found = observation(Role.DEPTH, "/camera/depth", START_NS, RawImage(kind, pixels), "camera_optical")
+    return replace(found, picture=picture)
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.float32])
+def test_depth_is_brought_to_the_pictures_size_without_mixing(dtype: type, tmp_path: Path) -> None:
+    pixels = np.random.default_rng(3).integers(1, 60_000, (HEIGHT // 3, WIDTH // 4)).astype(dtype)
+    steps = [camera(START_NS), depth(pixels, (WIDTH, HEIGHT))]
+    label = f"camera_labels/depth.z@camera_optical/labels/{START_US}/data"
+    sequence, _ = write(tmp_path / "sent", steps)
+    assert np.array_equal(sequence.array(label), pixels)
+    sequence, _ = write(tmp_path / "picture", steps, depth_size="picture")
+    assert np.array_equal(sequence.array(label), np.repeat(np.repeat(pixels, 3, axis=0), 4, axis=1))
+    larger = np.repeat(np.repeat(pixels, 9, axis=0), 12, axis=1)
+    sequence, _ = write(tmp_path / "smaller", [camera(START_NS), depth(larger, None)], depth_size="picture")
+    assert np.array_equal(sequence.array(label), np.repeat(np.repeat(pixels, 3, axis=0), 4, axis=1))
