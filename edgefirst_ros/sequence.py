@@ -250,12 +250,14 @@ class SequenceRun:
 
     def _pump(self, *, final: bool) -> None:
         """Let samples go whose pose is known, and pictures that nobody can ask for any more."""
-        while self._waiting:
-            time_ns = self._waiting[0][0].reference.time_ns
-            if not (final or self._around.is_known(time_ns, self._now_ns)):
-                break
-            self._emit(*self._waiting.popleft())
         self._release_posed(final=final)
+        while self._waiting:
+            reference = self._waiting[0][0].reference
+            if not (final or self._around.is_known(reference.time_ns, self._now_ns)):
+                break
+            if any(observed.entry is reference for observed in self._unposed):
+                break  # where no format takes samples, what becomes of its measurement decides
+            self._emit(*self._waiting.popleft())
         for pose in self._around.poses(self._now_ns, final=final):
             self.poses.add(pose)
             if self._sink.observes:

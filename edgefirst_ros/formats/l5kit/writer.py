@@ -183,9 +183,9 @@ class L5KitWriter:
     def _written(self, held: Held) -> Written:
         """What became of a sample."""
         sample = held.sample
-        if sample.pose is None:
-            return Written(refused=sample.refused, left_out=LeftOut("unusable", NO_POSE))
         if not (held.frames or held.stored):
+            if sample.pose is None:
+                return Written(refused=sample.refused, left_out=LeftOut("unusable", NO_POSE))
             reason = f"not needed for {self.options.rate_hz:g} frames a second"
             return Written(refused=sample.refused, left_out=LeftOut("skipped", reason))
         told = {topic for topic, _ in sample.refused}
