@@ -76,7 +76,7 @@ def _check_report(path: Path, samples: dict[str, int], findings: Findings) -> No
         said = {each["name"]: each["sample"] for each in report["sequences"] if each["sample"]}
         total = report.get("formats", {}).get("edgefirst", report)["samples"]
         others = report["samples"] - total
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         findings.error(path.name, "is no capture report", repr(error))
         return
     if total != sum(samples.values()):
