@@ -6,7 +6,9 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from scenarios import Figure, converted, exactly, scenario, seconds, simulated
+from scenarios import Figure, at_most, converted, exactly, scenario, seconds, simulated
+
+from edgefirst_ros.simulation import Truth
 
 
 def contents(root: Path) -> str:
@@ -31,3 +33,32 @@ def splits(folder: Path) -> Iterator[Figure]:
         yield exactly(f"{names}: samples", done.report["samples"], expected.report["samples"])
     same = contents(folder / "out-device") == contents(folder / "out-whole")
     yield exactly("device: bytes as of one file", str(same), "True")
+
+
+@scenario("seams", "twelve files lose no picture; a missing one is said and costs its time alone")
+def seams(folder: Path) -> Iterator[Figure]:
+    """One of twelve files of a drive is not there."""
+    made = simulated(folder / "drive", seconds=seconds(24.0), splits=12)
+    lost = made.files[5]
+    lost.unlink()
+    done = converted(made.mcap.parent, folder / "out")
+    yield exactly("sequences", len(done.report["sequences"]), 1)
+    yield exactly("told", str(any(lost.name in note for note in done.report["notes"])), "True")
+    truth = Truth.read(made.truth)
+    frames = len(truth.true_ns("/camera/h264"))
+    # Its own two seconds, and up to one until the next key frame.
+    yield at_most("pictures lost", frames - done.report["samples"], frames / 12 + 16)
+
+
+@scenario("topic order", "a file that lies topic by topic gives the bytes of one in the order of receipt")
+def topic_order(folder: Path) -> Iterator[Figure]:
+    """The same drive in both orders, whole and cut before its summary."""
+    length_s = seconds(12.0)
+    whole = simulated(folder / "whole", seconds=length_s)
+    expected = converted(whole.mcap, folder / "out-whole", dataset="drive")
+    for name, footer in (("with summary", True), ("without summary", False)):
+        made = simulated(folder / name, seconds=length_s, order="topic", footer=footer)
+        done = converted(made.mcap, folder / f"out-{name}", dataset="drive")
+        yield exactly(f"{name}: samples", done.report["samples"], expected.report["samples"])
+        same = contents(folder / f"out-{name}") == contents(folder / "out-whole")
+        yield exactly(f"{name}: bytes as in order", str(same), "True")

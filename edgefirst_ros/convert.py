@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config import Config
+from edgefirst_ros.drives import Drive
 from edgefirst_ros.errors import OutputExists
 from edgefirst_ros.inputs import open_recordings
 from edgefirst_ros.job import Job
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.naming import readable, renaming, safe_name
+from edgefirst_ros.pairing import reorder_window_ns
 from edgefirst_ros.pipeline import Pipeline, Progress
 from edgefirst_ros.sample import Sample
 from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
@@ -68,23 +70,23 @@ def convert(
         WriteError: the output cannot be written; what was committed stays in ``.part`` files.
     """
     inputs = open_recordings(paths, config)
-    recordings = [recording for recording, _ in inputs.recordings]
+    drives = [drive for drive, _ in inputs.drives]
     stop = stop or threading.Event()
     if "ncore" in config.formats and not overwrite:
-        _refuse_existing(output / "ncore", recordings)
+        _refuse_existing(output / "ncore", drives)
     # Never a sequence's own name: readers take a container that holds one folder of its own name for nested.
-    name = dataset or f"{recordings[0].path.stem}-dataset"
+    name = dataset or f"{drives[0].path.stem}-dataset"
     job = Job(config, output, name, overwrite=overwrite, committed=committed)
     job.pipeline.notes += [*inputs.notes, *renaming("name", dataset)]
     try:
-        _feed(job.pipeline, inputs.recordings, stop, on_progress, pace)
+        _feed(job.pipeline, inputs.drives, stop, on_progress, pace)
         paths_written, report = job.finish(
             {
-                "recordings": [_recording(r) for r in recordings],
+                "recordings": [_recording(part, drive) for drive in drives for part in drive.parts],
                 "left_out": [asdict(left_out) for left_out in inputs.left_out],
                 "interrupted": stop.is_set(),
             },
-            warnings=[left_out.text for left_out in inputs.left_out],
+            warnings=[*(left_out.text for left_out in inputs.left_out), *_disorder(drives, config)],
         )
     except BaseException:
         job.abort()
@@ -92,47 +94,77 @@ def convert(
     return Conversion(tuple(paths_written), report, stop.is_set())
 
 
-def _refuse_existing(root: Path, recordings: Sequence[McapRecording]) -> None:
+def _refuse_existing(root: Path, drives: Sequence[Drive]) -> None:
     """Say before anything is written that a sequence is there already."""
-    for recording in recordings:
-        name = recording.sequence_name
+    for drive in drives:
+        name = drive.parts[0].sequence_name
         if name is not None and (root / safe_name(name)).exists():
             raise OutputExists(f"{root / safe_name(name)}: is there already")
 
 
 def _feed(
     pipeline: Pipeline,
-    sources: Sequence[tuple[McapRecording, Sequence[TopicInfo]]],
+    sources: Sequence[tuple[Drive, Sequence[TopicInfo]]],
     stop: threading.Event,
     on_progress: Callable[[Position], None] | None,
     pace: Callable[[RawMessage], None] | None,
 ) -> None:
-    total, before, shown_s = sum(r.size for r, _ in sources), 0, 0.0
-    for recording, known in sources:
-        pipeline.begin_source(known, recording.host, recording.sequence_name)
-        for message in recording.messages():
+    total, before, shown_s = sum(drive.size for drive, _ in sources), 0, 0.0
+    for drive, known in sources:
+        first = drive.parts[0]
+        pipeline.begin_source(known, first.host, first.sequence_name)
+        for message in drive.messages():
             if pace is not None:
                 pace(message)
             pipeline.feed(message)
             if on_progress is not None and time.monotonic() - shown_s >= PROGRESS_EVERY_S:
                 shown_s = time.monotonic()
-                read = before + recording.position
-                on_progress(
-                    Position(readable(recording.path.name), read, total, pipeline.progress, pipeline.notes)
-                )
+                name = readable(drive.parts[drive.reading].path.name)
+                read = before + drive.position
+                on_progress(Position(name, read, total, pipeline.progress, pipeline.notes))
             if stop.is_set():
                 pipeline.end_source("interrupted")
                 return
         pipeline.end_source()
-        if recording.note:
-            pipeline.notes.append(f"{readable(recording.path.name)}: {recording.note}")
-        before += recording.size
+        for part in drive.parts:
+            name = readable(part.path.name)
+            if part.note:
+                pipeline.notes.append(f"{name}: {part.note}")
+            if part.displaced and part.is_sorted:
+                pipeline.notes.append(f"{name}: {_displaced(part)}; read in the order of their receipt")
+        before += drive.size
 
 
-def _recording(recording: McapRecording) -> dict[str, Any]:
+def _disorder(drives: Sequence[Drive], config: Config) -> list[str]:
+    """What is left out of order by more than the look-ahead makes up for."""
+    reach_ns = reorder_window_ns(config)
+    return [
+        f"{readable(part.path.name)}: {_displaced(part)}, and too much lies across each other to be put in "
+        f"order: read as it lies; order it by log_time first"
+        for drive in drives
+        for part in drive.parts
+        if not part.is_sorted and any(d.worst_ns > reach_ns for d in part.displaced.values())
+    ]
+
+
+def _displaced(part: McapRecording) -> str:
+    several = [
+        f"{d.messages:,} of {readable(topic)} by up to {d.worst_ns / 1e9:,.1f} s"
+        for topic, d in part.displaced.items()
+    ]
+    return f"messages lie behind later ones ({', '.join(several)})"
+
+
+def _recording(recording: McapRecording, drive: Drive) -> dict[str, Any]:
     return {
         "file": readable(recording.path.name),
+        "drive": readable(drive.path.name),
         "bytes": recording.size,
         "unreadable_bytes": sum(f.bytes for f in recording.faults),
         "faults": [{"offset": f.offset, "bytes": f.bytes, "what": f.text} for f in recording.faults],
+        "displaced": {
+            readable(topic): {"messages": d.messages, "worst_s": round(d.worst_ns / 1e9, 3)}
+            for topic, d in recording.displaced.items()
+        },
+        "sorted": recording.is_sorted,
     }

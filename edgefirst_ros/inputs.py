@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgefirst_ros.config import Config
+from edgefirst_ros.drives import Drive, find_drives
 from edgefirst_ros.errors import ConfigError, EdgeFirstError, RecordingError, RecordingNotFound
 from edgefirst_ros.naming import readable
 from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
@@ -29,15 +31,15 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Inputs:
-    """The recordings in order, each with its topics; what was left out of folders; what else to tell."""
+    """The drives in order, each with its topics; what was left out of folders; what else to tell."""
 
-    recordings: list[tuple[McapRecording, list[TopicInfo]]] = field(default_factory=list)
+    drives: list[tuple[Drive, list[TopicInfo]]] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 def find_recordings(paths: Sequence[Path]) -> list[Path]:
-    """The recordings meant by files and folders, in the order given; folders by name.
+    """The recordings meant by files and folders, in the order given; folders by name, numbers by value.
 
     Raises:
         RecordingNotFound: a path that is not there, or a folder without recordings.
@@ -45,7 +47,7 @@ def find_recordings(paths: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
-            inside = sorted(path.glob("*.mcap"))
+            inside = sorted(path.glob("*.mcap"), key=_by_number)
             if not inside:
                 raise RecordingNotFound(f"{path}: the folder holds no .mcap files")
             found.extend(inside)
@@ -71,34 +73,55 @@ def open_recordings(paths: Sequence[Path], config: Config) -> Inputs:
     inputs = Inputs()
     seen: set[Path] = set()
     refused: list[EdgeFirstError] = []
+    recordings: list[McapRecording] = []
+
+    def refuse(path: Path, error: EdgeFirstError) -> None:
+        if path in named:
+            raise error
+        refused.append(error)
+        reason = str(error).removeprefix(f"{readable(str(path))}: ")
+        inputs.left_out.append(LeftOut(readable(path.name), path.stat().st_size, reason))
+
     for path in find_recordings(paths):
         if (same := path.resolve()) in seen:
             inputs.notes.append(f"{readable(path.name)}: given twice, converted once")
             continue
         seen.add(same)
         try:
-            inputs.recordings.append(_open(path, config))
-        except (RecordingError, ConfigError) as error:
-            if path in named:
-                raise
-            refused.append(error)
-            reason = str(error).removeprefix(f"{readable(str(path))}: ")
-            inputs.left_out.append(LeftOut(readable(path.name), path.stat().st_size, reason))
-    if not inputs.recordings:
+            recordings.append(_open(path))
+        except RecordingError as error:
+            refuse(path, error)
+    for drive in find_drives(recordings):
+        try:
+            inputs.drives.append((drive, _usable_topics(drive, config)))
+            inputs.notes += drive.notes
+        except ConfigError as error:
+            for part in drive.parts:
+                refuse(part.path, error)
+    if not inputs.drives:
         raise refused[0]
     return inputs
 
 
-def _open(path: Path, config: Config) -> tuple[McapRecording, list[TopicInfo]]:
+def _open(path: Path) -> McapRecording:
     recording = McapRecording(path)
-    topics = recording.topics()
-    if not topics:
+    if not recording.topics():
         raise RecordingError(
             f"{path}: holds no topic ({recording.size:,} bytes); the recorder ended before its first data"
         )
+    return recording
+
+
+def _usable_topics(drive: Drive, config: Config) -> list[TopicInfo]:
+    topics = drive.topics()
     names = [t.topic for t in topics]
     try:
         choose_reference(config, names, TopicMap(config, find_prefix(names, config)))
     except ConfigError as error:
-        raise ConfigError([f"{readable(str(path))}: {fault}" for fault in error.faults]) from error
-    return recording, topics
+        raise ConfigError([f"{readable(str(drive.path))}: {fault}" for fault in error.faults]) from error
+    return topics
+
+
+def _by_number(path: Path) -> list[tuple[int, str]]:
+    """A name's parts, so that _2 comes before _12."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path.name)]

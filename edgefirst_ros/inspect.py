@@ -117,6 +117,10 @@ def inspect(recording: McapRecording, config: Config) -> dict[str, Any]:
         "topics": {name: _topic(t, clocks.get(name)) for name, t in sorted(topics.items())},
         "clock_breaks": boundaries,
         "note": recording.note or None,
+        "displaced": {
+            readable(topic): {"messages": d.messages, "worst_s": round(d.worst_ns / 1e9, 3)}
+            for topic, d in recording.displaced.items()
+        },
         "faults": [{"offset": f.offset, "bytes": f.bytes, "what": f.text} for f in recording.faults],
     }
 

@@ -240,6 +240,11 @@ def print_info(console: Console, info: Mapping[str, Any]) -> None:
     for text in info["clock_breaks"]:
         _line(console, f"[yellow]clock break[/]: {escape(text)}")
     _print_faults(console, "damage", info["faults"])
+    for topic, displaced in info["displaced"].items():
+        behind = (
+            f"{displaced['messages']:,} messages lie up to {displaced['worst_s']:,.1f} s behind later ones"
+        )
+        _line(console, f"[yellow]file order[/]: {escape(topic)}: {behind}")
     if info["note"]:
         _line(console, f"[yellow]note[/]: {escape(info['note'])}")
     if info["ambiguous"]:

@@ -13,7 +13,8 @@ from edgefirst_ros.errors import ConfigError, RecordingError
 from edgefirst_ros.inputs import open_recordings
 from edgefirst_ros.inspect import inspect
 from edgefirst_ros.simulation import DriveOptions, simulate
-from edgefirst_ros.sources.mcap import MAGIC, McapRecording
+from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.sources.records import MAGIC
 
 DRIVE = {"seconds": 1, "fps": 10, "width": 160, "height": 90, "lidar_points": 64, "cube_hz": 0, "imu_hz": 20}
 CONFIG = build_config({})

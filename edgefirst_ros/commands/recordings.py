@@ -15,9 +15,11 @@ from rich.progress import Progress
 
 from edgefirst_ros.commands.shared import guarded
 from edgefirst_ros.config import build_config
+from edgefirst_ros.drives import find_drives
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.inputs import find_recordings
 from edgefirst_ros.inspect import inspect
+from edgefirst_ros.naming import readable
 from edgefirst_ros.simulation import simulate as run_simulation
 from edgefirst_ros.simulation.options import drive_options
 from edgefirst_ros.sources.mcap import McapRecording
@@ -46,8 +48,8 @@ def info(
     """Say what is in a recording: topics, types, counts, rates, gaps, clocks, damage.
 
     Nothing is converted or written. The clock findings are those that [bold]convert[/] will act on. A gap is
-    a pause of more than three usual intervals; bad are messages that do not decode. Exit 0: read; 2: no
-    recording.
+    a pause of more than three usual intervals; bad are messages that do not decode. Files that
+    [bold]convert[/] takes for one drive are named after the last of them. Exit 0: read; 2: no recording.
 
     [bold]Examples[/]
 
@@ -58,12 +60,16 @@ def info(
     err, out = make_console(stderr=True), make_console(stderr=False)
     with guarded(err, as_json=as_json):
         config = build_config({} if prefix is None else {"prefix": prefix})
-        for path in find_recordings(recordings):
-            found = inspect(McapRecording(path), config)
-            if as_json:
-                sys.stdout.write(json.dumps(found) + "\n")
-            else:
-                print_info(out, found)
+        for drive in find_drives([McapRecording(path) for path in find_recordings(recordings)]):
+            files = [readable(part.path.name) for part in drive.parts]
+            for part in drive.parts:
+                found = {**inspect(part, config), "drive": files}
+                if as_json:
+                    sys.stdout.write(json.dumps(found) + "\n")
+                else:
+                    print_info(out, found)
+            for note in () if as_json else drive.notes:
+                say(note)
 
 
 def simulate(

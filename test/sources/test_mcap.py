@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from mcap.writer import CompressionType, Writer
 
 from edgefirst_ros.errors import RecordingError, RecordingNotFound
-from edgefirst_ros.sources.mcap import CHECKSUM, MAGIC, McapRecording
+from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.sources.records import CHECKSUM, MAGIC
 
 COMPRESSIONS = {"none": CompressionType.NONE, "lz4": CompressionType.LZ4, "zstd": CompressionType.ZSTD}
 

@@ -1,0 +1,246 @@
+"""Records of one MCAP file: where they lie, what they hold, and what of them cannot be read."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from typing import BinaryIO, NamedTuple
+
+import lz4.frame
+import zstandard
+from mcap.data_stream import ReadDataStream
+from mcap.opcode import Opcode
+from mcap.records import Channel, Schema
+
+MAGIC = b"\x89MCAP0\r\n"
+_RECORD = struct.Struct("<BQ")
+_MESSAGE = struct.Struct("<HIQQ")
+_CHUNK = struct.Struct("<QQQII")
+_SPAN = struct.Struct("<QQQ")
+_IN_DATA = frozenset({Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE})
+_RUN_BYTES = 1 << 20
+CHECKSUM = "damaged chunk (its checksum does not match)"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A part of the file that could not be read."""
+
+    offset: int
+    bytes: int
+    text: str
+
+
+class Extent(NamedTuple):
+    """A stretch of the data section that is read at once: a chunk, or records outside of any.
+
+    ``offset`` is where its first record begins, ``bytes`` how much of it the file has.
+    """
+
+    offset: int
+    bytes: int
+    is_chunk: bool
+    whole: bool
+
+    @property
+    def end(self) -> int:
+        """The offset behind it."""
+        return self.offset + self.bytes
+
+
+class Entry(NamedTuple):
+    """A message of an extent: when it was logged and published, and where in it its data lie."""
+
+    log_ns: int
+    channel: int
+    publish_ns: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The records of an extent, decompressed, and its messages in file order."""
+
+    plain: bytes
+    entries: list[Entry]
+    fault: str = ""
+    """What is wrong with all of its messages."""
+
+
+class RecordReader:
+    """Walks a file's records: channels as they come, messages by extent.
+
+    Attributes:
+        channels: topic, schema name and definition, by channel id.
+        faults: what could not be read.
+        ended: whether the data section came to its own end.
+        spans: log times (first, last) of the file's chunks in file order, if its summary lists them.
+    """
+
+    def __init__(self) -> None:
+        self.schemas: dict[int, Schema] = {}
+        self.channels: dict[int, tuple[str, str, str]] = {}
+        self.faults: list[Fault] = []
+        self.ended = False
+        self.spans: list[tuple[int, int]] = []
+
+    def read_summary(self, file: BinaryIO, size: int) -> None:
+        """Take channels and chunk spans from the summary, if there is one."""
+        start = footer(file, size)
+        if start is None or not 0 < start < size:
+            return
+        file.seek(start)
+        spans: list[tuple[int, tuple[int, int]]] = []
+        while len(head := file.read(_RECORD.size)) == _RECORD.size:
+            opcode, length = _RECORD.unpack(head)
+            if opcode in {Opcode.DATA_END, Opcode.FOOTER} or length > size - file.tell():
+                break
+            body = file.read(length)
+            if opcode in {Opcode.SCHEMA, Opcode.CHANNEL}:
+                self._declared(opcode, body)
+            elif opcode == Opcode.CHUNK_INDEX and length >= _SPAN.size:
+                first_ns, last_ns, offset = _SPAN.unpack_from(body)
+                spans.append((offset, (first_ns, last_ns)))
+        self.spans = [span for _, span in sorted(spans)]
+
+    def walk(self, file: BinaryIO, size: int) -> Iterator[Extent]:
+        """Every extent from the file's beginning up to the data section's end."""
+        at = start = len(MAGIC)
+        while True:
+            file.seek(at)
+            head = file.read(_RECORD.size)
+            opcode, length = _RECORD.unpack(head) if len(head) == _RECORD.size else (0, 0)
+            left = size - at - _RECORD.size
+            whole = length <= left
+            if start < at and (opcode not in _IN_DATA or not whole or at - start >= _RUN_BYTES):
+                yield Extent(start, at - start, is_chunk=False, whole=True)
+                start = at
+            if len(head) < _RECORD.size:
+                self._note(at, size - at, "the recording ends without a footer")
+                return
+            if opcode in {Opcode.DATA_END, Opcode.FOOTER}:
+                self.ended = True
+                return
+            if opcode == 0 or opcode > Opcode.DATA_END:
+                self._note(at, size - at, f"record type {opcode} does not exist; reading stops here")
+                return
+            end = at + _RECORD.size + min(length, left)
+            if opcode == Opcode.CHUNK:
+                yield Extent(at, end - at, is_chunk=True, whole=whole)
+            elif not whole:
+                self._note(at, size - at, "the recording ends in the middle of a record")
+            if not whole:
+                return
+            at = end
+            if opcode not in _IN_DATA:
+                start = at
+
+    def load(self, file: BinaryIO, extent: Extent) -> Loaded:
+        """Read an extent: its messages, its channels, and what is wrong with it."""
+        file.seek(extent.offset)
+        body = file.read(extent.bytes)
+        if not extent.is_chunk:
+            return Loaded(body, self._entries(body)[0])
+        body = body[_RECORD.size :]
+        if len(body) < _CHUNK.size:
+            self._note(extent.offset, len(body), "the recording ends in the middle of a record")
+            return Loaded(b"", [])
+        _, _, plain_size, crc, name_length = _CHUNK.unpack_from(body)
+        name_end = _CHUNK.size + name_length
+        compression = body[_CHUNK.size : name_end].decode("ascii", "replace")
+        packed = body[name_end + 8 :]
+        try:
+            plain = _decompress(compression, packed, plain_size, whole=extent.whole)
+        except (RuntimeError, ValueError, zstandard.ZstdError, MemoryError) as error:
+            text = f"a chunk does not decompress ({compression or 'plain'}): {error}"
+            self._note(extent.offset, len(body), text)
+            return Loaded(b"", [])
+        entries, read = self._entries(plain)
+        if not extent.whole:
+            # In bytes of the file, as everywhere; the chunk's size when it is whole is not known.
+            lost = len(body) * (len(plain) - read) // len(plain) if plain else len(body)
+            self._note(extent.offset, lost, "the recording ends in the middle of a chunk")
+            return Loaded(plain, entries)
+        if read < len(plain):
+            self._note(extent.offset, len(plain) - read, "a chunk ends in the middle of a record")
+        sound = crc == 0 or zlib.crc32(plain) == crc
+        return Loaded(plain, entries, "" if sound else CHECKSUM)
+
+    def span(self, file: BinaryIO, extent: Extent) -> tuple[int, int] | None:
+        """Log times of an extent's first and last message, None if it has none; no chunk is decompressed."""
+        if not extent.is_chunk:
+            times = [entry.log_ns for entry in self.load(file, extent).entries]
+            return (min(times), max(times)) if times else None
+        file.seek(extent.offset + _RECORD.size)
+        head = file.read(16)
+        first_ns, last_ns = struct.unpack("<QQ", head) if len(head) == 16 else (0, 0)
+        return (first_ns, last_ns) if last_ns else None
+
+    def topics(self) -> set[tuple[str, str]]:
+        """Topic and schema name of every channel so far."""
+        return {(topic, schema) for topic, schema, _ in self.channels.values()}
+
+    def _entries(self, plain: bytes) -> tuple[list[Entry], int]:
+        """The messages of records one after the other, and where the last whole record ends."""
+        at, entries = 0, []
+        while at + _RECORD.size <= len(plain):
+            opcode, length = _RECORD.unpack_from(plain, at)
+            start = at + _RECORD.size
+            end = start + length
+            if end > len(plain):
+                break
+            if opcode == Opcode.MESSAGE and length >= _MESSAGE.size:
+                channel, _, log_ns, publish_ns = _MESSAGE.unpack_from(plain, start)
+                entries.append(Entry(log_ns, channel, publish_ns, start + _MESSAGE.size, end))
+            elif opcode in {Opcode.SCHEMA, Opcode.CHANNEL}:
+                self._declared(opcode, plain[start:end])
+            at = end
+        return entries, at
+
+    def _declared(self, opcode: int, body: bytes) -> None:
+        try:
+            if opcode == Opcode.SCHEMA:
+                schema = Schema.read(ReadDataStream(BytesIO(body)))
+                self.schemas[schema.id] = schema
+            elif opcode == Opcode.CHANNEL:
+                channel = Channel.read(ReadDataStream(BytesIO(body)))
+                known = self.schemas.get(channel.schema_id)
+                name = known.name if known is not None else ""
+                text = known.data.decode("utf-8", "replace") if known is not None else ""
+                self.channels[channel.id] = (channel.topic, name, text)
+        except Exception as error:  # noqa: BLE001 - damaged bytes make the parser raise whatever they hit
+            self._note(0, len(body), f"a damaged {Opcode(opcode).name.lower()} record: {error}")
+
+    def _note(self, offset: int, size: int, text: str) -> None:
+        self.faults.append(Fault(offset, size, text))
+
+
+def footer(file: BinaryIO, size: int) -> int | None:
+    """Where the footer says that the summary begins, None without a footer."""
+    tail = _RECORD.size + 20 + len(MAGIC)
+    if size < len(MAGIC) + tail:
+        return None
+    file.seek(size - tail)
+    end = file.read(tail)
+    opcode, length = _RECORD.unpack_from(end)
+    if not end.endswith(MAGIC) or opcode != Opcode.FOOTER or length != 20:
+        return None
+    return int(struct.unpack_from("<Q", end, _RECORD.size)[0])
+
+
+def _decompress(compression: str, packed: bytes, plain_size: int, *, whole: bool) -> bytes:
+    """A chunk's records; of a cut chunk as much as its whole blocks hold."""
+    if compression == "":
+        return packed
+    if compression == "lz4":
+        plain: bytes = lz4.frame.LZ4FrameDecompressor().decompress(packed)
+        return plain
+    if compression == "zstd":
+        if whole:
+            return zstandard.ZstdDecompressor().decompress(packed, max_output_size=plain_size)
+        return zstandard.ZstdDecompressor().decompressobj().decompress(packed)
+    raise ValueError(f"compression {compression!r} is not known; expected none, lz4 or zstd")

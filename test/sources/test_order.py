@@ -1,0 +1,179 @@
+"""Files in another order than that of receipt, and files whose clock was set back: told apart."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from mcap.writer import CompressionType, Writer
+
+from edgefirst_ros.sources import mcap
+from edgefirst_ros.sources.mcap import McapRecording
+
+SECOND = 1_000_000_000
+START = 1_777_626_000 * SECOND
+Message = tuple[str, int]
+"""Topic and log time."""
+
+
+def drive(seconds: int = 60, *, start: int = START) -> list[Message]:
+    """Topics of very different rates, in the order of their receipt."""
+    rates = {"/imu": 20, "/camera": 10, "/lidar": 5, "/tf": 1}
+    sent = [
+        (topic, start + n * SECOND // rate + number * 1_000_000)
+        for number, (topic, rate) in enumerate(rates.items())
+        for n in range(seconds * rate)
+    ]
+    return sorted(sent, key=lambda m: m[1])
+
+
+def write(
+    path: Path, messages: Iterable[Message], *, chunk: int = 4000, chunked: bool = True, summary: bool = True
+) -> McapRecording:
+    """The messages in this order, each with its number in it."""
+    with path.open("wb") as stream:
+        writer = Writer(stream, chunk_size=chunk, compression=CompressionType.LZ4, use_chunking=chunked)
+        writer.start(profile="", library="test")
+        schema = writer.register_schema("std_msgs/msg/String", "ros2msg", b"string data")
+        ids: dict[str, int] = {}
+        for topic, log_ns in messages:
+            if topic not in ids:
+                ids[topic] = writer.register_channel(topic, "cdr", schema)
+            data = struct.pack("<Q", log_ns) + bytes(150)
+            writer.add_message(ids[topic], log_time=log_ns, publish_time=log_ns, data=data)
+        writer.finish()
+    if not summary:
+        data = path.read_bytes()
+        path.write_bytes(data[: data.rindex(b"\x0f\x04" + bytes(7))])
+    return McapRecording(path)
+
+
+def by_topic(messages: Iterable[Message]) -> list[Message]:
+    return sorted(messages, key=lambda m: m[0])
+
+
+def read(recording: McapRecording) -> list[Message]:
+    found = list(recording.messages())
+    assert [m.arrival for m in found] == list(range(len(found)))
+    for m in found:
+        assert struct.unpack_from("<Q", m.data)[0] == m.receive_ns
+    assert recording.position == recording.size
+    return [(m.topic, m.receive_ns) for m in found]
+
+
+@pytest.mark.parametrize("summary", [True, False])
+@pytest.mark.parametrize("chunked", [True, False])
+@pytest.mark.parametrize("chunk", [4000, 10_000_000])
+def test_a_file_ordered_by_topic_is_read_in_the_order_of_receipt(
+    tmp_path: Path, chunk: int, chunked: bool, summary: bool
+) -> None:
+    recording = write(tmp_path / "a.mcap", by_topic(drive()), chunk=chunk, chunked=chunked, summary=summary)
+    assert read(recording) == drive()
+    assert (recording.note != "" or recording.faults != []) != summary
+
+
+def test_what_was_out_of_order_is_said_by_topic(tmp_path: Path) -> None:
+    recording = write(tmp_path / "a.mcap", by_topic(drive()))
+    assert read(recording) == drive()
+    assert set(recording.displaced) == {"/imu", "/lidar", "/tf"}
+    assert recording.displaced["/imu"].messages == pytest.approx(60 * 20, abs=5)
+    assert recording.displaced["/tf"].worst_ns == pytest.approx(60 * SECOND, rel=0.02)
+    whole = write(tmp_path / "b.mcap", drive())
+    assert read(whole) == drive()
+    assert whole.displaced == {}
+
+
+def interleaved(before: Sequence[Message], after: Sequence[Message]) -> list[Message]:
+    return [*before, *after]
+
+
+def topic_by_topic(before: Sequence[Message], after: Sequence[Message]) -> list[Message]:
+    return [
+        m
+        for topic in sorted({t for t, _ in before})
+        for part in (before, after)
+        for m in part
+        if m[0] == topic
+    ]
+
+
+@pytest.mark.parametrize("back", [0.4, 3, 20, 25, 100_000_000])
+@pytest.mark.parametrize("lie", [interleaved, topic_by_topic])
+def test_a_clock_set_back_stays_where_it_was_in_every_order(
+    tmp_path: Path, lie: Callable[..., list[Message]], back: float
+) -> None:
+    """Half a minute, then the clock is set back and half a minute more is received."""
+    before = drive(30)
+    after = [(t, log_ns + 30 * SECOND - round(back * SECOND)) for t, log_ns in drive(30)]
+    found = read(write(tmp_path / "a.mcap", lie(before, after)))
+    if back >= 1 or lie is interleaved:
+        assert found == [*before, *after]
+    else:  # slow topics do not show so small a step; nothing is lost, and time runs back once at most
+        assert sorted(found) == sorted([*before, *after])
+        assert sum(b[1] < a[1] - SECOND // 10 for a, b in pairwise(found)) <= 1
+
+
+@pytest.mark.parametrize("lie", [interleaved, topic_by_topic])
+def test_a_clock_set_forward_changes_nothing(tmp_path: Path, lie: Callable[..., list[Message]]) -> None:
+    before, after = drive(20, start=3 * SECOND), drive(20)
+    assert read(write(tmp_path / "a.mcap", lie(before, after))) == [*before, *after]
+
+
+def test_a_topic_that_begins_after_the_step_is_no_disorder(tmp_path: Path) -> None:
+    """Soon after the start only the imu sends; the clock is set back, and then everything does."""
+    before = [m for m in drive(2, start=START + 600 * SECOND) if m[0] == "/imu"]
+    after = drive(30)
+    assert read(write(tmp_path / "a.mcap", [*before, *after])) == [*before, *after]
+
+
+def test_two_recordings_of_one_drive_appended_are_merged(tmp_path: Path) -> None:
+    """One had the camera, one the rest; both had /tf."""
+    one = [m for m in drive() if m[0] in {"/camera", "/tf"}]
+    other = [m for m in drive() if m[0] != "/camera"]
+    found = read(write(tmp_path / "a.mcap", [*one, *other]))
+    assert [m for m in found if m[0] != "/tf"] == [m for m in drive() if m[0] != "/tf"]
+    assert [log_ns for _, log_ns in found] == sorted(log_ns for _, log_ns in found)
+
+
+def test_one_topic_written_late_is_put_in_its_place(tmp_path: Path) -> None:
+    """The lidar's messages are flushed every ten seconds."""
+
+    def flushed(message: Message) -> int:
+        topic, log_ns = message
+        return (log_ns // (10 * SECOND) + 1) * 10 * SECOND if topic == "/lidar" else log_ns
+
+    late = sorted(drive(), key=flushed)
+    recording = write(tmp_path / "a.mcap", late)
+    assert read(recording) == drive()
+    assert set(recording.displaced) == {"/lidar"}
+
+
+def test_a_file_in_which_everything_spans_everything_is_read_as_it_lies_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = write(tmp_path / "a.mcap", by_topic(drive()))
+    monkeypatch.setattr(mcap, "MAX_OPEN_BYTES", 60_000)
+    assert read(recording) == drive()
+    assert recording.is_sorted
+    monkeypatch.setattr(mcap, "MAX_OPEN_BYTES", 8_000)
+    assert read(recording) == by_topic(drive())
+    assert not recording.is_sorted
+    assert recording.displaced["/imu"].messages > 1000
+
+
+def test_damage_in_a_file_ordered_by_topic_is_said_once(tmp_path: Path) -> None:
+    recording = write(tmp_path / "a.mcap", by_topic(drive()))
+    data = bytearray(recording.path.read_bytes())
+    first = data.index(b"\x04\x22\x4d\x18", len(data) // 3)
+    data[first] = 0
+    recording.path.write_bytes(data[: len(data) * 2 // 3])
+    hurt = McapRecording(recording.path)
+    found = read(hurt)
+    assert found == sorted(found, key=lambda m: m[1])
+    texts = [fault.text for fault in hurt.faults]
+    assert len(texts) == 2
+    assert "does not decompress" in texts[0]
+    assert "ends" in texts[1]
