@@ -240,7 +240,7 @@ def print_info(console: Console, info: Mapping[str, Any]) -> None:
     for text in info["clock_breaks"]:
         _line(console, f"[yellow]clock break[/]: {escape(text)}")
     _print_faults(console, "damage", info["faults"])
-    for topic, displaced in info["displaced"].items():
+    for topic, displaced in info.get("displaced", {}).items():
         behind = (
             f"{displaced['messages']:,} messages lie up to {displaced['worst_s']:,.1f} s behind later ones"
         )

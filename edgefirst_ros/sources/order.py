@@ -20,6 +20,8 @@ from edgefirst_ros.sources.records import Entry, Extent, Loaded, RecordReader
 
 DISORDER_NS = 100_000_000
 """Recorders of several threads write messages late by less than this."""
+STEP_NS = 1_000_000_000
+"""A clock set back by less is none to the clock finder, too."""
 MAX_PENDING = 1000
 AT_STEP_NS = 1_000_000_000
 """Topics show a step of the clock within so long of each other."""
@@ -53,7 +55,7 @@ class Disorder:
     def feed(self, channel: int, log_ns: int) -> int:
         """Take the next message; in which of its channel's time bases it lies, counted from 0."""
         spans = self.bases.setdefault(channel, [(log_ns, log_ns)])
-        back = log_ns < spans[-1][1] - DISORDER_NS
+        back = log_ns < spans[-1][1] - STEP_NS
         if back:
             spans.append((log_ns, log_ns))
             self._before_step = self._before_step or dict(self.messages)
@@ -271,7 +273,7 @@ def _keyed(
         keyed = []
         for number, entry in enumerate(entries):
             base, latest_ns = own.get(entry.channel, (0, entry.log_ns))
-            if entry.log_ns < latest_ns - DISORDER_NS:
+            if entry.log_ns < latest_ns - STEP_NS:
                 base, latest_ns = base + 1, entry.log_ns
             own[entry.channel] = base, max(latest_ns, entry.log_ns)
             keyed.append(((bases.get((entry.channel, base), base), entry.log_ns), number, entry))
