@@ -190,7 +190,7 @@ def put_raw(endpoint: str, key: str, encoding: str | None) -> None:
         ("rt/radar/targets", "application/cdr;sensor_msgs/PointCloud2", CLOUD, ""),
         ("rt/radar/targets", "application/cdr", CLOUD, ""),
         ("rt/radar/targets", None, CLOUD, ""),
-        ("rt/camera/h264", None, "", "no type in the encoding, and camera may be one of 4"),
+        ("rt/camera/h264", None, "", "no type in the encoding, and camera may be one of 5"),
         ("rt/radar/targets", "application/json", "", "encoding application/json, expected application/cdr"),
     ],
 )
