@@ -162,11 +162,19 @@ class SequenceRun:
         if entry.unshown is not None:
             self._ledger.release(entry.ticket, *entry.unshown)
         elif entry.route.rule.role in CONTEXT_ROLES:
-            self._around.learn(entry.measurement)
-            self._ledger.release(entry.ticket, Outcome.DECODED)
+            self._learn(entry)
         else:
             self._coming.pop((entry.route.topic, entry.time_ns), None)
             self._ledger.release(entry.ticket, Outcome.DROPPED, LATE)
+
+    def _learn(self, entry: Entry, *, observe: bool = False) -> None:
+        refusal = self._around.learn(entry.measurement)
+        if refusal is not None:
+            self._ledger.release(entry.ticket, Outcome.REFUSED, refusal)
+            return
+        if observe:
+            self._observe(entry)
+        self._ledger.release(entry.ticket, Outcome.DECODED)
 
     def _ordered(self, entry: Entry) -> None:
         """One measurement in order of time."""
@@ -178,9 +186,7 @@ class SequenceRun:
         if role not in CONTEXT_ROLES:
             stats.gaps.add(entry.time_ns)
         if role in CONTEXT_ROLES:
-            self._around.learn(entry.measurement)
-            self._observe(entry)
-            self._ledger.release(entry.ticket, Outcome.DECODED)
+            self._learn(entry, observe=True)
         elif role in EGO_ROLES:
             self._navigate(entry)
         else:

@@ -15,7 +15,7 @@ from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.messages.odometry import Odometry
 from edgefirst_ros.messages.radar import RadarInfo
-from edgefirst_ros.messages.transform import Transforms
+from edgefirst_ros.messages.transform import Transforms, loops
 from edgefirst_ros.sample import Calibration, EgoPose
 
 POSE_EVERY_NS = 25_000_000
@@ -55,8 +55,8 @@ class Surroundings:
         self._due: deque[int] = deque()
         self._last_due_ns: int | None = None
 
-    def learn(self, measurement: Measurement) -> None:
-        """Take a calibration message; the newest of each kind is in force.
+    def learn(self, measurement: Measurement) -> str | None:
+        """Take a calibration message, the newest of each kind is in force; why it is refused, None if not.
 
         But a CameraInfo of another picture size does not replace one that fits: it is of the pictures before
         a change of size, or of those after one.
@@ -72,9 +72,17 @@ class Surroundings:
         elif isinstance(datum, ModelInfo):
             self.calibration = replace(known, model_info=datum)
         elif isinstance(datum, Transforms):
-            new = {t.child: t for t in datum.transforms if known.transforms.get(t.child) != t}
-            if new:
-                self.calibration = replace(known, transforms={**known.transforms, **new})
+            placed = dict(known.transforms)
+            refusal = None
+            for transform in datum.transforms:
+                if loops(transform, placed):
+                    refusal = "transform that makes a frame its own ancestor"
+                elif placed.get(transform.child) != transform:
+                    placed[transform.child] = transform
+            if placed != known.transforms:
+                self.calibration = replace(known, transforms=placed)
+            return refusal
+        return None
 
     def calibration_for(self, picture: tuple[int, int] | None, coming: Iterable[Measurement]) -> Calibration:
         """What is known for pictures of another size, with a CameraInfo that fits them if there is one.

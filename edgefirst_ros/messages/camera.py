@@ -21,6 +21,9 @@ Codec = Literal["h264", "h265"]
 _CODECS: dict[str, Codec] = {"h264": "h264", "avc": "h264", "h265": "h265", "hevc": "h265"}
 _ENCODERS: tuple[tuple[str, Codec], ...] = (("264", "h264"), ("265", "h265"), ("hevc", "h265"))
 """Part of an encoder's name in libavcodec (libx264, h264_nvenc, hevc_vaapi, …), and its codec."""
+_LONGEST_SIDE_PX = 65_535
+_MOST = 1e9
+_LEAST_FOCAL_PX = 1e-3
 _JPEG = b"\xff\xd8\xff"
 _PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -136,7 +139,8 @@ def decode_camera_info(data: bytes, definition: str = "") -> Stamped[CameraInfo]
     """Decode a sensor_msgs/CameraInfo; a region of interest of no size is none, a binning of 0 is 1.
 
     Raises:
-        DecodeError: the bytes are no such message, or its numbers are not finite.
+        DecodeError: the bytes are no such message, its picture has no size (an uncalibrated camera's), or its
+            numbers are not finite or none that a camera has.
     """
     return decode_as("sensor_msgs/CameraInfo", data, definition, _camera_info)
 
@@ -205,6 +209,14 @@ def _camera_info(message: sensor_msgs.CameraInfo) -> CameraInfo:
     )
     if not (all(map(math.isfinite, info.d)) and all(np.isfinite(m).all() for m in (info.k, info.r, info.p))):
         raise DecodeError("camera calibration is not finite")
+    if not (info.width and info.height):
+        raise DecodeError("CameraInfo: width or height 0, expected the picture's; the camera is uncalibrated")
+    if max(info.width, info.height) > _LONGEST_SIDE_PX:
+        raise DecodeError(f"CameraInfo: width or height beyond {_LONGEST_SIDE_PX}")
+    largest = max(np.abs(m).max(initial=0.0) for m in (np.array(info.d, np.float64), info.k, info.r, info.p))
+    focal_px = np.abs([info.k[0, 0], info.k[1, 1]])
+    if largest > _MOST or ((focal_px > 0) & (focal_px < _LEAST_FOCAL_PX)).any():
+        raise DecodeError("CameraInfo: numbers that no camera has")
     return info
 
 

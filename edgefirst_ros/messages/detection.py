@@ -16,6 +16,8 @@ from edgefirst_ros.messages.pixels import quoted
 
 _MAX_MASK_BYTES = 1 << 28
 _MAX_CLASSES = 256
+_FARTHEST = 1e6
+"""In metres, m/s or picture widths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,8 @@ def _box(box: edgefirst_msgs.DetectBox) -> Box:
     sure = (float(box.center_x), float(box.center_y), float(box.width), float(box.height), float(box.score))
     if not all(map(math.isfinite, sure)):
         raise DecodeError("box is not finite")
+    if max(map(abs, sure)) > _FARTHEST:
+        raise DecodeError("box farther or larger than any sensor sees")
     center_x, center_y, width, height, score = sure
     track = getattr(box, "track", None)
     if track is None:
@@ -139,7 +143,7 @@ def _box(box: edgefirst_msgs.DetectBox) -> Box:
 
 
 def _known(value: float) -> float:
-    return float(value) if math.isfinite(value) else 0.0
+    return float(value) if abs(value) <= _FARTHEST else 0.0
 
 
 def _mask(message: edgefirst_msgs.Mask | edgefirst_msgs.MaskBox) -> Mask:

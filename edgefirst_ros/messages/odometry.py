@@ -9,7 +9,7 @@ from edgefirst.schemas import nav_msgs
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.cdr import Stamped, decode_as
-from edgefirst_ros.messages.quaternion import unit_xyzw, xyz
+from edgefirst_ros.messages.quaternion import FARTHEST_M, unit_xyzw, xyz
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ def _odometry(message: nav_msgs.Odometry) -> Odometry:
     position, orientation = xyz(pose.position), unit_xyzw(pose.orientation)
     if orientation is None or not all(map(math.isfinite, position)):
         raise DecodeError("odometry pose is zero or not finite")
+    if max(map(abs, position)) > FARTHEST_M:
+        raise DecodeError("odometry farther than the earth is wide")
     return Odometry(
         child_frame_id=str(message.child_frame_id),
         position_m=position,

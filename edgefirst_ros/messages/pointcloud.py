@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,8 +44,7 @@ class PointCloud:
         """
         if not self.has(name):
             raise DecodeError(f"point cloud has no field {name}")
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.ascontiguousarray(self.points[name].astype(dtype))
+        return np.ascontiguousarray(as_type(self.points[name], dtype))
 
     def xyz(self) -> npt.NDArray[np.float32]:
         """Cartesian coordinates in metres, (N, 3) float32, contiguous, native byte order.
@@ -57,6 +56,21 @@ class PointCloud:
         if any(column.ndim != 1 for column in columns):
             raise DecodeError("point cloud has more than one number in x, y or z")
         return np.ascontiguousarray(np.stack(columns, axis=1))
+
+
+def as_type(values: npt.NDArray[Any], dtype: type[Scalar]) -> npt.NDArray[Scalar]:
+    """A field's values as another type, whatever they are.
+
+    Of floats as integers the fraction is cut off, NaN is 0, and what is beyond the type is its limit: the
+    processor's own way of casting them would make another dataset on another machine.
+    """
+    if values.dtype.kind == "f" and np.issubdtype(dtype, np.integer):
+        limits = np.iinfo(np.dtype(dtype))
+        # The largest double below 2^63, for int64's own limit is none.
+        most = min(limits.max, (1 << 63) - (1 << 10))
+        values = np.nan_to_num(values.astype(np.float64)).clip(limits.min, most)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values.astype(dtype)
 
 
 def decode_pointcloud(data: bytes, definition: str = "") -> Stamped[PointCloud]:

@@ -7,6 +7,8 @@ import math
 from edgefirst.schemas import geometry_msgs
 
 _LEAST_NORM = 1e-9
+FARTHEST_M = 1e8
+"""No coordinate on earth is larger, in whatever frame; a larger one is damage, and overflows on the way."""
 
 
 def unit_xyzw(quaternion: geometry_msgs.Quaternion) -> tuple[float, float, float, float] | None:

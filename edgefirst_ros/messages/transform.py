@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,7 +11,7 @@ from edgefirst.schemas import geometry_msgs
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.cdr import Stamped, decode_as, header_of
-from edgefirst_ros.messages.quaternion import unit_xyzw, xyz
+from edgefirst_ros.messages.quaternion import FARTHEST_M, unit_xyzw, xyz
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,24 @@ class Transforms:
 
 class _TFMessage(Protocol):
     transforms: list[geometry_msgs.TransformStamped]
+
+
+def bare(frame_id: str) -> str:
+    """A frame's name without blanks around it, and without the slash that ROS 1 put before it."""
+    return frame_id.strip().lstrip("/")
+
+
+def loops(transform: Transform, known: Mapping[str, Transform]) -> bool:
+    """Whether a transform, added to those known (by child), would make a frame its own ancestor."""
+    parents = {bare(child): bare(other.parent) for child, other in known.items()}
+    parents[bare(transform.child)] = frame = bare(transform.parent)
+    for _ in range(len(parents) + 1):
+        if frame == bare(transform.child):
+            return True
+        if frame not in parents:
+            return False
+        frame = parents[frame]
+    return False
 
 
 def decode_transform(data: bytes, definition: str = "") -> Stamped[Transforms]:
@@ -74,8 +93,12 @@ def _transform(message: geometry_msgs.TransformStamped) -> Transform:
     rotation = unit_xyzw(message.transform.rotation)
     if rotation is None or not all(map(math.isfinite, translation)):
         raise DecodeError("transform is zero or not finite")
+    if max(map(abs, translation)) > FARTHEST_M:
+        raise DecodeError("transform farther than the earth is wide")
     _, parent = header_of(message)
     child = str(message.child_frame_id)
-    if not child or child == parent:
+    if not bare(child) or bare(child) == bare(parent):
         raise DecodeError("transform does not join two frames")
+    if not (child.isprintable() and parent.isprintable()):
+        raise DecodeError("transform of a frame whose name is unreadable")
     return Transform(parent, child, translation, rotation)

@@ -54,6 +54,8 @@ def project(cloud: PointCloud, grid: RangeGrid) -> RangeImage:
     names = cloud.points.dtype.names or ()
     if missing := [axis for axis in "xyz" if axis not in names]:
         raise DecodeError(f"cloud without {', '.join(missing)}")
+    if any(cloud.points.dtype[axis].shape for axis in "xyz"):
+        raise DecodeError("cloud with several x, y, z in a point")
     x, y, z = (np.asarray(cloud.points[axis], np.float64) for axis in "xyz")
     finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z)
     x, y, z = (np.where(finite, axis, 0.0) for axis in (x, y, z))

@@ -17,6 +17,7 @@ from edgefirst_ros.messages.pointcloud import PointCloud
 
 _LEAST_EXTENT_M = 0.2
 _SCORE = 1.0
+_FARTHEST_M = 1e6
 
 _Spans = tuple[Floats, Floats]
 """Least and greatest x, y, z (N, 3) of the points of each object, in the rig's frame."""
@@ -55,7 +56,7 @@ def place_clusters(measurement: Measurement, setting: Setting) -> Candidates:
     cloud = _cloud(measurement)
     if not cloud.has("cluster_id"):
         raise DecodeError("cloud without cluster_id")
-    number = np.nan_to_num(cloud.column("cluster_id", np.float64)).astype(np.int64)
+    number = cloud.column("cluster_id", np.int64)
     keys, spans = _spans(cloud, number, setting.frame_pose(measurement.frame_id))
     return _candidates(keys + CLUSTER_KEYS, spans, [""] * len(keys), np.ones(len(keys)), setting)
 
@@ -69,8 +70,9 @@ def _cloud(measurement: Measurement) -> PointCloud:
 def _spans(
     cloud: PointCloud, group: npt.NDArray[np.int64], frame_pose: Floats
 ) -> tuple[npt.NDArray[np.int64], _Spans]:
-    points = moved(frame_pose, cloud.xyz().astype(np.float64))
-    used = (group > 0) & np.isfinite(points).all(axis=1)
+    with np.errstate(invalid="ignore"):
+        points = moved(frame_pose, cloud.xyz().astype(np.float64))
+    used = (group > 0) & (np.abs(points) < _FARTHEST_M).all(axis=1)
     order = np.argsort(group[used], kind="stable")
     keys, starts = np.unique(group[used][order], return_index=True)
     if not len(keys):

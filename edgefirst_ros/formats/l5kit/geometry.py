@@ -16,6 +16,7 @@ from edgefirst_ros.messages.transform import Transform
 Floats = npt.NDArray[np.float64]
 
 _UNDISTORT_STEPS = 20
+_WIDEST = 1e6
 _RATIONAL = 8
 
 
@@ -95,13 +96,16 @@ def _undistorted(info: CameraInfo, distorted: Floats) -> Floats:
         raise DecodeError(f"distortion model {info.distortion_model} with {len(info.d)} coefficients")
     k1, k2, p1, p2, k3, k4, k5, k6 = (*info.d, *[0.0] * (_RATIONAL - len(info.d)))
     plane = distorted.copy()
-    for _ in range(_UNDISTORT_STEPS):
-        x, y = plane[..., 0], plane[..., 1]
-        r2 = x * x + y * y
-        radial = (1 + r2 * (k4 + r2 * (k5 + r2 * k6))) / (1 + r2 * (k1 + r2 * (k2 + r2 * k3)))
-        dx = 2 * p1 * x * y + p2 * (r2 + 2 * x * x)
-        dy = p1 * (r2 + 2 * y * y) + 2 * p2 * x * y
-        plane = (distorted - np.stack([dx, dy], axis=-1)) * radial[..., None]
+    with np.errstate(all="ignore"):
+        for _ in range(_UNDISTORT_STEPS):
+            x, y = plane[..., 0], plane[..., 1]
+            r2 = x * x + y * y
+            radial = (1 + r2 * (k4 + r2 * (k5 + r2 * k6))) / (1 + r2 * (k1 + r2 * (k2 + r2 * k3)))
+            dx = 2 * p1 * x * y + p2 * (r2 + 2 * x * x)
+            dy = p1 * (r2 + 2 * y * y) + 2 * p2 * x * y
+            plane = (distorted - np.stack([dx, dy], axis=-1)) * radial[..., None]
+    if not (np.abs(plane) < _WIDEST).all():
+        raise DecodeError("camera info with a distortion that cannot be inverted")
     return plane
 
 

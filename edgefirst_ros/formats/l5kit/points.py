@@ -25,7 +25,8 @@ def sensor_points(measurement: Measurement, sensor: int, setting: Setting) -> Re
     if not isinstance(measurement.datum, PointCloud):
         raise DecodeError(f"message is {type(measurement.datum).__name__}, not a cloud")
     T_base_sensor = setting.frame_pose(measurement.frame_id)
-    points = moved(T_base_sensor, measurement.datum.xyz().astype(np.float64))
+    sensed = measurement.datum.xyz()
+    points = moved(T_base_sensor, sensed[np.isfinite(sensed).all(axis=1)].astype(np.float64))
     points = points[(np.abs(points) < _REACH_M).all(axis=1)]
     cell = np.floor(points[:, :2] / setting.options.points_cell_m).astype(np.int64)
     order = np.lexsort((-points[:, 2], cell[:, 1], cell[:, 0]))

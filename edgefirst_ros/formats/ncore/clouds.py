@@ -13,7 +13,7 @@ from edgefirst_ros.formats.ncore.radar import FIELDS
 from edgefirst_ros.formats.ncore.rays import Rays, other_fields, xyz
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.formats.zarr2.metadata import group
-from edgefirst_ros.messages.pointcloud import PointCloud
+from edgefirst_ros.messages.pointcloud import PointCloud, as_type
 from edgefirst_ros.sample import Observation
 
 _ATTRIBUTES = {
@@ -45,7 +45,7 @@ def cloud_entry(observation: Observation, options: NCoreOptions) -> Entry:
     attributes = other_fields(cloud, columns, {"x", "y", "z"}, _ATTRIBUTES)
     for name in _INTEGERS & attributes.keys():
         if attributes[name].dtype.kind == "f":  # a number of things, sent in a float
-            attributes[name] = np.nan_to_num(attributes[name]).astype(np.int32)
+            attributes[name] = as_type(attributes[name], np.int32)
     records = [*group(""), *array_records("xyz", points, COMPRESSOR)]
     for name, values in attributes.items():
         records += array_records(name, values, COMPRESSOR)

@@ -96,6 +96,8 @@ def _from_field(values: npt.NDArray[np.generic], stamp_ns: int) -> npt.NDArray[n
         if not np.isfinite(seconds).all():
             return None
         whole_s = stamp_ns // 1_000_000_000 if np.abs(seconds).max() > _LONGEST_SWEEP_NS / 1e9 else 0
+        if np.abs(seconds - whole_s).max() > 2 * _LONGEST_SWEEP_NS / 1e9:
+            return None
         offsets = np.rint((seconds - whole_s) * 1e9).astype(np.int64)
         offsets -= stamp_ns % 1_000_000_000 if whole_s else 0
     elif values.dtype.kind in "iu":

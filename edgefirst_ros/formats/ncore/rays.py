@@ -49,10 +49,12 @@ def xyz(cloud: PointCloud) -> npt.NDArray[np.float32]:
     names = cloud.points.dtype.names or ()
     if not {"x", "y", "z"} <= set(names):
         raise DecodeError(f"cloud has fields {', '.join(names)} but no x, y and z")
+    if any(cloud.points.dtype[name].shape for name in "xyz"):
+        raise DecodeError("cloud with several x, y, z in a point")
     if (packed := _packed_xyz(cloud.points)) is not None:
         return packed
     points = np.empty((len(cloud.points), 3), np.float32)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         for axis, name in enumerate("xyz"):
             points[:, axis] = cloud.points[name]
     return points
