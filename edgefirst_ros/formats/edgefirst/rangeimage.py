@@ -80,7 +80,7 @@ def project(cloud: PointCloud, grid: RangeGrid) -> RangeImage:
         return RangeImage(range_mm.reshape(shape), None)
     reflectivity = np.zeros(grid.rows * grid.columns, np.uint8)
     column = cloud.points[field]
-    values = np.nan_to_num(column.astype(np.float64))
+    values = np.nan_to_num(column.astype(np.float64), posinf=0.0, neginf=0.0)
     scale = type_scale(column.dtype) or min(float_scale(float(values.max(initial=0.0))), 255.0)
     reflectivity[hit] = np.rint(values[point] * (255.0 / scale)).clip(0, 255).astype(np.uint8)
     return RangeImage(range_mm.reshape(shape), reflectivity.reshape(shape))
