@@ -48,10 +48,7 @@ def places(drive: tuple[Path, Truth], tmp_path_factory: pytest.TempPathFactory) 
     """Everything as the official reader places it."""
     folder = tmp_path_factory.mktemp("ncore")
     meta, _ = ncore(folder, drive[0])
-    script = Path(__file__).parent / "oracles" / "ncore_places.py"
-    subprocess.run([str(OFFICIAL_PYTHON), str(script), str(meta), str(folder / "p.npz")], check=True)
-    with np.load(folder / "p.npz") as arrays:
-        return dict(arrays), drive[1]
+    return official_places(meta, folder), drive[1]
 
 
 def to_truth(found: Places, points_m: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -130,6 +127,87 @@ def test_lidar_points_project_onto_their_box_in_the_picture(
             hits, total = hits + int((on & inside).sum()), total + int(inside.sum())
     assert total > 200
     assert hits / total > 0.97, f"{hits} of {total}"
+
+
+@needs_official
+def test_the_boxes_of_pictures_are_the_true_ones(places: Places) -> None:
+    """Every message of the model is with its picture, in its pixels; a picture between has none."""
+    arrays, truth = places
+    labels = [box.label for box in truth.world.boxes]
+    tracks = {box.track_id: index for index, box in enumerate(truth.world.boxes)}
+    answered = found = 0
+    for frame, time_us in enumerate(arrays["camera_times_us"].tolist()):
+        if f"boxes2d_{frame}" not in arrays:
+            continue
+        answered += 1
+        shown_ns = true_time(truth, "/camera/h264", time_us)
+        for corners, label, track in zip(
+            arrays[f"boxes2d_{frame}"],
+            arrays[f"boxes2d_label_{frame}"],
+            arrays[f"boxes2d_track_id_{frame}"],
+            strict=True,
+        ):
+            found += 1
+            assert label == labels[tracks[track]]
+            assert truth.box_in_image(tracks[track], shown_ns) == pytest.approx(corners.tolist(), abs=0.02)
+    assert answered == truth.data["counts"]["/model/output"]
+    assert answered < len(arrays["camera_times_us"])
+    assert found > 50
+
+
+def official_places(meta: Path, folder: Path) -> dict[str, npt.NDArray[Any]]:
+    """Everything as the official reader places it."""
+    script = Path(__file__).parent / "oracles" / "ncore_places.py"
+    subprocess.run([str(OFFICIAL_PYTHON), str(script), str(meta), str(folder / "p.npz")], check=True)
+    with np.load(folder / "p.npz") as arrays:
+        return dict(arrays)
+
+
+@needs_official
+def test_a_picture_of_tiles_is_the_cameras(tmp_path: Path) -> None:
+    """The device names each tile's frame, which no transform has; the whole picture is of the camera."""
+    options = DriveOptions(
+        seconds=1.0, width=640, height=360, fps=10, lidar_points=640, gps_no_fix=0, tiles=True
+    )
+    made = simulate(tmp_path / "drive", options)
+    truth = Truth.read(made.truth)
+    meta, report = ncore(tmp_path, made.mcap)
+    arrays = official_places(meta, tmp_path)
+    assert not [
+        warning for warning in report["warnings"] if "transform" in warning or "intrinsics" in warning
+    ]
+    camera = truth.world.camera
+    assert arrays["principal_point"] == pytest.approx([camera.center_px[0] + 0.5, camera.center_px[1] + 0.5])
+    assert arrays["focal_length"] == pytest.approx([camera.focal_px] * 2)
+    (mount,) = (mount for mount in truth.world.mounts if mount.child == "camera_optical")
+    T_rig_camera = np.linalg.inv(arrays["T_rig_world"]) @ arrays["T_camera_world"]
+    assert np.allclose(T_rig_camera[:, :3, 3], mount.translation_m, atol=1e-6)
+    assert np.allclose(T_rig_camera[:, :3, 2], [1, 0, 0], atol=1e-6)
+
+
+@needs_official
+def test_every_sweep_of_a_spinning_lidar_has_its_model_elements(tmp_path: Path) -> None:
+    """Rows that look over the horizon return nothing for most of the time, and every ray wobbles."""
+    options = DriveOptions(
+        seconds=4.0, width=640, height=360, fps=5, lidar_points=3200, gps_no_fix=0,
+        lidar_model="ouster", lidar_missing="nan", lidar_organised=True, lidar_jitter_deg=0.05,
+    )  # fmt: skip
+    made = simulate(tmp_path / "drive", options)
+    meta, _ = ncore(tmp_path, made.mcap)
+    arrays = official_places(meta, tmp_path)
+    count = len(arrays["lidar_times_us"])
+    assert count == Truth.read(made.truth).data["counts"]["/lidar/points"]
+    for index in range(count):
+        element = arrays[f"lidar_element_{index}"]
+        assert len(element) == len(arrays[f"lidar_local_{index}"]) > 0
+        row, column = element.T
+        x, y, z = arrays[f"lidar_local_{index}"].T
+        above = np.arctan2(z, np.hypot(x, y)) - arrays["row_elevations_rad"][row]
+        turned = (
+            np.arctan2(y, x) - arrays["column_azimuths_rad"][column] - arrays["row_azimuth_offsets_rad"][row]
+        )
+        assert np.degrees(np.sqrt((above**2).mean())) < 0.1
+        assert np.degrees(np.sqrt((np.angle(np.exp(1j * turned)) ** 2).mean())) < 0.15
 
 
 @pytest.mark.parametrize("variant", STORES, ids="-".join)

@@ -25,6 +25,7 @@ from edgefirst_ros.simulation.schedule import EPOCH_GAP_NS, Channel, Schedule, t
 from edgefirst_ros.simulation.video import Video
 from edgefirst_ros.simulation.world import build
 
+TILE_NAMES = {"tl": "topleft", "tr": "topright", "bl": "bottomleft", "br": "bottomright"}
 TILES = {"tl": (0, 0), "tr": (0, 1), "bl": (1, 0), "br": (1, 1)}
 
 
@@ -210,13 +211,14 @@ class Drive:
         if options.tiles:
             for tile, at in TILES.items():
                 cut = partial(_cut, picture, *at)
-                yield self._pictures(f"camera/{options.codec}/{tile}", cut, tiles=2)
+                yield self._pictures(f"camera/{options.codec}/{tile}", cut, tile=tile)
         else:
             yield self._pictures("camera/jpeg" if options.jpeg else f"camera/{options.codec}", picture)
 
-    def _pictures(self, name: str, picture: Callable[[int], Pixels], tiles: int = 1) -> Channel:
+    def _pictures(self, name: str, picture: Callable[[int], Pixels], tile: str = "") -> Channel:
         """The channel of one encoder; a message takes the time of the picture that its access unit holds."""
         options, schedule, count = self.options, self._schedule, len(self._pictures_ns)
+        frame_id = f"camera_optical_{TILE_NAMES[tile]}" if tile else "camera_optical"
         since_s = (self._pictures_ns - options.start_ns) / 1e9
         lost = schedule.random(name + " loss").random(count) < options.drop_video
         lost |= [options.is_silent(name, float(time_s)) for time_s in since_s]
@@ -225,7 +227,7 @@ class Drive:
         # With B-frames an access unit waits for the pictures that its successors predict from.
         ready_ns = self._pictures_ns[np.minimum(kept + options.bframes, count - 1)]
         video = self._videos[self.topic(name)] = Video(
-            options, count, schedule.random(name + " damage"), tiles
+            options, count, schedule.random(name + " damage"), 2 if tile else 1
         )
         arriving = ((number, unit) for number, unit in video.units(picture) if not lost[number])
 
@@ -237,7 +239,7 @@ class Drive:
             channel.true_ns[here], channel.stamp_ns[here] = true_ns, stamp_ns
             if options.jpeg:
                 return wire.jpeg(stamp_ns, unit.data)
-            return wire.video(stamp_ns, unit.data, options.codec)
+            return wire.video(stamp_ns, unit.data, options.codec, frame_id)
 
         schema = "sensor_msgs/msg/CompressedImage" if options.jpeg else "foxglove_msgs/msg/CompressedVideo"
         channel = video.channel = schedule.channel(name, schema, ready_ns, encode, sensor="camera", kept=True)

@@ -30,9 +30,9 @@ def header(stamp_ns: int, frame_id: str = "") -> Header:
     return Header(Time.from_nanos(stamp_ns), frame_id)
 
 
-def video(stamp_ns: int, data: bytes, codec: str) -> bytes:
+def video(stamp_ns: int, data: bytes, codec: str, frame_id: str) -> bytes:
     """foxglove_msgs/CompressedVideo."""
-    return foxglove_msgs.CompressedVideo(Time.from_nanos(stamp_ns), "camera_optical", data, codec).to_bytes()
+    return foxglove_msgs.CompressedVideo(Time.from_nanos(stamp_ns), frame_id, data, codec).to_bytes()
 
 
 def jpeg(stamp_ns: int, data: bytes) -> bytes:

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgefirst_ros.formats.findings import Findings
-from edgefirst_ros.formats.ncore.checkframes import Instance, check_picture, check_rays, check_times
+from edgefirst_ros.formats.ncore.checkframes import (
+    Instance,
+    check_boxes,
+    check_picture,
+    check_rays,
+    check_times,
+)
 from edgefirst_ros.formats.ncore.checkposes import check_poses
 from edgefirst_ros.formats.ncore.defaults import DEFAULT, NAMES
 
@@ -59,6 +65,7 @@ def _check_sensor(instance: Instance, by_path: dict[str, Instance], findings: Fi
             findings.error(f"{instance.path}@{end_us}", "frame has no generic_data")
         if instance.component == "cameras":
             check_picture(instance, end_us, size, findings)
+            check_boxes(instance, end_us, findings)
         else:
             check_rays(instance, start_us, end_us, findings)
     return len(times)

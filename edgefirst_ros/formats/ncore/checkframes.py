@@ -12,9 +12,10 @@ import numpy.typing as npt
 from PIL import Image
 
 from edgefirst_ros.formats.findings import Findings
+from edgefirst_ros.formats.ncore.marks import BOX_ARRAYS, FLAT_BOXES
 from edgefirst_ros.formats.ncore.reading import FinishedStore
 from edgefirst_ros.formats.zarr2.array import read_array
-from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY
+from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY, ATTRIBUTES_KEY
 
 _UNIT_TOLERANCE = 1e-4
 
@@ -80,6 +81,30 @@ def check_picture(instance: Instance, end_us: int, size: tuple[int, int] | None,
         return
     if size is not None and found != size:
         findings.error(where, "picture size", f"{found}, intrinsics say {size}")
+
+
+def check_boxes(instance: Instance, end_us: int, findings: Findings) -> None:
+    """The 2-D boxes of a picture: corners in order, and as many of everything as there are boxes."""
+    where, group = f"{instance.path}@{end_us}", f"frames/{end_us}/generic_data"
+    shapes = {name: _shape(instance, f"{group}/{name}") for name in BOX_ARRAYS}
+    if shapes[FLAT_BOXES] is None:
+        return
+    try:
+        corners = instance.array(f"{group}/{FLAT_BOXES}")
+    except (KeyError, ValueError) as error:
+        findings.error(where, "2-D boxes cannot be read", str(error))
+        return
+    if corners.ndim != 2 or corners.shape[1] != 4 or not (corners[:, :2] < corners[:, 2:]).all():
+        findings.error(where, "2-D boxes are not left, top, right, bottom")
+    lacking = [name for name, shape in shapes.items() if not shape or shape[0] != len(corners)]
+    if lacking:
+        findings.error(where, "2-D boxes without as many of", ", ".join(lacking))
+
+
+def _shape(instance: Instance, name: str) -> list[int] | None:
+    """The shape of an array below the instance, None if there is none."""
+    found = instance.metadata.get(f"{instance.path}/{name}/{ARRAY_KEY}")
+    return None if found is None else list(found["shape"])
 
 
 def check_rays(instance: Instance, start_us: int, end_us: int, findings: Findings) -> None:

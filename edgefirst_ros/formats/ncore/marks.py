@@ -32,6 +32,15 @@ ATTACHED = ("radar_cube",)
 FLAT_BOXES = "boxes2d"
 """How the names of all arrays of 2-D boxes in ``generic_data`` begin."""
 
+BOX_ARRAYS = (
+    FLAT_BOXES,
+    *(
+        f"{FLAT_BOXES}_{column}"
+        for column in ("class_id", "label", "score", "track_id", "distance_m", "speed_m_s")
+    ),
+)
+"""Arrays of the boxes of a frame, of equal length."""
+
 FINISHED = ("ray_bundle/model_element", f"generic_data/{FLAT_BOXES}*")
 """What entries get when their sequence is finished, as patterns below the entry; of no use before."""
 

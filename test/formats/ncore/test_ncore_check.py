@@ -130,6 +130,7 @@ STATIC = "poses/default/static_poses/.zattrs"
 CAMERA = "intrinsics/default/cameras/camera_optical/.zattrs"
 CUBOIDS = ("cuboids/default/cuboids/.zattrs", "cuboid_track_observations")
 CLOUDS = "point_clouds/fusion_lidar"
+BOXES = f"cameras/camera_optical/frames/{START_US + 100_000}/generic_data/boxes2d"
 LABELS = "camera_labels/depth.z@camera_optical"
 
 
@@ -175,6 +176,9 @@ LABELS = "camera_labels/depth.z@camera_optical"
         (_remove(f"{CLOUDS}/pc_timestamps_us/.zarray"), "no pc_timestamps_us"),
         (_json(f"{LABELS}/labels/.zattrs", _set("descriptor", "camera_id", to="rear")), "its camera is not"),
         (_remove(f"{LABELS}/timestamps_us/.zarray"), "label cannot be read"),
+        (lambda store: put(store, BOXES, np.ones((2, 4), np.float32)), "not left, top, right, bottom"),
+        (lambda store: put(store, f"{BOXES}_label", np.array(["car"])), "without as many of: boxes2d_label"),
+        (_remove(f"{BOXES}_score/.zarray"), "without as many of: boxes2d_score"),
         (_json(".zattrs", _set("version", to="v3")), "version is not v4"),
         (_json(".zattrs", _set("sequence_id", to="other")), "sequence_id differs"),
         (lambda store: (store / f"{RADAR}/.zattrs").write_bytes(b"{"), "metadata is no JSON"),
