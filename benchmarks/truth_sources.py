@@ -35,7 +35,7 @@ def splits(folder: Path) -> Iterator[Figure]:
     yield exactly("device: bytes as of one file", str(same), "True")
 
 
-@scenario("seams", "twelve files lose no picture; a missing one is said and costs its time alone")
+@scenario("seams", "a file that is missing is said, and costs its own time and the wait for a key frame")
 def seams(folder: Path) -> Iterator[Figure]:
     """One of twelve files of a drive is not there."""
     made = simulated(folder / "drive", seconds=seconds(24.0), splits=12)

@@ -205,6 +205,14 @@ def test_info_says_which_files_are_one_drive(bag: Recording) -> None:
     assert "2 files of one drive" in text
 
 
+def test_info_says_what_it_can_before_it_fails_at_a_file(bag: Recording, tmp_path: Path) -> None:
+    copied(bag, tmp_path)[2].write_bytes(b"")
+    said = CliRunner().invoke(app, ["info", str(tmp_path), "--json"])
+    assert said.exit_code == 2
+    assert len(said.stdout.splitlines()) == 12
+    assert "_2.mcap: is empty" in json.loads(said.stdout.splitlines()[-1])["error"]
+
+
 def test_a_recording_ordered_by_topic_gives_what_one_by_time_does(whole: Recording, tmp_path: Path) -> None:
     ordered = drive(tmp_path / "ordered", order="topic")
     convert([whole.mcap], tmp_path / "whole", EVERY_FORMAT)

@@ -16,7 +16,7 @@ from rich.progress import Progress
 from edgefirst_ros.commands.shared import guarded
 from edgefirst_ros.config import build_config
 from edgefirst_ros.drives import find_drives
-from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.errors import ConfigError, RecordingError
 from edgefirst_ros.inputs import find_recordings
 from edgefirst_ros.inspect import inspect
 from edgefirst_ros.naming import readable
@@ -60,7 +60,14 @@ def info(
     err, out = make_console(stderr=True), make_console(stderr=False)
     with guarded(err, as_json=as_json):
         config = build_config({} if prefix is None else {"prefix": prefix})
-        for drive in find_drives([McapRecording(path) for path in find_recordings(recordings)]):
+        opened: list[McapRecording] = []
+        unusable: list[RecordingError] = []
+        for path in find_recordings(recordings):
+            try:
+                opened.append(McapRecording(path))
+            except RecordingError as error:
+                unusable.append(error)
+        for drive in find_drives(opened):
             files = [readable(part.path.name) for part in drive.parts]
             for part in drive.parts:
                 found = {**inspect(part, config), "drive": files}
@@ -70,6 +77,8 @@ def info(
                     print_info(out, found)
             for note in () if as_json else drive.notes:
                 say(note)
+        if unusable:
+            raise unusable[0]
 
 
 def simulate(
