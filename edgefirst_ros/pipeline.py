@@ -15,6 +15,7 @@ from edgefirst_ros.duplicates import Duplicates
 from edgefirst_ros.entry import Entry, Heard
 from edgefirst_ros.errors import ConfigError, DecodeError
 from edgefirst_ros.formats.base import Writer
+from edgefirst_ros.masks import Masks
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.measurement import Measurement, RawMessage
 from edgefirst_ros.messages.registry import decode
@@ -67,6 +68,7 @@ class Pipeline:
         self.sequences: list[SequenceSummary] = self._runs.done
         self.notes: list[str] = self._runs.notes
         """Findings worth telling while running, once each; also in the report."""
+        self._masks = Masks(config, self.ledger, self.notes.append)
         self._duplicates = Duplicates()
         self._recorded_ns = 0
         self._span: tuple[int, int] | None = None
@@ -139,6 +141,7 @@ class Pipeline:
     def end_source(self, reason: str = "end of the recording") -> None:
         """The source is exhausted, or is to be: everything held comes out."""
         self._timed(self._clock.flush())
+        self._feed(self._masks.flush())
         self._end_run(reason)
         self._span = None
 
@@ -207,6 +210,7 @@ class Pipeline:
                 self.ledger.release(event.item.ticket, Outcome.DROPPED, self._cut)
                 continue
             if isinstance(event, Boundary):
+                self._feed(self._masks.flush())
                 self.notes.append(f"new sequence: {event.reason}")
                 self._end_run(event.reason)
                 continue
@@ -219,7 +223,7 @@ class Pipeline:
                 continue
             entry = self._entry(known, event.time_ns)
             if entry is not None:
-                self._runs.feed(entry)
+                self._feed(self._masks.feed(entry))
 
     def _entry(self, known: Heard, time_ns: int) -> Entry | None:
         """A message that has its time on its way; None for one that came before."""
@@ -241,6 +245,13 @@ class Pipeline:
             raw.topic, time_ns, decoded.stamp_ns, raw.receive_ns, raw.arrival, decoded.frame_id, decoded.datum
         )
         return Entry(measurement, known.route, known.ticket, content=content, unshown=unshown)
+
+    def _feed(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            if self._cut:
+                self.ledger.release(entry.ticket, Outcome.DROPPED, self._cut)
+            else:
+                self._runs.feed(entry)
 
     def _takes_part(self, route: Route) -> bool:
         """Whether the topic is used, now that the reference is known: of several cameras one is."""

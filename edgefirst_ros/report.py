@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from edgefirst_ros.accounting import UNSEEN, Ledger
 from edgefirst_ros.config import Config
 from edgefirst_ros.delivery import Output
+from edgefirst_ros.sample import Role
 from edgefirst_ros.sequence import SequenceRun
 from edgefirst_ros.streamstats import StreamStats
 from edgefirst_ros.verdicts import KINDS
@@ -144,7 +145,7 @@ def _lack(config: Config, summary: SequenceSummary) -> str:
     if stats is None:
         return f"{lead}, which sent nothing usable in this sequence"
     finding = next((f for f in summary.findings if f.topic == stats.topic), None)
-    if finding is not None and finding.group is None:
+    if finding is not None and finding.group is None and rule.role is not Role.MASK:
         return f"{lead}, whose stamps cannot be used ({finding.text}); correct them with clock and offset_ms"
     apart_ns = _apart_ns(run, stats, rule.tolerance_ns)
     if apart_ns:

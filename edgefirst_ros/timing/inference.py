@@ -1,0 +1,250 @@
+"""Which picture a mask was computed on: it has no stamp, so order and latency of the arrivals tell."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from math import inf
+from typing import Generic, TypeVar
+
+import numpy as np
+
+KEEP_NS = 2_000_000_000
+SAME_NS = 1_000_000
+"""A picture and the model's output of it carry the same stamp, but for rounding."""
+EARLY_NS, LATE_NS = 25_000_000, 350_000_000
+"""A mask is looked for among pictures whose latency would be so much below or above the least."""
+SURE, SURE_BY_HABIT = 3.0, 4.0
+"""Log-likelihood by which the best picture has to lead: 20 to 1, more where no output tells the latency."""
+AHEAD = 24
+MOST = 1024
+LOST_MASK, LOST_OUTPUT, LOST_PICTURE, OFF_BEAT = 3.0, 6.0, 10.0, 6.0
+"""How unlikely it is, as -log p, that a message is missing, or that the model left its beat by a picture."""
+MEASURED = 20
+"""So many outputs tell how much latencies vary."""
+ALIVE_NS = 1_000_000_000
+BEAT = 32
+LONGEST_HOLE = 10
+RHYTHM = 4
+UNLIKELY = 15.0
+WHOLE = 0.25
+"""So near a whole number of pictures the model takes just that many."""
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class _Latency:
+    """Least time from picture to receipt, and how fast longer and shorter ones become unlikely."""
+
+    least_ns: int
+    later_ns: float
+    earlier_ns: float
+
+    def cost(self, latency_ns: int) -> float:
+        over_ns = latency_ns - self.least_ns
+        return over_ns / self.later_ns if over_ns >= 0 else -over_ns / self.earlier_ns
+
+
+class MaskTimes(Generic[Item]):
+    """Finds the picture of each mask of one topic.
+
+    The model puts a mask out with its boxes, whose stamp is the picture's. Each mask is of another picture
+    than the one before, later by about the latency of the model's outputs, which is seen; or, where there
+    are no outputs, by the usual one, at the beat at which masks come. A mask waits ``hold_ns`` for those
+    behind it, because they leave no room for a wrong choice; the likeliest assignment of all that wait
+    decides. Where another picture would be nearly as likely the mask is not told apart, and has none.
+
+    Args:
+        hold_ns: how long a mask waits, at most.
+        usual_ns: least latency that is usual for masks.
+        beyond_model_ns: by how much it usually exceeds that of the model's outputs.
+    """
+
+    def __init__(self, hold_ns: int, usual_ns: int, beyond_model_ns: int = 0) -> None:
+        self._hold_ns = hold_ns
+        self._usual_ns = usual_ns
+        self._beyond_ns = beyond_model_ns
+        self._held: deque[tuple[Item, int]] = deque()
+        self._pictures: list[int] = []
+        """Times of pictures, those with an output included."""
+        self._outputs: list[int] = []
+        self._latencies: deque[int] = deque(maxlen=10 * MEASURED)
+        self._arrivals: deque[int] = deque(maxlen=BEAT)
+        self._before: dict[int | None, float] = {None: 0.0}
+        """-log p of each picture that the mask before can be of, relative to the likeliest."""
+        self._last_ns = 0
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether outputs of the model tell its latency."""
+        return bool(self._latencies)
+
+    def picture(self, time_ns: int) -> None:
+        """A picture was taken."""
+        _add(self._pictures, time_ns)
+
+    def output(self, time_ns: int, receive_ns: int) -> None:
+        """The model put out what it saw in the picture of that time."""
+        _add(self._pictures, time_ns)
+        _add(self._outputs, time_ns)
+        self._latencies.append(receive_ns - time_ns)
+
+    def mask(self, item: Item, receive_ns: int) -> None:
+        """A mask came."""
+        self._held.append((item, receive_ns))
+        self._arrivals.append(receive_ns)
+
+    def due(self, now_ns: int | None) -> Iterator[tuple[Item, int | None]]:
+        """Masks that have waited long enough (all, if None), with their picture's time; None if not sure."""
+        while self._held and (now_ns is None or now_ns - self._held[0][1] >= self._hold_ns):
+            receive_ns = self._held[0][1]
+            self._forget(receive_ns - KEEP_NS)
+            time_ns = self._choose() if self._pictures else receive_ns - self._usual_ns
+            if time_ns is not None:
+                self._last_ns = time_ns
+            yield self._held.popleft()[0], time_ns
+
+    def _forget(self, before_ns: int) -> None:
+        for times in (self._pictures, self._outputs):
+            del times[: bisect_left(times, before_ns)]
+
+    def _latency(self) -> _Latency:
+        count = len(self._latencies)
+        if not count:
+            return _Latency(self._usual_ns, max(self._usual_ns / 6, 5e6), 8e6)
+        least_ns = min(self._latencies)
+        jitter_ns = float(np.mean(self._latencies)) - least_ns if count >= MEASURED else least_ns / 6
+        return _Latency(least_ns + self._beyond_ns, max(jitter_ns, 5e6), 2e6)
+
+    def _choose(self) -> int | None:
+        """The picture of the first mask that waits, if one is likelier than all others by enough."""
+        latency = self._latency()
+        arrivals = [receive_ns for _, receive_ns in islice(self._held, AHEAD)]
+        first_ns = arrivals[0] - latency.least_ns - LATE_NS
+        slots = _without_holes([t for t in self._pictures if t >= first_ns], _period_ns(self._pictures))
+        if not slots:
+            return None
+        (best_ns, cost), *others = self._weigh(slots, arrivals, latency)
+        least = SURE if self._latencies else SURE_BY_HABIT
+        sure = not others or others[0][1] - cost >= least
+        return best_ns if sure and best_ns is not None and best_ns > self._last_ns else None
+
+    def _weigh(
+        self, slots: Sequence[int], arrivals: Sequence[int], latency: _Latency
+    ) -> list[tuple[int | None, float]]:
+        """-log p of each picture the first mask can be of (None: of none here), the likeliest first.
+
+        The best for all masks before and behind it is in it.
+        """
+        lacking = {t: LOST_OUTPUT * (self._is_alive(t) and not self._is_output(t)) for t in slots}
+        costs = [
+            {
+                t: latency.cost(receive_ns - t) + lacking[t]
+                for t in slots
+                if -EARLY_NS <= receive_ns - t - latency.least_ns <= LATE_NS
+            }
+            for receive_ns in arrivals
+        ]
+        step = self._steps(slots)
+
+        @cache
+        def rest(mask: int, last: int | None) -> float:
+            """Of the masks from this one on."""
+            if mask == len(costs):
+                return 0.0
+            best = LOST_PICTURE + rest(mask + 1, last)
+            for t, cost in costs[mask].items():
+                if cost < best and _is_before(last, t):
+                    best = min(best, cost + step(last, t) + rest(mask + 1, t))
+            return best
+
+        none = {last: cost + LOST_PICTURE for last, cost in self._before.items()}
+        own = {
+            t: cost + min(ways)
+            for t, cost in costs[0].items()
+            if (ways := [c + step(last, t) for last, c in self._before.items() if _is_before(last, t)])
+        }
+        likely: dict[int | None, float] = {t: cost + rest(1, t) for t, cost in own.items()}
+        likely[None] = min(cost + rest(1, last) for last, cost in none.items())
+        found = {t: min(own.get(t, inf) if t is not None else inf, none.get(t, inf)) for t in {*own, *none}}
+        least = min(found.values())
+        self._before = {t: cost - least for t, cost in found.items() if cost - least < UNLIKELY}
+        return sorted(likely.items(), key=lambda each: each[1])
+
+    def _is_output(self, time_ns: int) -> bool:
+        at = bisect_left(self._outputs, time_ns - SAME_NS)
+        return at < len(self._outputs) and self._outputs[at] <= time_ns + SAME_NS
+
+    def _is_alive(self, time_ns: int) -> bool:
+        """Whether outputs come around this time."""
+        at = bisect_left(self._outputs, time_ns - ALIVE_NS)
+        return at < len(self._outputs) and self._outputs[at] <= time_ns + ALIVE_NS
+
+    def _steps(self, slots: Sequence[int]) -> Callable[[int | None, int], float]:
+        """What it costs that a mask of one picture is followed by one of a later picture."""
+        alive, beat, period_ns = self._is_alive(slots[0]), self._beat(), _period_ns(self._pictures)
+        rank = cache(lambda time_ns: bisect_left(self._outputs, time_ns - SAME_NS))
+        seen = cache(self._is_output)
+
+        def step(last_ns: int | None, time_ns: int) -> float:
+            if last_ns is None:
+                return 0.0
+            lost = _lost(rank(time_ns) - rank(last_ns) - 1)
+            if not beat or (seen(last_ns) and seen(time_ns)):
+                return lost
+            pictures = (time_ns - last_ns) / period_ns
+            beats = max(1, round(pictures / beat))
+            off = (OFF_BEAT if beat.is_integer() else 1.0) * abs(pictures - beats * beat)
+            return off + (lost if alive else _lost(beats - 1))
+
+        return step
+
+    def _beat(self) -> float:
+        """How many pictures there are to a mask; 0 while that is not known."""
+        if len(self._arrivals) <= RHYTHM or len(self._pictures) <= RHYTHM:
+            return 0.0
+        gaps_ns = np.diff(np.array(self._arrivals))
+        middle_ns = float(np.median(gaps_ns))
+        # A gap of none but jitter is no beat, one of a lost mask is two.
+        beats = float(np.rint(gaps_ns / middle_ns).sum()) if middle_ns > 0 else 0.0
+        usual_ns = float(gaps_ns.sum()) / max(1.0, beats)
+        beat = usual_ns / _period_ns(self._pictures)
+        return max(1.0, float(round(beat))) if beat < 1 or abs(beat - round(beat)) < WHOLE else beat
+
+
+def _lost(masks: int) -> float:
+    """Where several are missing there was silence, and how long it was says nothing."""
+    return LOST_MASK * min(max(0, masks), 2)
+
+
+def _is_before(last_ns: int | None, time_ns: int) -> bool:
+    return last_ns is None or last_ns < time_ns - SAME_NS
+
+
+def _add(times: list[int], time_ns: int) -> None:
+    at = bisect_left(times, time_ns - SAME_NS)
+    if at == len(times) or times[at] > time_ns + SAME_NS:
+        insort(times, time_ns)
+        del times[:-MOST]
+
+
+def _without_holes(times: Sequence[int], period_ns: float) -> list[int]:
+    """The times with those of pictures that did not arrive: a mask of such a picture is of no other."""
+    filled: list[int] = []
+    for time_ns in times:
+        if filled:
+            missing = round((time_ns - filled[-1]) / period_ns) - 1
+            if 0 < missing <= LONGEST_HOLE:
+                step_ns = (time_ns - filled[-1]) / (missing + 1)
+                filled += [filled[-1] + round(step_ns * (n + 1)) for n in range(missing)]
+        filled.append(time_ns)
+    return filled
+
+
+def _period_ns(times: Sequence[int]) -> float:
+    return max(1.0, float(np.median(np.diff(np.array(times))))) if len(times) > 1 else 1e9
