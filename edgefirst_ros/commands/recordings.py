@@ -113,7 +113,7 @@ def simulate(
 
       edgefirst-ros simulate -o recording --seconds 30 --seed 1
 
-      edgefirst-ros simulate -o recording --set silent.gps='[[8, 20]]' --set imu.gyroscope_sigma_rad_s=0.01
+      edgefirst-ros simulate -o recording --splits 3 --set silent.gps='[[8,20]]'
     """
     err = make_console(stderr=True)
     with guarded(err, instead="--overwrite replaces it"):
