@@ -18,6 +18,7 @@ from recorded import record
 
 from edgefirst_ros.accounting import COLUMNS
 from edgefirst_ros.config import build_config
+from edgefirst_ros.contactsheet import contact_sheet
 from edgefirst_ros.convert import convert
 from edgefirst_ros.formats.ncore import prepare as ncore_prepare
 from edgefirst_ros.messages.definitions import definition
@@ -238,3 +239,49 @@ def test_each_format_says_how_much_it_holds(tmp_path: Path) -> None:
     topics = report["topics"].values()
     assert formats["ncore"]["measurements"] == sum(a["written_to"].get("ncore", 0) for a in topics)
     assert formats["ncore"]["measurements"] == formats["ncore"]["messages"] > pictures
+
+
+# ------------------------------------------------------------------ numbers that are none
+FLOAT = "<f4"
+_XYZ, _WIDE = [(a, "<f4") for a in "xyz"], [(a, "<f8") for a in "xyz"]
+ODD: list[tuple[Role, list[tuple[str, str]]]] = [
+    (Role.RADAR_TARGETS, [*_XYZ, ("speed", FLOAT), ("power", FLOAT), ("rcs", FLOAT)]),
+    (Role.RADAR_TARGETS, [*_WIDE, ("speed", "<f8")]),
+    (Role.RADAR_CLUSTERS, [*_XYZ, ("cluster_id", FLOAT)]),
+    (Role.RADAR_CLUSTERS, [*_WIDE, ("cluster_id", "<f8")]),
+    (Role.LIDAR_POINTS, [*_XYZ, ("reflect", FLOAT), ("t", FLOAT)]),
+    (Role.LIDAR_POINTS, [*_WIDE, ("intensity", "<f8"), ("time", "<f8")]),
+    (Role.LIDAR_CLUSTERS, [*_XYZ, ("cluster_id", FLOAT), ("reflect", FLOAT)]),
+    (Role.FUSION_RADAR, [*_XYZ, ("vision_class", FLOAT), ("track_id", FLOAT)]),
+    (Role.FUSION_LIDAR, [*_WIDE, ("vision_class", "<u2"), ("track_id", "<u4")]),
+]
+
+
+@pytest.mark.parametrize(("role", "kinds"), ODD, ids=lambda value: "" if isinstance(value, list) else value)
+def test_clouds_of_nan_and_infinity_warn_of_nothing(
+    tmp_path: Path,
+    plain: tuple[RawMessage, ...],
+    role: Role,
+    kinds: list[tuple[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Warnings are errors here, in the threads that prepare as well; what is sound in a cloud is written."""
+    points, rng = np.zeros(60, np.dtype(kinds)), np.random.default_rng(0)
+    for name in points.dtype.names or ():
+        values = rng.integers(1, 9, 60).astype(np.float64)
+        if points.dtype[name].kind == "f":
+            huge = 3e38 if points.dtype[name].itemsize == 4 else 1e300
+            for first, step, odd in ((0, 5, np.nan), (1, 7, np.inf), (2, 9, -np.inf), (3, 11, huge)):
+                start = 0 if name in "xyz" else 30
+                values[start + first :: step] = odd
+        points[name] = values
+    frame = "lidar" if "lidar" in role else "radar"
+    monkeypatch.setitem(VALID, role, (VALID[role][0], lambda ns: wire.cloud(ns, frame, points)))
+    content = with_role(plain, role)
+    report, _ = converted(tmp_path / "c", content, topics=TOPICS, l5kit={"points": "both"})
+    account = report["topics"][f"/{VALID[role][0]}"]
+    if role in {Role.RADAR_TARGETS, Role.LIDAR_POINTS}:
+        assert account["written_to"] == dict.fromkeys(FORMATS, 5)
+        contact_sheet(tmp_path / "c" / "out" / "edgefirst" / "d")
+    else:
+        assert account["written_to"].get("ncore") == 5

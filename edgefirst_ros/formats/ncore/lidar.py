@@ -19,6 +19,8 @@ from edgefirst_ros.sample import Observation
 
 _INTENSITY = ("reflect", "reflectivity", "intensity", "signal")
 _TIME = ("t", "time", "timestamp", "time_offset", "offset_time", "time_stamp")
+_LATEST_S = 1e10
+"""No clock says a later time; nor is a time NaN."""
 _LONGEST_SWEEP_NS = 1_000_000_000
 
 
@@ -93,7 +95,7 @@ def _from_field(values: npt.NDArray[np.generic], stamp_ns: int) -> npt.NDArray[n
         return np.zeros(0, np.int64)
     if values.dtype.kind == "f":
         seconds = values.astype(np.float64)
-        if not np.isfinite(seconds).all():
+        if not (np.abs(seconds) < _LATEST_S).all():
             return None
         whole_s = stamp_ns // 1_000_000_000 if np.abs(seconds).max() > _LONGEST_SWEEP_NS / 1e9 else 0
         if np.abs(seconds - whole_s).max() > 2 * _LONGEST_SWEEP_NS / 1e9:
@@ -117,7 +119,8 @@ def _intensity(cloud: PointCloud, rays: Rays, options: NCoreOptions) -> Intensit
         return None
     column = rays.keep(cloud.points[field])
     scale = options.lidar_intensity_max or type_scale(column.dtype)
-    values = np.nan_to_num(column.astype(np.float32))
+    with np.errstate(over="ignore"):
+        values = np.nan_to_num(column.astype(np.float32), posinf=0.0, neginf=0.0)
     outside = int(np.count_nonzero((values < 0) | (values > (scale or np.inf))))
     largest = float(values.max(initial=0.0))
     return Intensity(field, str(column.dtype), scale, largest, outside, values.tobytes())
