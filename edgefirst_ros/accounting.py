@@ -38,8 +38,6 @@ COLUMNS = ("decoded", "refused", "skipped", "unpaired", "dropped", "written")
 LATE = "arrived later than the look-ahead"
 QUEUE_FULL = "pushed out of a full queue"
 CUT_OFF = "not written before the end"
-UNSEEN = frozenset({LATE, QUEUE_FULL, CUT_OFF})
-"""Reasons of messages that were received but never put in order of time: each leaves a gap there."""
 
 _BIN_NS = 100_000
 
@@ -86,6 +84,8 @@ class TopicAccount:
     """Parts of messages that a format could not express (a box out of the picture), by reason."""
     formats: Counter[str] = field(default_factory=Counter)
     """Messages written, by the format that holds them."""
+    unplaced: int = 0
+    """Messages that were never put in order of time, though they were of a time of their own."""
     pairing: PairingError = field(default_factory=PairingError)
 
     def as_dict(self) -> dict[str, Any]:
@@ -156,12 +156,15 @@ class Ledger:
         reason: str = "",
         *,
         formats: Collection[str] = (),
+        unplaced: bool = False,
     ) -> None:
         """One party is done with the message; the last one settles its account.
 
-        ``formats`` are those whose output now holds it.
+        ``formats`` are those whose output now holds it; ``unplaced`` says that it leaves a gap in the order
+        of time.
         """
         with self._lock:
+            self._topics[ticket.topic].unplaced += unplaced
             ticket.formats = ticket.formats.union(formats)
             if outcome is not None:
                 self._note(ticket, outcome, reason)
@@ -182,6 +185,7 @@ class Ledger:
             account = self._topics.setdefault(topic, TopicAccount(schema))
             account.received += messages
             account.bytes += size
+            account.unplaced += messages
             account.outcomes[Outcome.DROPPED] += messages
             account.reasons.setdefault(Outcome.DROPPED, Counter())[reason] += messages
 
@@ -207,6 +211,12 @@ class Ledger:
         """Topics of which something was received."""
         with self._lock:
             return sorted(self._topics)
+
+    @property
+    def unplaced(self) -> dict[str, int]:
+        """By topic, messages that were received and leave a gap in the order of time all the same."""
+        with self._lock:
+            return {topic: account.unplaced for topic, account in self._topics.items()}
 
     def snapshot(self) -> dict[str, dict[str, Any]]:
         """All accounts by topic, as plain values."""

@@ -114,12 +114,12 @@ class Pipeline:
         route = self._routes.route(raw.topic)
         refusal = self._unwanted(raw, schema, route)
         if refusal is not None or route is None:
-            self.ledger.release(ticket, *(refusal or (Outcome.SKIPPED, "not used")))
+            self.ledger.release(ticket, *(refusal or (Outcome.SKIPPED, "not used")), unplaced=True)
             return
         try:
             decoded = decode(raw)
         except DecodeError as error:
-            self.ledger.release(ticket, Outcome.REFUSED, str(error))
+            self.ledger.release(ticket, Outcome.REFUSED, str(error), unplaced=True)
             return
         if raw.topic not in self._told:
             self._told.add(raw.topic)
@@ -207,7 +207,7 @@ class Pipeline:
     def _timed(self, events: Iterable[Timed[Heard] | Boundary]) -> None:
         for event in events:
             if self._cut and not isinstance(event, Boundary):
-                self.ledger.release(event.item.ticket, Outcome.DROPPED, self._cut)
+                self.ledger.release(event.item.ticket, Outcome.DROPPED, self._cut, unplaced=True)
                 continue
             if isinstance(event, Boundary):
                 self._feed(self._masks.flush())
@@ -216,7 +216,7 @@ class Pipeline:
                 continue
             known = event.item
             if event.refusal is not None:
-                self.ledger.release(known.ticket, Outcome.REFUSED, event.refusal)
+                self.ledger.release(known.ticket, Outcome.REFUSED, event.refusal, unplaced=True)
                 continue
             if not self._takes_part(known.route):
                 self.ledger.release(known.ticket, Outcome.SKIPPED, "another camera topic is the reference")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgefirst_ros.accounting import UNSEEN, Ledger
+from edgefirst_ros.accounting import Ledger
 from edgefirst_ros.config import Config
 from edgefirst_ros.delivery import Output
 from edgefirst_ros.sample import Role
@@ -64,11 +64,9 @@ def accounts(ledger: Ledger, streams: Iterable[StreamStats]) -> dict[str, dict[s
     missing: Counter[str] = Counter()
     for stats in streams:
         missing[stats.topic] += stats.gaps.lost
-    found = ledger.snapshot()
+    found, ours = ledger.snapshot(), ledger.unplaced
     for topic, account in found.items():
-        dropped = account["reasons"].get("dropped", {})
-        ours = account["refused"] + sum(dropped.get(reason, 0) for reason in UNSEEN)
-        account["lost_upstream"] = max(0, missing[topic] - ours)
+        account["lost_upstream"] = max(0, missing[topic] - ours[topic])
     return found
 
 

@@ -165,7 +165,7 @@ class SequenceRun:
             self._learn(entry)
         else:
             self._coming.pop((entry.route.topic, entry.time_ns), None)
-            self._ledger.release(entry.ticket, Outcome.DROPPED, LATE)
+            self._ledger.release(entry.ticket, Outcome.DROPPED, LATE, unplaced=True)
 
     def _learn(self, entry: Entry, *, observe: bool = False) -> None:
         refusal = self._around.learn(entry.measurement)

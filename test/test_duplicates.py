@@ -92,6 +92,17 @@ def test_frames_with_the_stamp_of_the_one_before_cost_themselves_alone(tmp_path:
     assert sorted(numbers(files)) == [n for n in range(30) if n not in truth]
 
 
+def test_duplicates_do_not_hide_what_never_arrived(tmp_path: Path) -> None:
+    content = drive(tmp_path / "drive")
+    lidar = [m for m in content if m.topic == "/lidar/points"]
+    lost = [m.arrival for m in (lidar[15], lidar[20], lidar[27])]
+    kept = [m for m in content if m.arrival not in lost]
+    again = [replace(m, receive_ns=m.receive_ns + 5_000_000) for m in kept if m.topic == "/lidar/points"]
+    report, _ = converted(tmp_path / "c", in_order([*kept, *again]), ["edgefirst"])
+    account = report["topics"]["/lidar/points"]
+    assert (account["refused"], account["lost_upstream"]) == (len(again), 3)
+
+
 @pytest.mark.parametrize("bframes", [0, 2])
 def test_a_video_packet_twice_is_decoded_once(tmp_path: Path, bframes: int) -> None:
     content = drive(tmp_path / "drive", bframes=bframes)
