@@ -11,7 +11,7 @@ import pytest
 from places import REPOSITORY
 
 PACKAGE = REPOSITORY / "edgefirst_ros"
-LOW = ("messages", "video", "ego", "timing", "formats")
+LOW = ("messages", "video", "ego", "timing", "tracks", "formats")
 HIGH = ("sources", "nodes", "commands", "pipeline", "cli", "convert", "job", "live", "simulation")
 
 
@@ -41,6 +41,8 @@ def test_dependencies_point_downwards(module: Path) -> None:
     where = module.relative_to(PACKAGE).parts[0]
     if where != "nodes":
         assert not {u for u in used if u.split(".")[0] in {"rclpy", "launch", "launch_ros"}}
+    if where == "tracks":
+        assert not {u for u in used if u.startswith("edgefirst_ros.") and u.split(".")[1] != "tracks"}
     if where in LOW:
         above = {f"edgefirst_ros.{name}" for name in HIGH}
         assert not {u for u in used if u in above or u.rpartition(".")[0] in above}

@@ -7,8 +7,21 @@ from dataclasses import dataclass
 
 from edgefirst_ros.tracks.classes import Prior, Size
 
-_SIGMA_M = 0.15
+SIGMA_M = 0.15
 """How far one measured extent is off."""
+
+_MOST_SIGMA_M = 1.5
+_INDEPENDENT = 30.0
+"""Extents of more sightings than this tell no more: what is wrong with one is wrong with the next."""
+
+
+def prior_weights(prior: Prior) -> tuple[float, float]:
+    """How much a kind's proportion and typical width weigh against one measured extent.
+
+    Each is as uncertain as a quarter of the kind's range, the length for a given width by 1.5 m at most.
+    """
+    length, width, _ = (most - least for least, most in zip(prior.least_m, prior.most_m, strict=True))
+    return (SIGMA_M / min(length / 4, _MOST_SIGMA_M)) ** 2, (4 * SIGMA_M / width) ** 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +43,8 @@ class SizeEstimate:
 
     A rectangle L by W, turned by a, looks L |sin a| + W |cos a| wide and L |cos a| + W |sin a| deep. Of the
     sightings with a known heading these are solved for L and W by least squares, with the kind's typical
-    width and proportion as two more measurements, each as uncertain as a quarter of the kind's range. Without
-    any, it is the kind's typical size, made longer or narrower as far as what was seen demands. Nothing
-    leaves the kind's range.
+    width and proportion as two more measurements. Without any, it is the kind's typical size, made longer or
+    narrower as far as what was seen demands. Nothing leaves the kind's range.
 
     Args:
         forget: share by which older sightings count less with each new one; 0 weighs all alike.
@@ -42,6 +54,7 @@ class SizeEstimate:
         self._kept = 1.0 - forget
         # Sums of the normal equations over sightings with a heading: of sin², sin cos, cos², sin l, cos l.
         self._ss = self._sc = self._cc = self._sl = self._cl = 0.0
+        self._turned = 0.0
         self._height_m = 0.0
         self._weight = 0.0
         self._widest_m = 0.0
@@ -59,6 +72,7 @@ class SizeEstimate:
             return
         sine, cosine = abs(math.sin(extent.turned_rad)), abs(math.cos(extent.turned_rad))
         kept = self._kept
+        self._turned = kept * self._turned + 1.0
         self._ss, self._sc, self._cc = kept * self._ss, kept * self._sc, kept * self._cc
         self._sl, self._cl = kept * self._sl, kept * self._cl
         self._add(sine, cosine, extent.lateral_m)
@@ -98,10 +112,8 @@ class SizeEstimate:
     def _seen(self, prior: Prior) -> tuple[float, float]:
         typical = prior.typical_m
         proportion = typical[0] / typical[1]
-        length_w, width_w = (
-            (4 * _SIGMA_M / (most - least)) ** 2
-            for least, most in zip(prior.least_m[:2], prior.most_m[:2], strict=True)
-        )
+        shared = max(self._turned / _INDEPENDENT, 1.0)
+        length_w, width_w = (shared * weight for weight in prior_weights(prior))
         ll, lw = self._ss + length_w, self._sc - proportion * length_w
         ww = self._cc + proportion**2 * length_w + width_w
         right = self._cl + typical[1] * width_w

@@ -18,6 +18,7 @@ from edgefirst_ros.formats.l5kit.schema import AGENT, LABELS, Records
 from edgefirst_ros.tracks.classes import Prior
 from edgefirst_ros.tracks.motion import Path, Place, Spot
 from edgefirst_ros.tracks.sizes import Extent, SizeEstimate
+from edgefirst_ros.tracks.still import NEW_SIDE_RAD, View, still_heading
 
 REACH_NS = 50_000_000
 """How far beyond its first and last sighting a track is carried on: half a step at 10 Hz."""
@@ -25,6 +26,7 @@ REACH_NS = 50_000_000
 _LEAST_WEIGHT = 0.1
 _FORGET = 0.03
 _TOO_FAST_M_S = 50.0
+_SIDES = 180
 _NO_KIND = (AgentLabel.NOT_SET, AgentLabel.UNKNOWN, AgentLabel.DONTCARE, AgentLabel.AVRESEARCH_DONTCARE)
 _KINDS = np.array([label not in _NO_KIND for label in AgentLabel])
 
@@ -82,6 +84,8 @@ class Track:
         self._sightings: list[Sighting] = []
         self._waiting: deque[Sighting] = deque()
         self._heading_rad: float | None = None
+        self._still_rad: float | None = None
+        self._views: list[View] = []
         self._size = SizeEstimate(_FORGET)
         self._label = np.zeros(len(LABELS))
         self._learnt = 0
@@ -106,7 +110,8 @@ class Track:
         while self._waiting and self._waiting[0].time_ns <= until_ns:
             seen = self._waiting.popleft()
             self._heading_rad = self._heading(seen.time_ns)
-            turned = None if self._heading_rad is None else self._heading_rad - seen.bearing_rad
+            heading = self._still(seen) if self._heading_rad is None else self._heading_rad
+            turned = None if heading is None else heading - seen.bearing_rad
             self._size.see(Extent(seen.lateral_m, seen.depth_m, seen.height_m, turned))
             self._learnt += 1
             self._label += max(1 / self._learnt, _LEAST_WEIGHT) * (seen.label - self._label)
@@ -122,9 +127,19 @@ class Track:
         moving = self._path.heading(time_ns, self._options.heading_speed_m_s)
         return self._heading_rad if moving is None else moving
 
+    def _still(self, seen: Sighting) -> float | None:
+        """Which way an object lies that was never seen moving, from the sides that it was seen from."""
+        last_rad = self._views[-1][0] if self._views else math.inf
+        if not abs(seen.bearing_rad - last_rad) < NEW_SIDE_RAD and len(self._views) < _SIDES:
+            self._views.append((seen.bearing_rad, seen.lateral_m))
+            self._still_rad = still_heading(self._views, self._prior())
+        return self._still_rad
+
     def _row(self, time_ns: int, spot: Spot, ego_yaw_rad: float) -> Shown:
         prior = self._prior()
         yaw = self._heading(time_ns)
+        if yaw is None:
+            yaw = self._still_rad
         if yaw is None:
             yaw = ego_yaw_rad + (math.pi / 2 if self._size.lies_across(prior) else 0.0)
         row = np.zeros(1, AGENT)

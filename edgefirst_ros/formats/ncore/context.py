@@ -164,4 +164,14 @@ class Context:
             return 0
         written = self.node(cuboids.frame_id)
         name = node(cuboids.frame_id, self._rig_frame)
-        return written + self._journal.append("cuboids", [name, cuboids.observations, cuboids.extra])
+        return written + self._journal.append(
+            "cuboids",
+            [
+                name,
+                cuboids.observations,
+                cuboids.extra,
+                cuboids.kinds,
+                cuboids.tracked,
+                cuboids.optical,
+            ],
+        )

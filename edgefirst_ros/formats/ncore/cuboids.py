@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.ncore.cuboidtracks import Heading, kind_of
 from edgefirst_ros.formats.ncore.entry import Cuboids, Json
 from edgefirst_ros.formats.ncore.extrinsics import clean
 from edgefirst_ros.messages.detection import Box, Detections
@@ -12,9 +13,13 @@ EXTRA = ("score", "speed_m_s", "track_lifetime", "track_created_us")
 """Per observation, in the component's generic data: what an observation has no field for."""
 
 META: Json = {
-    "dim_x": "the device sends no depth of a box; it is taken to be as deep as it is wide",
+    "dim": "length, width, height; the device sends height and the width across its view, length and width "
+    "are solved over each track from these, the headings, and what is typical of and possible for the class",
+    "rot": "heading of the track's motion, the box upright in the world; see heading_basis",
+    "heading_basis": [each.name.lower() for each in Heading],
     "generic_data": "one row an observation, in order",
 }
+"""``heading_basis`` is by the numbers of the array of that name."""
 
 _OPTICAL = "_optical"
 
@@ -35,15 +40,28 @@ def cuboids_of(observation: Observation) -> tuple[Cuboids, tuple[str, ...]]:
     frame = clean(measurement.frame_id)
     known = frame in {clean(child) for child in observation.calibration.transforms}
     optical = frame.endswith(_OPTICAL) and known
-    observations, extra, refused = [], [], set()
+    observations, extra, kinds, tracked, refused = [], [], [], [], set()
+    labels = observation.calibration.model_info.labels if observation.calibration.model_info else ()
     for index, box in enumerate(measurement.datum.boxes):
         if not (box.width > 0.0 and box.height > 0.0 and _finite(box)):
             refused.add("box without extent or place")
             continue
         observations.append(_observation(box, time_us, index, optical=optical))
+        is_number = box.label.isdecimal() and int(box.label) < len(labels)
+        kinds.append(kind_of(labels[int(box.label)] if is_number else box.label).value)
+        tracked.append(bool(box.track_id) and not (box.track_id.isdecimal() and box.track_lifetime == 0))
         extra.append((box.score, box.speed_m_s, float(box.track_lifetime), box.track_created_ns / 1000))
     reference = frame if optical else frame.removesuffix(_OPTICAL)
-    return Cuboids(reference, time_us, tuple(observations), tuple(extra)), tuple(sorted(refused))
+    found = Cuboids(
+        frame_id=reference,
+        time_us=time_us,
+        observations=tuple(observations),
+        extra=tuple(extra),
+        kinds=tuple(kinds),
+        tracked=tuple(tracked),
+        optical=optical,
+    )
+    return found, tuple(sorted(refused))
 
 
 def _finite(box: Box) -> bool:
@@ -52,7 +70,7 @@ def _finite(box: Box) -> bool:
 
 
 def _observation(box: Box, time_us: int, index: int, *, optical: bool) -> Json:
-    """An observation without its frame of reference, which the writer knows."""
+    """An observation without its frame of reference, which the writer knows; dimensions as measured."""
     centroid = [box.distance_m, -box.center_x, -box.center_y]
     dim = [box.width, box.width, box.height]
     if optical:

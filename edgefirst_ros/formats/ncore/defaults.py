@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore import cuboids
 from edgefirst_ros.formats.ncore.closing import COMPONENT_VERSION, instance_attributes
+from edgefirst_ros.formats.ncore.cuboidtracks import Boxes, solved
 from edgefirst_ros.formats.ncore.entry import Json, generic_data
 from edgefirst_ros.formats.ncore.extrinsics import (
     RIG,
@@ -233,9 +234,14 @@ def _masks(facts: Facts, instances: Mapping[Instance, Times], remarks: Remarks) 
 
 
 def _cuboids(facts: Facts) -> Component:
-    records = [*group(""), *group("cuboids", {"cuboid_track_observations": facts.cuboids})]
+    boxes = Boxes(facts.cuboids, facts.cuboid_kinds, facts.cuboid_tracked, facts.cuboid_optical)
+    poses = facts.rig_poses() if facts.pose_times_us else None
+    rig_frame = facts.sequence.get("rig_frame", "base_link")
+    observations, headings = solved(boxes, poses, [*facts.transforms.values()], rig_frame, facts.nodes)
+    records = [*group(""), *group("cuboids", {"cuboid_track_observations": observations})]
     if not facts.cuboids:
         return {}, records, {}
     extra = np.array(facts.cuboid_extra).reshape(len(facts.cuboids), len(cuboids.EXTRA))
     columns: Arrays = {name: extra[:, index] for index, name in enumerate(cuboids.EXTRA)}
+    columns["heading_basis"] = headings
     return cuboids.META, records, columns

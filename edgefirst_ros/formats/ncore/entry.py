@@ -92,12 +92,25 @@ class Cube:
 
 @dataclass(frozen=True, slots=True)
 class Cuboids:
-    """3-D boxes of one message: observations without their frame, and what NCore has no field for."""
+    """3-D boxes of one message.
+
+    Attributes:
+        frame_id: their coordinate frame as sent.
+        time_us: of the message.
+        observations: without their frame of reference; ``bbox3`` as measured, see ``cuboidtracks.Boxes``.
+        extra: what NCore has no field for.
+        kinds: what kind of object each is, by the name of its class.
+        tracked: False for a box that the device numbers anew in every message.
+        optical: whether the frame is an optical one.
+    """
 
     frame_id: str
     time_us: int
     observations: tuple[Json, ...]
     extra: tuple[tuple[float, ...], ...]
+    kinds: tuple[str, ...]
+    tracked: tuple[bool, ...]
+    optical: bool
 
 
 @dataclass(frozen=True, slots=True)

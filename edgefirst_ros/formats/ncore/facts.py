@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.formats.ncore.cuboidtracks import kind_of
 from edgefirst_ros.formats.ncore.entry import Json
 from edgefirst_ros.formats.ncore.extrinsics import TransformRow
 from edgefirst_ros.formats.ncore.journal import read_journal
 from edgefirst_ros.formats.ncore.marks import Instance
 from edgefirst_ros.formats.ncore.trajectory import BASES, RigPoses
 from edgefirst_ros.sample import PoseBasis
+from edgefirst_ros.tracks.classes import Kind
 
 _OLDER_POSE = (float(BASES.index(PoseBasis.INTERPOLATED)),) * 2 + (math.nan,) * 6
 """Earlier journals hold known poses alone, and not what they rest on."""
@@ -68,6 +70,9 @@ class Facts:
         cuboids: observations.
         cuboid_extra: rows of what observations have no field for.
         boxes2d_span_us: first and last time of 2-D boxes; ``boxattach`` reads them themselves.
+        cuboid_kinds: kinds of their objects.
+        cuboid_tracked: whether each belongs to a track.
+        cuboid_optical: whether its frame is an optical one.
         generic: component-level generic data by instance.
         meta: component-level metadata given later, by instance.
     """
@@ -89,6 +94,9 @@ class Facts:
     cuboids: list[Json] = field(default_factory=list)
     cuboid_extra: array[float] = field(default_factory=lambda: array("d"))
     boxes2d_span_us: tuple[int, int] | None = None
+    cuboid_kinds: list[Kind] = field(default_factory=list)
+    cuboid_tracked: list[bool] = field(default_factory=list)
+    cuboid_optical: list[bool] = field(default_factory=list)
     generic: dict[Instance, dict[str, npt.NDArray[Any]]] = field(default_factory=dict)
     meta: dict[Instance, Json] = field(default_factory=dict)
 
@@ -167,7 +175,16 @@ class Facts:
         series.values.extend(value[2:])
 
     def _take_cuboids(self, value: list[Any]) -> None:
-        node, observations, extra = value
+        node, observations, extra, *rest = value
+        # Earlier journals say no more: then the class is a name, if any, and every box has a track.
+        kinds, tracked, optical = rest or (
+            [kind_of(observation["class_id"]) for observation in observations],
+            [True] * len(observations),
+            False,
+        )
+        self.cuboid_kinds += [Kind(kind) for kind in kinds]
+        self.cuboid_tracked += tracked
+        self.cuboid_optical += [optical] * len(observations)
         self.cuboids += [{**observation, "reference_frame_id": node} for observation in observations]
         for row in extra:
             self.cuboid_extra.extend(row)
