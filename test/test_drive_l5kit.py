@@ -11,11 +11,14 @@ import numpy.typing as npt
 import pymap3d
 import pytest
 from places import REPOSITORY, SHARED
+from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.config import build_config
 from edgefirst_ros.convert import convert
+from edgefirst_ros.formats.l5kit.candidates import track_key
 from edgefirst_ros.formats.l5kit.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.samples import AgentDataset, EgoDataset
+from edgefirst_ros.formats.ncore.reading import FinishedTar
 from edgefirst_ros.simulation import DriveOptions, Truth, simulate
 
 CHECKER = SHARED / "tools" / "check_l5kit.py"
@@ -94,6 +97,76 @@ def test_tracks_are_stable_and_move_as_the_boxes_do(drive: Drive) -> None:
     assert counts.max() > 40
     moving = agents[np.linalg.norm(agents["velocity"], axis=1) > 0.5]
     assert len(moving) > 50
+
+
+@pytest.fixture(scope="module")
+def fused(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
+    """Both formats of a drive as the device makes it: pictures at 30 Hz, boxes at 15; a bus crosses."""
+    folder = tmp_path_factory.mktemp("fused")
+    options = DriveOptions(
+        seconds=5.0,
+        width=320,
+        height=192,
+        lidar_points=64,
+        radar_hz=0.0,
+        gps_no_fix=0,
+        boxes3d=True,
+        crossings_s=(2.5,),
+    )
+    made = simulate(folder, options)
+    convert([made.mcap], folder, build_config({"formats": ["l5kit", "ncore"]}), dataset="d")
+    return folder, Truth.read(made.truth)
+
+
+def test_frames_are_exactly_100_ms_apart_and_agents_where_they_were_then(fused: Drive) -> None:
+    folder, truth = fused
+    dataset = folder / "l5kit" / "d.zarr"
+    opened = ChunkedDataset(dataset).open()
+    frames, agents = opened.frames[:], opened.agents[:]
+    assert set(np.diff(frames["timestamp"]).tolist()) == {100_000_000}
+    assert len(frames) == 50
+    by_key = {track_key(box.track_id): index for index, box in enumerate(truth.world.boxes)}
+    off, yaw_off, shares = [], [], []
+    for frame in frames:
+        time_ns = int(frame["timestamp"])
+        for agent in agents[slice(*frame["agent_index_interval"])]:
+            index = by_key[int(agent["track_id"])]
+            box, state = (
+                truth.world.boxes[index],
+                truth.world.boxes[index].motion.state(truth.seconds(time_ns)),
+            )
+            there = to_truth(dataset, truth, np.array([[*agent["centroid"], 0.0]]))[0, :2]
+            off.append(float(np.linalg.norm(there - state.position_m[:2])))
+            if np.linalg.norm(state.velocity_m_s) > 1.0:
+                yaw_off.append(float(agent["yaw"]) - state.yaw_rad)
+                shares.append(agent["extent"] / box.size_m)
+    turned = np.abs((np.array(yaw_off) + np.pi) % (2 * np.pi) - np.pi)
+    assert len(off) > 100
+    assert np.percentile(off, 95) < 0.05
+    assert np.degrees(np.percentile(turned, 50)) < 3.0
+    assert np.abs(np.array(shares) - 1.0).max() < 0.2
+
+
+def test_cuboids_lie_as_the_boxes_do(fused: Drive) -> None:
+    folder, truth = fused
+    (store,) = (folder / "ncore").glob("*/*.ncore4.zarr.itar")
+    opened = FinishedTar(store)
+    observations = json.loads(opened.get("cuboids/default/cuboids/.zattrs"))["cuboid_track_observations"]
+    opened.close()
+    by_id = {box.track_id: box for box in truth.world.boxes}
+    off, shares = [], []
+    for each in observations:
+        box, time_ns = by_id[each["track_id"]], each["timestamp_us"] * 1000
+        state = box.motion.state(truth.seconds(time_ns))
+        turned = Rotation.from_euler("xyz", each["bbox3"]["rot"]).as_matrix()[:, 0]
+        ahead = truth.rig(time_ns)[:3, :3] @ turned
+        if np.linalg.norm(state.velocity_m_s) > 1.0:
+            off.append(np.arctan2(ahead[1], ahead[0]) - state.yaw_rad)
+            shares.append(np.array(each["bbox3"]["dim"]) / box.size_m)
+    turned_rad = np.abs((np.array(off) + np.pi) % (2 * np.pi) - np.pi)
+    assert len(off) > 100
+    assert np.degrees(np.percentile(turned_rad, 50)) < 3.0
+    assert np.abs(np.array(shares) - 1.0).max() < 0.2
 
 
 def test_only_what_the_format_is_made_of_is_required(drive: Drive) -> None:
