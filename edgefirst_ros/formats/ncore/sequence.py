@@ -51,7 +51,7 @@ class SequenceWriter:
     Attributes:
         files: where the sequence is.
         start_us: time of the first thing written, None before it.
-        end_us: latest time written.
+        until_us: where the sequence after it begins, once there is one.
         last_pose: the latest pose taken.
     """
 
@@ -68,7 +68,7 @@ class SequenceWriter:
     ) -> None:
         self.files = files
         self.start_us: int | None = None
-        self.end_us = 0
+        self.until_us = 0
         self.last_pose: EgoPose | None = None
         self._names = names
         self._registered: dict[Instance, str] = {}
@@ -97,7 +97,6 @@ class SequenceWriter:
                 continue
             stored += outcome
             self.start_us = prepared.time_us if self.start_us is None else self.start_us
-            self.end_us = max(self.end_us, prepared.time_us)
         if not (stored or refused) and is_stored(prepared.role):
             refused.append(EMPTY)
         topic = prepared.topic

@@ -27,8 +27,8 @@ from edgefirst_ros.formats.ncore.remarks import Remarks
 from edgefirst_ros.formats.ncore.sequence import SequenceWriter
 from edgefirst_ros.sample import EgoPose, Observation, SequenceInfo
 
-_POSE_WAIT_US = 2_000_000
-"""How long after a split the poses of the sequence before it may still come."""
+_LATE_US = 2_000_000
+"""How long after a split what was measured before it may still come: poses, and pictures that were paired."""
 
 
 class NCoreWriter:
@@ -101,10 +101,13 @@ class NCoreWriter:
         self._raise_failures()
         current = self._sequence()
         for waiting in list(self._waiting):
-            if prepared.time_us > waiting.end_us + _POSE_WAIT_US:
+            if prepared.time_us > waiting.until_us + _LATE_US:
                 self._submit(waiting)
+        late = next((waiting for waiting in self._waiting if prepared.time_us < waiting.until_us), None)
+        if late is not None:
+            return late.write(prepared)
         if current.start_us is not None and prepared.time_us >= current.start_us + self.options.split_s * 1e6:
-            current = self._split(current)
+            current = self._split(current, prepared.time_us)
         return current.write(prepared)
 
     def pose(self, pose: EgoPose) -> None:
@@ -113,10 +116,9 @@ class NCoreWriter:
         Raises:
             WriteError: the disk is full or gone.
         """
-        for waiting in list(self._waiting):
-            waiting.pose(pose)
-            if pose.time_ns // 1000 >= waiting.end_us:
-                self._submit(waiting)
+        for waiting in self._waiting:
+            if waiting.last_pose is None or waiting.last_pose.time_ns // 1000 < waiting.until_us:
+                waiting.pose(pose)
         self._sequence().pose(pose)
 
     def set_generic_data(
@@ -197,16 +199,13 @@ class NCoreWriter:
             lidars=self._lidars,
         )
 
-    def _split(self, current: SequenceWriter) -> SequenceWriter:
+    def _split(self, current: SequenceWriter, time_us: int) -> SequenceWriter:
         self._part += 1
         following = self._open()
-        last = current.last_pose
-        if last is None or last.time_ns // 1000 >= current.end_us:
-            self._submit(current)
-        else:
-            self._waiting.append(current)
-        if last is not None:
-            following.pose(last)
+        current.until_us = time_us
+        self._waiting.append(current)
+        if current.last_pose is not None:
+            following.pose(current.last_pose)
         self._current = following
         return following
 

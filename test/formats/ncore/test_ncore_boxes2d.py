@@ -135,6 +135,21 @@ def test_boxes_that_never_meet_a_picture_are_a_warning(tmp_path: Path) -> None:
     assert len(read(tmp_path / "alone").array("cuboids/default/generic_data/boxes2d_unpaired")) == 1
 
 
+def test_pictures_that_come_late_are_in_the_sequence_of_their_time(tmp_path: Path) -> None:
+    """Pairing holds pictures back: those from before a split come after it, their boxes before it."""
+    late = [
+        step for ms in range(0, 400, 50) for step in (model(ms, flat(0.5, 0.5)), *pictures(ms - 100)) if ms
+    ]
+    writer = write(tmp_path, [*late, *pictures(300, 350)], split_s=0.2)
+    assert writer.notes == ()
+    first, second = (Sequence(tmp_path / name) for name in (SEQUENCE.name, f"{SEQUENCE.name}-001"))
+    for sequence, times in ((first, (-50, 0, 50, 100, 150, 200)), (second, (250, 300, 350))):
+        frames = [end_us for _, end_us in sequence.frames("cameras/camera_optical")]
+        assert frames == [START_US + ms * 1000 for ms in times]
+        for ms in times:
+            assert bool(arrays(sequence, ms)) == (ms > 0), ms
+
+
 def test_a_model_of_masks_alone_has_not_looked_for_boxes(tmp_path: Path) -> None:
     steps = [*pictures(0, 50), model(0, masks=1), model(50, masks=1)]
     write(tmp_path / "masks", steps)
