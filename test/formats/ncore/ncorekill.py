@@ -86,6 +86,7 @@ def _collect(sequence: Sequence, held: dict[str, set[int]]) -> None:
         key = f"radars/radar/frames/{end}/generic_data"
         if f"{key}/.zattrs" in sequence.records:
             held["radar_cube"].add(sequence.attributes(key)["radar_cube"]["timestamp_us"])
+    _collect_boxes(sequence, held)
     observations = sequence.attributes("cuboids/default/cuboids")["cuboid_track_observations"]
     held["boxes3d"] |= {observation["timestamp_us"] for observation in observations}
     base = "poses/default/generic_data"
@@ -94,3 +95,14 @@ def _collect(sequence: Sequence, held: dict[str, set[int]]) -> None:
             held[kind] |= set(sequence.array(f"{base}/{prefix}_timestamps_us").tolist())
     # poses are thinned, but they come with every IMU message here
     held["pose"] |= held["imu"]
+
+
+def _collect_boxes(sequence: Sequence, held: dict[str, set[int]]) -> None:
+    """2-D boxes, with their picture or without one."""
+    for end in held["camera"]:
+        key = f"cameras/camera_optical/frames/{end}/generic_data"
+        if f"{key}/.zattrs" in sequence.records:
+            held["model"].add(sequence.attributes(key)["boxes2d"]["timestamp_us"])
+    unpaired = "cuboids/default/generic_data/boxes2d_unpaired_messages_us"
+    if f"{unpaired}/.zarray" in sequence.records:
+        held["model"] |= set(sequence.array(unpaired).tolist())
