@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.ncore.entry import Cuboids, FlatBoxes, Json, SeriesValue
+from edgefirst_ros.formats.ncore.earlylabels import KIND as EARLY_LABEL
+from edgefirst_ros.formats.ncore.earlylabels import label_json
+from edgefirst_ros.formats.ncore.entry import Cuboids, Entry, FlatBoxes, Json, SeriesValue
 from edgefirst_ros.formats.ncore.extrinsics import clean, node
 from edgefirst_ros.formats.ncore.intrinsics import camera_info_json
 from edgefirst_ros.formats.ncore.journal import Journal
@@ -108,6 +110,10 @@ class Context:
     def sweep(self, name: str, end_us: int, grid: tuple[tuple[int, int], int | None, bytes]) -> int:
         """Which cells of an organised cloud the rays of a lidar's sweep are of."""
         return self._journal.append("sweep", [name, end_us, *grid])
+
+    def label(self, entry: Entry, topic: str) -> int:
+        """A label of a camera that has no picture yet."""
+        return self._journal.append(EARLY_LABEL, label_json(entry, topic))
 
     def boxes2d(self, boxes: FlatBoxes) -> int:
         """The 2-D boxes of one message."""

@@ -19,6 +19,7 @@ from edgefirst_ros.formats.ncore.closing import (
     sequence_meta,
 )
 from edgefirst_ros.formats.ncore.defaults import DEFAULT, NAMES, component_records, default_components
+from edgefirst_ros.formats.ncore.earlylabels import settle_labels
 from edgefirst_ros.formats.ncore.entry import Json
 from edgefirst_ros.formats.ncore.extrinsics import clean, whole_camera
 from edgefirst_ros.formats.ncore.facts import Facts
@@ -55,6 +56,7 @@ def finish(files: SequenceFiles, stores: dict[str, Store], facts: Facts, remarks
     kind: StoreType = facts.sequence["store"]
     for group in [group for group, store in stores.items() if not len(store.contents)]:
         _drop(stores.pop(group))
+    settle_labels(files, stores, facts, remarks)
     instances = {key: times for store in stores.values() for key, times in store.contents.instances.items()}
     span = _span(instances, facts)
     if span is None:

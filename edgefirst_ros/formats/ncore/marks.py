@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from array import array
+from bisect import bisect_left
 from dataclasses import dataclass, field
 
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY
@@ -64,6 +65,12 @@ class Times:
         self.starts.append(start_us)
         self.ends.append(end_us)
 
+    def insert(self, time_us: int) -> None:
+        """One more entry of a single time, in its place."""
+        at = bisect_left(self.ends, time_us)
+        self.starts.insert(at, time_us)
+        self.ends.insert(at, time_us)
+
     def __len__(self) -> int:
         return len(self.ends)
 
@@ -108,7 +115,11 @@ def commit(contents: Contents, key: str, payload: bytes) -> bool:
         start_us, end_us = attributes[TIMES]
     except (ValueError, KeyError, TypeError):
         return False
-    contents.times((found[1], found[2]), found[3]).add(start_us, end_us)
+    times = contents.times((found[1], found[2]), found[3])
+    if found[3] == "labels":  # one that came before its camera is appended last
+        times.insert(end_us)
+    else:
+        times.add(start_us, end_us)
     if REFERENCE in attributes:
         contents.references.add(attributes[REFERENCE])
     if SIZE in attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.base import EMPTY, Written
 from edgefirst_ros.formats.ncore.context import Context
 from edgefirst_ros.formats.ncore.cubes import CubePairing, HeldCubes
+from edgefirst_ros.formats.ncore.earlylabels import descriptor_of, snapped
 from edgefirst_ros.formats.ncore.entry import (
     Cube,
     Cuboids,
@@ -37,9 +37,6 @@ from edgefirst_ros.formats.ncore.remarks import Remarks
 from edgefirst_ros.formats.ncore.stores import StoreSet
 from edgefirst_ros.formats.zarr2.metadata import Record
 from edgefirst_ros.sample import EgoPose, SequenceInfo
-
-_LABEL_SNAP_US = 1_000
-"""A label is of the picture that ends within this of its own time."""
 
 Outcome = int | str
 """Bytes written, or why nothing was."""
@@ -212,12 +209,10 @@ class SequenceWriter:
         times = {name: self._stores.times(("cameras", name)) for name in cameras}
         camera, ends = next(((name, found.ends) for name, found in times.items() if found), ("", None))
         if ends is None:
-            return "label before the first picture of its camera"
+            return self._context.label(entry, topic)
         name = self._names.other(entry.component, topic, f"{entry.name}@{camera}")
-        first = bisect_left(ends, entry.end_us - _LABEL_SNAP_US)
-        near = min(ends[first : first + 2], key=lambda end: abs(end - entry.end_us), default=0)
-        end_us = near if abs(near - entry.end_us) <= _LABEL_SNAP_US else entry.end_us
-        shared = {"descriptor": {**(entry.shared or {})["descriptor"], "camera_id": camera}}
+        end_us = snapped(ends, entry.end_us)
+        shared = descriptor_of(entry.shared, camera)
         return self._append(entry, name, topic, span_us=(end_us, end_us), shared=shared)
 
     def _append(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -37,9 +38,11 @@ from pydantic import ValidationError
 
 from edgefirst_ros.errors import ConfigError, OutputExists, WriteError
 from edgefirst_ros.formats.base import MeasurementWriter, Written
+from edgefirst_ros.formats.ncore import finish
 from edgefirst_ros.formats.ncore.check import check
 from edgefirst_ros.formats.ncore.component import Component, OwnRecord
 from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.recover import recover
 from edgefirst_ros.formats.ncore.writer import NCoreWriter
 from edgefirst_ros.messages.camera import RawImage
 from edgefirst_ros.messages.detection import Detections, Mask
@@ -435,12 +438,67 @@ def test_labels_are_keyed_by_the_end_of_the_picture_they_belong_to(tmp_path: Pat
         label(START_NS + 40 * MS),
     ]  # fmt: skip
     (sequence,), said = write(tmp_path, steps, camera_readout_ms=5.0)
-    assert said[0].refused == (("/model/mask", "label before the first picture of its camera"),)
+    assert not any(written.refused for written in said)
     name = "camera_labels/segmentation.semantic@camera_optical"
-    assert sequence.array(f"{name}/timestamps_us").tolist() == [START_US + 5000, START_US + 45_000]
+    times = [START_US - 45_000, START_US + 5000, START_US + 45_000]
+    assert sequence.array(f"{name}/timestamps_us").tolist() == times
     descriptor = sequence.attributes(f"{name}/labels")["descriptor"]
     assert descriptor["camera_id"] == "camera_optical"
     assert sequence.attributes(f"{name}/labels/{START_US + 5000}")["generic_meta_data"] == {}
+
+
+@pytest.mark.parametrize("store", ["itar", "directory"])
+@pytest.mark.parametrize("profile", ["separate-sensors", "single"])
+@pytest.mark.parametrize("end", ["closed", "killed", "torn"])
+def test_labels_that_come_before_their_camera_are_kept(
+    store: str, profile: str, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pairing holds pictures back, so the first label of a picture comes before any."""
+    mask = Mask(np.arange(4, dtype=np.uint8).reshape(2, 2, 1), boxed=False)
+    labels = [
+        observation(Role.MASK, "/model/mask", START_NS + ms * MS, mask, "camera_optical")
+        for ms in (0, 50, 100)
+    ]
+    writer = NCoreWriter(tmp_path, NCoreOptions(store=store, profile=profile))  # type: ignore[arg-type]
+    writer.begin(SEQUENCE)
+    steps = [*labels[:2], camera(START_NS + 20_000), labels[2], camera(START_NS + 50 * MS)]
+    for step in steps:
+        assert writer.write(writer.prepare(step)).topics == (step.measurement.topic,)
+    if end == "torn":
+        with monkeypatch.context() as patch:
+            patch.setattr(finish, "_attach_boxes", _die)
+            with pytest.raises(KeyboardInterrupt):
+                writer.close()
+    if end == "killed":
+        writer.abort()
+    elif end == "closed":
+        writer.close()
+    recover(tmp_path)
+    sequence = Sequence(tmp_path / SEQUENCE.name)
+    name = "camera_labels/segmentation.semantic@camera_optical"
+    times = [START_US + 20, START_US + 50_000, START_US + 100_000]
+    assert sequence.array(f"{name}/timestamps_us").tolist() == times
+    for time_us in times:
+        png = sequence.array(f"{name}/labels/{time_us}/data").tobytes()
+        assert np.asarray(Image.open(io.BytesIO(png))).max() == 3
+    assert sequence.attributes(f"{name}/labels")["descriptor"]["camera_id"] == "camera_optical"
+    assert sequence.attributes(name)["generic_meta_data"]["topic"] == "/model/mask"
+    (checked,) = check(tmp_path)
+    assert checked.ok, checked.text
+
+
+def _die(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_labels_without_any_camera_are_a_warning(tmp_path: Path) -> None:
+    mask = Mask(np.zeros((2, 2, 1), np.uint8), boxed=False)
+    writer = NCoreWriter(tmp_path, NCoreOptions())
+    writer.begin(SEQUENCE)
+    for step in (lidar(START_NS), observation(Role.MASK, "/model/mask", START_NS, mask, "camera_optical")):
+        writer.write(writer.prepare(step))
+    writer.close()
+    assert any("1 labels of /model/mask are lost" in warning for warning in writer.warnings)
 
 
 def test_clouds_whose_fields_change_are_refused(tmp_path: Path) -> None:
