@@ -43,6 +43,8 @@ setup(
         "contourpy>=1.2,<2",
         "numcodecs>=0.13,<1",
         "cbor2>=5.6,<7",
+        # Parses H.265 to find what is damaged in place, which libavcodec does not; needed for nothing else.
+        'numba>=0.61,<1; platform_machine in "x86_64 AMD64 aarch64 arm64"',
         "polars>=1.20,<3",
         # 26 wants numpy 2 without saying so to pip; ROS 2 Jazzy has numpy 1.26, and its messages need that.
         "pyarrow>=16,<26",

@@ -28,6 +28,7 @@ from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
 from edgefirst_ros.timing.finding import Times
 from edgefirst_ros.topics import TYPES, Route, TopicMap, choose_reference, find_prefix, full_type
 from edgefirst_ros.video.annexb import Content, content_of
+from edgefirst_ros.video.worker import UNJUDGED, judges_h265
 
 SETS = "parameter sets, for the pictures after them"
 
@@ -124,6 +125,8 @@ class Pipeline:
         if raw.topic not in self._told:
             self._told.add(raw.topic)
             self._clock.rule(raw.topic, route.rule.times)
+            if isinstance(decoded.datum, VideoPacket) and decoded.datum.codec == "h265" and not judges_h265():
+                self.notes.append(UNJUDGED)
         heard = Heard(raw, decoded, ticket, route)
         repeat = self._duplicates.received(heard)
         if repeat is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -79,6 +80,17 @@ def head(packet: VideoPacket) -> list[NalUnit]:
         if kind is not None:
             units.append(NalUnit(kind, data[start : at if at >= 0 else len(data)].rstrip(b"\x00")))
     return units
+
+
+def nal_units(codec: Codec, data: bytes) -> Iterator[NalUnit]:
+    """All NAL units of an access unit, whole; those of enhancement layers are left out."""
+    at = data.find(_START)
+    while 0 <= at < len(data) - len(_START):
+        start = at + len(_START)
+        at = data.find(_START, start)
+        kind = _kind(codec, data[start : start + 2])
+        if kind is not None:
+            yield NalUnit(kind, data[start : at if at >= 0 else len(data)])
 
 
 def _kind(codec: Codec, header: bytes) -> int | None:

@@ -13,7 +13,8 @@ from edgefirst_ros.video.decoder import Entry
 class Unit:
     """One decodable access unit; ``number`` counts them in decode order over the whole topic.
 
-    ``leading``, ``reference`` and ``back`` are as in ``step.Step``.
+    ``leading``, ``reference`` and ``back`` are as in ``step.Step``. ``damaged``: its bytes are not as the
+    encoder made them, which is known once it has been fed.
     """
 
     number: int
@@ -23,6 +24,7 @@ class Unit:
     leading: bool = False
     reference: bool = True
     back: int | None = 0
+    damaged: bool = False
 
     @property
     def start(self) -> int | None:

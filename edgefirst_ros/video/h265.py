@@ -103,7 +103,7 @@ def sequence_set(data: bytes) -> SequenceSet:
     _skip_coding_tools(bits)
     sets: list[ReferenceSet] = []
     for _ in range(min(bits.ue(), _MAX_SETS)):
-        sets.append(_reference_set(bits, sets, in_slice=False))
+        sets.append(reference_set(bits, sets, in_slice=False))
     long_term = bits.flag()
     long_terms = [(bits.u(poc_bits), bits.flag()) for _ in range(bits.ue())] if long_term else []
     long = long_term, tuple(long_terms)
@@ -123,7 +123,7 @@ def _skip_coding_tools(bits: BitReader) -> None:
     for _ in range(6):
         bits.ue()
     if bits.flag() and bits.flag():
-        _skip_scaling_lists(bits)
+        skip_scaling_lists(bits)
     bits.u(2)
     if bits.flag():
         bits.u(8)
@@ -132,7 +132,8 @@ def _skip_coding_tools(bits: BitReader) -> None:
         bits.flag()
 
 
-def _skip_scaling_lists(bits: BitReader) -> None:
+def skip_scaling_lists(bits: BitReader) -> None:
+    """Pass over scaling list data (clause 7.3.4)."""
     for size in range(4):
         for _ in range(0, 6, 3 if size == 3 else 1):
             if not bits.flag():
@@ -142,7 +143,8 @@ def _skip_scaling_lists(bits: BitReader) -> None:
                 bits.se()
 
 
-def _reference_set(bits: BitReader, known: list[ReferenceSet], *, in_slice: bool) -> ReferenceSet:
+def reference_set(bits: BitReader, known: list[ReferenceSet], *, in_slice: bool) -> ReferenceSet:
+    """Read a short-term reference picture set (clause 7.3.7)."""
     if known and bits.flag():
         return _predicted_set(bits, known, in_slice=in_slice)
     counts = [bits.ue(), bits.ue()]
@@ -245,8 +247,8 @@ class ParameterSets:
         long_term: tuple[LongTerm, ...] = ()
         if unit.kind not in IDR_KINDS:
             poc = bits.u(sequence.poc_bits)
-            references = _slice_references(bits, sequence)
-            long_term = _long_terms(bits, sequence) if sequence.long_term else ()
+            references = slice_references(bits, sequence)
+            long_term = long_terms(bits, sequence) if sequence.long_term else ()
         base_sub_layer = unit.data[1] & 7 == 1
         sub_layer_reference = unit.kind > _LAST_SUB_LAYER_NON_REFERENCE or unit.kind % 2 == 1
         anchor = base_sub_layer and sub_layer_reference and unit.kind not in RADL_KINDS | RASL_KINDS
@@ -254,17 +256,19 @@ class ParameterSets:
         return SliceHeader(unit.kind, poc, modulus, references, long_term, anchor, discards, size)
 
 
-def _slice_references(bits: BitReader, sequence: SequenceSet) -> ReferenceSet:
+def slice_references(bits: BitReader, sequence: SequenceSet) -> ReferenceSet:
+    """The short-term references of a slice, its own or some that its sequence parameter set lists."""
     known = sequence.reference_sets
     if not bits.flag():
-        return _reference_set(bits, list(known), in_slice=True)
+        return reference_set(bits, list(known), in_slice=True)
     index = bits.u((len(known) - 1).bit_length()) if len(known) > 1 else 0
     if index >= len(known):
         raise DecodeError("the H.265 slice names an unknown reference picture set")
     return known[index]
 
 
-def _long_terms(bits: BitReader, sequence: SequenceSet) -> tuple[LongTerm, ...]:
+def long_terms(bits: BitReader, sequence: SequenceSet) -> tuple[LongTerm, ...]:
+    """The long-term references of a slice."""
     listed = sequence.long_term_sets
     from_sequence = bits.ue() if listed else 0
     count = from_sequence + bits.ue()

@@ -81,7 +81,7 @@ class Sieve:
             if frame is None and unit.reference and not unit.leading:
                 self._spoiled = number
             return UNREACHED
-        if frame is None or frame.is_corrupt:
+        if frame is None or frame.is_corrupt or unit.damaged:
             if unit.leading:
                 self._leading_spoiled = number
             else:

@@ -6,7 +6,10 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import av
 
@@ -17,6 +20,9 @@ from edgefirst_ros.video.picture import Picture
 from edgefirst_ros.video.playback import Playback
 from edgefirst_ros.video.sieve import UNREACHED, Outcome, Sieve
 
+if TYPE_CHECKING:
+    from edgefirst_ros.video.intact import H265Syntax
+
 NOT_KEPT = "its key frame is no longer kept"
 CLOSED = "the video stream is closed"
 
@@ -25,6 +31,18 @@ KEPT_BYTES = 64 << 20
 _NEVER = -(1 << 63)
 _MAX_REORDER = 16
 """No picture is shown more than so many pictures after it was decoded (H.264 and H.265, annex A)."""
+
+
+UNJUDGED = (
+    "H.265 that is damaged in place is not found and becomes ruined pictures: numba, which that needs, "
+    "is not installed (pip install numba)"
+)
+
+
+@cache
+def judges_h265() -> bool:
+    """Whether H.265 can be told from what was damaged in place: numba has no wheel for every machine."""
+    return find_spec("numba") is not None
 
 
 @dataclass(slots=True, eq=False)
@@ -73,6 +91,7 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._closing = False
         self._failure: Exception | None = None
+        self._syntax: H265Syntax | None = None
 
     def request(self, unit: Unit) -> Future[Picture]:
         """The picture of a unit; units in order of time."""
@@ -148,6 +167,7 @@ class Worker:
                     decoder = self._decoder(decoder, action.feed)
                     if self._playback.first is action.feed and action.feed.gop.primer:
                         decoder.prime(action.feed.gop.primer)
+                    action.feed.damaged = self._is_damaged(action.feed)
                     self._deliver(decoder.feed(action.feed.number, action.feed.data))
         except Exception as error:  # noqa: BLE001 whoever waits for a picture must learn of any failure
             with self.changed:
@@ -159,6 +179,17 @@ class Worker:
         finally:
             if decoder is not None:
                 decoder.drain()
+
+    def _is_damaged(self, unit: Unit) -> bool:
+        """Whether the bytes of a unit cannot be its encoder's; libavcodec finds that out for H.264 alone."""
+        if unit.gop.codec != "h265" or not judges_h265():
+            return False
+        if self._syntax is None:
+            # Only here: what it needs is compiled when it is used first, and streams of H.264 do without.
+            from edgefirst_ros.video.intact import H265Syntax  # noqa: PLC0415
+
+            self._syntax = H265Syntax()
+        return not self._syntax.is_sound(unit.data)
 
     def _decoder(self, decoder: Decoder | None, unit: Unit) -> Decoder:
         gop = unit.gop

@@ -18,6 +18,7 @@ from recorded import messages, record
 from wire_encoder import encode
 from written import Written
 
+from edgefirst_ros import pipeline
 from edgefirst_ros.accounting import COLUMNS
 from edgefirst_ros.checks import check
 from edgefirst_ros.config import build_config
@@ -25,6 +26,7 @@ from edgefirst_ros.convert import convert
 from edgefirst_ros.messages.definitions import definition
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.video import worker
 
 Rgb = npt.NDArray[np.uint8]
 CAMERA = "/camera/jpeg"
@@ -181,3 +183,13 @@ def test_what_is_not_taken_is_refused_with_a_list_of_what_is(tmp_path: Path) -> 
     reasons = Written(reports[0].parent).report["topics"][CAMERA]["reasons"]["refused"]
     (reason,) = reasons
     assert reason.startswith('image encoding "bayer_rgbw8", expected one of bayer_(rggb|bggr|gbrg|grbg)')
+
+
+def test_h265_that_nothing_looks_at_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = record(
+        tmp_path / "k_2026_05_01_09_00_00.mcap", messages(tmp_path / "a", seconds=1.0, codec="h265")
+    )
+    monkeypatch.setattr(pipeline, "judges_h265", lambda: False)
+    monkeypatch.setattr(worker, "judges_h265", lambda: False)
+    notes = run(path, {}).report["notes"]
+    assert [note for note in notes if "numba" in note] == [worker.UNJUDGED]
