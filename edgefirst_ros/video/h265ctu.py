@@ -31,6 +31,7 @@ from edgefirst_ros.video.h265tables import (
     LAST_Y,
     LPS_NEXT,
     LPS_RANGE,
+    LPS_SHIFT,
     MERGE_FLAG,
     MERGE_IDX,
     MVD_0,
@@ -74,9 +75,9 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 def _compiled(function: _Function) -> _Function:
     """Machine code, kept beside this file or in the user's cache where either can be written."""
     try:
-        return cast("_Function", njit(cache=True, nogil=True)(function))
+        return cast("_Function", njit(cache=True, nogil=True, error_model="numpy")(function))
     except RuntimeError:
-        return cast("_Function", njit(nogil=True)(function))
+        return cast("_Function", njit(nogil=True, error_model="numpy")(function))
 
 
 @_compiled
@@ -122,9 +123,7 @@ def _bin(e: _Array, data: _Array, contexts: _Array, index: int) -> int:
         e[_VALUE] = value
         return int(found)
     found = 1 - (state & 1)
-    shift = 0
-    while low << shift < 256:
-        shift += 1
+    shift = LPS_SHIFT[low >> 3]
     value = (value - scaled) << shift
     e[_RANGE] = low << shift
     e[_BITS] += shift
@@ -145,11 +144,9 @@ def _even(e: _Array, data: _Array) -> int:
         e[_BITS] = -8
         value += _byte(e, data)
     scaled = e[_RANGE] << 7
-    if value >= scaled:
-        e[_VALUE] = value - scaled
-        return 1
-    e[_VALUE] = value
-    return 0
+    found = 1 if value >= scaled else 0
+    e[_VALUE] = value - scaled * found
+    return found
 
 
 @_compiled
@@ -511,7 +508,9 @@ def _tree(
 
 @_compiled
 def _fill(grid: _Array, x: int, y: int, side: int, value: int) -> None:
-    grid[y : y + side, x : x + side] = value
+    for row in range(y, y + side):
+        for column in range(x, x + side):
+            grid[row, column] = value
 
 
 @_compiled
@@ -522,12 +521,12 @@ def _intra(
     """The modes of an intra coding unit, which the order of scanning needs (clause 8.4.2)."""
     split = 2 if parts == 4 else 1
     side = (1 << log2) // split
-    listed = np.zeros(4, np.int64)
+    listed = 0
     for part in range(parts):
-        listed[part] = _bin(e, data, c, PREV_INTRA)
+        listed |= _bin(e, data, c, PREV_INTRA) << part
     for part in range(parts):
         number = 0
-        if listed[part]:
+        if listed >> part & 1:
             while number < 2 and _even(e, data):
                 number += 1
         else:
@@ -547,7 +546,7 @@ def _intra(
         else:
             first, second = one, two
             third = 0 if one and two else 1 if one != 1 and two != 1 else 26
-        if listed[part]:
+        if listed >> part & 1:
             mode = (first, second, third)[number]
         else:
             low, high = min(first, second, third), max(first, second, third)

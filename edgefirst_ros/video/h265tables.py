@@ -152,6 +152,9 @@ LPS_NEXT: npt.NDArray[np.uint8] = np.array(
 # fmt: on
 """(64,): the state after the less probable symbol."""
 
+LPS_SHIFT: npt.NDArray[np.int64] = np.array([6, *[9 - (8 * i).bit_length() for i in range(1, 31)]])
+"""(31,): by how much an eighth of a range is shifted to make it 256 or more again."""
+
 
 def _diagonal(side: int) -> list[tuple[int, int]]:
     return sorted(((x, y) for x in range(side) for y in range(side)), key=lambda at: (at[0] + at[1], at[0]))
