@@ -19,6 +19,7 @@ from edgefirst_ros.timing.finding import Choice, Rule
 
 Policy = Literal["nearest", "before", "exact"]
 Required = Literal["auto", "always", "never"]
+Smoothing = Literal["auto", "lag", "whole"]
 FormatName = Literal["edgefirst", "ncore", "l5kit"]
 
 STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
@@ -130,12 +131,38 @@ class EgoOptions(BaseModel):
 
     model_config = STRICT
 
+    smoothing: Smoothing = Field(
+        "auto",
+        description="whole: with all that comes later, the recording is read twice; lag: with what comes "
+        "within wait_s, as live; auto: whole where a recording is converted, else lag.",
+    )
     max_gap_s: float = Field(5.0, gt=0, description="Longest gap between fixes that is interpolated across.")
-    hold_s: float = Field(2.0, ge=0, description="How long the first and last fix are held beyond them.")
+    max_dead_reckoning_s: float = Field(
+        20.0,
+        ge=0,
+        description="How far from a fix a position is carried on by the IMU; beyond, it is unknown.",
+    )
+    max_position_sigma_m: float = Field(
+        3.0, gt=0, description="A position carried on is unknown when one standard deviation is larger."
+    )
+    fix_sigma_m: float = Field(
+        0.0,
+        ge=0,
+        description="Horizontal standard deviation of fixes that state none; 0 learns it from the drive.",
+    )
+    non_holonomic: bool = Field(
+        True,
+        description="The vehicle moves where it points, as on wheels. Off: it also moves sideways or flies.",
+    )
+    hold_s: float = Field(
+        2.0, ge=0, description="How long odometry's ends, or a heading without gyroscope, are carried on."
+    )
     rig_from_imu_xyzw: tuple[float, float, float, float] | None = Field(
         None, description="How the IMU is mounted: turns its axes into the rig's. Unset: they are the same."
     )
-    wait_s: float = Field(2.0, ge=0, description="How long a sample waits for the fix after it.")
+    wait_s: float = Field(
+        2.0, ge=0, description="How long a sample waits for what comes after it, unless it is known before."
+    )
 
 
 class Config(BaseModel):

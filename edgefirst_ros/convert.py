@@ -11,6 +11,7 @@ from typing import Any
 
 from edgefirst_ros.config import Config
 from edgefirst_ros.drives import Drive
+from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.errors import OutputExists
 from edgefirst_ros.inputs import open_recordings
 from edgefirst_ros.job import Job
@@ -20,6 +21,7 @@ from edgefirst_ros.pairing import reorder_window_ns
 from edgefirst_ros.pipeline import Pipeline, Progress
 from edgefirst_ros.sample import Sample
 from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
+from edgefirst_ros.survey import Survey, wants_survey
 
 PROGRESS_EVERY_S = 0.1
 
@@ -102,6 +104,40 @@ def _refuse_existing(root: Path, drives: Sequence[Drive]) -> None:
             raise OutputExists(f"{root / safe_name(name)}: is there already")
 
 
+class _Reading:
+    """Goes through drives, tells how far it has come, and ends when it is told to."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        total: int,
+        stop: threading.Event,
+        on_progress: Callable[[Position], None] | None,
+    ) -> None:
+        self._pipeline = pipeline
+        self._total, self._before, self._shown_s = total, 0, 0.0
+        self._stop = stop
+        self._on_progress = on_progress
+
+    def through(self, drive: Drive, take: Callable[[RawMessage], None]) -> bool:
+        """Give every message to ``take``; whether it came to the end."""
+        for message in drive.messages():
+            take(message)
+            self._show(drive)
+            if self._stop.is_set():
+                return False
+        self._before += drive.size
+        return True
+
+    def _show(self, drive: Drive) -> None:
+        if self._on_progress is None or time.monotonic() - self._shown_s < PROGRESS_EVERY_S:
+            return
+        self._shown_s = time.monotonic()
+        name = readable(drive.parts[drive.reading].path.name)
+        read = self._before + drive.position
+        self._on_progress(Position(name, read, self._total, self._pipeline.progress, self._pipeline.notes))
+
+
 def _feed(
     pipeline: Pipeline,
     sources: Sequence[tuple[Drive, Sequence[TopicInfo]]],
@@ -109,22 +145,27 @@ def _feed(
     on_progress: Callable[[Position], None] | None,
     pace: Callable[[RawMessage], None] | None,
 ) -> None:
-    total, before, shown_s = sum(drive.size for drive, _ in sources), 0, 0.0
-    for drive, known in sources:
-        first = drive.parts[0]
-        pipeline.begin_source(known, first.host, first.sequence_name)
-        for message in drive.messages():
-            if pace is not None:
-                pace(message)
-            pipeline.feed(message)
-            if on_progress is not None and time.monotonic() - shown_s >= PROGRESS_EVERY_S:
-                shown_s = time.monotonic()
-                name = readable(drive.parts[drive.reading].path.name)
-                read = before + drive.position
-                on_progress(Position(name, read, total, pipeline.progress, pipeline.notes))
-            if stop.is_set():
-                pipeline.end_source("interrupted")
+    surveyed = [wants_survey(pipeline.config, known, streams=pace is not None) for _, known in sources]
+    total = sum(drive.size * (1 + twice) for (drive, _), twice in zip(sources, surveyed, strict=True))
+    reading = _Reading(pipeline, total, stop, on_progress)
+
+    def take(message: RawMessage) -> None:
+        if pace is not None:
+            pace(message)
+        pipeline.feed(message)
+
+    for (drive, known), twice in zip(sources, surveyed, strict=True):
+        motions: Sequence[Solution] = ()
+        if twice:
+            survey = Survey(pipeline.config, known, lambda: not stop.is_set())
+            if not reading.through(drive, survey.feed):
                 return
+            motions = survey.finish()
+        first = drive.parts[0]
+        pipeline.begin_source(known, first.host, first.sequence_name, motions)
+        if not reading.through(drive, take):
+            pipeline.end_source("interrupted")
+            return
         pipeline.end_source()
         for part in drive.parts:
             name = readable(part.path.name)
@@ -132,7 +173,6 @@ def _feed(
                 pipeline.notes.append(f"{name}: {part.note}")
             if part.displaced and part.is_sorted:
                 pipeline.notes.append(f"{name}: {_displaced(part)}; read in the order of their receipt")
-        before += drive.size
 
 
 def _disorder(drives: Sequence[Drive], config: Config) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from edgefirst_ros.accounting import Ledger, Outcome
 from edgefirst_ros.config import Config
 from edgefirst_ros.delivery import Delivery, Output
 from edgefirst_ros.duplicates import Duplicates
+from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.entry import Entry, Heard
 from edgefirst_ros.errors import ConfigError, DecodeError
 from edgefirst_ros.formats.base import Writer
@@ -31,6 +33,17 @@ from edgefirst_ros.video.annexb import Content, content_of
 from edgefirst_ros.video.worker import UNJUDGED, judges_h265
 
 SETS = "parameter sets, for the pictures after them"
+
+
+def unwanted(raw: RawMessage, schema: str, route: Route | None) -> tuple[Outcome, str] | None:
+    """Why a message is not even decoded, None if it is."""
+    if raw.fault:
+        return Outcome.REFUSED, raw.fault
+    if route is None:
+        return Outcome.SKIPPED, f"no use for {schema or 'a message without type'} on this topic"
+    if schema not in TYPES[route.rule.role]:
+        return Outcome.REFUSED, f"type {schema}, expected {' or '.join(TYPES[route.rule.role])}"
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +90,15 @@ class Pipeline:
 
     # ------------------------------------------------------------------ sources
     def begin_source(
-        self, topics: Iterable[tuple[str, str]] | None, host: str, name: str | None = None
+        self,
+        topics: Iterable[tuple[str, str]] | None,
+        host: str,
+        name: str | None = None,
+        motions: Iterable[Solution] = (),
     ) -> None:
         """A source starts: its (topic, type) pairs if known, its host, its sequence name if any.
+
+        ``motions`` are the rig's between breaks of the time base, where they were found beforehand.
 
         Where topics are not known beforehand (live), the prefix is the configured one, and the reference the
         first fitting topic whose clock is known.
@@ -102,6 +121,7 @@ class Pipeline:
             round(self.config.clock_window_s * 1e9), tell=self.notes.append
         )
         self._told: set[str] = set()
+        self._motions = deque(motions)
 
     def feed(self, raw: RawMessage) -> None:
         """Take one message in order of arrival.
@@ -113,7 +133,7 @@ class Pipeline:
         ticket = self.ledger.receive(raw.topic, schema, len(raw.data))
         self._advance(raw.receive_ns)
         route = self._routes.route(raw.topic)
-        refusal = self._unwanted(raw, schema, route)
+        refusal = unwanted(raw, schema, route)
         if refusal is not None or route is None:
             self.ledger.release(ticket, *(refusal or (Outcome.SKIPPED, "not used")), unplaced=True)
             return
@@ -198,15 +218,6 @@ class Pipeline:
         )
 
     # ------------------------------------------------------------------ one sequence
-    def _unwanted(self, raw: RawMessage, schema: str, route: Route | None) -> tuple[Outcome, str] | None:
-        if raw.fault:
-            return Outcome.REFUSED, raw.fault
-        if route is None:
-            return Outcome.SKIPPED, f"no use for {schema or 'a message without type'} on this topic"
-        if schema not in TYPES[route.rule.role]:
-            return Outcome.REFUSED, f"type {schema}, expected {' or '.join(TYPES[route.rule.role])}"
-        return None
-
     def _timed(self, events: Iterable[Timed[Heard] | Boundary]) -> None:
         for event in events:
             if self._cut and not isinstance(event, Boundary):
@@ -216,6 +227,8 @@ class Pipeline:
                 self._feed(self._masks.flush())
                 self.notes.append(f"new sequence: {event.reason}")
                 self._end_run(event.reason)
+                if self._motions:
+                    self._motions.popleft()
                 continue
             known = event.item
             if event.refusal is not None:
@@ -279,7 +292,8 @@ class Pipeline:
     def _known(self) -> Known:
         findings = tuple(self._clock.findings)
         found = [self._routes.route(finding.topic) for finding in findings]
-        return Known(self._reference, [route.name for route in found if route is not None], findings)
+        motion = self._motions[0] if self._motions else None
+        return Known(self._reference, [route.name for route in found if route is not None], findings, motion)
 
     def _end_run(self, reason: str) -> None:
         self._runs.end(reason)

@@ -104,6 +104,8 @@ def _warnings(config: Config, sequences: Sequence[SequenceSummary], samples: int
             head = f"{summary.name}: {frames['sample']} of {chosen} {which} frames became samples"
             found.append(f"{head}: {_cause(config, summary)}")
         found += [f"{summary.name}: {warning}" for warning in summary.run.poses.warnings()]
+        if summary.run.mounting is not None:
+            found.append(f"{summary.name}: {summary.run.mounting.text}")
     if not samples:
         why = "" if found else ": no reference frame arrived, or none was selected"
         found.insert(0, f"the dataset is empty{why}")

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from edgefirst_ros.accounting import Ledger
 from edgefirst_ros.config import Config
 from edgefirst_ros.delivery import Delivery
+from edgefirst_ros.ego.trajectory import Trajectory
+from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.entry import Entry
 from edgefirst_ros.naming import safe_name, sequence_name
 from edgefirst_ros.pairing import reorder_window_ns
@@ -41,6 +43,8 @@ class Known:
     reference: tuple[Role, frozenset[str]]
     expected: Sequence[str]
     findings: Sequence[Finding]
+    motion: Solution | None = None
+    """The whole drive's, where it was found beforehand."""
 
 
 class Runs:
@@ -132,12 +136,17 @@ class Runs:
         alive_ns = change.time_ns - round(self._config.alive_s * 1e9)
         streams = {} if self.current is None else self.current.stats
         silent = [name for name, stats in streams.items() if stats.last_ns < alive_ns]
-        self._finish(change.reason)
+        trajectory = None if self.current is None else self.current.trajectory
+        self._finish(change.reason, goes_on=True)
         self._name = None
-        self._begin(change.time_ns, change, silent)
+        self._begin(change.time_ns, change, silent, trajectory)
 
     def _begin(
-        self, time_ns: int, change: PictureChange | None = None, silent: Iterable[str] = ()
+        self,
+        time_ns: int,
+        change: PictureChange | None = None,
+        silent: Iterable[str] = (),
+        trajectory: Trajectory | None = None,
     ) -> SequenceRun:
         config, known = self._config, self._known()
         name = self._name or sequence_name(self._host, time_ns)
@@ -163,18 +172,22 @@ class Runs:
             sink=self._delivery,
             expected=set(known.expected).difference(silent),
             known=change.known if change else self._calibration,
+            motion=known.motion,
+            before=trajectory,
         )
         if self._cut:
             run.cut(self._cut)
         self._delivery.begin(info)
         return run
 
-    def _finish(self, reason: str) -> None:
+    def _finish(self, reason: str, *, goes_on: bool = False) -> None:
         run, self.current = self.current, None
         if run is None or self._pictures is None:
             return
         run.finish()
         self._calibration = run.calibration
+        if not goes_on:
+            self.notes += [f"{run.info.name}: {note}" for note in run.motion_notes]
         self._pictures.close()
         self._pictures = None
         self.done.append(SequenceSummary(run.info.name, run, tuple(self._known().findings), reason))

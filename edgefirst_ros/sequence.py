@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping
 from edgefirst_ros.accounting import LATE, Ledger, Outcome
 from edgefirst_ros.config import Config
 from edgefirst_ros.ego.account import PoseAccount
+from edgefirst_ros.ego.findings import Mounting
+from edgefirst_ros.ego.trajectory import Trajectory
+from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.entry import Entry
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.pairing import pairing_rules, reorder_window_ns
@@ -34,6 +37,8 @@ POSE_UNKNOWN = "the rig's pose is unknown then (ncore.unknown_pose: cut)"
 class SequenceRun:
     """Everything between two breaks of the time base, or of a camera's picture size.
 
+    ``motion`` is the whole drive's, where it is known beforehand; ``before`` the trajectory of the sequence
+    before, where only the pictures changed.
     ``expected`` are the entries of the configuration's topics that are known to send: they count as alive
     from the start. ``known`` is the calibration in force before anything has come. Entries come in order of
     arrival through ``feed``; samples leave through the sink in order of time.
@@ -50,6 +55,8 @@ class SequenceRun:
         sink: Sink,
         expected: Iterable[str] = (),
         known: Calibration | None = None,
+        motion: Solution | None = None,
+        before: Trajectory | None = None,
     ) -> None:
         self.info = info
         self.frames = FrameCounts()
@@ -57,6 +64,10 @@ class SequenceRun:
         """By entry of the configuration's topics."""
         self.poses = PoseAccount()
         """How long the rig's poses rest on what."""
+        self.motion_notes: list[str] = []
+        """What the estimate of the rig's motion found, once it is finished."""
+        self.mounting: Mounting | None = None
+        """How the IMU is turned against what is configured, if it is; known once it is finished."""
         self._config = config
         reference_role, self.reference_topics = reference
         self._pictures = pictures
@@ -73,8 +84,15 @@ class SequenceRun:
         roles = {config.topics[name].role for name in alive}
         self._aligner.expect(alive)
         self._around = Surroundings(
-            config.ego, has_ego=bool(roles & EGO_ROLES), odometry=Role.ODOMETRY in roles, known=known
+            config.ego,
+            has_ego=bool(roles & EGO_ROLES),
+            odometry=Role.ODOMETRY in roles,
+            known=known,
+            motion=motion,
+            before=before,
         )
+        self._unjudged: dict[int, Entry] = {}
+        """Fixes of which it is not known yet whether they are believed, by their running numbers."""
         self._tiles = TileGrouper()
         self._sizes = PictureSizes()
         self._coming: dict[tuple[str, int], Entry] = {}
@@ -94,6 +112,11 @@ class SequenceRun:
     def calibration(self) -> Calibration:
         """In force now."""
         return self._around.calibration
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """Of the rig."""
+        return self._around.trajectory
 
     def feed(self, entry: Entry) -> PictureChange | None:
         """Take a measurement in order of arrival; the change that ends the sequence, if there is one.
@@ -120,7 +143,11 @@ class SequenceRun:
         """The sequence ends: everything that is in its place comes out."""
         self._joined(self._tiles.flush())
         self._take(self._aligner.flush())
+        self._judge(self._around.finish())
         self._pump(final=True)
+        self.motion_notes = self._around.trajectory.notes
+        self.mounting = self._around.trajectory.mounting
+        self._around.close()
 
     def _arrived(self, entry: Entry) -> bool:
         """Give the decoder a packet; True if that is all, because it is a part of a picture known already."""
@@ -231,12 +258,17 @@ class SequenceRun:
             self._take(self._aligner.companion(entry.route.name, entry))
 
     def _navigate(self, entry: Entry) -> None:
-        refusal = self._around.navigate(entry.measurement)
-        if refusal is not None:
-            self._ledger.release(entry.ticket, Outcome.REFUSED, refusal)
-            return
-        self._observe(entry)
-        self._ledger.release(entry.ticket, Outcome.DECODED)
+        self._unjudged[entry.measurement.arrival] = entry
+        self._judge(self._around.navigate(entry.measurement))
+
+    def _judge(self, verdicts: Iterable[tuple[int, str | None]]) -> None:
+        for arrival, refusal in verdicts:
+            entry = self._unjudged.pop(arrival)
+            if refusal is not None:
+                self._ledger.release(entry.ticket, Outcome.REFUSED, refusal)
+                continue
+            self._observe(entry)
+            self._ledger.release(entry.ticket, Outcome.DECODED)
 
     def _take(self, verdicts: Iterable[Aligned[Entry]]) -> None:
         for aligned in verdicts:

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from edgefirst_ros.config import EgoOptions
+from edgefirst_ros.ego.forward import Vehicle
+from edgefirst_ros.ego.lag import Verdict
 from edgefirst_ros.ego.trajectory import Trajectory
+from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.messages.camera import CameraInfo
 from edgefirst_ros.messages.detection import ModelInfo
 from edgefirst_ros.messages.imu import Imu
@@ -28,30 +31,44 @@ class Surroundings:
     """Takes calibration and navigation messages in order of time; answers for any time not forgotten.
 
     Args:
-        options: how positions are interpolated and held.
+        options: how poses are estimated.
         has_ego: navigation messages are known to come, so that answers wait for them from the start.
         odometry: odometry is known to come and leads.
         known: the calibration in force before any has come.
+        motion: the whole drive's, if it is known beforehand.
+        before: the trajectory of the sequence before, if only the pictures changed.
 
     Attributes:
         calibration: in force now.
         picture: width and height of the camera's pictures, None if not known yet.
+        trajectory: of the rig.
     """
 
     def __init__(
-        self, options: EgoOptions, *, has_ego: bool, odometry: bool, known: Calibration | None = None
+        self,
+        options: EgoOptions,
+        *,
+        has_ego: bool,
+        odometry: bool,
+        known: Calibration | None = None,
+        motion: Solution | None = None,
+        before: Trajectory | None = None,
     ) -> None:
         self.calibration = known or Calibration()
         self.picture: tuple[int, int] | None = None
         self._other_info: CameraInfo | None = None
-        self._trajectory = Trajectory(
-            max_gap_ns=round(options.max_gap_s * 1e9),
+        self._wait_ns = round(options.wait_s * 1e9)
+        self.trajectory = before or Trajectory(
+            motion,
+            vehicle=vehicle(options),
             hold_ns=round(options.hold_s * 1e9),
+            reckon_ns=round(options.max_dead_reckoning_s * 1e9),
+            reckon_m=options.max_position_sigma_m,
+            wait_ns=self._wait_ns,
             rig_from_imu_xyzw=options.rig_from_imu_xyzw,
             odometry=odometry,
         )
         self._has_ego = has_ego
-        self._wait_ns = round(options.wait_s * 1e9)
         self._due: deque[int] = deque()
         self._last_due_ns: int | None = None
 
@@ -96,19 +113,31 @@ class Surroundings:
         fitting = next((info for info in infos if _size(info) == picture), None)
         return self.calibration if fitting is None else replace(self.calibration, camera_info=fitting)
 
-    def navigate(self, measurement: Measurement) -> str | None:
-        """Take a navigation message; why it is refused, None if it is not."""
-        datum, time_ns, refusal = measurement.datum, measurement.time_ns, None
+    def navigate(self, measurement: Measurement) -> Iterator[Verdict]:
+        """Take a navigation message.
+
+        What becomes of it, or of messages before it that waited to be judged: their running numbers, and why
+        they are refused, None if they are not.
+        """
+        datum, time_ns = measurement.datum, measurement.time_ns
         self._has_ego = True
         if isinstance(datum, NavSatFix):
-            refusal = self._trajectory.add_fix(time_ns, datum)
-        elif isinstance(datum, Imu):
-            self._trajectory.add_imu(time_ns, datum)
-        elif isinstance(datum, Odometry):
-            self._trajectory.add_odometry(time_ns, datum)
-        if refusal is None:
+            self.trajectory.add_fix(time_ns, measurement.arrival, datum)
+        else:
+            if isinstance(datum, Imu):
+                self.trajectory.add_imu(time_ns, datum)
+            elif isinstance(datum, Odometry):
+                self.trajectory.add_odometry(time_ns, datum)
+            yield measurement.arrival, None
+        verdicts = list(self.trajectory.judged())
+        if not isinstance(datum, NavSatFix) or any(refusal is None for _, refusal in verdicts):
             self._want_pose(time_ns, POSE_EVERY_NS)
-        return refusal
+        yield from verdicts
+
+    def finish(self) -> Iterator[Verdict]:
+        """No navigation message comes any more: what becomes of those that waited."""
+        self.trajectory.finish()
+        yield from self.trajectory.judged()
 
     def passing(self, time_ns: int) -> None:
         """Anything at all was measured then: a trajectory has a pose there where navigation is silent."""
@@ -119,15 +148,19 @@ class Surroundings:
             self._due.append(time_ns)
             self._last_due_ns = time_ns
 
+    def close(self) -> None:
+        """Let go of the trajectory, which another sequence may go on with."""
+        self.trajectory = Trajectory(Solution())
+
     def is_known(self, time_ns: int, now_ns: int) -> bool:
         """Whether the pose at a time is as good as it will be, or has been waited for long enough."""
         if not self._has_ego or now_ns >= time_ns + self._wait_ns:
             return True
-        return self._trajectory.settled(time_ns)
+        return self.trajectory.settled(time_ns)
 
     def pose(self, time_ns: int) -> EgoPose:
         """Where the vehicle was."""
-        return self._trajectory.pose(time_ns)
+        return self.trajectory.pose(time_ns)
 
     def poses(self, now_ns: int, *, final: bool) -> Iterator[EgoPose]:
         """Poses at the times of navigation messages and in their gaps, each once, as soon as they are known.
@@ -139,11 +172,20 @@ class Surroundings:
         while self._due and (final or self.is_known(self._due[0], now_ns)):
             time_ns = self._due.popleft()
             if self._has_ego:
-                yield self._trajectory.pose(time_ns)
+                yield self.trajectory.pose(time_ns)
 
     def forget(self, before_ns: int) -> None:
         """Nothing before this time will be asked for."""
-        self._trajectory.forget(min(before_ns, self._due[0]) if self._due else before_ns)
+        self.trajectory.forget(min(before_ns, self._due[0]) if self._due else before_ns)
+
+
+def vehicle(options: EgoOptions) -> Vehicle:
+    """What the configuration says of the vehicle."""
+    return Vehicle(
+        rolls=options.non_holonomic,
+        max_gap_ns=round(options.max_gap_s * 1e9),
+        fix_sigma_m=options.fix_sigma_m,
+    )
 
 
 def _size(info: CameraInfo) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Which satellite fixes are believed."""
+"""Which satellite fixes can be meant at all, before anything is known of the motion."""
 
 from __future__ import annotations
 
@@ -14,28 +14,30 @@ Receivers send an epoch twice, about 40 ms apart. Epochs of 10 Hz and less are a
 times tell them apart with room for jitter on both sides; positions do not, because a parked car has the
 same one at every epoch. A receiver faster than 13 Hz is thinned.
 """
+SAME_M = 10.0
+"""Two messages of one epoch that lie further apart contradict each other."""
 
 NO_FIX = "no fix (status)"
 NOT_FINITE = "not finite"
 ZERO = "0,0"
 OUT_OF_RANGE = "out of range"
 DUPLICATE = "duplicate epoch"
+OUTLIER = "off the motion (outlier)"
 
 _LOWEST_M, _HIGHEST_M = -12_000.0, 100_000.0
 
 
 class FixJudge:
-    """Accepts the first good fix of every epoch; remembers nothing but the last it accepted."""
+    """Tells positions from what is none; remembers the altitude of the last that was believed."""
 
     def __init__(self) -> None:
-        self._time_ns: int | None = None
         self._altitude_m = math.nan
 
-    def judge(self, time_ns: int, fix: NavSatFix) -> GeoPoint | str:
-        """The position of a fix that is accepted, else why it is not.
+    def judge(self, fix: NavSatFix) -> GeoPoint | str:
+        """The position of a fix that may be meant, else why it cannot.
 
         A fix without an altitude, which drivers send as NaN, keeps the last one's; the first fix needs its
-        own. Fixes come in order of time; one that does not counts as a duplicate.
+        own.
         """
         altitude_m = self._altitude_m if math.isnan(fix.altitude_m) else fix.altitude_m
         if fix.status < 0:
@@ -50,7 +52,5 @@ class FixJudge:
             or not _LOWEST_M <= altitude_m <= _HIGHEST_M
         ):
             return OUT_OF_RANGE
-        if self._time_ns is not None and time_ns - self._time_ns < EPOCH_NS:
-            return DUPLICATE
-        self._time_ns, self._altitude_m = time_ns, altitude_m
+        self._altitude_m = altitude_m
         return GeoPoint(fix.latitude_deg, fix.longitude_deg, altitude_m)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import numpy.typing as npt
 from scipy.spatial.transform import Rotation, Slerp
+
+Floats = npt.NDArray[np.float64]
 
 Quaternion = tuple[float, float, float, float]
 """x, y, z, w."""
@@ -56,3 +60,50 @@ def inverse(rotation_xyzw: Quaternion) -> Quaternion:
     """The rotation back."""
     x, y, z, w = rotation_xyzw
     return canonical((-x, -y, -z, w))
+
+
+def matrix(rotation_xyzw: Quaternion) -> Floats:
+    """The rotation matrix (3, 3) of a unit quaternion."""
+    x, y, z, w = rotation_xyzw
+    return np.array(
+        (
+            (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
+            (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
+            (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
+        )
+    )
+
+
+def quaternion(rotation: Floats) -> Quaternion:
+    """The unit quaternion of a rotation matrix (3, 3)."""
+    x, y, z, w = Rotation.from_matrix(rotation).as_quat().tolist()
+    return canonical((x, y, z, w))
+
+
+def skew(vector: Floats) -> Floats:
+    """The matrix (3, 3) whose product with another vector is the cross product."""
+    x, y, z = vector.tolist()
+    return np.array(((0.0, -z, y), (z, 0.0, -x), (-y, x, 0.0)))
+
+
+def exponential(vector: Floats) -> Floats:
+    """The rotation matrix (3, 3) by a rotation vector in radians (Rodrigues)."""
+    x, y, z = vector.tolist()
+    squared = x * x + y * y + z * z
+    angle = math.sqrt(squared)
+    if angle < 1e-4:
+        a, b = 1 - squared / 6, 0.5 - squared / 24
+    else:
+        a, b = math.sin(angle) / angle, (1 - math.cos(angle)) / squared
+    return np.array(
+        (
+            (1 - b * (y * y + z * z), b * x * y - a * z, b * x * z + a * y),
+            (b * x * y + a * z, 1 - b * (x * x + z * z), b * y * z - a * x),
+            (b * x * z - a * y, b * y * z + a * x, 1 - b * (x * x + y * y)),
+        )
+    )
+
+
+def logarithm(rotation: Floats) -> Floats:
+    """The rotation vector (3,) in radians of a rotation matrix, no longer than π."""
+    return Rotation.from_matrix(rotation).as_rotvec()

@@ -1,34 +1,61 @@
-"""Rig poses over time from satellite fixes, IMU orientation and odometry, as they stream in."""
+"""Rig poses over time, with what they rest on, from an estimate, the IMU's orientation and odometry."""
 
 from __future__ import annotations
 
-from edgefirst_ros.ego.course import Course
-from edgefirst_ros.ego.fixes import FixJudge
-from edgefirst_ros.ego.geodesy import Vector, enu_m, from_enu
-from edgefirst_ros.ego.orientation import Quaternion, after, canonical, inverse, rpy_deg, slerp
+from collections.abc import Iterator
+
+import numpy as np
+
+from edgefirst_ros.ego.estimate import basis, nearest_ns
+from edgefirst_ros.ego.findings import Mounting
+from edgefirst_ros.ego.forward import Vehicle
+from edgefirst_ros.ego.geodesy import Vector, from_enu
+from edgefirst_ros.ego.lag import Lag, Verdict
+from edgefirst_ros.ego.orientation import (
+    Quaternion,
+    after,
+    canonical,
+    exponential,
+    inverse,
+    matrix,
+    quaternion,
+    rpy_deg,
+    slerp,
+)
+from edgefirst_ros.ego.path import Point
 from edgefirst_ros.ego.track import Track
+from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.messages.odometry import Odometry
-from edgefirst_ros.sample import EgoPose, GeoPoint
+from edgefirst_ros.sample import EgoPose, PoseBasis
 
-_Place = tuple[Vector, GeoPoint | None]
-"""Position, and the fix where it is one."""
+SWIFT_NS = 250_000_000
+"""Orientations further apart are not interpolated between: rates and courses know better."""
+HEADED_RAD = 0.6
+"""A heading that is less sure than this is none, unless a gyroscope carries it."""
+NO_ORIENTATION: Quaternion = (0.0, 0.0, 0.0, 1.0)
+"""What drivers send that have none, besides zeros."""
+
+_Rotation = tuple[Quaternion | None, PoseBasis, Vector | None]
 
 
 class Trajectory:
     """Where the rig was, in the frame of one sequence.
 
     Everything is added in order of time, whatever it is. Position and rotation come from odometry once there
-    is any, and then in its frame; else position from fixes, and rotation from the IMU's orientation or, at
-    times that has none, from the course over ground; else they are unknown. Positions interpolate linearly in
-    ENU, rotations by slerp. Ends are held, never extrapolated. The receiver's antenna is taken for the rig's
-    origin, and ENU of the IMU for that of the origin, which turns by less than 0.1° in 10 km.
+    is any, and then in its frame. Else position is that of the estimate, in ENU at the first fix that is
+    believed; rotation is the IMU's own orientation, as it is configured to be mounted, and the estimate's
+    where it has none. The receiver's antenna is taken for the rig's origin, and ENU of the IMU for that of
+    the origin, which turns by less than 0.1° in 10 km.
 
     Args:
-        origin: of the local frame; the first accepted fix by default.
-        max_gap_ns: what lies further apart than this is not interpolated between.
-        hold_ns: how far beyond an end its value still holds; beyond that it is unknown.
+        motion: the whole drive's, if it is known beforehand; else it is followed.
+        vehicle: what is known of it.
+        hold_ns: how long a pose is carried on that no gyroscope carries.
+        reckon_ns: how far from a fix a position is carried on ...
+        reckon_m: ... while its standard deviation is no larger.
+        wait_ns: how much later than its time a pose is usually asked for.
         memory_ns: what is older than this, seen from the latest, is forgotten unasked.
         rig_from_imu_xyzw: rotation of vectors from the IMU's axes to the rig's (x forward, y left, z up).
         odometry: positions come from odometry from the start, also before its first message.
@@ -36,104 +63,197 @@ class Trajectory:
 
     def __init__(
         self,
-        origin: GeoPoint | None = None,
+        motion: Solution | None = None,
         *,
-        max_gap_ns: int = 5_000_000_000,
+        vehicle: Vehicle | None = None,
         hold_ns: int = 2_000_000_000,
+        reckon_ns: int = 20_000_000_000,
+        reckon_m: float = 3.0,
+        wait_ns: int = 2_000_000_000,
         memory_ns: int = 120_000_000_000,
         rig_from_imu_xyzw: Quaternion | None = None,
         odometry: bool = False,
     ) -> None:
-        self.origin = origin
+        self._vehicle = vehicle or Vehicle()
+        self._whole = motion
+        self._lag = Lag(self._vehicle, rig_from_imu_xyzw, again_ns=wait_ns // 4) if motion is None else None
+        self._hold_ns = hold_ns
+        self._reckon_ns, self._reckon_m = reckon_ns, reckon_m
         self._memory_ns = memory_ns
         self._imu_from_rig = None if rig_from_imu_xyzw is None else inverse(rig_from_imu_xyzw)
         self._has_odometry = odometry
-        self._judge = FixJudge()
-        self._fixes: Track[_Place] = Track(_between, max_gap_ns=max_gap_ns, hold_ns=hold_ns)
-        self._imu: Track[Quaternion] = Track(slerp, max_gap_ns=max_gap_ns, hold_ns=hold_ns)
-        self._course = Course(max_gap_ns=max_gap_ns, hold_ns=hold_ns)
-        self._odometry: Track[tuple[Vector, Quaternion]] = Track(
-            _move, max_gap_ns=max_gap_ns, hold_ns=hold_ns
-        )
+        self._is_oriented = motion is not None and motion.oriented
+        self._orientation: Track[Quaternion] = Track(slerp, max_gap_ns=SWIFT_NS)
+        self._odometry: Track[Odometry] = Track(_move, max_gap_ns=self._vehicle.max_gap_ns)
+        self._verdicts: list[Verdict] = []
         self._latest_ns: int | None = None
 
-    def add_fix(self, time_ns: int, fix: NavSatFix) -> str | None:
-        """Take a fix; the reason why it is refused, or None."""
+    def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
+        """Take a fix, by the running number of its message; ``judged`` tells what becomes of it."""
         self._advance(time_ns)
-        judged = self._judge.judge(time_ns, fix)
-        if isinstance(judged, str):
-            return judged
-        if self.origin is None:
-            self.origin = judged
-        position_m = enu_m(judged, self.origin)
-        self._fixes.add(time_ns, (position_m, judged))
-        self._course.add(time_ns, position_m)
-        return None
+        if self._lag is not None:
+            self._lag.add_fix(time_ns, arrival, fix)
+        elif self._whole is not None:
+            self._verdicts.append((arrival, self._whole.refusals.get(arrival)))
 
     def add_imu(self, time_ns: int, imu: Imu) -> None:
-        """Take an IMU message; one without an orientation only tells the time."""
+        """Take an IMU message."""
         self._advance(time_ns)
+        imu = self._sound(imu)
+        if self._lag is not None:
+            self._lag.add_imu(time_ns, imu)
         rotation = imu.orientation_xyzw
         if rotation is not None:
             if self._imu_from_rig is not None:
                 rotation = after(rotation, self._imu_from_rig)
-            self._imu.add(time_ns, canonical(rotation))
+            self._orientation.add(time_ns, canonical(rotation))
 
     def add_odometry(self, time_ns: int, odometry: Odometry) -> None:
         """Take the pose of an odometry message for the rig's."""
         self._advance(time_ns)
         self._has_odometry = True
-        self._odometry.add(time_ns, (odometry.position_m, canonical(odometry.orientation_xyzw)))
+        self._odometry.add(time_ns, odometry)
+
+    def finish(self) -> None:
+        """Nothing more comes."""
+        if self._lag is not None:
+            self._lag.finish()
+
+    def judged(self) -> Iterator[Verdict]:
+        """What has become of fixes since this was last asked: messages' numbers, and why they are refused."""
+        verdicts, self._verdicts = self._verdicts, []
+        yield from verdicts
+        if self._lag is not None:
+            yield from self._lag.judged()
+
+    @property
+    def notes(self) -> list[str]:
+        """What is worth telling so far."""
+        return list((self._lag or self._whole or Solution()).notes)
+
+    @property
+    def mounting(self) -> Mounting | None:
+        """How the IMU is turned against what is configured, if it is."""
+        return (self._lag or self._whole or Solution()).mounting
 
     def settled(self, time_ns: int) -> bool:
         """Whether nothing that can still come, in order of time, changes the pose at a time."""
-        if self._latest_ns is None or not self._fixes.settled(time_ns, self._latest_ns):
+        if self._latest_ns is None:
+            return False
+        if self._whole is None and (not self._has_odometry or self._lag_has_begun()):
             return False
         if self._has_odometry:
             return self._odometry.settled(time_ns, self._latest_ns)
-        if not self._imu.settled(time_ns, self._latest_ns):
-            return False
-        if self._imu.covers(time_ns):
-            return True
-        return self._course.track.settled(time_ns, self._course.coming_ns(self._latest_ns))
+        return not self._is_oriented or self._orientation.settled(time_ns, self._latest_ns)
 
     def pose(self, time_ns: int) -> EgoPose:
         """The pose as far as it is known by now.
 
         With odometry ``position_m`` and ``rotation_xyzw`` are of its frame and ``origin`` is None.
         """
-        place = self._fixes.at(time_ns)
-        location = fix_time_ns = None
-        if place is not None and self.origin is not None:
-            location = place[1] or from_enu(place[0], self.origin)
-            fix_time_ns = self._fixes.nearest_ns(time_ns)
-        origin = None if place is None or self._has_odometry else self.origin
-        position_m: Vector | None
-        rotation: Quaternion | None
+        motion = self._lag or self._whole or Solution()
+        origin, point = motion.origin, motion.point(time_ns)
+        place_basis = self._place_basis(motion.fixes_ns, time_ns, point)
+        position = point.position_m if point is not None and place_basis is not PoseBasis.ASSUMED else None
+        located = position is not None and origin is not None
+        location = from_enu(position, origin) if position is not None and origin is not None else None
+        fix_time_ns = nearest_ns(motion.fixes_ns, time_ns) if located else None
         if self._has_odometry:
-            position_m, rotation = self._odometry.at(time_ns) or (None, None)
-            position_basis = rotation_basis = self._odometry.basis(time_ns)
-        else:
-            position_m = None if place is None else place[0]
-            position_basis = self._fixes.basis(time_ns)
-            turning = self._imu if self._imu.covers(time_ns) else self._course.track
-            rotation, rotation_basis = turning.at(time_ns), turning.basis(time_ns)
+            return self._of_odometry(EgoPose(time_ns, location=location, fix_time_ns=fix_time_ns))
+        rotation, rotation_basis, rotation_sigma = self._rotation(motion.fixes_ns, time_ns, point)
         return EgoPose(
             time_ns=time_ns,
             location=location,
             fix_time_ns=fix_time_ns,
-            origin=origin,
-            position_m=position_m,
+            origin=origin if located else None,
+            position_m=position,
             rotation_xyzw=rotation,
             rpy_deg=None if rotation is None else rpy_deg(rotation),
-            position_basis=position_basis,
+            position_basis=place_basis,
             rotation_basis=rotation_basis,
+            position_sigma_m=None if point is None or position is None else point.position_sigma_m,
+            rotation_sigma_rad=rotation_sigma,
         )
 
     def forget(self, before_ns: int) -> None:
         """Drop what poses from ``before_ns`` on do not need; earlier ones must not be asked for any more."""
-        for track in (self._fixes, self._imu, self._course.track, self._odometry):
-            track.forget(before_ns)
+        self._odometry.forget(before_ns)
+        # Some more of the times tell how often they come.
+        self._orientation.forget(before_ns - SWIFT_NS)
+        if self._lag is not None:
+            self._lag.forget(before_ns)
+
+    def _place_basis(self, fixes_ns: list[int], time_ns: int, point: Point | None) -> PoseBasis:
+        found = basis(fixes_ns, time_ns, self._vehicle.max_gap_ns)
+        if point is None or found is not PoseBasis.DEAD_RECKONED:
+            return PoseBasis.ASSUMED if point is None else found
+        nearest = nearest_ns(fixes_ns, time_ns)
+        far = nearest is None or abs(nearest - time_ns) > self._reckon_ns
+        return PoseBasis.ASSUMED if far or max(point.position_sigma_m[:2]) > self._reckon_m else found
+
+    def _rotation(self, fixes_ns: list[int], time_ns: int, point: Point | None) -> _Rotation:
+        """Rotation, what it rests on, and its sigma."""
+        times_ns = self._orientation.times_ns
+        own = self._orientation.at(time_ns)
+        sigma = None if point is None else point.rotation_sigma_rad
+        if own is not None:
+            return own, basis(times_ns, time_ns, self._vehicle.max_gap_ns), sigma
+        if point is None or sigma is None:
+            return None, PoseBasis.ASSUMED, None
+        near = nearest_ns(times_ns, time_ns)
+        course = basis(fixes_ns, time_ns, self._vehicle.max_gap_ns)
+        headed = max(sigma) < HEADED_RAD
+        if (
+            times_ns
+            and near is not None
+            and (point.turns or (headed and abs(near - time_ns) < self._hold_ns))
+        ):
+            return point.rotation_xyzw, basis(times_ns, time_ns, self._vehicle.max_gap_ns), sigma
+        if headed and course in {PoseBasis.MEASURED, PoseBasis.INTERPOLATED}:
+            # No sensor measures it: it is that of the course between fixes.
+            return point.rotation_xyzw, PoseBasis.INTERPOLATED, sigma
+        fix_ns = nearest_ns(fixes_ns, time_ns)
+        held = headed and fix_ns is not None and abs(fix_ns - time_ns) <= self._hold_ns
+        if point.turns or held:
+            return point.rotation_xyzw, PoseBasis.DEAD_RECKONED, sigma
+        return None, PoseBasis.ASSUMED, None
+
+    def _of_odometry(self, pose: EgoPose) -> EgoPose:
+        """The pose in odometry's frame, carried on from its ends as it moved there."""
+        time_ns = pose.time_ns
+        found = self._odometry.at(time_ns)
+        rests_on = basis(self._odometry.times_ns, time_ns, self._vehicle.max_gap_ns)
+        if found is None:
+            nearest = self._odometry.nearest(time_ns)
+            if nearest is None or abs(nearest[0] - time_ns) > self._hold_ns:
+                return pose
+            found, rests_on = _carried(nearest[1], (time_ns - nearest[0]) / 1e9), PoseBasis.DEAD_RECKONED
+        rotation = canonical(found.orientation_xyzw)
+        return EgoPose(
+            time_ns=time_ns,
+            location=pose.location,
+            fix_time_ns=pose.fix_time_ns,
+            position_m=found.position_m,
+            rotation_xyzw=rotation,
+            rpy_deg=rpy_deg(rotation),
+            position_basis=rests_on,
+            rotation_basis=rests_on,
+            position_sigma_m=found.position_sigma_m,
+            rotation_sigma_rad=found.rotation_sigma_rad,
+        )
+
+    def _sound(self, imu: Imu) -> Imu:
+        """Without an orientation that is none: drivers without a sensor for it send one rotation always."""
+        rotation = imu.orientation_xyzw
+        if rotation is None or self._is_oriented:
+            return imu
+        if self._whole is None and canonical(rotation) != NO_ORIENTATION:
+            self._is_oriented = True
+            return imu
+        return Imu(None, imu.angular_velocity_rad_s, imu.linear_acceleration_m_s2)
+
+    def _lag_has_begun(self) -> bool:
+        return self._lag is not None and self._lag.has_begun
 
     def _advance(self, time_ns: int) -> None:
         self._latest_ns = time_ns if self._latest_ns is None else max(self._latest_ns, time_ns)
@@ -145,11 +265,30 @@ def _line(start: Vector, end: Vector, fraction: float) -> Vector:
     return x, y, z
 
 
-def _between(start: _Place, end: _Place, fraction: float) -> _Place:
-    return _line(start[0], end[0], fraction), None
+def _move(start: Odometry, end: Odometry, fraction: float) -> Odometry:
+    return Odometry(
+        start.child_frame_id,
+        _line(start.position_m, end.position_m, fraction),
+        slerp(start.orientation_xyzw, end.orientation_xyzw, fraction),
+        _line(start.linear_m_s, end.linear_m_s, fraction),
+        _line(start.angular_rad_s, end.angular_rad_s, fraction),
+        start.position_sigma_m,
+        start.rotation_sigma_rad,
+    )
 
 
-def _move(
-    start: tuple[Vector, Quaternion], end: tuple[Vector, Quaternion], fraction: float
-) -> tuple[Vector, Quaternion]:
-    return _line(start[0], end[0], fraction), slerp(start[1], end[1], fraction)
+def _carried(odometry: Odometry, seconds: float) -> Odometry:
+    """Where something gets to that goes on as it went: its velocities are in its own axes."""
+    if not np.isfinite((*odometry.linear_m_s, *odometry.angular_rad_s)).all():
+        return odometry
+    rotation = matrix(odometry.orientation_xyzw)
+    half = exponential(np.array(odometry.angular_rad_s) * (seconds / 2))
+    moved = rotation @ half @ np.array(odometry.linear_m_s) * seconds
+    x, y, z = (np.array(odometry.position_m) + moved).tolist()
+    return Odometry(
+        odometry.child_frame_id,
+        (x, y, z),
+        quaternion(rotation @ half @ half),
+        odometry.linear_m_s,
+        odometry.angular_rad_s,
+    )

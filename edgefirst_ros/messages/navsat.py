@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from edgefirst.schemas import sensor_msgs
@@ -14,12 +15,14 @@ class NavSatFix:
     """A position fix as sent, not yet judged (sensor_msgs/NavSatFix).
 
     Degrees and metres above the WGS-84 ellipsoid; ``status`` as in NavSatStatus (-1 is no fix).
+    ``sigma_m`` are standard deviations east, north and up, None where the message tells none.
     """
 
     latitude_deg: float
     longitude_deg: float
     altitude_m: float
     status: int
+    sigma_m: tuple[float, float, float] | None = None
 
 
 def decode_navsat(data: bytes, definition: str = "") -> Stamped[NavSatFix]:
@@ -37,4 +40,13 @@ def _fix(message: sensor_msgs.NavSatFix) -> NavSatFix:
         longitude_deg=float(message.longitude),
         altitude_m=float(message.altitude),
         status=int(message.status.status),
+        sigma_m=_sigma(message),
     )
+
+
+def _sigma(message: sensor_msgs.NavSatFix) -> tuple[float, float, float] | None:
+    """From the covariance's diagonal, unless its type says that it is unknown."""
+    east, north, up = (float(message.position_covariance[index]) for index in (0, 4, 8))
+    if int(message.position_covariance_type) == 0 or not all(0 < v < math.inf for v in (east, north, up)):
+        return None
+    return math.sqrt(east), math.sqrt(north), math.sqrt(up)

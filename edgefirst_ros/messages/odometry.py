@@ -16,7 +16,8 @@ from edgefirst_ros.messages.quaternion import FARTHEST_M, unit_xyzw, xyz
 class Odometry:
     """Pose of ``child_frame_id`` in the message's frame (nav_msgs/Odometry).
 
-    Metres, unit quaternion, m/s, rad/s.
+    Metres, unit quaternion; m/s and rad/s in the child's axes. The sigmas are one standard deviation of
+    position (x, y, z) and rotation (about them), None where the message tells none.
     """
 
     child_frame_id: str
@@ -24,10 +25,12 @@ class Odometry:
     orientation_xyzw: tuple[float, float, float, float]
     linear_m_s: tuple[float, float, float]
     angular_rad_s: tuple[float, float, float]
+    position_sigma_m: tuple[float, float, float] | None = None
+    rotation_sigma_rad: tuple[float, float, float] | None = None
 
 
 def decode_odometry(data: bytes, definition: str = "") -> Stamped[Odometry]:
-    """Decode a nav_msgs/Odometry; the quaternion is normalised, covariances are left out.
+    """Decode a nav_msgs/Odometry; the quaternion is normalised, of the covariance its diagonal taken.
 
     Raises:
         DecodeError: the bytes are no such message, or its pose is none.
@@ -48,4 +51,14 @@ def _odometry(message: nav_msgs.Odometry) -> Odometry:
         orientation_xyzw=orientation,
         linear_m_s=xyz(twist.linear),
         angular_rad_s=xyz(twist.angular),
+        position_sigma_m=_sigma([float(message.pose.covariance[index]) for index in (0, 7, 14)]),
+        rotation_sigma_rad=_sigma([float(message.pose.covariance[index]) for index in (21, 28, 35)]),
     )
+
+
+def _sigma(variances: list[float]) -> tuple[float, float, float] | None:
+    """Senders that know no covariance send zeros, or something negative."""
+    if not all(0 < variance < math.inf for variance in variances):
+        return None
+    x, y, z = map(math.sqrt, variances)
+    return x, y, z

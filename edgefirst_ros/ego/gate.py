@@ -1,0 +1,209 @@
+"""Fixes against the motion: how noisy they are, which cannot be, and when it is the motion that is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from edgefirst_ros.ego.filter import Filter
+from edgefirst_ros.ego.state import FORCE, PLACE, SIZE, SPEED, TURN, Floats
+
+SIGMAS = 6.0
+LEAST_OFF_M = 5.0
+"""A fix nearer than this is never refused: its weight is what suffers."""
+CLIP = 3.0
+FIRST_SIGMA_M = 0.5
+FLOOR_M = 0.02
+CEILING_M = 10.0
+MEMORY = 30.0
+"""The noise is that of about so many fixes."""
+FASTEST_M_S = 100.0
+SLACK_M = 8.0
+RECOVER, RECOVER_NS, RECOVER_LOST_NS = 3, 5_000_000_000, 1_000_000_000
+"""So many refused fixes over so long that agree with each other disprove the motion; sooner after a gap."""
+DOUBT_TILT_RAD, DOUBT_HEADING_RAD = math.radians(3), math.radians(10)
+"""A motion that was wrong has bent the attitude, too."""
+AGREE_M, AGREE_SHARE, AGREE_M_S2 = 2.0, 0.25, 5.0
+
+_JACOBIAN = np.zeros((3, SIZE))
+_JACOBIAN[:, PLACE] = np.eye(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A fix in the local frame: ENU metres (3,), and its standard deviations (3,) where it tells them."""
+
+    time_ns: int
+    position_m: Floats
+    sigma_m: Floats | None = None
+
+
+@dataclass(slots=True)
+class Gate:
+    """Judges fixes one after the other, with the filter's prediction at their time.
+
+    Attributes:
+        max_gap_ns: after so long without one the motion is doubted sooner.
+        fixed_m: their standard deviation where they tell none; learnt where 0.
+        accepted_ns: the latest that was believed.
+        worst_m: the farthest off of those refused, horizontally or in height,
+        worst_m_s: and the speed that it would have taken.
+        restarts: how often the motion was found wrong.
+        off: how far off the latest was, in standard deviations of what it may be.
+    """
+
+    max_gap_ns: int
+    fixed_m: float = 0.0
+    accepted_ns: int | None = None
+    worst_m: float = 0.0
+    worst_m_s: float = 0.0
+    restarts: int = 0
+    off: float = 0.0
+    _believed: int = 0
+    _level_m2: float = FIRST_SIGMA_M**2
+    _height_m2: float = (2 * FIRST_SIGMA_M) ** 2
+    _refused: list[tuple[Place, Floats]] = field(default_factory=list)
+
+    def take(self, motion: Filter, place: Place) -> bool:
+        """Whether a fix is believed; if so it is in the filter, its weight by how well it fits."""
+        node = motion.node
+        residual = place.position_m - node.state.position_m
+        variance = self._variance(place)
+        spread = node.covariance[PLACE, PLACE]
+        off_m = math.hypot(residual[0], residual[1])
+        level = SIGMAS * math.sqrt(float(max(spread[0, 0] + variance[0], spread[1, 1] + variance[1])))
+        height = SIGMAS * math.sqrt(float(spread[2, 2] + variance[2]))
+        self.off = SIGMAS * off_m / level
+        too_far = off_m > max(LEAST_OFF_M, level)
+        too_high = abs(residual[2]) > max(3 * LEAST_OFF_M, height)
+        if (too_far or too_high) and not self._recovers(motion, place):
+            self._note(place, off_m if too_far else abs(float(residual[2])))
+            return False
+        if too_far or too_high:
+            self._begin_anew(motion, place, variance)
+        else:
+            motion.update(_JACOBIAN, residual, variance, clip=CLIP)
+            if place.sigma_m is None and not self.fixed_m:
+                self._learn(motion, place, spread)
+        self.accepted_ns = place.time_ns
+        self._believed += 1
+        self._refused = []
+        return True
+
+    def _variance(self, place: Place) -> Floats:
+        if place.sigma_m is not None:
+            return np.maximum(place.sigma_m, FLOOR_M) ** 2
+        if self.fixed_m:
+            return np.array((1.0, 1.0, 4.0)) * self.fixed_m**2
+        return np.array((self._level_m2, self._level_m2, self._height_m2))
+
+    def _learn(self, motion: Filter, place: Place, before: Floats) -> None:
+        """What remains after a fix was taken in, and what the filter did not know by then, is its noise."""
+        node = motion.node
+        left = place.position_m - node.state.position_m
+        spread = np.diagonal(node.covariance)[PLACE]
+        if max(before[0, 0], before[1, 1]) > 25 * self._level_m2 + 1.0:
+            return  # the position was hardly known: nothing to compare with
+        bound = 9.0
+        level = 0.5 * float(left[0] ** 2 + left[1] ** 2 + spread[0] + spread[1])
+        height = float(left[2] ** 2 + spread[2])
+        share = 1 / MEMORY
+        self._level_m2 += share * (min(level, bound * self._level_m2) - self._level_m2)
+        self._height_m2 += share * (min(height, bound * self._height_m2) - self._height_m2)
+        self._level_m2 = min(max(self._level_m2, FLOOR_M**2), CEILING_M**2)
+        self._height_m2 = min(max(self._height_m2, FLOOR_M**2), CEILING_M**2)
+
+    def _recovers(self, motion: Filter, place: Place) -> bool:
+        """Whether this one and those refused before it agree on another place than the motion's."""
+        predicted = motion.node.state.position_m
+        if self._refused and not self._agrees(place, predicted):
+            self._refused = []
+        self._refused.append((place, predicted))
+        span_ns = place.time_ns - self._refused[0][0].time_ns
+        lost = self.accepted_ns is None or self._refused[0][0].time_ns - self.accepted_ns > self.max_gap_ns
+        if len(self._refused) > self._believed:
+            return True  # more disprove the motion than it rests on
+        return len(self._refused) >= RECOVER and span_ns >= (RECOVER_LOST_NS if lost else RECOVER_NS)
+
+    def _agrees(self, place: Place, predicted: Floats) -> bool:
+        """Whether one moved from the last refused one as the motion did, or went on as those before it."""
+        last, last_predicted = self._refused[-1]
+        dt_s = (place.time_ns - last.time_ns) / 1e9
+        moved, expected = place.position_m - last.position_m, predicted - last_predicted
+        if math.hypot(*(moved - expected)) <= AGREE_M + AGREE_SHARE * math.hypot(*expected):
+            return True
+        if len(self._refused) < 2:
+            return math.hypot(*moved) <= SLACK_M + FASTEST_M_S * dt_s
+        before = self._refused[-2][0]
+        velocity = (last.position_m - before.position_m) / ((last.time_ns - before.time_ns) / 1e9)
+        return math.hypot(*(moved - velocity * dt_s)) <= AGREE_M + AGREE_M_S2 * dt_s * dt_s
+
+    def _begin_anew(self, motion: Filter, place: Place, variance: Floats) -> None:
+        """Position and velocity are those of the fixes; the rest stays, but is less sure."""
+        self.restarts += 1
+        self._believed = len(self._refused)
+        first = self._refused[0][0]
+        node = motion.node
+        velocity = (place.position_m - first.position_m) / ((place.time_ns - first.time_ns) / 1e9)
+        kept = node.covariance.copy()
+        for block in (SPEED, PLACE, FORCE):
+            kept[block] = kept[:, block] = 0.0
+        kept[TURN, TURN] += np.diag(np.square((DOUBT_TILT_RAD, DOUBT_TILT_RAD, DOUBT_HEADING_RAD)))
+        kept[SPEED, SPEED] = np.eye(3) * 4.0
+        kept[PLACE, PLACE] = np.diag(variance)
+        kept[FORCE, FORCE] = np.eye(3) * motion.noise.force_bias**2
+        node.state.velocity_m_s, node.state.position_m = velocity, place.position_m
+        node.state.force_m_s2 = np.zeros(3)
+        node.covariance, node.transition, node.updates = kept, None, []
+
+    def _note(self, place: Place, off_m: float) -> None:
+        if off_m <= self.worst_m:
+            return
+        self.worst_m = off_m
+        since_ns = None if self.accepted_ns is None else place.time_ns - self.accepted_ns
+        self.worst_m_s = off_m / (since_ns / 1e9) if since_ns else math.nan
+
+
+def drivable(times_ns: Sequence[int], places_m: Floats, epoch_ns: int) -> list[bool]:
+    """Which fixes belong to the longest chain that a vehicle could have driven, one an epoch.
+
+    Args:
+        times_ns: in ascending order.
+        places_m: earth-centred (N, 3).
+        epoch_ns: fixes nearer in time than this are of one epoch.
+    """
+    count = len(times_ns)
+    times = np.array(times_ns, np.int64)
+    length, before = np.ones(count, np.int64), np.full(count, -1, np.int64)
+    start = 0
+    best_old = -1
+    for i in range(1, count):
+        while times[i] - times[start] > _REACH_NS:
+            if best_old < 0 or length[start] >= length[best_old]:
+                best_old = start
+            start += 1
+        near = slice(start, i)
+        apart_ns = times[i] - times[near]
+        far_m = np.linalg.norm(places_m[near] - places_m[i], axis=1)
+        fits = (apart_ns >= epoch_ns) & (far_m <= SLACK_M + FASTEST_M_S * apart_ns / 1e9)
+        lengths = np.where(fits, length[near], 0)
+        # The latest of the longest: chains then have no needless gaps.
+        at = len(lengths) - 1 - int(np.argmax(lengths[::-1])) if len(lengths) else -1
+        if at >= 0 and lengths[at] > 0:
+            length[i], before[i] = lengths[at] + 1, start + at
+        if best_old >= 0 and length[best_old] >= length[i]:
+            far = float(np.linalg.norm(places_m[best_old] - places_m[i]))
+            if far <= SLACK_M + FASTEST_M_S * float(times[i] - times[best_old]) / 1e9:
+                length[i], before[i] = length[best_old] + 1, best_old
+    chosen = [False] * count
+    at = count - 1 - int(np.argmax(length[::-1])) if count else -1
+    while at >= 0:
+        chosen[at] = True
+        at = int(before[at])
+    return chosen
+
+
+_REACH_NS = 10_000_000_000

@@ -1,0 +1,153 @@
+"""A smoothed trajectory: arrays over time, and the values between them."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgefirst_ros.ego.geodesy import Vector
+from edgefirst_ros.ego.orientation import Quaternion, exponential, logarithm, matrix, quaternion
+from edgefirst_ros.ego.smoother import Later, nothing, smooth
+from edgefirst_ros.ego.state import NORTH, PLACE, TURN, Floats, Node, State
+
+BLIND_M_S2 = 2.0
+"""Beyond the ends a vehicle goes on as it went, and this per √Hz is what it may do instead."""
+COLUMNS = 21
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The estimate at one time: ENU metres, rotation of the rig as configured, and their sigmas."""
+
+    position_m: Vector
+    position_sigma_m: Vector
+    rotation_xyzw: Quaternion
+    rotation_sigma_rad: Vector
+    turns: bool
+    """Whether rates were measured here."""
+
+
+def _row(node: Node, state: State, covariance: Floats, *, as_configured: bool) -> list[float]:
+    """One time of a path: position, velocity, rotation as the sensor's north has it, rates, sigmas."""
+    north = exponential(np.array((0.0, 0.0, state.north_rad))) if as_configured else np.eye(3)
+    rotation = north @ state.rotation
+    turning = covariance[TURN, TURN].copy()
+    if as_configured:
+        turning[2, 2] += covariance[NORTH, NORTH]
+        turning[2] += covariance[NORTH, TURN]
+        turning[:, 2] += covariance[TURN, NORTH]
+    about = rotation.T @ turning @ rotation
+    rate = node.rate_rad_s - state.gyro_rad_s if node.turns else np.zeros(3)
+    variances = np.concatenate([np.diagonal(covariance)[PLACE], np.diagonal(about)])
+    return [
+        *state.position_m.tolist(),
+        *state.velocity_m_s.tolist(),
+        *quaternion(rotation),
+        *rate.tolist(),
+        *np.sqrt(np.maximum(variances, 0.0)).tolist(),
+        1.0 if node.turns else 0.0,
+        1.0 if node.transition is None else 0.0,
+    ]
+
+
+class Path:
+    """Rows in order of time; cubic between them, from velocities and rates."""
+
+    def __init__(self) -> None:
+        self.times: array[int] = array("q")
+        self._rows: array[float] = array("d")
+
+    def append(self, times: Iterable[int], numbers: array[float]) -> None:
+        """Append rows of later times."""
+        self.times.extend(times)
+        self._rows.extend(numbers)
+
+    def join(self, later: Path) -> None:
+        """Append another path."""
+        self.append(later.times, later._rows)
+
+    def shift(self, by_m: Floats) -> None:
+        """Move every position."""
+        rows = np.frombuffer(self._rows, np.float64).reshape(-1, COLUMNS)
+        rows[:, 0:3] += by_m
+
+    def at(self, time_ns: int) -> Point | None:
+        """The estimate at a time; None if there is none at all."""
+        if not self.times:
+            return None
+        after = bisect_right(self.times, time_ns)
+        if after == 0:
+            return self._beyond(0, time_ns)
+        if after == len(self.times) or self.times[after - 1] == time_ns:
+            return self._beyond(after - 1, time_ns)
+        start, end = self._values(after - 1), self._values(after)
+        if end[20]:
+            # The estimate begins anew there: what lies before it is carried on from its own side.
+            return self._beyond(after - 1, time_ns)
+        h = (self.times[after] - self.times[after - 1]) / 1e9
+        s = (time_ns - self.times[after - 1]) / 1e9 / h
+        position = _cubic(start[0:3], start[3:6] * h, end[0:3], end[3:6] * h, s)
+        first, last = _matrix(start), _matrix(end)
+        turn = logarithm(first.T @ last)
+        if start[19] and end[19]:
+            turned = _cubic(np.zeros(3), start[10:13] * h, turn, end[10:13] * h, s)
+        else:
+            turned = turn * s
+        sigma = (1 - s) * start[13:19] + s * end[13:19]
+        return _point(position, first @ exponential(turned), sigma, bool(end[19]))
+
+    def _beyond(self, index: int, time_ns: int) -> Point:
+        values = self._values(index)
+        dt = (time_ns - self.times[index]) / 1e9
+        sigma = values[13:19].copy()
+        sigma[:3] = np.hypot(sigma[:3], BLIND_M_S2 * math.sqrt(abs(dt) ** 3 / 3))
+        turns = bool(values[19]) and abs(dt) < 0.1
+        rotation = _matrix(values)
+        if turns:
+            rotation = rotation @ exponential(values[10:13] * dt)
+        return _point(values[0:3] + values[3:6] * dt, rotation, sigma, turns)
+
+    def _values(self, index: int) -> Floats:
+        return np.array(self._rows[index * COLUMNS : (index + 1) * COLUMNS])
+
+
+def smoothed(nodes: Sequence[Node], later: Later | None = None, *, as_configured: bool) -> tuple[Path, Later]:
+    """The backward pass over nodes, and what one over those before them is to be given as ``later``."""
+    rows: list[list[float]] = []
+    before = nothing() if later is None else later
+    for node, state, covariance, known in smooth(nodes, later):
+        rows.append(_row(node, state, covariance, as_configured=as_configured))
+        before = known
+    numbers: array[float] = array("d")
+    for each in reversed(rows):
+        numbers.extend(each)
+    path = Path()
+    path.append([node.time_ns for node in nodes], numbers)
+    return path, before
+
+
+def _matrix(values: Floats) -> Floats:
+    x, y, z, w = values[6:10].tolist()
+    return matrix((x, y, z, w))
+
+
+def _cubic(start: Floats, start_slope: Floats, end: Floats, end_slope: Floats, s: float) -> Floats:
+    """Hermite's cubic at s in 0..1."""
+    rest = 1 - s
+    return (
+        (1 + 2 * s) * rest * rest * start
+        + s * rest * rest * start_slope
+        + s * s * (3 - 2 * s) * end
+        - s * s * rest * end_slope
+    )
+
+
+def _point(position: Floats, rotation: Floats, sigma: Floats, turns: bool) -> Point:
+    a, b, c, d, e, f = sigma.tolist()
+    x, y, z = position.tolist()
+    return Point((x, y, z), (a, b, c), quaternion(rotation), (d, e, f), turns)

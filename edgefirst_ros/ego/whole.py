@@ -1,0 +1,370 @@
+"""The estimate of a whole drive: a forward and a backward pass over all that its sensors said."""
+
+from __future__ import annotations
+
+import copy
+import math
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefirst_ros.ego.alignment import Alignment
+from edgefirst_ros.ego.filter import Start
+from edgefirst_ros.ego.findings import Mounting, mounting, refused_text, restart_text
+from edgefirst_ros.ego.fixes import DUPLICATE, EPOCH_NS, OUTLIER, SAME_M, FixJudge
+from edgefirst_ros.ego.forward import Forward, Vehicle
+from edgefirst_ros.ego.gate import Place, drivable
+from edgefirst_ros.ego.geodesy import STANDARD_GRAVITY_M_S2, Vector, ecef_m, enu_m, from_enu, gravity_m_s2
+from edgefirst_ros.ego.inertia import WIDTH, Preintegrator, Step, pack, unpack
+from edgefirst_ros.ego.orientation import Quaternion
+from edgefirst_ros.ego.path import Path, Point, smoothed
+from edgefirst_ros.ego.smoother import Later
+from edgefirst_ros.ego.state import Floats, Node
+from edgefirst_ros.messages.imu import Imu
+from edgefirst_ros.messages.navsat import NavSatFix
+from edgefirst_ros.sample import GeoPoint
+
+IntArray = npt.NDArray[np.int64]
+
+BLOCK = 4000
+"""Nodes kept at a time, some 6 KiB each; the forward pass is gone through again block by block."""
+TRIES = 3
+TURNED_RAD = 0.1
+FEW = 9
+"""So many fixes show whether the first ones were right."""
+
+
+class Log:
+    """What the navigation sensors said between two breaks of the clock, in any order; 88 bytes a sample."""
+
+    def __init__(self) -> None:
+        self._times: array[int] = array("q")
+        self._imu: array[float] = array("d")
+        self.fixes: list[tuple[int, int, NavSatFix]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._times or self.fixes)
+
+    def add_imu(self, time_ns: int, imu: Imu) -> None:
+        """Take a sample."""
+        self._times.append(time_ns)
+        orientation = imu.orientation_xyzw or (math.nan,) * 4
+        self._imu.extend((*orientation, *imu.angular_velocity_rad_s, *imu.linear_acceleration_m_s2))
+
+    def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
+        """Take a fix, by the running number of its message."""
+        self.fixes.append((time_ns, arrival, fix))
+
+    @property
+    def oriented(self) -> bool:
+        """Whether the IMU tells orientations, and not one rotation always, as drivers do that have none.
+
+        It may stand still; but one that turns by its gyroscope and not by its orientation has none.
+        """
+        if not self._times:
+            return False
+        values = np.frombuffer(self._imu, np.float64).reshape(-1, 10)
+        told = values[~np.isnan(values[:, 0])]
+        if not len(told) or (told[:, :4] != told[0, :4]).any():
+            return bool(len(told))
+        if abs(abs(float(told[0, 3])) - 1) < 1e-12:
+            return False
+        times = np.sort(np.frombuffer(self._times, np.int64))
+        rates = np.nan_to_num(values[:, 4:7])
+        turned_rad = np.abs(rates[1:].T @ np.diff(times)) / 1e9
+        return bool(turned_rad.max(initial=0.0) < TURNED_RAD)
+
+    def samples(self) -> Iterator[tuple[int, Imu]]:
+        """The IMU's in order of time."""
+        times = np.frombuffer(self._times, np.int64) if self._times else np.empty(0, np.int64)
+        oriented = self.oriented
+        for index in np.argsort(times, kind="stable").tolist():
+            a, b, c, d, e, f, g, h, i, j = self._imu[10 * index : 10 * index + 10]
+            orientation = (a, b, c, d) if oriented and not math.isnan(a) else None
+            yield self._times[index], Imu(orientation, (e, f, g), (h, i, j))
+
+
+@dataclass(slots=True)
+class Solution:
+    """A whole drive's motion.
+
+    Attributes:
+        origin: of the local frame: the first fix that is believed.
+        fixes_ns: times of believed fixes.
+        refusals: why a fix was refused, by the running number of its message.
+        oriented: whether the IMU's orientations are any.
+        mounting: how the IMU is turned against what is configured, if it is.
+        notes: what is worth telling.
+    """
+
+    origin: GeoPoint | None = None
+    fixes_ns: list[int] = field(default_factory=list)
+    refusals: dict[int, str] = field(default_factory=dict)
+    oriented: bool = False
+    mounting: Mounting | None = None
+    notes: list[str] = field(default_factory=list)
+    path: Path = field(default_factory=Path)
+    worst: tuple[float, float] = (0.0, math.nan)
+    """Of fixes that no vehicle could have driven through: how far off, and the speed it would have taken."""
+
+    def point(self, time_ns: int) -> Point | None:
+        """The estimate at a time, None where there is none."""
+        return self.path.at(time_ns)
+
+
+class _Steps:
+    """Steps of a drive, packed, each with the fix at its end if there is one."""
+
+    def __init__(self) -> None:
+        self.ends: array[int] = array("q")
+        self._numbers: array[float] = array("d")
+        self.fix: array[int] = array("q")
+
+    def add(self, step: Step, fix: int) -> None:
+        self.ends.append(step.end_ns)
+        self._numbers.extend(pack(step))
+        self.fix.append(fix)
+
+    def part(self, start: int, stop: int) -> Iterator[tuple[Step, int]]:
+        for index in range(start, min(stop, len(self.ends))):
+            values = self._numbers[WIDTH * index : WIDTH * (index + 1)]
+            yield unpack(self.ends[index], values.tolist()), self.fix[index]
+
+    @property
+    def first(self) -> Step:
+        return next(self.part(0, 1))[0]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+
+def solve(
+    log: Log,
+    vehicle: Vehicle,
+    rig_from_imu_xyzw: Quaternion | None,
+    proceed: Callable[[], bool] = lambda: True,
+) -> Solution:
+    """The motion of a drive from all that was said of it.
+
+    Args:
+        log: what was said.
+        vehicle: what is known beforehand.
+        rig_from_imu_xyzw: turns the IMU's axes into the rig's.
+        proceed: asked now and then; if it says no, what has been found so far is no estimate.
+    """
+    solution = Solution(oriented=log.oriented)
+    places, arrivals = _candidates(log, solution)
+    origin = solution.origin
+    gravity = STANDARD_GRAVITY_M_S2 if origin is None else gravity_m_s2(origin)
+    alignment = Alignment(gravity)
+    steps = _steps(log, places, alignment, rig_from_imu_xyzw)
+    if not steps:
+        return solution
+    start = alignment.start(alignment.first, rolls=vehicle.rolls)
+    for index in range(_wrong_at_first(steps, places, gravity, vehicle, start)):
+        solution.refusals[arrivals[index]] = OUTLIER
+        steps.fix[steps.fix.index(index)] = -1
+    for _ in range(TRIES):
+        forward = Forward(gravity, vehicle)
+        forward.begin(steps.first, start)
+        blocks, believed, again = _forward(forward, steps, places, proceed)
+        if not again:
+            break
+        for index in again:
+            # Fewer fixes were believed at first than disproved them: those were wrong, not the motion.
+            solution.refusals[arrivals[index]] = OUTLIER
+            steps.fix[steps.fix.index(index)] = -1
+    if not proceed():
+        return Solution(refusals=solution.refusals, oriented=solution.oriented)
+    for index, is_believed in believed.items():
+        if is_believed:
+            solution.fixes_ns.append(places[index].time_ns)
+        else:
+            solution.refusals[arrivals[index]] = OUTLIER
+    oriented = alignment.oriented
+    _backward(solution.path, blocks, steps, places, as_configured=oriented, proceed=proceed)
+    first = next((places[index] for index, is_believed in believed.items() if is_believed), None)
+    if first is not None and origin is not None and first.position_m.any():
+        x, y, z = first.position_m.tolist()
+        solution.origin = from_enu((x, y, z), origin)
+        solution.path.shift(-first.position_m)
+    solution.mounting = mounting(alignment, rig_from_imu_xyzw)
+    _note(solution, forward)
+    return solution
+
+
+def _candidates(log: Log, solution: Solution) -> tuple[list[Place], list[int]]:
+    """Fixes that a vehicle could have driven through, in the frame of the first; the others are refused."""
+    judge, points, sigmas = FixJudge(), list[GeoPoint](), list[Vector | None]()
+    meant: list[tuple[int, int]] = []
+    log.fixes.sort(key=lambda each: each[:2])
+    first_ns = 0
+    for sent_ns, arrival, fix in log.fixes:
+        time_ns = sent_ns
+        judged = judge.judge(fix)
+        if isinstance(judged, str):
+            solution.refusals[arrival] = judged
+            continue
+        if points and time_ns - first_ns < EPOCH_NS:
+            if math.dist(ecef_m(judged), ecef_m(points[-1])) < SAME_M:
+                solution.refusals[arrival] = DUPLICATE
+                continue
+            # They contradict each other: whichever the motion chooses, both are of the first one's time.
+            time_ns = max(first_ns, meant[-1][0])
+        else:
+            first_ns = time_ns
+        points.append(judged)
+        sigmas.append(fix.sigma_m)
+        meant.append((time_ns, arrival))
+    if not points:
+        return [], []
+    places_m = np.array([ecef_m(point) for point in points])
+    chosen = drivable([time_ns for time_ns, _ in meant], places_m, EPOCH_NS)
+    places, arrivals = list[Place](), list[int]()
+    times = np.array([time_ns for (time_ns, _), is_chosen in zip(meant, chosen, strict=True) if is_chosen])
+    of_chosen = places_m[np.array(chosen)]
+    for index, ((time_ns, arrival), is_chosen) in enumerate(zip(meant, chosen, strict=True)):
+        if not is_chosen:
+            near = np.abs(times - time_ns) < EPOCH_NS
+            agrees = near.any() and np.linalg.norm(of_chosen[near] - places_m[index], axis=1).min() < SAME_M
+            solution.refusals[arrival] = DUPLICATE if agrees else OUTLIER
+            if not agrees:
+                solution.worst = max(solution.worst, _far(time_ns, places_m[index], times, of_chosen))
+            continue
+        if solution.origin is None:
+            solution.origin = points[index]
+        position = np.array(enu_m(points[index], solution.origin))
+        sigma = sigmas[index]
+        places.append(Place(time_ns, position, None if sigma is None else np.array(sigma)))
+        arrivals.append(arrival)
+    return places, arrivals
+
+
+def _far(time_ns: int, place_m: Floats, times: IntArray, places_m: Floats) -> tuple[float, float]:
+    """How far a fix is from those around it, and the speed that it would take."""
+    axes = [np.interp(time_ns, times, places_m[:, axis]) for axis in range(3)]
+    off_m = float(np.linalg.norm(place_m - np.array(axes)))
+    apart_ns = int(np.abs(times - time_ns).min())
+    return off_m, off_m / (apart_ns / 1e9) if apart_ns else math.nan
+
+
+def _steps(
+    log: Log, places: Sequence[Place], alignment: Alignment, rig_from_imu_xyzw: Quaternion | None
+) -> _Steps:
+    """All steps, cut at the fixes; the alignment follows them."""
+    steps, inertia, fix = _Steps(), Preintegrator(rig_from_imu_xyzw), 0
+
+    def take(step: Step, place: int) -> None:
+        alignment.step(step)
+        if not steps:
+            step = step._replace(dt_s=0.0, turn_rad=_ZERO, dv_m_s=_ZERO, dp_m=_ZERO)
+        steps.add(step, place)
+        if place >= 0:
+            alignment.fix(step.end_ns, places[place].position_m)
+
+    for time_ns, imu in log.samples():
+        while fix < len(places) and places[fix].time_ns <= time_ns:
+            take(inertia.cut(places[fix].time_ns), fix)
+            fix += 1
+        step = inertia.add(time_ns, imu)
+        if step is not None:
+            take(step, -1)
+    for index in range(fix, len(places)):
+        take(inertia.cut(places[index].time_ns), index)
+    if steps and inertia.at_ns is not None and inertia.at_ns > steps.ends[-1]:
+        take(inertia.cut(inertia.at_ns), -1)
+    return steps
+
+
+_ZERO: Vector = (0.0, 0.0, 0.0)
+
+
+def _forward(
+    forward: Forward, steps: _Steps, places: Sequence[Place], proceed: Callable[[], bool]
+) -> tuple[list[Forward], dict[int, bool], list[int]]:
+    """Snapshots at the beginning of every block, what was believed, and what was believed wrongly."""
+    blocks, believed, recent = list[Forward](), dict[int, bool](), list[int]()
+    doubted: list[int] = []
+    for number, (step, fix) in enumerate(steps.part(0, len(steps))):
+        if number % BLOCK == 0:
+            blocks.append(copy.deepcopy(forward))
+            if not proceed():
+                break
+        restarts = forward.gate.restarts
+        _, is_believed = forward.advance(step, places[fix] if fix >= 0 else None)
+        if fix < 0:
+            continue
+        believed[fix] = is_believed
+        if forward.gate.restarts > restarts:
+            if len(recent) < len(doubted) + 1:
+                return blocks, believed, recent
+            recent = []
+        if is_believed:
+            recent.append(fix)
+            doubted = []
+        else:
+            doubted.append(fix)
+    return blocks, believed, []
+
+
+def _wrong_at_first(
+    steps: _Steps, places: Sequence[Place], gravity: float, vehicle: Vehicle, start: Start
+) -> int:
+    """How many fixes to leave out at the beginning, where no motion is known yet that could disprove them.
+
+    A first fix that is wrong makes those after it look wrong: without it they fit.
+    """
+    if len(places) < FEW:
+        return 0
+    scores = []
+    for left_out in range(FEW // 3):
+        forward, off = Forward(gravity, vehicle), 0.0
+        forward.begin(steps.first, start)
+        for step, fix in steps.part(0, len(steps)):
+            if fix >= FEW:
+                break
+            forward.advance(step, places[fix] if fix >= left_out else None)
+            if fix >= FEW // 3 + 1:
+                off += min(forward.gate.off, 6.0) ** 2
+        scores.append(off)
+    best = min(range(len(scores)), key=scores.__getitem__)
+    return best if scores[0] > 2 * scores[best] + 25 else 0
+
+
+def _backward(
+    path: Path,
+    blocks: Sequence[Forward],
+    steps: _Steps,
+    places: Sequence[Place],
+    *,
+    as_configured: bool,
+    proceed: Callable[[], bool],
+) -> None:
+    """Smooth block by block, the last first."""
+    later: Later | None = None
+    parts: list[Path] = []
+    for number in reversed(range(len(blocks))):
+        if not proceed():
+            return
+        forward = blocks[number]
+        nodes: list[Node] = []
+        for step, fix in steps.part(number * BLOCK, (number + 1) * BLOCK):
+            nodes.append(forward.advance(step, places[fix] if fix >= 0 else None)[0])
+        part, later = smoothed(nodes, later, as_configured=as_configured)
+        parts.append(part)
+    while parts:
+        path.join(parts.pop())
+
+
+def _note(solution: Solution, forward: Forward) -> None:
+    """Tell what was refused and what was given up."""
+    count = Counter(solution.refusals.values())[OUTLIER]
+    if count:
+        worst = max(solution.worst, (forward.gate.worst_m, forward.gate.worst_m_s))
+        solution.notes.append(refused_text(count, *worst))
+    if forward.gate.restarts:
+        solution.notes.append(restart_text(forward.gate))
