@@ -28,6 +28,7 @@ COMMON: dict[str, Any] = {
     "imu_hz": 50.0,
     "clock": "realtime",
     "gps_no_fix": 0,
+    "stops": ((0.0, SECONDS),),  # one part goes on where the one before it ended
 }
 
 

@@ -73,7 +73,7 @@ def dropped_for(report: dict[str, Any], reason: str) -> int:
     "clock", [{}, {n: {"clock": "stamp"} for n in Config().topics}], ids=["auto", "stamp"]
 )
 def test_live_equals_offline(tmp_path: Path, clock: dict[str, Any]) -> None:
-    config = {"topics": clock, "formats": FORMATS}
+    config = {"topics": clock, "formats": FORMATS, "ego": {"smoothing": "lag"}}
     offline = convert([drive()], tmp_path / "offline", build_config(config), dataset="same")
     live_one = capture(tmp_path / "live", **config)
     assert live_one.start("same", sequence=SEQUENCE) == "same"

@@ -30,9 +30,10 @@ STAMPS = {
     "min_free_mb": 0,
     "formats": list(FORMATS),
     "topics": {name: {"clock": "stamp"} for name in MAIVIN_TOPICS},
+    "ego": {"smoothing": "lag"},
 }
-"""Times are the stamps, so that it does not matter when the messages come."""
-PROMPT = {"clock_window_s": 0.5, "lookahead_s": 0.2, "ego": {"wait_s": 0.1}}
+"""Times are the stamps, so that it does not matter when the messages come, and poses do not look far ahead."""
+PROMPT = {"clock_window_s": 0.5, "lookahead_s": 0.2, "ego": {"wait_s": 0.1, "smoothing": "lag"}}
 """Samples are committed soon after they were taken."""
 
 

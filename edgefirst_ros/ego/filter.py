@@ -157,7 +157,7 @@ class Filter:
         transition[TURN, GYRO] = -dt * middle
         if step.feels:
             dv = np.array(step.dv_m_s) - before.force_m_s2 * dt
-            dv -= 0.5 * dt * np.cross(before.gyro_rad_s, dv)
+            dv -= skew((0.5 * dt) * before.gyro_rad_s) @ dv
             dp = np.array(step.dp_m) - before.force_m_s2 * (0.5 * dt * dt)
             u, w = rotation @ dv, rotation @ dp
             faster = velocity + u + self._gravity * dt
@@ -220,9 +220,9 @@ class Filter:
             covariance[GYRO, GYRO] += walk * np.outer(up, up)
         diagonal[SPEED] += force * dt
         diagonal[PLACE] += force * dt**3 / 3
-        moving = np.eye(3) * (force * dt * dt / 2)
-        covariance[PLACE, SPEED] += moving
-        covariance[SPEED, PLACE] += moving
+        moving = force * dt * dt / 2
+        np.einsum("ii->i", covariance[PLACE, SPEED])[:] += moving
+        np.einsum("ii->i", covariance[SPEED, PLACE])[:] += moving
         diagonal[FORCE] += noise.force_walk**2 * dt
         diagonal[NORTH] += noise.north_walk**2 * dt
         diagonal[MOUNT] += noise.mount_walk**2 * dt

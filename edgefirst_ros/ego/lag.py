@@ -82,6 +82,8 @@ class Lag:
         self._waiting: list[_Waiting] = []
         self._judged: deque[Verdict] = deque()
         self._refused = 0
+        self._epoch_ns: int | None = None
+        """Of the last fix that is believed: the time of its epoch's first message."""
         self._doubted: Place | None = None
         """The last fix, if it was refused."""
         self._path = Path()
@@ -100,7 +102,7 @@ class Lag:
         if isinstance(judged, str):
             self._judged.append((arrival, judged))
             return
-        if self.fixes_ns and time_ns - self.fixes_ns[-1] < EPOCH_NS:
+        if self._epoch_ns is not None and time_ns - self._epoch_ns < EPOCH_NS:
             self._judged.append((arrival, DUPLICATE))
             return
         ecef = ecef_m(judged)
@@ -196,20 +198,24 @@ class Lag:
 
     def _try(self, step: Step, place: Place, arrival: int) -> None:
         """Let the motion judge a fix."""
-        other = self._doubted
+        other, epoch_ns = self._doubted, place.time_ns
         if other is not None and place.time_ns - other.time_ns < EPOCH_NS:
             if math.dist(place.position_m, other.position_m) < SAME_M:
                 self._advance(step, None)
                 self._judged.append((arrival, DUPLICATE))
                 return
             # The epoch's other message was refused, and this one says where the rig was at its time.
+            epoch_ns = other.time_ns
             moved = self._forward.filter.node.state.velocity_m_s * ((place.time_ns - other.time_ns) / 1e9)
             place = replace(place, position_m=place.position_m + moved)
         restarts = self._forward.gate.restarts
         believed = self._advance(step, place)
         if self._forward.gate.restarts > restarts:
             self._begin_again()
-        self._doubted = None if believed else place
+        if believed:
+            self._epoch_ns, self._doubted = epoch_ns, None
+        else:
+            self._doubted = place
         self._verdict(place, arrival, believed=believed)
 
     def _verdict(self, place: Place, arrival: int, *, believed: bool) -> None:
@@ -255,6 +261,7 @@ class Lag:
             self._rows[self._index(each.time_ns)].place = place
         believed = self._replay(self._index(first.time_ns))
         for each, place in wanted:
+            self._epoch_ns = place.time_ns
             self._verdict(place, each.arrival, believed=believed.get(place.time_ns, False))
 
     def _index(self, time_ns: int) -> int:

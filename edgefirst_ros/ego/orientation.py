@@ -75,9 +75,23 @@ def matrix(rotation_xyzw: Quaternion) -> Floats:
 
 
 def quaternion(rotation: Floats) -> Quaternion:
-    """The unit quaternion of a rotation matrix (3, 3)."""
-    x, y, z, w = Rotation.from_matrix(rotation).as_quat().tolist()
-    return canonical((x, y, z, w))
+    """The unit quaternion of a rotation matrix (3, 3), by its largest component (Shepperd)."""
+    ((a, b, c), (d, e, f), (g, h, i)) = rotation.tolist()
+    trace = a + e + i
+    if trace > 0:
+        root = math.sqrt(1 + trace)
+        x, y, z, w = (h - f) / root, (c - g) / root, (d - b) / root, root
+    elif a >= e and a >= i:
+        root = math.sqrt(1 + a - e - i)
+        x, y, z, w = root, (b + d) / root, (c + g) / root, (h - f) / root
+    elif e >= i:
+        root = math.sqrt(1 + e - a - i)
+        x, y, z, w = (b + d) / root, root, (f + h) / root, (c - g) / root
+    else:
+        root = math.sqrt(1 + i - a - e)
+        x, y, z, w = (c + g) / root, (f + h) / root, root, (d - b) / root
+    norm = math.sqrt(x * x + y * y + z * z + w * w)
+    return canonical((x / norm, y / norm, z / norm, w / norm))
 
 
 def skew(vector: Floats) -> Floats:
@@ -106,4 +120,7 @@ def exponential(vector: Floats) -> Floats:
 
 def logarithm(rotation: Floats) -> Floats:
     """The rotation vector (3,) in radians of a rotation matrix, no longer than π."""
-    return Rotation.from_matrix(rotation).as_rotvec()
+    x, y, z, w = quaternion(rotation)
+    sine = math.sqrt(x * x + y * y + z * z)
+    scale = 2.0 if sine < 1e-12 else 2 * math.atan2(sine, w) / sine
+    return np.array((x * scale, y * scale, z * scale))

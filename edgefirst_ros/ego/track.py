@@ -60,7 +60,8 @@ class Track(Generic[Value]):
     def settled(self, time_ns: int, coming_ns: int) -> bool:
         """Whether no value at ``coming_ns`` or later can change ``at(time_ns)`` any more."""
         if not self.times_ns or self.times_ns[-1] < time_ns:
-            return bool(self.times_ns) and coming_ns - self.times_ns[-1] > self._max_gap_ns
+            too_late = bool(self.times_ns) and coming_ns - self.times_ns[-1] > self._max_gap_ns
+            return too_late and coming_ns > time_ns
         return True
 
     def forget(self, before_ns: int) -> None:

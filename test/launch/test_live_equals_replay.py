@@ -19,13 +19,14 @@ REPORT = "capture_report.json"
 
 
 def same_clocks(path: Path, formats: list[str]) -> Path:
-    """A configuration in which no time hangs on when a message came.
+    """A configuration in which no time hangs on when a message came, and no pose on what comes much later.
 
     The drive is stamped with one clock, so the stamp is the time; a known latency shows that offsets hold.
     """
     topics: dict[str, dict[str, object]] = {name: {"clock": "stamp"} for name in MAIVIN_TOPICS}
     topics["model"]["offset_ms"] = -3.0
     values = {"topics": topics, "formats": formats, "host": "maivin-sim", "min_free_mb": 1.0}
+    values["ego"] = {"smoothing": "lag"}
     path.write_text(yaml.safe_dump({"/**": {"ros__parameters": values}}))
     return path
 

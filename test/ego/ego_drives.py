@@ -1,0 +1,184 @@
+"""What navigation sensors say of the simulated drive, from its truth, and how far an estimate is off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from edgefirst_ros.ego.geodesy import enu_m
+from edgefirst_ros.ego.trajectory import Trajectory
+from edgefirst_ros.ego.whole import Log, Solution
+from edgefirst_ros.messages.imu import Imu
+from edgefirst_ros.messages.navsat import NavSatFix
+from edgefirst_ros.sample import EgoPose, GeoPoint
+from edgefirst_ros.simulation import navigation
+from edgefirst_ros.simulation.options import ImuErrors
+from edgefirst_ros.simulation.world import World, build
+
+S = 1_000_000_000
+T0 = 1_777_626_000 * S
+
+IDEAL = ImuErrors()
+MEMS = ImuErrors(
+    gyroscope_sigma_rad_s=1e-3,
+    gyroscope_bias_rad_s=(0.005, -0.003, 0.007),
+    accelerometer_sigma_m_s2=0.07,
+    accelerometer_bias_m_s2=(0.05, -0.08, 0.06),
+    orientation_sigma_rad=math.radians(0.3),
+)
+"""As a phone's IMU is: 0.4°/s and 8 mg of bias, 0.7 mg/√Hz of noise at 100 Hz."""
+
+
+def always(_: float) -> bool:
+    """No gap."""
+    return True
+
+
+@dataclass(frozen=True)
+class Case:
+    """A drive and its sensors: ``jumps`` are metres east and north by epoch, of one message of it or both."""
+
+    seconds: float = 20.0
+    seed: int = 0
+    imu_hz: float = 50.0
+    imu: ImuErrors = IDEAL
+    oriented: bool = True
+    gps_hz: float = 10.0
+    gps: Callable[[float], bool] = always
+    sigma_m: float = 0.0
+    jumps: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    jumping: tuple[int, ...] = (0, 1)
+    jitter_s: float = 0.0
+    stops: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def world(self) -> World:
+        """What is true."""
+        return build(self.seed, 640, 360, stops=self.stops)
+
+    def samples(self) -> list[tuple[int, Imu]]:
+        """Of the IMU."""
+        rng, world = np.random.default_rng(7), self.world
+        made: list[tuple[int, Imu]] = []
+        for at in np.arange(0.004, self.seconds, 1 / self.imu_hz) if self.imu_hz else ():
+            reading = navigation.imu_reading(world.rig.state(float(at)), self.imu, rng)
+            orientation = reading.orientation_xyzw if self.oriented else None
+            time_ns = ns(float(at) + float(rng.uniform(0, self.jitter_s)))
+            made.append((time_ns, Imu(orientation, reading.angular_rate_rad_s, reading.specific_force_m_s2)))
+        return sorted(made, key=lambda each: each[0])
+
+    def fixes(self) -> list[tuple[int, int, NavSatFix]]:
+        """Of the receiver, each with its number: two an epoch, 40 ms apart."""
+        rng, world = np.random.default_rng(8), self.world
+        made: list[tuple[int, int, NavSatFix]] = []
+        for epoch, at in enumerate(np.arange(0.035, self.seconds, 1 / self.gps_hz) if self.gps_hz else ()):
+            noise = rng.normal(0, 1, 3) * (self.sigma_m, self.sigma_m, 2 * self.sigma_m)
+            late = float(rng.uniform(0, self.jitter_s))
+            if not self.gps(float(at)):
+                continue
+            for message in (0, 1):
+                jump = self.jumps.get(epoch, (0, 0)) if message in self.jumping else (0, 0)
+                place = navigation.fix(
+                    world, world.rig.state(float(at)).position_m + noise + np.array([*jump, 0])
+                )
+                made.append((ns(float(at) + late + 0.04 * message), len(made), NavSatFix(*place, 0)))
+        return made
+
+    def log(self) -> Log:
+        """All of it."""
+        log = Log()
+        for time_ns, imu in self.samples():
+            log.add_imu(time_ns, imu)
+        for time_ns, arrival, fix in self.fixes():
+            log.add_fix(time_ns, arrival, fix)
+        return log
+
+    def live(
+        self, trajectory: Trajectory, times: Iterable[float], *, wait_s: float = 2.0
+    ) -> tuple[list[EgoPose], dict[int, str | None]]:
+        """Poses asked for so long after their times, and what became of the fixes."""
+        datum: Imu | NavSatFix
+        samples: list[tuple[int, int, int, Imu | NavSatFix]]
+        samples = [(time_ns, 1, 0, imu) for time_ns, imu in self.samples()]
+        fixes = [(time_ns, 0, arrival, fix) for time_ns, arrival, fix in self.fixes()]
+        asked = [ns(at) for at in times]
+        poses: list[EgoPose] = []
+        verdicts: dict[int, str | None] = {}
+        for time_ns, _, arrival, datum in sorted([*samples, *fixes], key=lambda each: each[:3]):
+            while len(poses) < len(asked) and time_ns >= asked[len(poses)] + wait_s * S:
+                poses.append(trajectory.pose(asked[len(poses)]))
+            if isinstance(datum, Imu):
+                trajectory.add_imu(time_ns, datum)
+            else:
+                trajectory.add_fix(time_ns, arrival, datum)
+            verdicts |= dict(trajectory.judged())
+        trajectory.finish()
+        verdicts |= dict(trajectory.judged())
+        return [*poses, *map(trajectory.pose, asked[len(poses) :])], verdicts
+
+
+def ns(seconds: float) -> int:
+    """The time of a moment of the drive."""
+    return T0 + round(seconds * S)
+
+
+@dataclass(frozen=True)
+class Off:
+    """How far poses are off: metres where there is a position, degrees where there is a rotation."""
+
+    seconds: np.ndarray
+    place_m: np.ndarray
+    turn_deg: np.ndarray
+    poses: list[EgoPose]
+
+    def between(self, start: float, end: float) -> Off:
+        """Of the poses between two moments."""
+        inside = (self.seconds >= start) & (self.seconds <= end)
+        poses = [pose for pose, is_in in zip(self.poses, inside, strict=True) if is_in]
+        return replace(
+            self,
+            seconds=self.seconds[inside],
+            place_m=self.place_m[inside],
+            turn_deg=self.turn_deg[inside],
+            poses=poses,
+        )
+
+    @property
+    def rms_m(self) -> float:
+        """Of the positions; NaN unless all are known."""
+        return float(np.sqrt(np.mean(self.place_m**2)))
+
+    @property
+    def rms_deg(self) -> float:
+        """Of the rotations; NaN unless all are known."""
+        return float(np.sqrt(np.mean(self.turn_deg**2)))
+
+
+def off(world: World, poses: Iterable[EgoPose]) -> Off:
+    """Poses against the truth."""
+    several, places, turns = list(poses), [], []
+    zero = GeoPoint(world.latitude_deg, world.longitude_deg, world.altitude_m)
+    for pose in several:
+        true = world.rig.state((pose.time_ns - T0) / S)
+        place = turn = math.nan
+        if pose.location is not None:
+            place = float(np.linalg.norm(np.array(enu_m(pose.location, zero)) - true.position_m))
+        if pose.rotation_xyzw is not None:
+            found = Rotation.from_quat(pose.rotation_xyzw)
+            turn = math.degrees((found.inv() * Rotation.from_matrix(true.rotation())).magnitude())
+        places.append(place)
+        turns.append(turn)
+    seconds = np.array([(pose.time_ns - T0) / S for pose in several])
+    return Off(seconds, np.array(places), np.array(turns), several)
+
+
+def whole(case: Case, solution: Solution, times: Iterable[float]) -> Off:
+    """The poses of a drive whose motion is known."""
+    trajectory = Trajectory(solution)
+    for time_ns, imu in case.samples():
+        trajectory.add_imu(time_ns, imu)
+    return off(case.world, [trajectory.pose(ns(at)) for at in times])

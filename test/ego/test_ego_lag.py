@@ -1,0 +1,178 @@
+"""The same filter live: every pose knows what came within two seconds after it, and nothing later."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from ego_drives import MEMS, Case, Off, ns, off
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgefirst_ros.ego.orientation import from_yaw
+from edgefirst_ros.ego.trajectory import Trajectory
+from edgefirst_ros.messages.imu import Imu
+from edgefirst_ros.messages.navsat import NavSatFix
+from edgefirst_ros.sample import PoseBasis
+from edgefirst_ros.simulation.options import ImuErrors
+
+S = 1_000_000_000
+TIMES = np.arange(0.0, 20.0, 0.1)
+_NOT_MEASURED = PoseBasis.DEAD_RECKONED, PoseBasis.INTERPOLATED
+
+
+def followed(case: Case) -> tuple[Trajectory, Off, dict[int, str | None]]:
+    trajectory = Trajectory()
+    poses, verdicts = case.live(trajectory, TIMES)
+    return trajectory, off(case.world, poses), verdicts
+
+
+@pytest.mark.parametrize(
+    ("case", "rms_m", "worst_m", "rms_deg"),
+    [
+        (Case(), 0.03, 0.1, 0.2),
+        (Case(gps_hz=1), 0.3, 0.8, 0.2),
+        (Case(gps=lambda at: at < 8), 0.4, 1.2, 0.2),
+        (Case(gps=lambda at: not 7 < at < 14), 0.15, 0.4, 0.2),
+        (Case(oriented=False), 0.05, 0.2, 2.0),
+        (Case(imu_hz=0), 0.05, 0.3, 1.0),
+        (Case(imu=MEMS), 0.05, 0.2, 1.0),
+        (Case(imu=MEMS, gps=lambda at: not 7 < at < 14), 0.3, 0.8, 1.0),
+        (Case(imu=MEMS, stops=((0.0, 3.0),)), 0.1, 0.3, 1.0),
+        (Case(imu=ImuErrors(heading_error_rad=1.0)), 0.2, 0.6, 58.0),
+        (Case(jumps={0: (0, 240)}), 0.03, 0.2, 0.2),
+        (Case(jumps={80: (0, 240)}), 0.03, 0.1, 0.2),
+        (Case(jumps={80: (0, 240)}, jumping=(0,)), 0.03, 0.1, 0.2),
+        (Case(jumps=dict.fromkeys(range(80, 95), (200, -120))), 0.03, 0.1, 0.2),
+    ],
+    ids=lambda value: None if isinstance(value, Case) else f"{value:g}",
+)
+def test_the_motion_is_followed(case: Case, rms_m: float, worst_m: float, rms_deg: float) -> None:
+    _, found, verdicts = followed(case)
+    assert found.rms_m < rms_m
+    assert found.place_m.max() < worst_m
+    assert found.rms_deg < rms_deg
+    assert len(verdicts) == len(case.fixes())
+
+
+def test_before_the_first_fix_no_place_is_known() -> None:
+    _, found, _ = followed(Case(gps=lambda at: at > 9))
+    early, soon, late = found.between(0, 6.9), found.between(8.0, 8.9), found.between(9.1, 19.9)
+    assert all(pose.position_m is None and pose.location is None for pose in early.poses)
+    assert {pose.position_basis for pose in early.poses} == {PoseBasis.ASSUMED}
+    # Samples wait for what comes within two seconds, and that tells where they were.
+    assert {pose.position_basis for pose in soon.poses} == {PoseBasis.DEAD_RECKONED}
+    assert soon.place_m.max() < 0.2
+    assert {pose.position_basis for pose in late.poses} == {PoseBasis.MEASURED}
+    assert found.between(0.1, 19.9).rms_deg < 0.1
+
+
+@pytest.mark.parametrize("gps_hz", [1.0, 10.0])
+def test_motion_that_later_fixes_disprove_begins_anew(gps_hz: float) -> None:
+    wrong = dict.fromkeys(range(15 if gps_hz > 1 else 2), (0.0, 240.0))
+    trajectory, found, verdicts = followed(Case(gps_hz=gps_hz, jumps=wrong))
+    assert found.between(12.0, 19.9).place_m.max() < 0.8
+    refused = Counter(verdicts.values())["off the motion (outlier)"]
+    assert 2 <= refused <= 60
+    assert len(trajectory.notes) == 2
+    assert "begins anew" in trajectory.notes[1]
+
+
+def test_an_account_is_made_of_every_fix_once() -> None:
+    case = Case(jumps={0: (0, 240), 50: (80, 0), 51: (80, 0)}, jumping=(0,))
+    _, _, verdicts = followed(case)
+    assert sorted(verdicts) == [arrival for _, arrival, _ in case.fixes()]
+    wrong = [arrival for arrival, why in verdicts.items() if why == "off the motion (outlier)"]
+    assert wrong == [0, 100, 102]
+    assert {verdicts[1], verdicts[101], verdicts[103]} == {None}
+
+
+def test_a_lone_fix_is_believed_in_the_end() -> None:
+    trajectory = Trajectory()
+    trajectory.add_fix(ns(1), 7, NavSatFix(48.1, 11.5, 500.0, 0))
+    assert list(trajectory.judged()) == []
+    trajectory.finish()
+    assert list(trajectory.judged()) == [(7, None)]
+    pose = trajectory.pose(ns(1))
+    assert pose.location is not None
+    assert pose.position_m == pytest.approx((0, 0, 0), abs=1e-6)
+    assert pose.position_basis is PoseBasis.MEASURED
+
+
+def test_refusals_that_need_no_motion_are_told_at_once() -> None:
+    trajectory = Trajectory()
+    for arrival, fix in enumerate((NavSatFix(0, 0, 0, 0), NavSatFix(48, 11, 0, -1))):
+        trajectory.add_fix(ns(arrival), arrival, fix)
+    assert list(trajectory.judged()) == [(0, "0,0"), (1, "no fix (status)")]
+
+
+def test_an_imu_that_is_turned_is_found_on_the_way() -> None:
+    trajectory, _, _ = followed(Case(imu=ImuErrors(mounting_deg=(0, 0, 30))))
+    assert trajectory.mounting is not None
+    assert trajectory.mounting.heading_deg == pytest.approx(30, abs=0.5)
+
+
+@pytest.mark.parametrize("lost", ["orientation", "imu"])
+def test_where_the_imu_falls_silent_rotation_goes_on(lost: str) -> None:
+    case = Case(imu=ImuErrors(heading_error_rad=0.1))
+    trajectory = Trajectory()
+    samples = [
+        (time_ns, replace(imu, orientation_xyzw=None) if ns(8) < time_ns < ns(15) else imu)
+        for time_ns, imu in case.samples()
+        if lost == "orientation" or not ns(8) < time_ns < ns(15)
+    ]
+    object.__setattr__(case, "samples", lambda: samples)
+    poses, _ = case.live(trajectory, TIMES)
+    found = off(case.world, poses)
+    # As the IMU has it, whose north is 0.1 rad off: no step where it stops.
+    quiet = found.between(8.5, 14.5)
+    assert np.allclose(quiet.turn_deg, math.degrees(0.1), atol=1.0 if lost == "orientation" else 3.0)
+    expected = {PoseBasis.DEAD_RECKONED} if lost == "orientation" else {*_NOT_MEASURED}
+    assert {pose.rotation_basis for pose in quiet.poses} == expected
+    assert found.between(0.2, 19.5).place_m.max() < 0.3
+
+
+EVENTS = st.lists(st.tuples(st.integers(1, 3_000), st.sampled_from("ffiiiz")), max_size=60)
+
+
+@settings(max_examples=60)
+@given(EVENTS, st.lists(st.integers(0, 60_000), min_size=1, max_size=6))
+def test_whatever_comes_every_fix_is_judged_once_and_poses_are_finite(
+    events: list[tuple[int, str]], asked_ms: list[int]
+) -> None:
+    trajectory, now, judged = Trajectory(), ns(0), Counter[int]()
+    for index, (step_ms, kind) in enumerate(events):
+        now += step_ms * 1_000_000
+        if kind == "f":
+            fix = NavSatFix(48.1 + (index * 7 % 31) * 1e-5, 11.5, 500.0, 0)
+            trajectory.add_fix(now, index, fix)
+        else:
+            rotation = from_yaw(math.remainder(index * 0.7, 2 * math.pi)) if kind == "i" else None
+            trajectory.add_imu(now, Imu(rotation, (0.01, 0.0, 0.7), (0.1, 0.2, 9.8)))
+        judged.update(arrival for arrival, _ in trajectory.judged())
+        trajectory.forget(now - 5 * S)
+    trajectory.finish()
+    judged.update(arrival for arrival, _ in trajectory.judged())
+    assert judged == {index: 1 for index, (_, kind) in enumerate(events) if kind == "f"}
+    for each in asked_ms:
+        pose = trajectory.pose(ns(each / 1000))
+        for part in (pose.position_m, pose.rotation_xyzw, pose.position_sigma_m, pose.rotation_sigma_rad):
+            assert part is None or all(map(math.isfinite, part))
+        assert (pose.position_m is None) == (pose.position_basis is PoseBasis.ASSUMED)
+        assert (pose.rotation_xyzw is None) == (pose.rotation_basis is PoseBasis.ASSUMED)
+
+
+def test_a_long_drive_needs_no_more_memory_than_a_short_one() -> None:
+    trajectory = Trajectory(memory_ns=10 * S)
+    sizes = []
+    for tick in range(4_000):
+        trajectory.add_imu(ns(tick / 20), Imu(from_yaw(0.1), (0, 0, 1e-9), (0, 0, 9.81)))
+        if tick % 5 == 0:
+            trajectory.add_fix(ns(tick / 20), tick, NavSatFix(48 + tick * 2e-6, 11.5, 500.0, 0))
+            list(trajectory.judged())
+        assert trajectory._lag is not None
+        sizes.append(len(trajectory._lag._nodes) + len(trajectory._orientation))
+    assert max(sizes[1000:]) <= max(sizes[:1000]) < 600

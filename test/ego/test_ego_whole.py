@@ -1,0 +1,277 @@
+"""The motion of a whole drive against its truth: GPS that is lost, late, in gaps, wrong, slow or noisy."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from ego_drives import MEMS, Case, Off, ns, whole
+
+from edgefirst_ros.ego.forward import Vehicle
+from edgefirst_ros.ego.whole import Solution, solve
+from edgefirst_ros.sample import PoseBasis
+from edgefirst_ros.simulation.options import ImuErrors
+
+TIMES = np.arange(0.0, 20.0, 0.067)
+
+
+def solved(case: Case, times: np.ndarray = TIMES, vehicle: Vehicle | None = None) -> tuple[Solution, Off]:
+    solution = solve(case.log(), vehicle or Vehicle(), None)
+    return solution, whole(case, solution, times)
+
+
+@pytest.mark.parametrize(
+    ("case", "rms_m", "worst_m", "rms_deg"),
+    [
+        (Case(), 0.0013, 0.002, 0.02),
+        (Case(gps_hz=2.5), 0.002, 0.01, 0.02),
+        (Case(gps_hz=1), 0.02, 0.05, 0.02),
+        (Case(gps=lambda at: at < 8), 0.01, 0.02, 0.02),
+        (Case(gps=lambda at: at > 9), 0.02, 0.05, 0.02),
+        (Case(gps=lambda at: not 7 < at < 14), 0.0013, 0.003, 0.02),
+        (Case(oriented=False), 0.002, 0.005, 0.1),
+        (Case(oriented=False, gps=lambda at: at < 12), 0.1, 0.3, 0.5),
+        (Case(oriented=False, gps=lambda at: at > 9), 0.5, 1.0, 2.0),
+        (Case(imu_hz=0.0), 0.02, 0.2, 0.6),
+        (Case(imu_hz=0.0, gps_hz=2.5), 0.05, 0.4, 1.0),
+        (Case(imu_hz=0.0, gps_hz=1), 0.15, 0.7, 1.5),
+        (Case(sigma_m=1.0), 0.4, 1.0, 0.02),
+        (Case(imu=MEMS), 0.03, 0.1, 1.0),
+        (Case(imu=MEMS, gps_hz=1), 0.15, 0.3, 1.0),
+        (Case(imu=MEMS, gps=lambda at: not 7 < at < 14), 0.05, 0.1, 1.0),
+        (Case(imu=MEMS, gps=lambda at: at < 8), 0.6, 1.2, 1.0),
+        (Case(imu=MEMS, gps=lambda at: at > 9), 0.8, 2.2, 1.0),
+        (Case(imu=MEMS, oriented=False), 0.05, 0.2, 1.0),
+        (Case(imu=MEMS, sigma_m=0.3), 0.3, 0.6, 1.0),
+        (Case(jitter_s=0.01), 0.1, 0.3, 0.2),
+        (Case(stops=((0.0, 3.0),)), 0.002, 0.01, 0.02),
+        (Case(stops=((0.0, 3.0),), oriented=False), 0.01, 0.03, 0.6),
+        (Case(stops=((9.0, 12.0),), gps=lambda at: at < 8), 0.02, 0.05, 0.02),
+    ],
+    ids=lambda value: None if isinstance(value, Case) else f"{value:g}",
+)
+def test_the_motion_is_that_of_the_truth(case: Case, rms_m: float, worst_m: float, rms_deg: float) -> None:
+    _, found = solved(case)
+    known = found.between(0.0, 19.9)
+    assert known.rms_m < rms_m
+    assert known.place_m.max() < worst_m
+    assert known.rms_deg < rms_deg
+
+
+@pytest.mark.parametrize("imu", [ImuErrors(), MEMS], ids=["ideal", "mems"])
+def test_five_seconds_without_fixes_cost_one_percent_of_the_way(imu: ImuErrors) -> None:
+    way_m = 5 * 8.0
+    for seed in (1, 2):
+        _, found = solved(Case(seed=seed, imu=imu, gps=lambda at: at < 14))
+        assert found.between(18.9, 19.0).place_m[-1] < 0.01 * way_m
+
+
+@pytest.mark.parametrize("oriented", [True, False])
+@pytest.mark.parametrize("imu", [ImuErrors(), MEMS], ids=["ideal", "mems"])
+def test_twenty_seconds_without_fixes_turn_by_less_than_two_degrees(imu: ImuErrors, oriented: bool) -> None:
+    case = Case(seconds=35, imu=imu, oriented=oriented, gps=lambda at: at < 14.9)
+    _, found = solved(case, np.arange(14.9, 34.9, 0.1))
+    assert found.turn_deg.max() < 2.0
+    # Beyond the limits the place is unknown, and nothing stands in for it.
+    assert found.poses[-1].position_basis in {PoseBasis.DEAD_RECKONED, PoseBasis.ASSUMED}
+
+
+def test_without_any_fix_it_turns_as_the_gyroscope_says_and_no_place_is_known() -> None:
+    case = Case(gps_hz=0, oriented=False)
+    _, found = solved(case)
+    world = case.world
+    assert all(pose.position_m is None and pose.location is None for pose in found.poses)
+    assert {pose.position_basis for pose in found.poses} == {PoseBasis.ASSUMED}
+    yaws = np.array([pose.rpy_deg[2] for pose in found.poses if pose.rpy_deg is not None])
+    true = np.degrees([world.rig.state(float(at)).yaw_rad for at in TIMES])
+    turned, truly = (np.degrees(np.unwrap(np.radians(each))) for each in (yaws, true))
+    assert len(yaws) == len(TIMES)
+    assert abs((turned[-1] - turned[0]) - (truly[-1] - truly[0])) < 2.0
+    assert {pose.rotation_basis for pose in found.poses[3:-3]} == {PoseBasis.DEAD_RECKONED}
+    sigmas = [pose.rotation_sigma_rad for pose in found.poses]
+    assert all(sigma is not None and sigma[2] > 1.0 for sigma in sigmas)
+
+
+@pytest.mark.parametrize("constant", [(0.0, 0.0, 0.0, 1.0), (0.0, 0.0, 0.6, 0.8)], ids=["identity", "other"])
+def test_one_rotation_always_is_no_orientation(constant: tuple[float, float, float, float]) -> None:
+    case = Case(oriented=False)
+    log = case.log()
+    stuck = type(log)()
+    for time_ns, imu in log.samples():
+        stuck.add_imu(time_ns, replace(imu, orientation_xyzw=constant))
+    stuck.fixes = log.fixes
+    solution = solve(stuck, Vehicle(), None)
+    assert not solution.oriented
+    assert whole(case, solution, TIMES).rms_deg < 0.1
+
+
+def test_what_poses_rest_on() -> None:
+    _, found = solved(Case(gps=lambda at: at < 4 or 6 < at < 8 or at > 16))
+    basis = {round(at, 1): found.between(at, at + 0.067).poses[0].position_basis for at in (2, 5, 7, 9, 19)}
+    assert basis == {
+        2: PoseBasis.MEASURED,
+        5: PoseBasis.INTERPOLATED,
+        7: PoseBasis.MEASURED,
+        9: PoseBasis.DEAD_RECKONED,
+        19: PoseBasis.MEASURED,
+    }
+    assert {pose.rotation_basis for pose in found.poses[1:-1]} == {PoseBasis.MEASURED}
+    sigma = {at: found.between(at, at + 0.067).poses[0].position_sigma_m for at in (7, 12)}
+    assert sigma[7] is not None
+    assert sigma[12] is not None
+    assert 0 < max(sigma[7]) < max(sigma[12]) < 1.0
+
+
+def test_a_place_is_unknown_where_it_is_too_unsure() -> None:
+    case = Case(imu_hz=0.0, gps=lambda at: at < 10)
+    _, found = solved(case)
+    ends = found.between(10.5, 10.6).poses[0], found.between(15.0, 15.1).poses[0]
+    assert [pose.position_basis for pose in ends] == [PoseBasis.DEAD_RECKONED, PoseBasis.ASSUMED]
+    assert ends[1].position_m is None
+    assert ends[1].rotation_xyzw is None
+
+
+def test_sigmas_are_honest() -> None:
+    """Most of the errors lie within three of them, and they are not a hundred times too large."""
+    for case in (Case(imu=MEMS, gps=lambda at: at < 8), Case(imu=MEMS, sigma_m=0.5)):
+        _, found = solved(case, np.arange(0.5, 19.5, 0.25))
+        sigmas = np.array([pose.position_sigma_m for pose in found.poses])
+        ratio = found.place_m / np.linalg.norm(sigmas, axis=1)
+        assert np.percentile(ratio, 95) < 3
+        assert np.median(ratio) > 0.01
+
+
+@pytest.mark.parametrize("gps_hz", [1.0, 10.0])
+@pytest.mark.parametrize("which", ["first", "middle", "last"])
+@pytest.mark.parametrize("far_m", [12.0, 240.0])
+def test_a_fix_that_cannot_be_is_refused_and_does_not_show(gps_hz: float, which: str, far_m: float) -> None:
+    count = round(20 * gps_hz)
+    epoch = {"first": 0, "middle": count // 2, "last": count - 1}[which]
+    clean = Case(gps_hz=gps_hz)
+    case = replace(clean, jumps={epoch: (0.0, far_m)})
+    solution, found = solved(case)
+    reasons = Counter(solution.refusals.values())
+    known = found.between(0.0, 19.9)
+    small = far_m < 100 and (gps_hz == 1.0 or which == "last")
+    assert known.place_m.max() < (1.5 if small else 0.1)
+    if not small:
+        assert reasons == {"off the motion (outlier)": 1, "duplicate epoch": count}
+        assert solution.refusals[2 * epoch] == "off the motion (outlier)"
+        (note,) = solution.notes
+        assert note.startswith("1 fix was refused as off the motion: the farthest by ")
+
+
+def test_the_farthest_is_told_with_the_speed_it_would_take() -> None:
+    solution, _ = solved(Case(gps_hz=2.5, jumps={20: (0.0, 240.0)}))
+    assert solution.notes[0].startswith(
+        "1 fix was refused as off the motion: the farthest by 240.0 m (600 m/s)"
+    )
+
+
+@pytest.mark.parametrize("start", [0, 80, 185])
+def test_a_burst_that_agrees_with_itself_is_refused(start: int) -> None:
+    burst = dict.fromkeys(range(start, start + 15), (200.0, -120.0))
+    solution, found = solved(Case(jumps=burst))
+    assert Counter(solution.refusals.values())["off the motion (outlier)"] == 15
+    assert found.between(0.0, 19.9).place_m.max() < 0.1
+
+
+@pytest.mark.parametrize(("wrong", "refused"), [(0, 200), (1, 201)])
+def test_the_epochs_second_message_stands_in_for_the_first(wrong: int, refused: int) -> None:
+    solution, found = solved(Case(jumps={100: (0.0, 240.0)}, jumping=(wrong,)))
+    assert solution.refusals[refused] == "off the motion (outlier)"
+    assert 401 - refused not in solution.refusals
+    assert len(solution.fixes_ns) == 200
+    assert found.rms_m < 0.0013
+
+
+def test_the_origin_is_the_first_fix_that_is_believed() -> None:
+    solution, _ = solved(Case(jumps={0: (0.0, 240.0)}))
+    plain, _ = solved(Case())
+    assert plain.origin is not None
+    assert solution.origin is not None
+    _, _, second = Case().fixes()[2]
+    assert solution.origin.latitude_deg == second.latitude_deg
+    assert plain.origin.latitude_deg == Case().fixes()[0][2].latitude_deg
+    point = solution.point(ns(0.135))
+    assert point is not None
+    assert math.dist(point.position_m, (0, 0, 0)) < 0.01
+
+
+def test_fixes_without_motion_still_make_an_account() -> None:
+    case = Case(gps_hz=1, seconds=1.5, imu_hz=0)
+    solution, _ = solved(case, np.array([0.1]))
+    assert Counter(solution.refusals.values()) == {"duplicate epoch": 2}
+    assert len(solution.fixes_ns) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "angle_deg"), [("mounted", -4.0), ("mounted", 90.0), ("north", 12.0), ("north", 180.0)]
+)
+def test_an_imu_that_is_turned_is_found_and_not_undone(kind: str, angle_deg: float) -> None:
+    errors = (
+        ImuErrors(mounting_deg=(0, 0, angle_deg))
+        if kind == "mounted"
+        else ImuErrors(heading_error_rad=math.radians(angle_deg))
+    )
+    case = Case(imu=errors, gps=lambda at: at < 12)
+    solution, found = solved(case)
+    # Rotations stay as they are configured; places do not suffer.
+    assert np.allclose(found.turn_deg[1:-1], abs(angle_deg), atol=0.1)
+    assert found.between(0.0, 17.0).place_m.max() < 0.05
+    mounting = solution.mounting
+    assert mounting is not None
+    assert abs(math.remainder(mounting.heading_deg - angle_deg, 360)) < 0.5
+    assert "ego.rig_from_imu_xyzw: [" in mounting.text
+    assert f"{mounting.heading_deg:+.1f}°" in mounting.text
+    # What it offers mends it.
+    mended = solve(case.log(), Vehicle(), mounting.rig_from_imu_xyzw)
+    assert mended.mounting is None
+    point = mended.point(ns(6.0))
+    assert point is not None
+    x, y, z, w = point.rotation_xyzw
+    yaw_deg = math.degrees(math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
+    true_deg = math.degrees(case.world.rig.state(6.0).yaw_rad)
+    assert abs(math.remainder(yaw_deg - true_deg, 360)) < 0.5
+
+
+def test_an_imu_on_its_side_is_found_with_its_tilt() -> None:
+    case = Case(imu=replace(MEMS, mounting_deg=(90.0, 0.0, 90.0)))
+    solution, found = solved(case)
+    assert found.rms_m < 0.05
+    mounting = solution.mounting
+    assert mounting is not None
+    assert "turned by 120°" in mounting.text
+    assert solve(case.log(), Vehicle(), mounting.rig_from_imu_xyzw).mounting is None
+
+
+@pytest.mark.parametrize("case", [Case(), Case(imu=MEMS), Case(imu=MEMS, sigma_m=0.5)])
+def test_an_imu_that_is_not_turned_is_not_accused(case: Case) -> None:
+    solution, _ = solved(case, np.array([1.0]))
+    assert solution.mounting is None
+
+
+def test_one_that_moves_sideways_is_not_held_to_its_heading() -> None:
+    """A rig whose configured axes are turned against its way, and that may: nothing pulls it round."""
+    case = Case(imu=ImuErrors(mounting_deg=(0, 0, 40)), oriented=False, gps=lambda at: at < 15)
+    _, found = solved(case, vehicle=Vehicle(rolls=False))
+    assert found.between(0.0, 18.0).place_m.max() < 0.3
+    assert np.allclose(found.between(2.0, 18.0).turn_deg, 40, atol=1.5)
+
+
+def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(imu=MEMS, gps=lambda at: not 7 < at < 14)
+    in_one = solve(case.log(), Vehicle(), None)
+    monkeypatch.setattr("edgefirst_ros.ego.whole.BLOCK", 37)
+    in_many = solve(case.log(), Vehicle(), None)
+    for at in TIMES[1:-1:20]:
+        one, many = in_one.point(ns(float(at))), in_many.point(ns(float(at)))
+        assert one == many
+
+
+def test_it_stops_when_told() -> None:
+    solution = solve(Case().log(), Vehicle(), None, lambda: False)
+    assert solution.point(ns(5.0)) is None
