@@ -1,51 +1,177 @@
-"""Messages that never arrived, counted from the gaps they leave in the stamps."""
+"""Messages that never arrived, counted from the holes that they leave in the stamps."""
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from dataclasses import dataclass, replace
 
-LEARN = 32
-"""Intervals that the usual one is the median of."""
 LEAST = 8
-HOLE = 1.5
-NEAR, SHARE = 0.25, 0.6
-"""A topic is steady while so large a share of its intervals is so near the usual one."""
-BURST = 4.0
-"""Where a quarter of the intervals is longer than so many usual ones, messages come in bursts."""
+"""Intervals before a rate is known."""
+EVEN, MANY = 0.15, 64
+"""With more jitter than this the first fit takes so many messages: of fewer it would be too far off."""
+MEMORY = 128
+"""Messages that period and phase are fitted to."""
+UNSTEADY = 0.6
+"""Jitter (standard deviation, in periods) above which a topic sends as it pleases. Stamps anywhere within
+80 % of a period around their place have 0.46."""
+LEAST_JITTER = 0.02
+FAR = 0.1
+"""While the next place is known no better than this (in periods), nothing is counted."""
+SURE = 20.0
+"""Log likelihood ratio at which a loss is believed: by chance once in 10^8 messages."""
+RECENT, OFTEN = 32, 16
+"""Holes before more of the recent messages than this are another rate, not losses."""
+SOON = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """Where messages are expected: ``next_ns + n · period_ns``; the line of least squares, recursively.
+
+    ``jitter`` is the standard deviation of stamps about their places, in periods.
+    """
+
+    next_ns: float
+    period_ns: float
+    jitter: float
+    count: int
+
+    @classmethod
+    def of(cls, times_ns: list[int]) -> _Fit | None:
+        """Through the first few times; None if they have no period."""
+        count, origin_ns = len(times_ns), times_ns[0]
+        middle = (count - 1) / 2
+        mean_ns = sum(t - origin_ns for t in times_ns) / count
+        spread = sum((n - middle) ** 2 for n in range(count))
+        slope = sum((n - middle) * (t - origin_ns - mean_ns) for n, t in enumerate(times_ns)) / spread
+        if slope <= 0:
+            return None
+        off = [t - origin_ns - mean_ns - slope * (n - middle) for n, t in enumerate(times_ns)]
+        jitter = math.sqrt(sum(each**2 for each in off) / (count - 2)) / slope
+        return cls(origin_ns + mean_ns + slope * (count - middle), slope, jitter, count)
+
+    def off(self, time_ns: int) -> float:
+        """How far a time lies behind the expected one, in periods."""
+        return (time_ns - self.next_ns) / self.period_ns
+
+    def went_on(self, time_ns: int, missing: int) -> _Fit:
+        """After a message before which so many are missing."""
+        count = min(self.count + 1, MEMORY)
+        off = self.off(time_ns) - missing
+        phase, slope = 2 * (2 * count - 1) / (count * (count + 1)), 6 / (count * (count + 1))
+        # One that is far off tells of a loss to come, not of the jitter.
+        variance = self.jitter**2 + (min(abs(off), 1.0) ** 2 - self.jitter**2) / count
+        period_ns = self.period_ns * (1 + slope * off)
+        next_ns = self.next_ns + (missing + phase * off) * self.period_ns + period_ns
+        return replace(self, next_ns=next_ns, period_ns=period_ns, jitter=math.sqrt(variance), count=count)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the next place is known well enough to miss a message there."""
+        return 2 * self.jitter / math.sqrt(self.count) < FAR
 
 
 class GapCounter:
     """Counts losses of one topic that sends at a steady rate; times come in order.
 
-    DDS overwrites and network losses raise no event, so holes in the times are all there is to see. Topics
-    that send in bursts or as they please give no count worth having, so none is made. Holes are learnt from
-    like any interval: a sensor that was switched to a lower rate stops counting as lossy.
+    DDS overwrites and network losses raise no event, so holes in the times are all there is to see. But a
+    hole alone is no loss: where stamps jitter, a bunch follows and makes up for it. A loss moves all that
+    follows by a period, and is counted once that is likelier than jitter by far (a CUSUM test): with even
+    stamps at once, with stamps that jitter by 80 % of the period after some ten messages. Topics that send
+    in bursts or as they please give no count worth having, so none is made. A sensor that was switched to
+    another rate is learnt anew.
     """
 
     def __init__(self) -> None:
         self.lost = 0
-        self._last_ns: int | None = None
-        self._intervals: deque[int] = deque(maxlen=LEARN)
+        self._fit: _Fit | None = None
+        self._first: list[int] = []
+        self._holes: deque[bool] = deque(maxlen=RECENT)
+        self._late, self._early = _Suspicion(1), _Suspicion(-1)
 
     @property
     def usual_ns(self) -> int | None:
         """The usual interval, None while it is not known or there is none."""
-        if len(self._intervals) < LEAST:
-            return None
-        count, by_length = len(self._intervals), sorted(self._intervals)
-        usual_ns, long_ns = by_length[count // 2], by_length[count * 3 // 4]
-        near = sum(abs(each - usual_ns) <= NEAR * usual_ns for each in by_length)
-        return usual_ns if 0 < usual_ns >= long_ns / BURST and near >= SHARE * count else None
+        fit = self._fit
+        return None if fit is None or fit.jitter > UNSTEADY else round(fit.period_ns)
 
     def add(self, time_ns: int) -> int:
-        """Take the next time in; how many messages are missing before it."""
-        last_ns, self._last_ns = self._last_ns, time_ns
-        if last_ns is None:
+        """Take the next time in; how many messages more, or fewer, are known to be missing."""
+        fit = self._fit
+        if fit is None:
+            self._learn(time_ns)
             return 0
-        interval_ns, usual_ns = time_ns - last_ns, self.usual_ns
-        self._intervals.append(interval_ns)
-        if usual_ns is None or interval_ns <= HOLE * usual_ns:
+        self._fit = fit.went_on(time_ns, 0)
+        self._holes.append(False)
+        if fit.jitter > UNSTEADY:
+            self._forget()
             return 0
-        missing = max(1, round(interval_ns / usual_ns) - 1)
-        self.lost += missing
-        return missing
+        if not fit.is_sure:
+            self._calm()
+            return 0
+        variance = max(fit.jitter, LEAST_JITTER) ** 2
+        self._late = self._late.grown(fit, time_ns, variance)
+        self._early = self._early.grown(fit, time_ns, variance)
+        for suspicion in (self._late, self._early):
+            if suspicion.weight > SURE and suspicion.since is not None:
+                return self._moved(suspicion.since, suspicion.times_ns)
+        return 0
+
+    def _learn(self, time_ns: int) -> None:
+        """Look for a period in the first messages, and in more of them if they are uneven."""
+        self._first.append(time_ns)
+        if len(self._first) == LEAST + 1 or len(self._first) == MANY:
+            fit = _Fit.of(self._first)
+            if fit is not None and fit.jitter <= (EVEN if len(self._first) < MANY else UNSTEADY):
+                self._fit, self._first = fit, []
+            elif len(self._first) == MANY:
+                self._first = []
+
+    def _forget(self) -> None:
+        self._fit = None
+        self._holes.clear()
+        self._calm()
+
+    def _moved(self, fit: _Fit, times_ns: tuple[int, ...]) -> int:
+        """Everything since ``fit`` lies later, or earlier, by whole periods: count that, and go on."""
+        late = [fit.off(t) - n for n, t in enumerate(times_ns)]
+        missing = round(sum(late) / len(late))
+        self._calm()
+        if missing > 0:
+            self._holes[-1] = True
+        # A late stamp alone looks like a loss until the next message; what is longer ago was one.
+        lately = list(self._holes)[-2 * len(times_ns) - SOON :]
+        if sum(self._holes) > OFTEN or (missing < 0 and not any(lately)):
+            self._forget()
+            return self._count(max(0, missing))
+        for number, time_ns in enumerate(times_ns):
+            fit = fit.went_on(time_ns, missing if number == 0 else 0)
+        self._fit = fit
+        return self._count(missing)
+
+    def _count(self, missing: int) -> int:
+        before, self.lost = self.lost, max(0, self.lost + missing)
+        return self.lost - before
+
+    def _calm(self) -> None:
+        self._late, self._early = _Suspicion(1), _Suspicion(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Suspicion:
+    """How likely it is by now that messages since ``since`` come a period late (side 1) or early (-1)."""
+
+    side: int
+    weight: float = 0.0
+    since: _Fit | None = None
+    times_ns: tuple[int, ...] = ()
+
+    def grown(self, fit: _Fit, time_ns: int, variance: float) -> _Suspicion:
+        """With the next message, against what was expected before it began; none where that says no."""
+        since = self.since or fit
+        off = since.off(time_ns) - len(self.times_ns)
+        weight = self.weight + (self.side * off - 0.5) / variance
+        if weight <= 0:
+            return self if self.since is None else _Suspicion(self.side)
+        return _Suspicion(self.side, weight, since, (*self.times_ns, time_ns))
