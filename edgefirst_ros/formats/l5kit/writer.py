@@ -211,11 +211,11 @@ class L5KitWriter:
     def _warn(self, scene: str, grid: Grid) -> None:
         if grid.poseless:
             self._warnings.append(
-                f"l5kit: {scene}: {grid.poseless} frames left out, no ego pose is known at their times"
+                f"{scene}: {grid.poseless} frames left out, no ego pose is known at their times"
             )
         if grid.gaps:
             self._warnings.append(
-                f"l5kit: {scene}: frames are missing at {grid.gaps} places, which L5Kit's readers, who take "
+                f"{scene}: frames are missing at {grid.gaps} places, which L5Kit's readers, who take "
                 "frames for evenly spaced, do not notice: look at the timestamps"
             )
 

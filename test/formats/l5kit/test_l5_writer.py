@@ -188,7 +188,7 @@ def test_samples_without_a_pose_are_counted_and_no_frames(tmp_path: Path) -> Non
     assert second.result().topics == ()
     (path,) = writer.close()
     assert writer.warnings == (
-        f"l5kit: {SEQUENCE.name}: 2 frames left out, no ego pose is known at their times",
+        f"{SEQUENCE.name}: 2 frames left out, no ego pose is known at their times",
     )
     dataset = ChunkedDataset(path).open()
     assert dataset.scenes["start_time"].tolist() == [START_NS + 2 * STEP_NS]
