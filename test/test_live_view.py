@@ -149,7 +149,7 @@ def test_a_report_names_what_was_lost_upstream_where_anything_was() -> None:
         ledger = Ledger()
         ledger.lose("/imu", "sensor_msgs/msg/Imu", 5, 100, QUEUE_FULL)
         account = ledger.snapshot()["/imu"] | {"lost_upstream": lost}
-        report = {"topics": {"/imu": account}, "sequences": [], "notes": [], "warnings": []}
+        report = {"topics": {"/imu": account}, "sequences": [], "formats": {}, "notes": [], "warnings": []}
         print_report(console, report)
         assert ("upstream" in shown(console)) == ("37" in shown(console)) == bool(lost)
         assert "/imu: 5 dropped: pushed out of a full queue" in shown(console)

@@ -187,9 +187,7 @@ def test_samples_without_a_pose_are_counted_and_no_frames(tmp_path: Path) -> Non
     assert written.left_out is not None
     assert second.result().topics == ()
     (path,) = writer.close()
-    assert writer.warnings == (
-        f"{SEQUENCE.name}: 2 frames left out, no ego pose is known at their times",
-    )
+    assert writer.warnings == (f"{SEQUENCE.name}: 2 frames left out, no ego pose is known at their times",)
     dataset = ChunkedDataset(path).open()
     assert dataset.scenes["start_time"].tolist() == [START_NS + 2 * STEP_NS]
     assert [note.name for note in dataset.notes] == [SEQUENCE.name]
