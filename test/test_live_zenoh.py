@@ -32,7 +32,7 @@ STAMPS = {
     "topics": {name: {"clock": "stamp"} for name in MAIVIN_TOPICS},
     "ego": {"smoothing": "lag"},
 }
-"""Times are the stamps, so that it does not matter when the messages come, and poses do not look far ahead."""
+"""Times are the stamps, so that it does not matter when messages come, and poses do not look far ahead."""
 PROMPT = {"clock_window_s": 0.5, "lookahead_s": 0.2, "ego": {"wait_s": 0.1, "smoothing": "lag"}}
 """Samples are committed soon after they were taken."""
 
