@@ -27,6 +27,7 @@ NODE_PARAMETERS = frozenset(
     {
         *("use_sim_time", "start_type_description_service", "qos_overrides"),
         *("output", "name", "session", "depth", "unlisted", "look_every_s", "stop_within_s", "preview"),
+        "autostart",
         *("bag", "overwrite", "rate"),
     }
 )
@@ -235,6 +236,10 @@ class _Loader(yaml.SafeLoader):
                     )
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+# How launch writes the lists of parameter files.
+_Loader.add_constructor("tag:yaml.org,2002:python/tuple", _Loader.construct_sequence)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import settings
 from places import SHARED
 
+import edgefirst_ros  # noqa: F401 - finds what colcon installed beside it, before anything else is imported
+
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("search", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile("repeatable")
