@@ -238,8 +238,12 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-# How launch writes the lists of parameter files.
-_Loader.add_constructor("tag:yaml.org,2002:python/tuple", _Loader.construct_sequence)
+def _list(loader: _Loader, node: yaml.SequenceNode) -> list[Any]:
+    return loader.construct_sequence(node)
+
+
+# How launch writes lists.
+_Loader.add_constructor("tag:yaml.org,2002:python/tuple", _list)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+# isort: off
+# First of all: it finds what colcon installed beside it, and hypothesis imports the pydantic that it finds.
+import edgefirst_ros  # noqa: F401
+
+# isort: on
 import json
 import signal
 from collections.abc import Iterator
@@ -11,8 +16,6 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from places import SHARED
-
-import edgefirst_ros  # noqa: F401 - finds what colcon installed beside it, before anything else is imported
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("search", derandomize=False, deadline=None, print_blob=True)

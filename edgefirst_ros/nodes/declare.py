@@ -69,7 +69,7 @@ class NodeParameters(Generic[Options]):
             ConfigError: with a sentence for every fault.
         """
         faults, options, config = self._validate(self._values())
-        if options is None or config is None:
+        if faults or options is None or config is None:
             raise ConfigError(faults)
         return options, config
 

@@ -47,8 +47,9 @@ def run(make: Callable[[], Runnable], usage: Usage, arguments: Sequence[str] | N
     """
     given = sys.argv if arguments is None else arguments
     try:
-        usage.check(remove_ros_args(given)[1:])
+        # First, since ROS's own words for a broken file name a place in the sources of rcl.
         check_parameter_files(given, usage.executable)
+        usage.check(remove_ros_args(given)[1:])
         rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     except ConfigError as error:
         sys.stderr.write("".join(f"{usage.executable}: {fault}\n" for fault in error.faults))

@@ -62,7 +62,9 @@ def test_a_file_for_another_node_is_refused(tmp_path: Path, key: str, names: lis
 
 def test_a_file_may_speak_of_other_nodes_and_spell_namespaces_as_levels(tmp_path: Path) -> None:
     file = tmp_path / "robot.yaml"
-    file.write_text("driver: {ros__parameters: {fps: 30}}\nfront: {capture: {ros__parameters: {rate_hz: 2}}}\n")
+    file.write_text(
+        "driver: {ros__parameters: {fps: 30}}\nfront: {capture: {ros__parameters: {rate_hz: 2}}}\n"
+    )
     check(file, "-r", "__ns:=/front")
     with pytest.raises(ConfigError, match="holds driver, front/capture, nothing for /capture"):
         check(file)
@@ -98,5 +100,7 @@ def test_every_file_is_looked_into_and_every_fault_told(tmp_path: Path) -> None:
     other.write_text("driver: {ros__parameters: {fps: 30}}\n")
     files = [word for file in (good, other, tmp_path / "none.yaml") for word in ("--params-file", str(file))]
     with pytest.raises(ConfigError) as error:
-        check_parameter_files(["capture", "--ros-args", *files, "--", "--params-file", "not for ROS"], "capture")
+        check_parameter_files(
+            ["capture", "--ros-args", *files, "--", "--params-file", "not for ROS"], "capture"
+        )
     assert [fault.split(":")[0] for fault in error.value.faults] == [str(other), str(tmp_path / "none.yaml")]
