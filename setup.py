@@ -22,7 +22,7 @@ from setuptools.command.install import install
 
 PACKAGE = "edgefirst_ros"
 NODES = ("capture", "replay")
-PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
+PYTHON = "python{}.{}".format(*sys.version_info)
 
 if sys.version_info < (3, 11) and {"egg_info", "dist_info", "install", "develop"} & set(sys.argv):
     sys.exit(
