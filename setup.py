@@ -1,19 +1,180 @@
-"""Build of the ament_python package; plain ``pip install .`` works without ROS."""
+"""Build of the package: plain ``pip install .`` without ROS, ament_python with it.
+
+``colcon build`` makes what ROS users expect besides: executables for ``ros2 run``, ``edgefirst-ros`` on the
+PATH, and in ``opt/edgefirst_ros`` of the install space what colcon's interpreter lacks or has too old. pip
+may not change a distribution's Python, under which ``ros2`` runs; only this package's processes look there.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from glob import glob
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.develop import develop
+from setuptools.command.install import install
 
 PACKAGE = "edgefirst_ros"
+NODES = ("capture", "replay")
+PYTHON = "python{}.{}".format(*sys.version_info)
+
+if sys.version_info < (3, 11) and {"egg_info", "dist_info", "install", "develop"} & set(sys.argv):
+    sys.exit(
+        f"{PACKAGE} needs Python 3.11 or newer, this is {sys.version.split()[0]} (ROS 2 Humble's is 3.10): "
+        "use ROS 2 Jazzy, in its container if need be, or capture without ROS from the device's Zenoh; "
+        "docs/vehicle.md says how"
+    )
+
+REQUIRES = [
+    "numpy>=1.26,<3",
+    "mcap>=1.2,<2",
+    "lz4>=4.3,<5",
+    "zstandard>=0.22,<1",
+    "edgefirst-schemas>=4.1,<5",
+    "mcap-ros2-support>=0.5,<1",
+    "av>=18,<19",
+    "simplejpeg>=1.8,<2",
+    'isal>=1.6,<2; platform_machine in "x86_64 AMD64 aarch64 arm64"',
+    "pillow>=10.3",
+    "contourpy>=1.2,<2",
+    "numcodecs>=0.13,<1",
+    "cbor2>=5.6,<7",
+    # Parses H.265 to find what is damaged in place, which libavcodec does not; needed for nothing else.
+    'numba>=0.61,<1; platform_machine in "x86_64 AMD64 aarch64 arm64"',
+    "polars>=1.20,<3",
+    # 26 wants numpy 2 without saying so to pip; ROS 2 Jazzy has numpy 1.26, and its messages need that.
+    "pyarrow>=16,<26",
+    "pymap3d>=3.1,<4",
+    "scipy>=1.12,<2",
+    "eclipse-zenoh>=1.10,<2",
+    "pydantic>=2.10.1,<3",
+    "pyyaml>=6,<7",
+    "typer>=0.15.4,<1",
+    "rich>=13,<16",
+]
+
+LAUNCHER = """\
+#!{python}
+import sys
+
+from {package}.nodes.{node} import main
+
+sys.exit(main())
+"""
+
+
+def environment() -> dict[str, str]:
+    """For pip: without the paths of ROS and colcon, which are no places of the interpreter itself."""
+    own = {"PIP_ROOT_USER_ACTION": "ignore", "PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}
+    return {**{k: v for k, v in os.environ.items() if k != "PYTHONPATH"}, **own}
+
+
+def numpy_of_ros() -> list[str]:
+    """The numpy that ROS's messages are compiled against: the interpreter's, or a later one of its ABI."""
+    try:
+        found = version("numpy")
+    except PackageNotFoundError:
+        return []
+    return [f"numpy>={found},<{int(found.split('.')[0]) + 1}"]
+
+
+def has_everything() -> bool:
+    """Whether the interpreter has what is needed for every user already, as in a venv made for it."""
+    command = [sys.executable, "-m", "pip", "--isolated", "install", "--dry-run", "--no-index", "--quiet"]
+    alone = {"PIP_CONFIG_FILE": os.devnull, "PYTHONNOUSERSITE": "1"}
+    done = subprocess.run([*command, *REQUIRES], env=environment() | alone, capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def install_dependencies(prefix: Path) -> None:
+    """Install below ``opt`` what the interpreter lacks; nothing is fetched if it is there.
+
+    What is there stays until the new one is complete.
+    """
+    place = prefix / "opt" / PACKAGE / PYTHON
+    if find_spec("pip") is None:
+        sys.exit(
+            f"{sys.executable} has no pip: `rosdep install --from-paths src` or `apt install python3-pip`"
+        )
+    if has_everything():
+        shutil.rmtree(place, ignore_errors=True)
+        return
+    wanted = [*REQUIRES, *numpy_of_ros()]
+    stamp = place / "requirements.txt"
+    if stamp.is_file() and stamp.read_text().splitlines() == wanted:
+        return
+    fresh = place.with_name(f".{PYTHON}")
+    shutil.rmtree(fresh, ignore_errors=True)
+    sys.stdout.write(f"pip installs what {sys.executable} lacks into {place}\n")
+    sys.stdout.flush()
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"),
+            *("--prefer-binary", "--target", str(fresh), *wanted),
+        ],
+        env=environment(),
+        check=False,
+    )
+    if done.returncode:
+        shutil.rmtree(fresh, ignore_errors=True)
+        sys.exit(
+            f"pip could not install what {PACKAGE} needs into {place}: it says why above. Without a network, "
+            "PIP_NO_INDEX=1 and PIP_FIND_LINKS=FOLDER take wheels from a folder."
+        )
+    shutil.rmtree(fresh / "bin", ignore_errors=True)
+    (fresh / "requirements.txt").write_text("".join(f"{line}\n" for line in wanted))
+    shutil.rmtree(place, ignore_errors=True)
+    fresh.rename(place)
+
+
+def complete(scripts: Path) -> None:
+    """What colcon installs and pip does not; ``scripts`` is lib/edgefirst_ros of the install space."""
+    prefix = scripts.parent.parent
+    scripts.mkdir(parents=True, exist_ok=True)
+    for node in NODES:
+        launcher = scripts / node
+        launcher.unlink(missing_ok=True)
+        launcher.write_text(LAUNCHER.format(python=sys.executable, package=PACKAGE, node=node))
+        launcher.chmod(0o755)
+    # colcon puts a prefix's bin on the PATH.
+    command = prefix / "bin" / "edgefirst-ros"
+    command.parent.mkdir(exist_ok=True)
+    command.unlink(missing_ok=True)
+    command.symlink_to(Path("..") / "lib" / PACKAGE / command.name)
+    install_dependencies(prefix)
+
+
+class Install(install):
+    """``colcon build``; pip stages into a root instead, and gets the plain package."""
+
+    def run(self) -> None:
+        """Install, and complete it."""
+        super().run()
+        if self.single_version_externally_managed and self.root is None:
+            complete(Path(self.install_scripts))
+
+
+class Develop(develop):
+    """``colcon build --symlink-install``."""
+
+    def run(self) -> None:
+        """Install, and complete it."""
+        super().run()
+        if self.editable and not self.uninstall:
+            complete(Path(self.script_dir))
+
 
 setup(
     name=PACKAGE,
     version="0.1.0",
     description="EdgeFirst Maivin/Raivin recordings to training data, every message accounted for",
-    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description=Path(__file__).resolve().with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     maintainer="edgefirst_ros maintainers",
@@ -25,37 +186,9 @@ setup(
         (f"share/{PACKAGE}", ["package.xml"]),
         (f"share/{PACKAGE}/config", sorted(glob("config/*.yaml"))),
         (f"share/{PACKAGE}/launch", sorted(glob("launch/*.launch.py"))),
-        # Where `ros2 run` looks. No console_scripts: the PATH of a pip user gets one command only.
-        (f"lib/{PACKAGE}", ["scripts/capture", "scripts/replay"]),
     ],
     python_requires=">=3.11",
-    install_requires=[
-        "numpy>=1.26,<3",
-        "mcap>=1.2,<2",
-        "lz4>=4.3,<5",
-        "zstandard>=0.22,<1",
-        "edgefirst-schemas>=4.1,<5",
-        "mcap-ros2-support>=0.5,<1",
-        "av>=18,<19",
-        "simplejpeg>=1.8,<2",
-        'isal>=1.6,<2; platform_machine in "x86_64 AMD64 aarch64 arm64"',
-        "pillow>=10.3",
-        "contourpy>=1.2,<2",
-        "numcodecs>=0.13,<1",
-        "cbor2>=5.6,<7",
-        # Parses H.265 to find what is damaged in place, which libavcodec does not; needed for nothing else.
-        'numba>=0.61,<1; platform_machine in "x86_64 AMD64 aarch64 arm64"',
-        "polars>=1.20,<3",
-        # 26 wants numpy 2 without saying so to pip; ROS 2 Jazzy has numpy 1.26, and its messages need that.
-        "pyarrow>=16,<26",
-        "pymap3d>=3.1,<4",
-        "scipy>=1.12,<2",
-        "eclipse-zenoh>=1.10,<2",
-        "pydantic>=2.10.1,<3",
-        "pyyaml>=6,<7",
-        "typer>=0.15.4,<1",
-        "rich>=13,<16",
-    ],
+    install_requires=REQUIRES,
     extras_require={
         "test": [
             "pytest>=8",
@@ -69,5 +202,6 @@ setup(
         ],
     },
     entry_points={"console_scripts": ["edgefirst-ros = edgefirst_ros.__main__:main"]},
+    cmdclass={"install": Install, "develop": Develop},
     zip_safe=False,
 )

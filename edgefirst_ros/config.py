@@ -28,6 +28,7 @@ NODE_PARAMETERS = frozenset(
     {
         *("use_sim_time", "start_type_description_service", "qos_overrides"),
         *("output", "name", "session", "depth", "unlisted", "look_every_s", "stop_within_s", "preview"),
+        "autostart",
         *("bag", "overwrite", "rate"),
     }
 )
@@ -262,6 +263,14 @@ class _Loader(yaml.SafeLoader):
                     )
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+def _list(loader: _Loader, node: yaml.SequenceNode) -> list[Any]:
+    return loader.construct_sequence(node)
+
+
+# How launch writes lists.
+_Loader.add_constructor("tag:yaml.org,2002:python/tuple", _list)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

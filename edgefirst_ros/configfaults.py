@@ -27,9 +27,7 @@ def _sentence(kind: str, place: tuple[int | str, ...], text: str, root: type[Bas
     parent = ".".join(map(str, place[:-1]))
     if kind == "extra_forbidden":
         model = _model(root, place[:-1])
-        meant = _meant(str(place[-1]), model.model_fields if model else ())
-        hint = f"; did you mean {parent}{'.' if parent else ''}{meant}?" if meant else ""
-        return f"{name}: no such parameter{hint}"
+        return no_such(str(place[-1]), model.model_fields if model else (), parent)
     if kind == "missing" and place[0] == "topics":
         meant = _meant(str(place[1]), root.model_fields["topics"].get_default(call_default_factory=True))
         hint = f"; did you mean topics.{meant}?" if meant else ""
@@ -45,6 +43,13 @@ def _said(fault: ErrorDetails) -> str:
     return fault["msg"]
 
 
+def no_such(name: str, known: Iterable[str], parent: str = "") -> str:
+    """The sentence for a name that means nothing below ``parent``, and which known one may be meant."""
+    above = f"{parent}." if parent else ""
+    meant = _meant(name, known)
+    return f"{above}{name}: no such parameter" + (f"; did you mean {above}{meant}?" if meant else "")
+
+
 def names_of(value: object) -> object:
     """A list of names; one alone, or several with commas between them, need no brackets."""
     return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
@@ -53,7 +58,7 @@ def names_of(value: object) -> object:
 def _meant(name: str, known: Iterable[str]) -> str:
     """The known name that is nearest, with what follows a first dot; empty if none is near."""
     head, dot, rest = name.partition(".")
-    near = get_close_matches(head, list(known), n=1)
+    near = get_close_matches(head, [each for each in known if each != head], n=1)
     return f"{near[0]}{dot}{rest}" if near else ""
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
+# Nothing but launch and the standard library: what the nodes need is not on the path of `ros2`.
 from ament_index_python.packages import get_package_share_directory
 from launch import LaunchContext, LaunchDescription
 from launch.actions import (
@@ -13,20 +16,17 @@ from launch.actions import (
     OpaqueFunction,
     RegisterEventHandler,
 )
-from launch.conditions import IfCondition
-from launch.event_handlers import OnProcessExit, OnProcessStart
-from launch.events import Shutdown, matches_action
+from launch.event_handlers import OnProcessExit
+from launch.events import Shutdown
 from launch.events.process import ProcessExited
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode
-from launch_ros.event_handlers import OnStateTransition
-from launch_ros.events.lifecycle import ChangeState
 from launch_ros.parameter_descriptions import ParameterValue
-from lifecycle_msgs.msg import Transition
-
-from edgefirst_ros.nodes.parameterfile import find_parameter_file
 
 SHIPPED = Path(get_package_share_directory("edgefirst_ros")) / "config"
+RESPAWN_S = 2.0
+UNUSABLE = 2
+"""Exit code of a node that cannot use what it was told, however often it is started."""
 
 ARGUMENTS = (
     DeclareLaunchArgument(
@@ -36,7 +36,17 @@ ARGUMENTS = (
         "config",
         default_value="maivin",
         description=f"ROS parameter file, or the name of one in {SHIPPED}, which show what can be said: "
-        "maivin, raivin (radar, lidar) or generic (any robot).",
+        "maivin, raivin (radar, lidar) or generic (any robot). The arguments below come before what it says.",
+    ),
+    DeclareLaunchArgument(
+        "formats",
+        default_value="",
+        description="What to write: edgefirst, ncore and l5kit, several with commas; empty: as in config.",
+    ),
+    DeclareLaunchArgument(
+        "prefix",
+        default_value="",
+        description="Prefix of the device's topics, a host name or rt; empty: as in config, else found.",
     ),
     DeclareLaunchArgument(
         "namespace",
@@ -50,83 +60,96 @@ ARGUMENTS = (
         description="Configure and activate at once, so that a session begins; or use `ros2 lifecycle`.",
     ),
     DeclareLaunchArgument(
-        "name", default_value="", description="Name of the dataset; empty makes hostname_date_time-dataset."
+        "respawn",
+        default_value="false",
+        choices=["true", "false"],
+        description=f"Start a node that died again, after {RESPAWN_S:g} s, with a new session; leave name "
+        "empty then, since it can be used once. What the dead one left, `edgefirst-ros recover` finishes.",
+    ),
+    DeclareLaunchArgument(
+        "name",
+        default_value="",
+        description="Name of the dataset; empty: as in config, else hostname_date_time-dataset.",
+    ),
+    DeclareLaunchArgument(
+        "session",
+        default_value="",
+        description="Name of the session, a sequence; empty: as in config, else hostname_date_time.",
     ),
     DeclareLaunchArgument(
         "preview",
-        default_value="false",
-        choices=["true", "false"],
-        description="Publish every sample on ~/preview/... for RViz and Foxglove.",
+        default_value="",
+        choices=["", "true", "false"],
+        description="Publish every sample on ~/preview/... for RViz and Foxglove; empty: as in config.",
     ),
     DeclareLaunchArgument("log_level", default_value="info", description="Level of the node's log."),
 )
+PARAMETERS: Mapping[str, type] = {
+    "output": str,
+    "prefix": str,
+    "autostart": bool,
+    "name": str,
+    "session": str,
+    "preview": bool,
+}
+"""Arguments that are parameters, where something is given; ``formats`` is one, too, as a list."""
 
 
-def _failed(context: LaunchContext, what: str) -> None:
-    """End the launch with an error, unless it is ending anyway."""
-    if not context.is_shutdown:
-        raise RuntimeError(f"capture {what}: see its log above")
+def _find_config(given: str) -> str:
+    """A file by its path, or a shipped one by its name; the node says what is wrong in it."""
+    path = Path(given).expanduser()
+    by_name = SHIPPED / f"{given.removesuffix('.yaml')}.yaml"
+    if not path.is_file() and "/" not in given and by_name.is_file():
+        path = by_name
+    if not path.is_file():
+        names = ", ".join(sorted(each.stem for each in SHIPPED.glob("*.yaml")))
+        raise RuntimeError(f"config {given}: no such file; give a path, or one of {names}")
+    return str(path)
 
 
-def _ended(event: ProcessExited, context: LaunchContext) -> list[EmitEvent]:
-    """End the launch with the node, and with an error if the node had one."""
+def _parameters(context: LaunchContext) -> dict[str, object]:
+    given = {name: LaunchConfiguration(name).perform(context) for name in ("formats", *PARAMETERS)}
+    parameters: dict[str, object] = {
+        name: ParameterValue(LaunchConfiguration(name), value_type=kind)
+        for name, kind in PARAMETERS.items()
+        if given[name]
+    }
+    if given["formats"]:
+        parameters["formats"] = [name.strip() for name in given["formats"].split(",")]
+    return parameters
+
+
+def _ended(event: ProcessExited, context: LaunchContext, *, respawn: bool) -> list[object]:
+    """End the launch with the node, and with an error if the node had one, unless it is started again."""
     if context.is_shutdown:
         return []
-    if event.returncode:
-        raise RuntimeError(f"capture ended with exit code {event.returncode}: see its log above")
-    return [EmitEvent(event=Shutdown(reason="capture has ended"))]
+    if not event.returncode:
+        return [EmitEvent(event=Shutdown(reason="capture has ended"))]
+    if respawn and event.returncode != UNUSABLE:
+        return [LogInfo(msg=f"capture ended with exit code {event.returncode}; it is started again")]
+    raise RuntimeError(f"capture ended with exit code {event.returncode}: see its log above")
 
 
 def _capture(context: LaunchContext) -> list[object]:
-    """The node, and what makes it start by itself."""
-    config = find_parameter_file(LaunchConfiguration("config").perform(context), SHIPPED, "capture")
+    respawn = LaunchConfiguration("respawn").perform(context) == "true"
     node = LifecycleNode(
         package="edgefirst_ros",
         executable="capture",
         name="capture",
         namespace=LaunchConfiguration("namespace"),
         parameters=[
-            str(config),
-            {
-                name: ParameterValue(LaunchConfiguration(name), value_type=kind)
-                for name, kind in (("output", str), ("name", str), ("preview", bool))
-            },
+            _find_config(LaunchConfiguration("config").perform(context)),
+            _parameters(context),
         ],
         ros_arguments=["--log-level", LaunchConfiguration("log_level")],
         output="screen",
         emulate_tty=True,
+        respawn=respawn,
+        respawn_delay=RESPAWN_S,
     )
-
-    def change(transition: int) -> EmitEvent:
-        return EmitEvent(
-            event=ChangeState(lifecycle_node_matcher=matches_action(node), transition_id=transition)
-        )
-
-    def when(start: str, goal: str, *actions: object) -> RegisterEventHandler:
-        return RegisterEventHandler(
-            OnStateTransition(
-                target_lifecycle_node=node, start_state=start, goal_state=goal, entities=list(actions)
-            ),
-            condition=IfCondition(LaunchConfiguration("autostart")),
-        )
-
-    return [
-        # Registered before the node starts, so that no event is missed.
-        RegisterEventHandler(
-            OnProcessStart(target_action=node, on_start=[change(Transition.TRANSITION_CONFIGURE)]),
-            condition=IfCondition(LaunchConfiguration("autostart")),
-        ),
-        when("configuring", "inactive", change(Transition.TRANSITION_ACTIVATE)),
-        when("activating", "active", LogInfo(msg="capture is active")),
-        when(
-            "configuring",
-            "unconfigured",
-            OpaqueFunction(function=_failed, args=["could not be configured"]),
-        ),
-        when("activating", "inactive", OpaqueFunction(function=_failed, args=["could not be activated"])),
-        RegisterEventHandler(OnProcessExit(target_action=node, on_exit=_ended)),
-        node,
-    ]
+    ended = OnProcessExit(target_action=node, on_exit=partial(_ended, respawn=respawn))
+    # Registered before the node starts, so that no event is missed.
+    return [RegisterEventHandler(ended), node]
 
 
 def generate_launch_description() -> LaunchDescription:

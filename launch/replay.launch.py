@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+# Nothing but launch and the standard library: what the nodes need is not on the path of `ros2`.
 from ament_index_python.packages import get_package_share_directory
 from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, RegisterEventHandler
@@ -14,8 +16,6 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
-from edgefirst_ros.nodes.parameterfile import find_parameter_file
-
 SHIPPED = Path(get_package_share_directory("edgefirst_ros")) / "config"
 
 ARGUMENTS = (
@@ -25,31 +25,77 @@ ARGUMENTS = (
         "config",
         default_value="maivin",
         description=f"ROS parameter file, or the name of one in {SHIPPED}, which show what can be said: "
-        "maivin, raivin (radar, lidar) or generic (any robot).",
+        "maivin, raivin (radar, lidar) or generic (any robot). The arguments below come before what it says.",
+    ),
+    DeclareLaunchArgument(
+        "formats",
+        default_value="",
+        description="What to write: edgefirst, ncore and l5kit, several with commas; empty: as in config.",
+    ),
+    DeclareLaunchArgument(
+        "prefix",
+        default_value="",
+        description="Prefix of the recording's topics, a host name or rt; empty: as in config, else found.",
     ),
     DeclareLaunchArgument("namespace", default_value="", description="Namespace of the node."),
     DeclareLaunchArgument(
-        "name", default_value="", description="Name of the dataset; empty takes the recording's."
+        "name",
+        default_value="",
+        description="Name of the dataset; empty: as in config, else the recording's.",
     ),
     DeclareLaunchArgument(
         "overwrite",
-        default_value="false",
-        choices=["true", "false"],
-        description="Replace a dataset of that name.",
+        default_value="",
+        choices=["", "true", "false"],
+        description="Replace a dataset of that name; empty: as in config, else false.",
     ),
     DeclareLaunchArgument(
         "rate",
-        default_value="0.0",
-        description="Pace: 1.0 is the recording's own, 0.0 as fast as it goes.",
+        default_value="",
+        description="Pace: 1.0 is the recording's own, 0.0 as fast as it goes; empty: as in config.",
     ),
     DeclareLaunchArgument(
         "preview",
-        default_value="false",
-        choices=["true", "false"],
-        description="Publish every sample on ~/preview/... for RViz and Foxglove; sensible with rate:=1.0.",
+        default_value="",
+        choices=["", "true", "false"],
+        description="Publish every sample on ~/preview/... for RViz and Foxglove, sensible with rate:=1.0; "
+        "empty: as in config.",
     ),
     DeclareLaunchArgument("log_level", default_value="info", description="Level of the node's log."),
 )
+PARAMETERS: Mapping[str, type] = {
+    "output": str,
+    "prefix": str,
+    "name": str,
+    "overwrite": bool,
+    "rate": float,
+    "preview": bool,
+}
+"""Arguments that are parameters, where something is given; ``bag`` and ``formats`` are lists."""
+
+
+def _find_config(given: str) -> str:
+    """A file by its path, or a shipped one by its name; the node says what is wrong in it."""
+    path = Path(given).expanduser()
+    by_name = SHIPPED / f"{given.removesuffix('.yaml')}.yaml"
+    if not path.is_file() and "/" not in given and by_name.is_file():
+        path = by_name
+    if not path.is_file():
+        names = ", ".join(sorted(each.stem for each in SHIPPED.glob("*.yaml")))
+        raise RuntimeError(f"config {given}: no such file; give a path, or one of {names}")
+    return str(path)
+
+
+def _parameters(context: LaunchContext) -> dict[str, object]:
+    given = {name: LaunchConfiguration(name).perform(context) for name in ("bag", "formats", *PARAMETERS)}
+    parameters: dict[str, object] = {
+        name: ParameterValue(LaunchConfiguration(name), value_type=kind)
+        for name, kind in PARAMETERS.items()
+        if given[name]
+    }
+    if given["formats"]:
+        parameters["formats"] = [name.strip() for name in given["formats"].split(",")]
+    return parameters | {"bag": [given["bag"]]}
 
 
 def _ended(event: ProcessExited, context: LaunchContext) -> list[ShutdownAction]:
@@ -62,25 +108,14 @@ def _ended(event: ProcessExited, context: LaunchContext) -> list[ShutdownAction]
 
 
 def _replay(context: LaunchContext) -> list[object]:
-    config = find_parameter_file(LaunchConfiguration("config").perform(context), SHIPPED, "replay")
     node = Node(
         package="edgefirst_ros",
         executable="replay",
         name="replay",
         namespace=LaunchConfiguration("namespace"),
         parameters=[
-            str(config),
-            {"bag": [LaunchConfiguration("bag").perform(context)]},
-            {
-                name: ParameterValue(LaunchConfiguration(name), value_type=kind)
-                for name, kind in (
-                    ("output", str),
-                    ("name", str),
-                    ("overwrite", bool),
-                    ("rate", float),
-                    ("preview", bool),
-                )
-            },
+            _find_config(LaunchConfiguration("config").perform(context)),
+            _parameters(context),
         ],
         ros_arguments=["--log-level", LaunchConfiguration("log_level")],
         output="screen",

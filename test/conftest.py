@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+# isort: off
+# First of all: it finds what colcon installed beside it, and hypothesis imports the pydantic that it finds.
+import edgefirst_ros  # noqa: F401
+
+# isort: on
 import json
 import signal
 from collections.abc import Iterator

@@ -23,7 +23,7 @@ from edgefirst_ros.nodes.logbook import log
 from edgefirst_ros.nodes.options import CaptureOptions
 from edgefirst_ros.nodes.preview import Preview
 from edgefirst_ros.nodes.publishing import StatusPublisher
-from edgefirst_ros.nodes.running import run
+from edgefirst_ros.nodes.running import USAGE, run
 from edgefirst_ros.nodes.sessions import Sessions, check_output
 from edgefirst_ros.nodes.subscriptions import Subscriptions
 from edgefirst_ros.nodes.transitions import told
@@ -66,7 +66,10 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         self.create_timer(DIAGNOSE_EVERY_S, self._tick, clock=steady)
         self.create_timer(float(self.get_parameter("look_every_s").value), self._look, clock=steady)
         self.add_post_set_parameters_callback(lambda _: self._follow())
-        self.get_logger().info("waiting to be configured and activated, see --help")
+        if self.get_parameter("autostart").value is True:
+            self._at_once = self.create_timer(0.0, self._begin, clock=steady)
+        else:
+            self.get_logger().info("waiting to be configured and activated, see --help")
 
     # ------------------------------------------------------------------ lifecycle
     @told
@@ -195,6 +198,16 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         return self._finish(sessions)
 
     # ------------------------------------------------------------------ what happens by itself
+    def _begin(self) -> None:
+        """Configure and activate, as soon as the node runs; one that cannot has nothing to wait for."""
+        self._at_once.cancel()
+        for what, change in (("configured", self.trigger_configure), ("activated", self.trigger_activate)):
+            if change() != TransitionCallbackReturn.SUCCESS:
+                self.get_logger().fatal(f"{self.get_name()} could not be {what}")
+                self.done, self.exit_code = True, USAGE
+                return
+        self.get_logger().info(f"{self.get_name()} is active")
+
     def _put(self, message: RawMessage) -> None:
         if self._sessions is not None:
             self._sessions.put(message)

@@ -16,9 +16,9 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from edgefirst_ros.config import Config, build_config
-from edgefirst_ros.configfaults import sentences
+from edgefirst_ros.configfaults import no_such, sentences
 from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.nodes.options import LIVE, OTHERS, READ_ONLY
+from edgefirst_ros.nodes.options import LIVE, NAMES, OTHERS, READ_ONLY
 from edgefirst_ros.nodes.parameters import ParameterSpec, Value, fits, nest, specify
 
 _TYPES: Mapping[str, Parameter.Type] = {
@@ -47,10 +47,16 @@ class NodeParameters(Generic[Options]):
         self._node = node
         self._options = options
         self._locked = locked
-        self.given = sorted(p for p in node.get_parameters_by_prefix("") if not p.startswith(OTHERS))
-        """Names that somebody gave at the start."""
         own = specify(options)
         self._own = {spec.name for spec in own}
+        given = sorted(p for p in node.get_parameters_by_prefix("") if not p.startswith(OTHERS))
+        foreign = [name for name in given if name in NAMES - self._own]
+        for name in foreign:
+            node.undeclare_parameter(name)
+        if foreign:
+            node.get_logger().info(f"not used here, another node's parameters: {', '.join(foreign)}")
+        self.given = [name for name in given if name not in foreign]
+        """Names that somebody gave at the start, and that are not another node's."""
         self._specs = [*own, *specify(Config, self.given)]
         for spec in self._specs:
             self._declare(spec)
@@ -63,7 +69,7 @@ class NodeParameters(Generic[Options]):
             ConfigError: with a sentence for every fault.
         """
         faults, options, config = self._validate(self._values())
-        if options is None or config is None:
+        if faults or options is None or config is None:
             raise ConfigError(faults)
         return options, config
 
@@ -93,10 +99,12 @@ class NodeParameters(Generic[Options]):
         return {name: self._node.get_parameter_or(name, Parameter(name)).value for name in names}
 
     def _validate(self, values: Mapping[str, Any]) -> tuple[list[str], Options | None, Config | None]:
-        faults: list[str] = []
         options = config = None
         own = {name: value for name, value in values.items() if name in self._own}
-        others = {name: value for name, value in values.items() if name not in self._own}
+        others = {name: value for name, value in values.items() if _head(name) in Config.model_fields}
+        # Here, since neither model knows the names of the other.
+        known = [*NAMES, *Config.model_fields]
+        faults = [no_such(name, known) for name in sorted(values.keys() - own.keys() - others.keys())]
         try:
             options = self._options.model_validate(nest(own, self._specs))
         except ValidationError as error:
@@ -120,6 +128,10 @@ class NodeParameters(Generic[Options]):
         own = tuple(f"{p.name}: " for p in ours)
         new = [fault for fault in faults if fault not in known or fault.startswith(own)]
         return SetParametersResult(successful=not new, reason="; ".join(new))
+
+
+def _head(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def _inside(spec: ParameterSpec, value: object) -> bool:

@@ -35,6 +35,10 @@ class CaptureOptions(BaseModel):
         "and counted.",
     )
     preview: bool = Field(False, description="Publish each sample on ~/preview/... for RViz and Foxglove.")
+    autostart: bool = Field(
+        False,
+        description="Configure and activate by itself; what prevents it ends the node with exit code 2.",
+    )
 
     @field_validator("output")
     @classmethod
@@ -75,7 +79,9 @@ class ReplayOptions(BaseModel):
         return bag
 
 
-READ_ONLY = frozenset({"look_every_s"})
+NAMES = frozenset(CaptureOptions.model_fields) | frozenset(ReplayOptions.model_fields)
+"""Of both nodes: one file may serve both, so each passes over what is the other's."""
+READ_ONLY = frozenset({"look_every_s", "autostart"})
 """Fixed when the node is made."""
 LIVE = frozenset({"preview", "stop_within_s"})
 """May change while a session is under way."""

@@ -13,9 +13,13 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import remove_ros_args
 
+from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.nodes.parameterfile import check_parameter_files
 from edgefirst_ros.nodes.signals import finishing
 from edgefirst_ros.nodes.usage import Usage
 
+USAGE = 2
+"""Exit code: the node can do nothing with what it was told, and could not if it were started again."""
 WAKE_S = 0.2
 """Python hears of a signal when the executor wakes up: an idle one does so at least this often."""
 
@@ -41,9 +45,15 @@ def run(make: Callable[[], Runnable], usage: Usage, arguments: Sequence[str] | N
 
     Whatever goes wrong in a callback, what is under way is completed.
     """
+    given = sys.argv if arguments is None else arguments
     try:
-        usage.check(remove_ros_args(sys.argv if arguments is None else arguments)[1:])
+        # First, since ROS's own words for a broken file name a place in the sources of rcl.
+        check_parameter_files(given, usage.executable)
+        usage.check(remove_ros_args(given)[1:])
         rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
+    except ConfigError as error:
+        sys.stderr.write("".join(f"{usage.executable}: {fault}\n" for fault in error.faults))
+        return USAGE
     except RuntimeError as error:
         # What follows the first comma are places in the sources of rcl.
         usage.refuse(str(error).partition(", at ")[0].strip())

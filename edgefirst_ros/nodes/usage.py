@@ -78,7 +78,7 @@ Nothing is recorded until the node is active:
   ros2 lifecycle set /capture configure      checks everything, lists every fault
   ros2 lifecycle set /capture activate       a session begins
   ros2 lifecycle set /capture deactivate     it is finished, and so it is by Ctrl-C
-or in one: ros2 launch edgefirst_ros capture.launch.py output:=DIR
+or in one: the parameter autostart, or ros2 launch edgefirst_ros capture.launch.py output:=DIR
 
 While it is active: services ~/start, ~/stop, ~/split (std_srvs/Trigger), topics ~/status and
 /diagnostics, and with the parameter preview also ~/preview/image/compressed, ~/preview/lidar and

@@ -11,6 +11,7 @@ import io
 import sys
 import time
 from array import array
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from geometry_msgs.msg import TransformStamped
 from nav_msgs.msg import Odometry
 from PIL import Image as Picture
 from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
+from rclpy.serialization import serialize_message
+from rclpy.time import Time
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image, Imu, NavSatFix, NavSatStatus, PointCloud2
 from sensor_msgs_py.point_cloud2 import create_cloud_xyz32
 from std_msgs.msg import Header
@@ -27,6 +30,7 @@ from tf2_msgs.msg import TFMessage
 WIDTH, HEIGHT, CELL_PX, CELLS = 400, 48, 16, 24
 CAMERA_HZ, ODOMETRY_PER_PICTURE = 10.0, 5
 POINTS = 50
+START_NS = 1_790_000_000_000_000_000
 
 
 def pixels(number: int) -> np.ndarray:
@@ -115,6 +119,43 @@ class Robot:
             fix = NavSatFix(header=Header(stamp=stamp, frame_id="gps"), latitude=48.1, longitude=11.5)
             fix.status.status = NavSatStatus.STATUS_FIX
             self.fix.publish(fix)
+
+
+def record(path: Path, pictures: int) -> Path:
+    """A recording of the same messages, each received when it was stamped; the robot stands still."""
+    from mcap.writer import Writer  # noqa: PLC0415 - which the robot itself does not need
+
+    with path.open("wb") as stream:
+        writer = Writer(stream)
+        writer.start("ros2")
+        channels: dict[str, int] = {}
+
+        def write(topic: str, message: Any, time_ns: int) -> None:  # noqa: ANN401 - a generated message
+            if topic not in channels:
+                kind = f"{type(message).__module__.partition('.')[0]}/msg/{type(message).__name__}"
+                schema = writer.register_schema(kind, "ros2msg", b"")
+                channels[topic] = writer.register_channel(topic, "cdr", schema)
+            writer.add_message(channels[topic], time_ns, serialize_message(message), time_ns)
+
+        mounts = TFMessage(transforms=[transform("camera", 0.5), transform("lidar", 0.25)])
+        write("/tf_static", mounts, START_NS)
+        for turn in range(pictures * ODOMETRY_PER_PICTURE):
+            time_ns = START_NS + round(turn / CAMERA_HZ / ODOMETRY_PER_PICTURE * 1e9)
+            stamp = Time(nanoseconds=time_ns).to_msg()
+            moved = Odometry(header=Header(stamp=stamp, frame_id="odom"), child_frame_id="base_link")
+            moved.pose.pose.orientation.w = 1.0
+            write("/odometry/filtered", moved, time_ns)
+            number, part = divmod(turn, ODOMETRY_PER_PICTURE)
+            if part == 0:
+                file = io.BytesIO()
+                Picture.fromarray(pixels(number)).save(file, "JPEG", quality=95)
+                picture = CompressedImage(format="jpeg", data=array("B", file.getvalue()))
+                picture.header = Header(stamp=stamp, frame_id="camera")
+                write("/camera/image_raw/compressed", picture, time_ns)
+                cloud = create_cloud_xyz32(Header(stamp=stamp, frame_id="lidar"), points(number))
+                write("/points", cloud, time_ns)
+        writer.finish()
+    return path
 
 
 def main() -> int:

@@ -236,6 +236,14 @@ class Graph:
         )
         return answer.results[0].successful, answer.results[0].reason
 
+    def parameters(self, *names: str, node: str = "/capture") -> list[Any]:
+        """Values of a node's parameters."""
+        from rcl_interfaces.srv import GetParameters  # noqa: PLC0415
+        from rclpy.parameter import parameter_value_to_python  # noqa: PLC0415
+
+        answer = self.call(GetParameters, f"{node}/get_parameters", GetParameters.Request(names=list(names)))
+        return [parameter_value_to_python(value) for value in answer.values]
+
     # ------------------------------------------------------------------ what a capture says
     def status(self, node: str = "/capture") -> Callable[[], dict[str, str]]:
         """The newest ``~/status`` of a node: its values, and its message and level among them."""

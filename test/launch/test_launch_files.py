@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -26,8 +27,20 @@ def files(root: Path) -> dict[str, bytes]:
 
 def test_every_argument_is_described(graph: Graph) -> None:
     for name, expected in (
-        ("capture", {"config", "output", "namespace", "autostart", "name", "preview", "log_level"}),
-        ("replay", {"bag", "output", "config", "namespace", "name", "overwrite", "rate", "preview"}),
+        (
+            "capture",
+            {
+                *("config", "output", "formats", "prefix", "namespace", "autostart", "respawn"),
+                *("name", "session", "preview", "log_level"),
+            },
+        ),
+        (
+            "replay",
+            {
+                *("bag", "output", "config", "formats", "prefix", "namespace", "name"),
+                *("overwrite", "rate", "preview", "log_level"),
+            },
+        ),
     ):
         shown = launch(graph, name, "--show-args")
         assert shown.join() == 0
@@ -35,6 +48,42 @@ def test_every_argument_is_described(graph: Graph) -> None:
         arguments = [n for n, line in enumerate(lines) if line.startswith("    '")]
         assert {lines[n].strip().strip("':") for n in arguments} >= expected
         assert all(len(lines[n + 1].strip()) > 10 for n in arguments)
+
+
+@pytest.mark.parametrize("name", ["capture", "replay"])
+def test_the_launch_process_needs_nothing_of_what_the_nodes_need(graph: Graph, name: str) -> None:
+    """`ros2` runs under the system's Python, whose pydantic is older, or that has none."""
+    loading = (
+        "import sys\n"
+        "from ament_index_python.packages import get_package_share_directory\n"
+        "from launch import launch_description_sources as sources\n"
+        f"path = get_package_share_directory('edgefirst_ros') + '/launch/{name}.launch.py'\n"
+        "sources.get_launch_description_from_python_launch_file(path)\n"
+        "ours = sorted({'edgefirst_ros', 'pydantic', 'polars', 'av'} & sys.modules.keys())\n"
+        "sys.exit(f'imported {ours}' if ours else 0)\n"
+    )
+    loaded = graph.start("python3", "-c", loading)
+    assert loaded.join() == 0, loaded.text
+
+
+def test_a_launch_under_a_python_with_an_older_pydantic_captures(
+    graph: Graph, tmp_path: Path, recorded_drive: Path
+) -> None:
+    """The node finds its own first, whatever else is on the path."""
+    old = tmp_path / "system" / "pydantic"
+    old.mkdir(parents=True)
+    (old / "__init__.py").write_text("VERSION = '1.10.14'\n")
+    graph.environment["PYTHONPATH"] = f"{old.parent}:{graph.environment.get('PYTHONPATH', '')}"
+    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", "name:=monday")
+    graph.wait("an active node", lambda: "capture is active" in launched.text, alive=[launched])
+    status = graph.status()
+    player = graph.player(recorded_drive, "--restamp")
+    graph.wait("samples", lambda: int(status()["samples"]) >= 5, alive=[player])
+    launched.send(signal.SIGINT)
+    assert launched.join() == 0
+    checked = graph.start("ros2", "run", "edgefirst_ros", "edgefirst-ros", "check", str(tmp_path))
+    assert checked.join() == 0, checked.text
+    assert "monday" in checked.text
 
 
 def test_run_takes_a_parameter_file(graph: Graph, tmp_path: Path) -> None:
@@ -70,6 +119,56 @@ def test_without_autostart_nothing_begins(graph: Graph, tmp_path: Path) -> None:
     launched.join()
     assert "process has finished cleanly" in launched.text
     assert not (tmp_path / "out").exists()
+
+
+def test_arguments_come_before_the_file_and_what_is_not_given_leaves_it_alone(
+    graph: Graph, tmp_path: Path
+) -> None:
+    given = tmp_path / "given.yaml"
+    given.write_text(
+        "/**:\n  ros__parameters:\n"
+        "    {name: tuesday, session: s1, formats: [l5kit], preview: true, prefix: abc}\n"
+    )
+    more = ("session:=s2", "formats:=edgefirst, ncore", "prefix:=rt")
+    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", f"config:={given}", *more)
+    graph.wait("an active node", lambda: "capture is active" in launched.text, alive=[launched])
+    names = ("name", "session", "formats", "preview", "prefix")
+    assert dict(zip(names, graph.parameters(*names), strict=True)) == {
+        "name": "tuesday",
+        "session": "s2",
+        "formats": ["edgefirst", "ncore"],
+        "preview": True,
+        "prefix": "rt",
+    }
+    launched.send(signal.SIGINT)
+    launched.join()
+    assert (tmp_path / "out/edgefirst/tuesday/capture_report.json").exists()
+    assert not (tmp_path / "out/l5kit").exists()
+
+
+def test_a_node_that_died_is_started_again_on_request(graph: Graph, tmp_path: Path) -> None:
+    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", "respawn:=true")
+
+    def started() -> list[str]:
+        return re.findall(r"process started with pid \[(\d+)\]", launched.text)
+
+    graph.wait("an active node", lambda: "capture is active" in launched.text, alive=[launched])
+    os.kill(int(started()[0]), signal.SIGKILL)
+    graph.wait("another one", lambda: launched.text.count("capture is active") == 2, alive=[launched])
+    assert "capture ended with exit code -9; it is started again" in launched.text
+    launched.send(signal.SIGINT)
+    assert launched.join() == 0
+    assert len(started()) == 2
+    assert len(list((tmp_path / "out").glob("edgefirst/*/capture_report.json"))) == 1
+
+
+def test_a_node_that_cannot_begin_is_not_started_again(graph: Graph, tmp_path: Path) -> None:
+    given = tmp_path / "given.yaml"
+    given.write_text("/**:\n  ros__parameters: {rate_hz: -1.0}\n")
+    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", f"config:={given}", "respawn:=true")
+    assert launched.join() == 1
+    assert launched.text.count("process started with pid") == 1
+    assert "capture could not be configured" in launched.text
 
 
 def test_interrupting_the_launch_finishes_the_session(
@@ -121,6 +220,78 @@ def test_a_configuration_that_is_not_there_ends_the_launch_before_it_begins(
     assert launched.join() == 1
     assert "config ravin: no such file; give a path, or one of generic, maivin, raivin" in launched.text
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        (
+            "capture",
+            "/capture: {ros__parameters: {every_n: 2}}",
+            "holds /capture, nothing for /front/capture",
+        ),
+        ("replay", "every_n: 2", "holds every_n, nothing for /front/replay; begin it with /**:"),
+    ],
+)
+def test_a_file_that_is_not_for_the_node_ends_the_launch_with_the_reason(
+    graph: Graph, tmp_path: Path, name: str, text: str, said: str
+) -> None:
+    given = tmp_path / "given.yaml"
+    given.write_text(text + "\n")
+    more = [f"output:={tmp_path / 'out'}", f"config:={given}", "namespace:=front"]
+    launched = launch(graph, name, *more, *(["bag:=drive.mcap"] * (name == "replay")))
+    assert launched.join() == 1
+    assert f"{name}: {given}: {said}" in launched.text
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["capture", "replay"])
+def test_every_misspelt_parameter_is_told_with_the_one_that_is_meant(
+    graph: Graph, tmp_path: Path, name: str
+) -> None:
+    """Its own, the other node's and the configuration's."""
+    given = tmp_path / "given.yaml"
+    given.write_text("/**: {ros__parameters: {outptu: /x, unlistd: true, overwrit: true, frmats: [ncore]}}\n")
+    more = [f"output:={tmp_path / 'out'}", f"config:={given}"]
+    launched = launch(graph, name, *more, *(["bag:=drive.mcap"] * (name == "replay")))
+    assert launched.join() == 1
+    for wrong, right in (
+        ("outptu", "output"),
+        ("unlistd", "unlisted"),
+        ("overwrit", "overwrite"),
+        ("frmats", "formats"),
+    ):
+        assert f"{wrong}: no such parameter; did you mean {right}?" in launched.text
+    assert not list(tmp_path.glob("out/*"))
+
+
+def test_one_file_serves_both_nodes(graph: Graph, tmp_path: Path, recorded_drive: Path) -> None:
+    """What is the other node's is passed over, and named; a value of it is not looked at."""
+    given = tmp_path / "given.yaml"
+    given.write_text(
+        "/**:\n  ros__parameters: {depth: 20, unlisted: false, stop_within_s: 1.0, autostart: true,\n"
+        "    rate: 4.0, overwrite: true, bag: 7, every_n: 4}\n"
+    )
+    replayed = launch(graph, "replay", f"bag:={recorded_drive}", f"output:={tmp_path}", f"config:={given}")
+    assert replayed.join() == 0
+    assert "another node's parameters: autostart, depth, stop_within_s, unlisted" in replayed.text
+    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", f"config:={given}")
+    graph.wait("an active node", lambda: "capture is active" in launched.text, alive=[launched])
+    assert "another node's parameters: bag, overwrite, rate" in launched.text
+    assert graph.parameters("depth", "every_n", "unlisted") == [20, 4, False]
+
+
+def test_a_replay_of_any_robot_with_the_shipped_configuration(graph: Graph, tmp_path: Path) -> None:
+    from robot import record  # noqa: PLC0415 - needs ROS
+
+    bag = record(tmp_path / "tour.mcap", pictures=20)
+    more = (f"output:={tmp_path / 'out'}", "config:=generic", "formats:=edgefirst,ncore", "name:=tour")
+    launched = launch(graph, "replay", f"bag:={bag}", *more)
+    assert launched.join() == 0
+    assert "another node's parameters: unlisted" in launched.text
+    report = json.loads((tmp_path / "out/edgefirst/tour/capture_report.json").read_text())
+    assert report["samples"] == report["topics"]["/points"]["written"] == 20
+    assert len(list((tmp_path / "out/ncore").iterdir())) == 1
 
 
 @pytest.mark.parametrize("fault", ["rate_hz: -1.0", "no_such_thing: 1", "every_n: many"])

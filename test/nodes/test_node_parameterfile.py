@@ -1,4 +1,4 @@
-"""A parameter file that is not there, or not for the node, is told before anything starts."""
+"""A parameter file that is not there, or not for the node, is told before the node joins the graph."""
 
 from __future__ import annotations
 
@@ -8,47 +8,81 @@ import pytest
 from places import REPOSITORY
 
 from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.nodes.parameterfile import find_parameter_file
-
-SHIPPED = REPOSITORY / "config"
+from edgefirst_ros.nodes.parameterfile import check_parameter_files
 
 
-@pytest.mark.parametrize("given", ["raivin", "raivin.yaml", str(SHIPPED / "raivin.yaml")])
-def test_shipped_ones_are_found_by_name(given: str) -> None:
-    assert find_parameter_file(given, SHIPPED, "capture") == SHIPPED / "raivin.yaml"
+def check(file: Path, *more: str) -> None:
+    check_parameter_files(["capture", "--ros-args", *more, "--params-file", str(file)], "capture")
 
 
-def test_what_lies_here_comes_before_what_is_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "raivin.yaml").write_text("/**: {ros__parameters: {rate_hz: 2.0}}\n")
-    assert find_parameter_file("raivin.yaml", SHIPPED, "capture").resolve() == tmp_path / "raivin.yaml"
+@pytest.mark.parametrize("name", ["maivin", "raivin", "generic"])
+def test_the_shipped_ones_are_for_every_node(name: str) -> None:
+    check(REPOSITORY / "config" / f"{name}.yaml", "-r", "__ns:=/front", "-r", "__node:=recorder")
 
 
-@pytest.mark.parametrize("given", ["ravin", "./raivin", "~/nowhere.yaml", "/nowhere/raivin.yaml", ""])
-def test_what_is_not_there_is_told_with_what_is(given: str) -> None:
-    with pytest.raises(ConfigError, match="one of generic, maivin, raivin"):
-        find_parameter_file(given, SHIPPED, "capture")
-
-
-@pytest.mark.parametrize("key", ["/**", "capture", "/capture", "/front/capture", "/front/**", "/*"])
-def test_a_file_for_the_node_is_taken(tmp_path: Path, key: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "names"),
+    [
+        ("/**", []),
+        ("capture", []),
+        ("/capture", ["-r", "__ns:=/"]),
+        ("/*", []),
+        ("/**/capture", []),
+        ("/front/capture", ["-r", "__ns:=/front"]),
+        ("front/capture", ["--remap", "__ns:=front"]),
+        ("/front/**", ["-r", "__ns:=/front/left"]),
+        ("/*/capture", ["-r", "capture:__ns:=/front"]),
+        ("/recorder", ["-r", "__node:=recorder"]),
+        ("/capture", ["-r", "camera:__node:=recorder", "-r", "/image:=/front/image"]),
+    ],
+)
+def test_a_file_for_the_node_is_taken(tmp_path: Path, key: str, names: list[str]) -> None:
     file = tmp_path / "given.yaml"
     file.write_text(f"{key}:\n  ros__parameters: {{rate_hz: 2.0}}\n")
-    assert find_parameter_file(str(file), SHIPPED, "capture") == file
+    check(file, *names)
 
 
-def test_a_file_may_speak_of_other_nodes_as_well(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("key", "names", "node"),
+    [
+        ("/*", ["-r", "__ns:=/front"], "/front/capture"),
+        ("/capture", ["-r", "__ns:=/front"], "/front/capture"),
+        ("/capture", ["-r", "__node:=recorder"], "/recorder"),
+        ("/rear/**", ["-r", "__ns:=/front"], "/front/capture"),
+        ("/capture2", [], "/capture"),
+    ],
+)
+def test_a_file_for_another_node_is_refused(tmp_path: Path, key: str, names: list[str], node: str) -> None:
+    """ROS would pass over it without a word."""
+    file = tmp_path / "given.yaml"
+    file.write_text(f"{key}:\n  ros__parameters: {{rate_hz: 2.0}}\n")
+    with pytest.raises(ConfigError, match=f"nothing for {node};"):
+        check(file, *names)
+
+
+def test_a_file_may_speak_of_other_nodes_and_spell_namespaces_as_levels(tmp_path: Path) -> None:
     file = tmp_path / "robot.yaml"
-    file.write_text("driver: {ros__parameters: {fps: 30}}\ncapture: {ros__parameters: {rate_hz: 2.0}}\n")
-    assert find_parameter_file(str(file), SHIPPED, "capture") == file
+    file.write_text(
+        "driver: {ros__parameters: {fps: 30}}\nfront: {capture: {ros__parameters: {rate_hz: 2}}}\n"
+    )
+    check(file, "-r", "__ns:=/front")
+    with pytest.raises(ConfigError, match="holds driver, front/capture, nothing for /capture"):
+        check(file)
+
+
+def test_lists_as_launch_writes_them_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "launch_params"
+    file.write_text("/**:\n  ros__parameters:\n    formats: !!python/tuple\n    - edgefirst\n    - ncore\n")
+    check(file)
 
 
 @pytest.mark.parametrize(
     ("text", "match"),
     [
         ("foo: [", "cannot be read as YAML"),
-        ("camera_driver: {ros__parameters: {rate_hz: 2.0}}", "holds camera_driver, nothing for capture"),
-        ("rate_hz: 2.0", "holds rate_hz, nothing for capture; begin it with /"),
+        ("camera_driver: {ros__parameters: {rate_hz: 2.0}}", "holds camera_driver, nothing for /capture"),
+        ("rate_hz: 2.0", "holds rate_hz, nothing for /capture; begin it with /"),
+        ("/**: {rate_hz: 2.0}", "nothing for /capture; begin it with .* and ros__parameters:"),
         ("", "holds nothing"),
         ("- 1", "expected parameters by name"),
     ],
@@ -57,4 +91,16 @@ def test_a_file_that_says_nothing_to_the_node_is_refused(tmp_path: Path, text: s
     file = tmp_path / "given.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=match):
-        find_parameter_file(str(file), SHIPPED, "capture")
+        check(file)
+
+
+def test_every_file_is_looked_into_and_every_fault_told(tmp_path: Path) -> None:
+    good, other = tmp_path / "good.yaml", tmp_path / "other.yaml"
+    good.write_text("/**: {ros__parameters: {rate_hz: 2.0}}\n")
+    other.write_text("driver: {ros__parameters: {fps: 30}}\n")
+    files = [word for file in (good, other, tmp_path / "none.yaml") for word in ("--params-file", str(file))]
+    with pytest.raises(ConfigError) as error:
+        check_parameter_files(
+            ["capture", "--ros-args", *files, "--", "--params-file", "not for ROS"], "capture"
+        )
+    assert [fault.split(":")[0] for fault in error.value.faults] == [str(other), str(tmp_path / "none.yaml")]
