@@ -125,7 +125,7 @@ def test_a_mask_whose_time_is_configured_keeps_it(tmp_path: Path) -> None:
 def test_live_dates_masks_as_a_conversion_does(tmp_path: Path) -> None:
     options = {**SMALL, "clock": "realtime", "silent": {"model/mask": ((2.0, 2.4),)}}
     made = simulate(tmp_path, DriveOptions(**options))
-    config = build_config({**VALUES, "min_free_mb": 0})
+    config = build_config({**VALUES, "min_free_mb": 0, "ego": {"smoothing": "lag"}})
     done = convert([made.mcap], tmp_path / "convert", config, dataset="drive")
     live = LiveCapture(config, tmp_path / "live", "maivin-sim")
     live.start("drive", sequence=made.mcap.stem)

@@ -173,8 +173,8 @@ def test_frames_closer_than_a_format_can_tell_apart_cost_that_format_one(tmp_pat
 
 def test_live_refuses_duplicates_as_well(tmp_path: Path) -> None:
     content = drive(tmp_path / "drive")
-    expected, files = converted(tmp_path / "offline", content)
-    config = build_config({"formats": list(FORMATS), "prefix": ""})
+    expected, files = converted(tmp_path / "offline", content, ego={"smoothing": "lag"})
+    config = build_config({"formats": list(FORMATS), "prefix": "", "ego": {"smoothing": "lag"}})
     capture = LiveCapture(config, tmp_path / "live", "maivin-1")
     capture.start("d", sequence="maivin-1_2026_05_01_09_00_00")
     for message in content:

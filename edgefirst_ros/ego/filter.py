@@ -179,6 +179,8 @@ class Filter:
             transition[SPEED, SPEED] = bend
             transition[PLACE, SPEED] = (0.5 * dt) * (np.eye(3) + bend)
             if self.travels:
+                transition[SPEED, TURN] = bend @ skew(velocity) - skew(faster)
+                transition[PLACE, TURN] = (0.5 * dt) * transition[SPEED, TURN]
                 transition[SPEED, GYRO] = dt * skew(faster) @ middle
                 transition[PLACE, GYRO] = (0.5 * dt) * transition[SPEED, GYRO]
         state = State(
@@ -239,12 +241,12 @@ class Filter:
         if oriented:
             self._orient(matrix(step.orientation_xyzw))
         elif not step.feels:
-            upright = state.rotation[2, 2] >= 0
-            up = np.array((0.0, 0.0, 1.0 if upright else -1.0))
-            tilt = np.cross(state.rotation[:, 2], up)
+            # Without an accelerometer nothing tells the tilt, but vehicles stand upright on their roads.
+            axis = state.rotation[:, 2]
+            up = np.array((0.0, 0.0, 1.0 if axis[2] >= 0 else -1.0))
             jacobian = np.zeros((2, SIZE))
-            jacobian[0, 0] = jacobian[1, 1] = 1.0
-            self.update(jacobian, tilt[:2], np.full(2, noise.level**2))
+            jacobian[:, TURN] = (axis[2] * up[2] * np.eye(3) - np.outer(axis, up))[:2]
+            self.update(jacobian, (skew(axis) @ up)[:2], np.full(2, noise.level**2))
         speed = math.hypot(*state.velocity_m_s.tolist())
         uncertain = float(np.max(np.diagonal(self.node.covariance)[SPEED]))
         if step.quiet and speed < SLOW_M_S and uncertain < 0.25:

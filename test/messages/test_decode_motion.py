@@ -61,7 +61,9 @@ def test_quaternions_become_unit_quaternions_of_the_same_rotation(values: tuple[
 
 def test_fix_is_taken_as_sent() -> None:
     schema = "sensor_msgs/NavSatFix"
-    assert decode_navsat(encode(schema, VALUES[schema])).datum == NavSatFix(42.377, -71.147, -23.1, -1)
+    assert decode_navsat(encode(schema, VALUES[schema])).datum == NavSatFix(
+        42.377, -71.147, -23.1, -1, sigma_m=(2, 2, 3)
+    )
     unjudged = {"latitude": math.inf, "longitude": -500, "altitude": math.nan, "status": {"status": 2}}
     made = decode_navsat(encode(schema, unjudged)).datum
     assert (made.latitude_deg, made.longitude_deg, made.status) == (math.inf, -500, 2)
@@ -71,8 +73,23 @@ def test_fix_is_taken_as_sent() -> None:
 def test_odometry() -> None:
     schema = "nav_msgs/Odometry"
     assert decode_odometry(encode(schema, VALUES[schema])).datum == Odometry(
-        "base", (1, 2, 3), (0, 0.6, 0, -0.8), (4, 5, 6), (7, 8, 9)
+        *("base", (1, 2, 3), (0, 0.6, 0, -0.8), (4, 5, 6), (7, 8, 9)),
+        position_sigma_m=(1, 1, 1),
+        rotation_sigma_rad=(1, 1, 1),
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "variances"), [(0, (4, 4, 9)), (2, (0, 0, 0)), (2, (-1, 4, 4)), (3, (math.nan, 1, 1))]
+)
+def test_a_covariance_that_is_none_is_not_taken(kind: int, variances: tuple[float, ...]) -> None:
+    matrix = [0.0] * 9
+    matrix[::4] = variances
+    unsure = {"position_covariance": matrix, "position_covariance_type": kind, "latitude": 1.0}
+    assert decode_navsat(encode("sensor_msgs/NavSatFix", unsure)).datum.sigma_m is None
+    pose = {"covariance": [0.0] * 36, "pose": {"orientation": {"w": 1}}}
+    odometry = decode_odometry(encode("nav_msgs/Odometry", {"pose": pose})).datum
+    assert (odometry.position_sigma_m, odometry.rotation_sigma_rad) == (None, None)
 
 
 @pytest.mark.parametrize("rotation", BAD_ROTATIONS)
