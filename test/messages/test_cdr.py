@@ -83,7 +83,8 @@ def test_only_refusals_escape_from_damage(data: st.DataObject) -> None:
     try:
         decoded = DECODERS[schema](bytes(damaged), text)
     except DecodeError as error:
-        assert 0 < len(str(error)) < 100  # noqa: PT017 - a refusal is one of two good ends
+        # The longest lists the encodings of pictures that are taken.
+        assert 0 < len(str(error)) < 300  # noqa: PT017 - a refusal is one of two good ends
     else:
         assert isinstance(decoded, Stamped)
 
