@@ -148,7 +148,7 @@ def test_finishing_reads_as_little_of_a_large_sequence_as_of_a_small_one(tmp_pat
         writer.begin(SEQUENCE)
         for index in range(count):
             picture = camera(START_NS + index * 33_000_000)
-    XX
+            image = CameraImage("jpeg", b"\xff" * size, WIDTH, HEIGHT)
             writer.write(writer.prepare(replace(picture, image=image)))
         before = _bytes_read()
         writer.close()
