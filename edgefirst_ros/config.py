@@ -69,6 +69,12 @@ class TopicRule(BaseModel):
         le=16,
         description="Of pictures with 16 bits a sample, how many a sample uses: 2^bits − 1 becomes white.",
     )
+    parent_frame: str = Field(
+        "odom", description="Of odometry that comes as transforms (/tf): the frame that it moves in."
+    )
+    child_frame: str = Field(
+        "base_link", description="Of odometry that comes as transforms (/tf): the frame that moves."
+    )
     expected_hz: float = Field(
         0.0, ge=0, description="Live: the rate it is held to; 0 takes the rate it usually has."
     )

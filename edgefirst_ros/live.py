@@ -16,7 +16,7 @@ from edgefirst_ros.livesession import Finished, begin_session, finish_session
 from edgefirst_ros.livesplit import SplitPoint
 from edgefirst_ros.livestatus import Disk, LiveStatus, Meter, build_status
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.sample import Sample
+from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.sessionnames import SessionNames
 from edgefirst_ros.topics import full_type
 
@@ -44,6 +44,10 @@ class LiveCapture:
         host: names sessions, unless the configuration does.
         now_ns: the wall clock, for names and latency only.
         committed: told of every sample that is in all outputs, from a writing thread; must be quick.
+        known: the calibration of the same sensors from before.
+
+    Attributes:
+        known: the calibration after the last session.
     """
 
     def __init__(
@@ -54,7 +58,9 @@ class LiveCapture:
         *,
         now_ns: Callable[[], int] = time.time_ns,
         committed: Callable[[Sample], None] | None = None,
+        known: Calibration | None = None,
     ) -> None:
+        self.known = known
         self._config = config
         self._output = output
         self._host = config.host or host
@@ -170,7 +176,9 @@ class LiveCapture:
 
     # ------------------------------------------------------------------ the capture thread
     def _begin(self) -> Job:
-        job = begin_session(self._config, self._output, self._names, self._now_ns(), self._committed)
+        job = begin_session(
+            self._config, self._output, self._names, self._now_ns(), self._committed, known=self.known
+        )
         self._commit_latency_ms = None
         self._meter.restart(self._queue.flows())
         self._split_point = SplitPoint()
@@ -254,11 +262,13 @@ class LiveCapture:
         if job is None:
             return
         self.finished.append(finish_session(job, self._config, why))
+        self.known = job.pipeline.calibration
         self._job, self.ended = None, why
 
     def _give_up(self, job: Job | None, why: str) -> None:
         self._open, self._job, self.ended = False, None, why
         if job is not None:
+            self.known = job.pipeline.calibration
             job.abort()
 
 

@@ -11,7 +11,7 @@ from edgefirst_ros.config import Config
 from edgefirst_ros.errors import OutputExists
 from edgefirst_ros.job import Job, report_path
 from edgefirst_ros.livestatus import silent_roles
-from edgefirst_ros.sample import Sample
+from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.sessionnames import SessionNames
 
 
@@ -25,9 +25,17 @@ class Finished:
 
 
 def begin_session(
-    config: Config, output: Path, names: SessionNames, now_ns: int, committed: Callable[[Sample], None]
+    config: Config,
+    output: Path,
+    names: SessionNames,
+    now_ns: int,
+    committed: Callable[[Sample], None],
+    *,
+    known: Calibration | None = None,
 ) -> Job:
     """A job with its source begun, under the first of the names that is free.
+
+    ``known`` is the calibration of the session before: what a robot says once holds for this one as well.
 
     Raises:
         OutputExists: the name that the user gave is taken.
@@ -48,7 +56,7 @@ def begin_session(
                 raise
     names.take(dataset)
     job.pipeline.notes += names.notes
-    job.pipeline.begin_source(None, names.host, sequence)
+    job.pipeline.begin_source(None, names.host, sequence, calibration=known)
     return job
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.accounting import Ledger, Outcome
-from edgefirst_ros.config import Config
+from edgefirst_ros.config import Config, TopicRule
 from edgefirst_ros.delivery import Delivery, Output
 from edgefirst_ros.duplicates import Duplicates
 from edgefirst_ros.ego.whole import Solution
@@ -19,16 +19,18 @@ from edgefirst_ros.errors import ConfigError, DecodeError
 from edgefirst_ros.formats.base import Writer
 from edgefirst_ros.masks import Masks
 from edgefirst_ros.messages.camera import VideoPacket
-from edgefirst_ros.messages.measurement import Measurement, RawMessage
+from edgefirst_ros.messages.measurement import Decoded, Measurement, RawMessage
+from edgefirst_ros.messages.odometry import odometry_of
 from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.messages.transform import Transforms
 from edgefirst_ros.production import worker_count
 from edgefirst_ros.report import build_report
 from edgefirst_ros.runs import Known, Runs, SequenceSummary
-from edgefirst_ros.sample import Role, Sample
+from edgefirst_ros.sample import Calibration, Role, Sample
 from edgefirst_ros.streamstats import StreamStats
 from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
 from edgefirst_ros.timing.finding import Times
-from edgefirst_ros.topics import TYPES, Route, TopicMap, choose_reference, find_prefix, full_type
+from edgefirst_ros.topics import TF, TYPES, Route, TopicMap, choose_reference, find_prefix, full_type
 from edgefirst_ros.video.annexb import Content, content_of
 from edgefirst_ros.video.worker import UNJUDGED, judges_h265
 
@@ -95,10 +97,13 @@ class Pipeline:
         host: str,
         name: str | None = None,
         motions: Iterable[Solution] = (),
+        *,
+        calibration: Calibration | None = None,
     ) -> None:
         """A source starts: its (topic, type) pairs if known, its host, its sequence name if any.
 
-        ``motions`` are the rig's between breaks of the time base, where they were found beforehand.
+        ``motions`` are the rig's between breaks of the time base, where they were found beforehand;
+        ``calibration`` is known from before, where the source goes on with the same sensors.
 
         Where topics are not known beforehand (live), the prefix is the configured one, and the reference the
         first fitting topic whose clock is known.
@@ -116,12 +121,13 @@ class Pipeline:
             known = [topic for topic, _ in topics]
             self._routes = TopicMap(self.config, find_prefix(known, self.config))
             self._reference = choose_reference(self.config, known, self._routes)
-        self._runs.source(self.config.host or host, name)
+        self._runs.source(self.config.host or host, name, calibration)
         self._clock: ClockFinder[Heard] = ClockFinder(
             round(self.config.clock_window_s * 1e9), tell=self.notes.append
         )
         self._told: set[str] = set()
         self._motions = deque(motions)
+        self._has_odometer = False
 
     def feed(self, raw: RawMessage) -> None:
         """Take one message in order of arrival.
@@ -138,10 +144,17 @@ class Pipeline:
             self.ledger.release(ticket, *(refusal or (Outcome.SKIPPED, "not used")), unplaced=True)
             return
         try:
-            decoded = decode(raw)
+            decoded = decoded_for(route.rule, raw)
         except DecodeError as error:
             self.ledger.release(ticket, Outcome.REFUSED, str(error), unplaced=True)
             return
+        if decoded is None:
+            pair = f"{route.rule.parent_frame} to {route.rule.child_frame}"
+            reason = f"no transform from {pair} (parent_frame, child_frame)"
+            self.ledger.release(ticket, Outcome.SKIPPED, reason, unplaced=True)
+            return
+        if route.rule.role is Role.ODOMETRY and schema != TF:
+            self._has_odometer = True
         if raw.topic not in self._told:
             self._told.add(raw.topic)
             self._clock.rule(raw.topic, route.rule.times)
@@ -200,6 +213,11 @@ class Pipeline:
         )
 
     @property
+    def calibration(self) -> Calibration | None:
+        """As it is known now, for a source that goes on with the same sensors; None if nothing is."""
+        return self._runs.calibration
+
+    @property
     def streams(self) -> list[StreamStats]:
         """How the topics of every sequence so far went by, the one under way included; any thread."""
         run = self._runs.current
@@ -236,6 +254,9 @@ class Pipeline:
                 continue
             if not self._takes_part(known.route):
                 self.ledger.release(known.ticket, Outcome.SKIPPED, "another camera topic is the reference")
+                continue
+            if self._has_odometer and known.route.rule.role is Role.ODOMETRY and _is_tf(known):
+                self.ledger.release(known.ticket, Outcome.SKIPPED, "another topic sends odometry as such")
                 continue
             entry = self._entry(known, event.time_ns)
             if entry is not None:
@@ -307,3 +328,20 @@ class Pipeline:
         if receive_ns > end:
             self._recorded_ns += receive_ns - end
             self._span = (start, receive_ns)
+
+
+def decoded_for(rule: TopicRule, raw: RawMessage) -> Decoded | None:
+    """A message's datum as its role has it; None for transforms that are not of the rule's pair of frames.
+
+    Raises:
+        DecodeError: why it cannot be used.
+    """
+    decoded = decode(raw)
+    if rule.role is not Role.ODOMETRY or not isinstance(decoded.datum, Transforms):
+        return decoded
+    found = odometry_of(decoded.datum, rule.parent_frame, rule.child_frame)
+    return None if found is None else Decoded(*found)
+
+
+def _is_tf(known: Heard) -> bool:
+    return full_type(known.raw.schema) == TF

@@ -85,14 +85,20 @@ class Runs:
         self._host = ""
         self._name: str | None = None
         self._calibration: Calibration | None = None
-        """As the source's last sequence knew it: a stepped clock moves no sensor, and some are told once."""
+        """As the last sequence knew it: neither a stepped clock nor a new session moves a sensor, and some
+        are told once."""
         self._cut = ""
 
-    def source(self, host: str, name: str | None) -> None:
-        """A source starts: its host, and the name of its first sequence if it has one."""
+    @property
+    def calibration(self) -> Calibration | None:
+        """As it is known now."""
+        return self._calibration if self.current is None else self.current.calibration
+
+    def source(self, host: str, name: str | None, known: Calibration | None = None) -> None:
+        """A source starts: its host, its first sequence's name if it has one, its calibration if known."""
         self._host = host
         self._name = None if name is None else safe_name(name)
-        self._calibration = None
+        self._calibration = known
 
     def feed(self, entry: Entry) -> None:
         """Take a measurement in order of arrival."""
@@ -188,6 +194,7 @@ class Runs:
         self._calibration = run.calibration
         if not goes_on:
             self.notes += [f"{run.info.name}: {note}" for note in run.motion_notes]
+        self.notes += [f"{run.info.name}: {note}" for note in run.moved]
         self._pictures.close()
         self._pictures = None
         self.done.append(SequenceSummary(run.info.name, run, tuple(self._known().findings), reason))

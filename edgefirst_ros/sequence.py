@@ -118,6 +118,11 @@ class SequenceRun:
         """Of the rig."""
         return self._around.trajectory
 
+    @property
+    def moved(self) -> list[str]:
+        """Sensors whose transform changed, a sentence each."""
+        return list(self._around.moved.values())
+
     def feed(self, entry: Entry) -> PictureChange | None:
         """Take a measurement in order of arrival; the change that ends the sequence, if there is one.
 

@@ -18,7 +18,7 @@ from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.messages.odometry import Odometry
 from edgefirst_ros.messages.radar import RadarInfo
-from edgefirst_ros.messages.transform import Transforms, loops
+from edgefirst_ros.messages.transform import Transforms, difference, loops
 from edgefirst_ros.sample import Calibration, EgoPose
 
 POSE_EVERY_NS = 25_000_000
@@ -42,6 +42,7 @@ class Surroundings:
         calibration: in force now.
         picture: width and height of the camera's pictures, None if not known yet.
         trajectory: of the rig.
+        moved: by frame whose transform changed, how it did at first.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Surroundings:
     ) -> None:
         self.calibration = known or Calibration()
         self.picture: tuple[int, int] | None = None
+        self.moved: dict[str, str] = {}
         self._other_info: CameraInfo | None = None
         self._wait_ns = round(options.wait_s * 1e9)
         self.trajectory = before or Trajectory(
@@ -89,17 +91,24 @@ class Surroundings:
         elif isinstance(datum, ModelInfo):
             self.calibration = replace(known, model_info=datum)
         elif isinstance(datum, Transforms):
-            placed = dict(known.transforms)
-            refusal = None
-            for transform in datum.transforms:
-                if loops(transform, placed):
-                    refusal = "transform that makes a frame its own ancestor"
-                elif placed.get(transform.child) != transform:
-                    placed[transform.child] = transform
-            if placed != known.transforms:
-                self.calibration = replace(known, transforms=placed)
-            return refusal
+            return self._place(datum)
         return None
+
+    def _place(self, message: Transforms) -> str | None:
+        placed = dict(self.calibration.transforms)
+        refusal = None
+        for transform in message.transforms:
+            if loops(transform, placed):
+                refusal = "transform that makes a frame its own ancestor"
+            elif (before := placed.get(transform.child)) != transform:
+                placed[transform.child] = transform
+                if before is not None and (change := difference(before, transform)):
+                    self.moved.setdefault(
+                        transform.child, f"{change}; the newest holds from then on, in NCore throughout"
+                    )
+        if placed != self.calibration.transforms:
+            self.calibration = replace(self.calibration, transforms=placed)
+        return refusal
 
     def calibration_for(self, picture: tuple[int, int] | None, coming: Iterable[Measurement]) -> Calibration:
         """What is known for pictures of another size, with a CameraInfo that fits them if there is one.

@@ -14,8 +14,7 @@ from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.measurement import Datum, RawMessage
 from edgefirst_ros.messages.navsat import NavSatFix
-from edgefirst_ros.messages.registry import decode
-from edgefirst_ros.pipeline import unwanted
+from edgefirst_ros.pipeline import decoded_for, unwanted
 from edgefirst_ros.sample import Role
 from edgefirst_ros.surroundings import vehicle
 from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
@@ -81,8 +80,10 @@ class Survey:
         if route is None or unwanted(raw, full_type(raw.schema), route) is not None:
             return
         try:
-            decoded = decode(raw)
+            decoded = decoded_for(route.rule, raw)
         except DecodeError:
+            return
+        if decoded is None:
             return
         if raw.topic not in self._told:
             self._told.add(raw.topic)

@@ -12,6 +12,7 @@ from edgefirst_ros.sample import Role
 
 _CLOUD = ("sensor_msgs/msg/PointCloud2",)
 _IMAGE = ("sensor_msgs/msg/Image",)
+TF = "tf2_msgs/msg/TFMessage"
 _DEPTH = (*_IMAGE, "sensor_msgs/msg/CompressedImage")
 
 TYPES: Mapping[Role, tuple[str, ...]] = {
@@ -34,8 +35,8 @@ TYPES: Mapping[Role, tuple[str, ...]] = {
     Role.DEPTH: _DEPTH,
     Role.IMU: ("sensor_msgs/msg/Imu",),
     Role.GPS: ("sensor_msgs/msg/NavSatFix",),
-    Role.ODOMETRY: ("nav_msgs/msg/Odometry",),
-    Role.TF: ("geometry_msgs/msg/TransformStamped", "tf2_msgs/msg/TFMessage"),
+    Role.ODOMETRY: ("nav_msgs/msg/Odometry", TF),
+    Role.TF: ("geometry_msgs/msg/TransformStamped", TF),
     Role.MODEL: ("edgefirst_msgs/msg/Model", "edgefirst_msgs/msg/Detect"),
     Role.MODEL_INFO: ("edgefirst_msgs/msg/ModelInfo",),
     Role.MASK: ("edgefirst_msgs/msg/Mask",),

@@ -121,6 +121,12 @@ def _parameters(context: LaunchContext) -> dict[str, object]:
 
 def _ended(event: ProcessExited, context: LaunchContext, *, respawn: bool) -> list[object]:
     """End the launch with the node, and with an error if the node had one, unless it is started again."""
+    if context.is_shutdown and event.returncode:
+        output = LaunchConfiguration("output").perform(context)
+        raise RuntimeError(
+            f"capture ended with exit code {event.returncode}, its session may be unfinished: see its log; "
+            f"`edgefirst-ros recover {output}` finishes what was committed"
+        )
     if context.is_shutdown:
         return []
     if not event.returncode:
@@ -146,6 +152,9 @@ def _capture(context: LaunchContext) -> list[object]:
         emulate_tty=True,
         respawn=respawn,
         respawn_delay=RESPAWN_S,
+        # The node does not mind SIGTERM so soon after a SIGINT; what kills it is to come when it hangs only.
+        sigterm_timeout=LaunchConfiguration("sigterm_timeout", default="5"),
+        sigkill_timeout=LaunchConfiguration("sigkill_timeout", default="120"),
     )
     ended = OnProcessExit(target_action=node, on_exit=partial(_ended, respawn=respawn))
     # Registered before the node starts, so that no event is missed.

@@ -17,6 +17,8 @@ from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
 SHIPPED = Path(get_package_share_directory("edgefirst_ros")) / "config"
+INTERRUPTED = 130
+"""Exit code of a replay that was asked to end and finished what it had read."""
 
 ARGUMENTS = (
     DeclareLaunchArgument("bag", description="Recording: an MCAP file, or a folder of them."),
@@ -100,6 +102,12 @@ def _parameters(context: LaunchContext) -> dict[str, object]:
 
 def _ended(event: ProcessExited, context: LaunchContext) -> list[ShutdownAction]:
     """End the launch with the node, and with an error if the node had one."""
+    if context.is_shutdown and event.returncode not in {0, INTERRUPTED}:
+        output = LaunchConfiguration("output").perform(context)
+        raise RuntimeError(
+            f"replay ended with exit code {event.returncode}, its dataset may be unfinished: see its log; "
+            f"`edgefirst-ros recover {output}` finishes what was committed"
+        )
     if context.is_shutdown:
         return []
     if event.returncode:
@@ -120,6 +128,9 @@ def _replay(context: LaunchContext) -> list[object]:
         ros_arguments=["--log-level", LaunchConfiguration("log_level")],
         output="screen",
         emulate_tty=True,
+        # The node does not mind SIGTERM so soon after a SIGINT; what kills it is to come when it hangs only.
+        sigterm_timeout=LaunchConfiguration("sigterm_timeout", default="5"),
+        sigkill_timeout=LaunchConfiguration("sigkill_timeout", default="120"),
     )
     return [RegisterEventHandler(OnProcessExit(target_action=node, on_exit=_ended)), node]
 

@@ -28,7 +28,8 @@ def test_an_exception_that_is_lost_does_not_keep_the_process() -> None:
         assert child.stdout.readline() == "ready\n"
         child.send_signal(signal.SIGINT)
         assert "finishing" in child.stderr.readline()
-        child.send_signal(signal.SIGTERM)
+        child.send_signal(signal.SIGTERM)  # what a launcher sends by itself
+        child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=LIMIT_S)
     assert "lost" in out
     assert child.returncode == 130

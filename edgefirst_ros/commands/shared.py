@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import typer
@@ -20,12 +18,12 @@ from rich.markup import escape
 
 from edgefirst_ros.config import Config, build_config, load_values
 from edgefirst_ros.errors import ConfigError, EdgeFirstError, OutputExists, WriteError
+from edgefirst_ros.signals import asked_to_finish
 
 EXIT_POOR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 SELECTIONS = frozenset({"rate_hz", "every_n", "keyframes"})
 AT_ONCE_S = 2.0
 """So long a second signal's exception may take to end the process."""
-ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 def exit_code(report: dict[str, Any], *, strict: bool) -> int:
@@ -148,8 +146,8 @@ def interruptible(
 ) -> Iterator[None]:
     """The first SIGINT, SIGTERM or SIGHUP asks to finish, the second ends at once.
 
-    SIGHUP stays ignored where it is, as under nohup. The second one raises KeyboardInterrupt; where that is
-    lost in a library's callback, or what hangs does not let it through, the process is ended all the same.
+    The second one raises KeyboardInterrupt; where that is lost in a library's callback, or what hangs does
+    not let it through, the process is ended all the same.
     """
 
     def end() -> None:
@@ -160,20 +158,15 @@ def interruptible(
     last = threading.Timer(AT_ONCE_S, end)
     last.daemon = True
 
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            if last.ident is None:
-                last.start()
-            raise KeyboardInterrupt
+    def ask() -> None:
         stop.set()
         with suppress(OSError):  # the terminal may be what is gone
             console.print(f"{finishing}; press Ctrl-C again to stop at once")
 
-    hangs_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
-    numbers = (*ENDING, signal.SIGHUP) if hangs_up else ENDING
-    previous = {number: signal.signal(number, handle) for number in numbers}
-    try:
+    def insist(_: int) -> None:
+        if last.ident is None:
+            last.start()
+        raise KeyboardInterrupt
+
+    with asked_to_finish(ask, insist):
         yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -10,14 +10,17 @@ from edgefirst.schemas import nav_msgs
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.cdr import Stamped, decode_as
 from edgefirst_ros.messages.quaternion import FARTHEST_M, unit_xyzw, xyz
+from edgefirst_ros.messages.transform import Transforms, bare
+
+_UNKNOWN = (math.nan,) * 3
 
 
 @dataclass(frozen=True, slots=True)
 class Odometry:
-    """Pose of ``child_frame_id`` in the message's frame (nav_msgs/Odometry).
+    """Pose of ``child_frame_id`` in the message's frame (nav_msgs/Odometry, or a transform of tf).
 
-    Metres, unit quaternion; m/s and rad/s in the child's axes. The sigmas are one standard deviation of
-    position (x, y, z) and rotation (about them), None where the message tells none.
+    Metres, unit quaternion; m/s and rad/s in the child's axes, NaN where a transform tells none. The sigmas
+    are one standard deviation of position (x, y, z) and rotation (about them), None where nothing tells them.
     """
 
     child_frame_id: str
@@ -36,6 +39,21 @@ def decode_odometry(data: bytes, definition: str = "") -> Stamped[Odometry]:
         DecodeError: the bytes are no such message, or its pose is none.
     """
     return decode_as("nav_msgs/Odometry", data, definition, _odometry)
+
+
+def odometry_of(transforms: Transforms, parent: str, child: str) -> Stamped[Odometry] | None:
+    """The newest pose of one frame in another among a message's transforms, None if it has none of these."""
+    wanted = (bare(parent), bare(child))
+    found = [
+        (stamp_ns, each)
+        for stamp_ns, each in zip(transforms.stamps_ns, transforms.transforms, strict=True)
+        if (bare(each.parent), bare(each.child)) == wanted
+    ]
+    if not found:
+        return None
+    stamp_ns, newest = max(found, key=lambda each: each[0])
+    odometry = Odometry(newest.child, newest.translation_m, newest.rotation_xyzw, _UNKNOWN, _UNKNOWN)
+    return Stamped(stamp_ns, newest.parent, odometry)
 
 
 def _odometry(message: nav_msgs.Odometry) -> Odometry:

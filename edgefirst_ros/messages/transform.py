@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,6 +12,10 @@ from edgefirst.schemas import geometry_msgs
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.cdr import Stamped, decode_as, header_of
 from edgefirst_ros.messages.quaternion import FARTHEST_M, unit_xyzw, xyz
+
+_ROUNDING_M = 1e-5
+_ROUNDING_DEG = 1e-2
+"""A cosine near 1 tells no smaller angle apart from rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +33,13 @@ class Transform:
 
 @dataclass(frozen=True, slots=True)
 class Transforms:
-    """All transforms of one message (tf2_msgs/TFMessage, or one of geometry_msgs/TransformStamped)."""
+    """All transforms of one message (tf2_msgs/TFMessage, or one of geometry_msgs/TransformStamped).
+
+    ``stamps_ns`` are those of the transforms, as sent.
+    """
 
     transforms: tuple[Transform, ...]
+    stamps_ns: tuple[int, ...]
 
 
 class _TFMessage(Protocol):
@@ -56,6 +64,18 @@ def loops(transform: Transform, known: Mapping[str, Transform]) -> bool:
     return False
 
 
+def difference(before: Transform, after: Transform) -> str:
+    """How a frame's place changed, empty where it did by no more than rounding."""
+    if bare(before.parent) != bare(after.parent):
+        return f"{after.child} hung on {before.parent} and now hangs on {after.parent}"
+    moved_m = math.dist(before.translation_m, after.translation_m)
+    cosine = abs(sum(a * b for a, b in zip(before.rotation_xyzw, after.rotation_xyzw, strict=True)))
+    turned_deg = math.degrees(2 * math.acos(min(1.0, cosine)))
+    if moved_m < _ROUNDING_M and turned_deg < _ROUNDING_DEG:
+        return ""
+    return f"{after.child} moved by {moved_m:.3g} m and {turned_deg:.3g} degrees in {after.parent}"
+
+
 def decode_transform(data: bytes, definition: str = "") -> Stamped[Transforms]:
     """Decode a geometry_msgs/TransformStamped, which the device sends as tf_static.
 
@@ -77,7 +97,7 @@ def decode_tf(data: bytes, definition: str = "") -> Stamped[Transforms]:
 def _all(message: _TFMessage) -> Transforms:
     if not message.transforms:
         raise DecodeError("no transforms in the message")
-    return Transforms(tuple(map(_transform, message.transforms)))
+    return _stamped(message.transforms)
 
 
 def _first(message: _TFMessage) -> geometry_msgs.TransformStamped:
@@ -85,7 +105,12 @@ def _first(message: _TFMessage) -> geometry_msgs.TransformStamped:
 
 
 def _single(message: geometry_msgs.TransformStamped) -> Transforms:
-    return Transforms((_transform(message),))
+    return _stamped([message])
+
+
+def _stamped(messages: Sequence[geometry_msgs.TransformStamped]) -> Transforms:
+    stamps_ns = tuple(header_of(message)[0] for message in messages)
+    return Transforms(tuple(map(_transform, messages)), stamps_ns)
 
 
 def _transform(message: geometry_msgs.TransformStamped) -> Transform:

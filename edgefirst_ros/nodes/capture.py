@@ -94,7 +94,9 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             self, self._configuration, self._put, depth=options.depth, unlisted=options.unlisted
         )
         prefix = subscriptions.look().prefix
-        self._sessions = Sessions(self._configuration, options, self._host(prefix), self._show)
+        self._sessions = Sessions(
+            self._configuration, options, self._host(prefix), self._show, before=self._sessions
+        )
         try:
             self.get_logger().info(self._sessions.begin())
         except EdgeFirstError as error:

@@ -11,7 +11,7 @@ from edgefirst_ros.live import STOPPED, LiveCapture
 from edgefirst_ros.livestatus import LiveStatus
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.nodes.options import CaptureOptions
-from edgefirst_ros.sample import Sample
+from edgefirst_ros.sample import Calibration, Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,31 @@ class Sessions:
         options: the node's own.
         host: names sessions, unless the configuration does.
         committed: told of every sample that is written.
+        before: those before; if they were of the same host, their calibration holds.
+
+    Attributes:
+        host: as given.
     """
 
     def __init__(
-        self, config: Config, options: CaptureOptions, host: str, committed: Callable[[Sample], None]
+        self,
+        config: Config,
+        options: CaptureOptions,
+        host: str,
+        committed: Callable[[Sample], None],
+        before: Sessions | None = None,
     ) -> None:
+        self.host = host
+        known = before.known if before is not None and before.host == host else None
         self._options = options
         self._output = Path(options.output).expanduser()
         bare = config.model_copy(update={"prefix": ""})
-        self._capture = LiveCapture(bare, self._output, host, committed=committed)
+        self._capture = LiveCapture(bare, self._output, host, committed=committed, known=known)
+
+    @property
+    def known(self) -> Calibration | None:
+        """The calibration after the last session."""
+        return self._capture.known
 
     @property
     def running(self) -> bool:

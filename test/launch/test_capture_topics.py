@@ -178,6 +178,55 @@ def test_latched_transforms_are_in_every_session(graph: Graph, tmp_path: Path) -
     assert [report["topics"]["/tf_static"]["received"] for report in reports] == [1, 1, 1]
 
 
+def test_what_a_robot_latched_holds_though_it_is_gone(
+    graph: Graph, tmp_path: Path, recorded_drive: Path
+) -> None:
+    """The robot's description ends before the second session begins, and its odometry comes as /tf."""
+    from geometry_msgs.msg import TransformStamped  # noqa: PLC0415
+    from tf2_msgs.msg import TFMessage  # noqa: PLC0415
+
+    latch_transform(graph)
+    graph.capture(
+        tmp_path / "out",
+        "formats:=[ncore]",
+        "topics.tf_odometry.role:=odometry",
+        "topics.tf_odometry.topic:=/tf",
+        *(f"topics.{name}.topic:=''" for name in ("gps", "imu")),
+    )
+    graph.activate()
+    diagnostics, status = graph.diagnostics(), graph.status()
+    graph.wait("the transforms", lambda: "capture: /tf_static" in diagnostics)
+    graph.wait("one message", lambda: ("received", "1") in pairs(diagnostics["capture: /tf_static"]))
+    first = status()["session"]
+    assert graph.trigger("/capture/stop")[0]
+    (description,) = [p for p in graph.node.publishers if p.topic_name == "/tf_static"]
+    graph.node.destroy_publisher(description)
+    assert graph.trigger("/capture/start")[0]
+    graph.wait("another session", lambda: status()["session"] not in {"none", first})
+    dynamic = graph.node.create_publisher(TFMessage, "/tf", 100)
+    graph.wait("a subscription of /tf", dynamic.get_subscription_count)
+    player = graph.player(recorded_drive, "--restamp", "--skip", "tf_static", "imu", "gps")
+    while player.code is None:
+        pose = TransformStamped(child_frame_id="base_link")
+        pose.header.frame_id = "odom"
+        pose.header.stamp = graph.node.get_clock().now().to_msg()
+        pose.transform.translation.x = 7.5
+        pose.transform.rotation.w = 1.0
+        dynamic.publish(TFMessage(transforms=[pose]))
+        graph.spin(0.02)
+    assert player.join() == 0, player.text
+    assert graph.change("deactivate")
+    reports = [
+        json.loads(path.read_text()) for path in (tmp_path / "out/ncore").glob("*.capture_report.json")
+    ]
+    report = max(reports, key=lambda each: each["totals"]["received"])
+    assert "/tf_static" not in report["topics"]
+    lost = [warning for warning in report["warnings"] if "no transform" in warning and "lidar" in warning]
+    assert not lost
+    assert report["topics"]["/tf"]["written"] > 50, report["topics"]["/tf"]
+    assert report["sequences"][0]["poses_s"]["position"]["measured"] > 1.0, report["sequences"][0]
+
+
 def pairs(status: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - a generated message
     return [(v.key, v.value) for v in status.values]
 

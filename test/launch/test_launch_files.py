@@ -188,6 +188,60 @@ def test_interrupting_the_launch_finishes_the_session(
     assert (tmp_path / "out/edgefirst/monday/monday.arrow").exists()
 
 
+SLOW_DISK = """
+import os, time
+replace = os.replace
+def slow(source, target, **more):
+    if str(target).endswith("capture_report.json"):
+        time.sleep({seconds})
+    return replace(source, target, **more)
+os.replace = slow
+"""
+"""Before anything else in every Python process: what ends a session takes long."""
+
+
+def slow_session(graph: Graph, tmp_path: Path, drive: Path, seconds: float, *arguments: str) -> Process:
+    """A launch in the middle of a session whose closing takes so long."""
+    (tmp_path / "slow").mkdir()
+    (tmp_path / "slow" / "sitecustomize.py").write_text(SLOW_DISK.format(seconds=seconds))
+    graph.environment["PYTHONPATH"] = f"{tmp_path / 'slow'}:{graph.environment.get('PYTHONPATH', '')}"
+    given = tmp_path / "given.yaml"
+    given.write_text("/**:\n  ros__parameters: {min_free_mb: 1.0, formats: [edgefirst, ncore]}\n")
+    launched = launch(
+        graph, "capture", f"output:={tmp_path / 'out'}", f"config:={given}", "name:=monday", *arguments
+    )
+    graph.wait("an active node", lambda: "capture is active" in launched.text, alive=[launched])
+    status = graph.status()
+    player = graph.player(drive, "--restamp")
+    graph.wait("samples", lambda: int(status()["samples"]) >= 5, alive=[player])
+    return launched
+
+
+def test_closing_that_takes_longer_than_a_launch_has_patience_for_is_waited_for(
+    graph: Graph, tmp_path: Path, recorded_drive: Path
+) -> None:
+    launched = slow_session(graph, tmp_path, recorded_drive, 8.0)
+    launched.send(signal.SIGINT)
+    assert launched.join(60.0) == 0, launched.text
+    assert "escalating to 'SIGTERM'" in launched.text
+    assert "process has finished cleanly" in launched.text
+    assert (tmp_path / "out/edgefirst/monday/monday.arrow").exists()
+    (sequence,) = (tmp_path / "out" / "ncore").iterdir()
+    assert (sequence / f"{sequence.name}.json").exists()
+    assert not list((tmp_path / "out").rglob("*.part"))
+
+
+def test_a_session_that_was_not_finished_makes_the_launch_fail(
+    graph: Graph, tmp_path: Path, recorded_drive: Path
+) -> None:
+    patience = ("sigterm_timeout:=1", "sigkill_timeout:=1")
+    launched = slow_session(graph, tmp_path, recorded_drive, 600.0, *patience)
+    launched.send(signal.SIGINT)
+    assert launched.join(60.0) == 1, launched.text
+    assert "escalating to 'SIGKILL'" in launched.text
+    assert f"`edgefirst-ros recover {tmp_path / 'out'}` finishes what was committed" in launched.text
+
+
 def test_ctrl_c_in_a_terminal_reaches_launch_and_node_and_ends_both_cleanly(
     graph: Graph, tmp_path: Path
 ) -> None:

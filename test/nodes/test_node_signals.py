@@ -12,18 +12,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from edgefirst_ros.nodes.signals import ASKING, TWIN_S, finishing
+from edgefirst_ros.nodes.signals import TWIN_S, UNFINISHED, finishing
+from edgefirst_ros.signals import ASKING, ESCALATION_S, asked_to_finish
 
-CHILD = f"""
+CHILD = """
 import os, signal, sys, threading, time
 from edgefirst_ros.nodes.signals import finishing
 stop = threading.Event()
+first, second = (signal.Signals[name] for name in sys.argv[2:])
 with finishing(stop, lambda text: (sys.stdout.write(text), sys.stdout.flush())):
-    os.kill(os.getpid(), signal.SIGTERM)
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep({TWIN_S} + 0.1)
-    os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(20)
+    os.kill(os.getpid(), first)
+    os.kill(os.getpid(), first)
+    time.sleep(float(sys.argv[1]))
+    os.kill(os.getpid(), second)
+    time.sleep(0.1)
+    print("finished")
 """
 
 
@@ -57,12 +60,36 @@ def test_the_first_signal_asks(number: int) -> None:
     time.sleep(0.01)
 
 
-def test_a_second_signal_ends_at_once() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD], capture_output=True, text=True, check=False, timeout=30
-    )
-    assert done.returncode == 128 + signal.SIGINT
+def child(after_s: float, first: str, second: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", CHILD, str(after_s), first, second]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("SIGTERM", "SIGINT"), ("SIGINT", "SIGINT"), ("SIGTERM", "SIGTERM")]
+)
+def test_a_second_signal_ends_at_once(first: str, second: str) -> None:
+    done = child(TWIN_S + 0.1, first, second)
+    assert done.returncode == UNFINISHED
     assert "edgefirst-ros recover" in done.stdout
+
+
+def test_a_launcher_that_escalates_is_not_impatient() -> None:
+    done = child(TWIN_S + 0.1, "SIGINT", "SIGTERM")
+    assert (done.returncode, done.stdout) == (0, "finished\n")
+
+
+def test_a_sigterm_long_after_a_sigint_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop, said, now_s = threading.Event(), list[int](), 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    with asked_to_finish(stop.set, said.append, twin_s=TWIN_S):
+        os.kill(os.getpid(), signal.SIGINT)
+        now_s += ESCALATION_S - 0.1
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert not said
+        now_s += 0.2
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert said == [signal.SIGTERM]
 
 
 def test_who_logs_out_under_nohup_does_not_end_the_drive() -> None:

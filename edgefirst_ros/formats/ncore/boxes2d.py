@@ -66,6 +66,5 @@ def _class(label: str, labels: Sequence[str]) -> tuple[int, str]:
 
 def read_flat_boxes(journal: Path) -> Iterator[FlatBoxes]:
     """Every message's boxes, in the order in which they came."""
-    for kind, value in read_journal(journal):
-        if kind == "boxes2d":
-            yield FlatBoxes(*value)
+    for _, value in read_journal(journal, ["boxes2d"]):
+        yield FlatBoxes(*value)

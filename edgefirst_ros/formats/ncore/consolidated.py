@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 
 import cbor2
 
-from edgefirst_ros.formats.ncore.packed import MAP, cbor_head, xz
+from edgefirst_ros.formats.ncore.packed import BREAK, MAP, OPEN_MAP, XzStream, cbor_head
 
 KEY = ".zmetadata.cbor.xz"
 
 
-def consolidate(count: int, metadata: Iterable[tuple[str, bytes]]) -> bytes:
-    """The payload of ``.zmetadata.cbor.xz`` for ``count`` pairs of key and JSON."""
-    return xz(_pieces(count, metadata))
+class Consolidation:
+    """The payload of ``.zmetadata.cbor.xz``, made as the metadata comes."""
+
+    def __init__(self) -> None:
+        head = cbor2.dumps("zarr_consolidated_format") + cbor2.dumps(1) + cbor2.dumps("metadata")
+        self._stream = XzStream(cbor_head(MAP, 2), head, OPEN_MAP)
+
+    def add(self, key: str, payload: bytes) -> None:
+        """One metadata record: its key and its JSON."""
+        self._stream.add(cbor2.dumps(key))
+        self._stream.add(_cbor(payload) if len(payload) <= _SMALL else cbor2.dumps(json.loads(payload)))
+
+    def finish(self) -> bytes:
+        """The payload; nothing may be added afterwards."""
+        self._stream.add(BREAK)
+        return self._stream.finish()
 
 
-def _pieces(count: int, metadata: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
-    yield cbor_head(MAP, 2)
-    yield cbor2.dumps("zarr_consolidated_format") + cbor2.dumps(1) + cbor2.dumps("metadata")
-    yield cbor_head(MAP, count)
+def consolidate(metadata: Iterable[tuple[str, bytes]]) -> bytes:
+    """The payload of ``.zmetadata.cbor.xz`` for pairs of key and JSON."""
+    consolidation = Consolidation()
     for key, payload in metadata:
-        yield cbor2.dumps(key)
-        yield _cbor(payload) if len(payload) <= _SMALL else cbor2.dumps(json.loads(payload))
+        consolidation.add(key, payload)
+    return consolidation.finish()
 
 
 _SMALL = 1024

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from edgefirst_ros.errors import WriteError
-from edgefirst_ros.formats.ncore.consolidated import KEY
+from edgefirst_ros.formats.ncore.consolidated import KEY, consolidate
 from edgefirst_ros.formats.ncore.marks import (
     ATTACHED,
     COLLECTIONS,
@@ -22,7 +22,7 @@ from edgefirst_ros.formats.ncore.marks import (
     is_mark,
     take_cube,
 )
-from edgefirst_ros.formats.ncore.store import consolidated
+from edgefirst_ros.formats.ncore.meta import md5_of
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, is_metadata
 
 _ATTACHED = Path("generic_data") / ATTRIBUTES_KEY
@@ -146,7 +146,15 @@ class DirectoryStore:
 
     def seal(self) -> None:
         """Write consolidated metadata."""
-        self.append([consolidated(self)])
+        self.append([(KEY, consolidate(self.metadata()))])
+
+    def md5(self) -> str:
+        """Of the sealed store, which takes reading all of it.
+
+        nvidia-ncore takes the files in the order of their names. The first is the root's ``.zattrs``, which
+        says when the sequence ended: so no part of it can be computed before that.
+        """
+        return md5_of(self.part)
 
     def release(self) -> None:
         """Nothing is held open."""

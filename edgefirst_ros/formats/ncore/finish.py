@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from edgefirst_ros.errors import WriteError
@@ -68,15 +68,14 @@ def finish(files: SequenceFiles, stores: dict[str, Store], facts: Facts, remarks
     _attach_boxes(files, stores, facts, remarks)
     interval_us = (span[0], span[1] + 1)
     meta = sequence_meta(facts)
-    listed: dict[str, tuple[Path, Json]] = {}
+    listed: dict[str, tuple[Callable[[], str], Json]] = {}
     for group, store in sorted(stores.items()):
         components = _close_instances(store, facts)
         if group == COMMON:
             components |= _close_defaults(store, facts, instances, span, remarks)
         store.append([root_attributes(files.id, interval_us, meta, group)])
         store.seal()
-        path = files.store(group, kind)
-        listed[path.name] = (part_of(path), components)
+        listed[files.store(group, kind).name] = (store.md5, components)
     try:
         write_meta(files.meta_part, files.id, interval_us, meta, listed)
     except OSError as error:

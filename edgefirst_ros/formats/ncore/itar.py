@@ -8,8 +8,17 @@ from array import array
 from collections.abc import Iterator
 
 import cbor2
+import numpy as np
 
-from edgefirst_ros.formats.ncore.packed import MAP, cbor_array, cbor_head, unxz, xz
+from edgefirst_ros.formats.ncore.packed import (
+    BREAK,
+    MAP,
+    OPEN_ARRAY,
+    XzStream,
+    cbor_head,
+    cbor_uints,
+    unxz,
+)
 from edgefirst_ros.formats.ncore.tar import BLOCK, RECORD, padded
 
 _TRAILER = struct.Struct("<4sIQI")
@@ -24,6 +33,9 @@ class RecordIndex:
         self._names = bytearray()
         self._offsets = array("Q")
         self._sizes = array("Q")
+        self._stream = XzStream(cbor_head(MAP, 3), cbor2.dumps("items"), OPEN_ARRAY)
+        self._streamed = 0
+        """How much of the names is in the stream."""
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -45,9 +57,14 @@ class RecordIndex:
         del self._offsets[mark[1] :]
         del self._sizes[mark[1] :]
 
-    def names(self) -> Iterator[str]:
-        """Keys in the order of the file."""
-        start = 0
+    def pack(self) -> None:
+        """Pack the keys so far, which are not rewound any more."""
+        for name in self.names(self._streamed):
+            self._stream.add(cbor2.dumps(name))
+        self._streamed = len(self._names)
+
+    def names(self, start: int = 0) -> Iterator[str]:
+        """Keys in the order of the file, those whose text begins at ``start`` or behind."""
         while (end := self._names.find(b"\n", start)) >= 0:
             yield self._names[start:end].decode()
             start = end + 1
@@ -56,15 +73,14 @@ class RecordIndex:
         return zip(self.names(), self._offsets, self._sizes, strict=True)
 
     def packed(self) -> bytes:
-        """The index as the reader wants it: xz of CBOR, one list a column."""
-        return xz(self._pieces())
-
-    def _pieces(self) -> Iterator[bytes]:
-        yield cbor_head(MAP, 3)
-        columns = (("items", self.names()), ("offset_datas", self._offsets), ("sizes", self._sizes))
-        for name, column in columns:
-            yield cbor2.dumps(name)
-            yield from cbor_array(len(self), column)
+        """The index as the reader wants it: xz of CBOR, one list a column; nothing may be added later."""
+        self.pack()
+        self._stream.add(BREAK)
+        for name, column in (("offset_datas", self._offsets), ("sizes", self._sizes)):
+            self._stream.add(cbor2.dumps(name))
+            for piece in cbor_uints(np.array(column, np.uint64)):
+                self._stream.add(piece)
+        return self._stream.finish()
 
 
 def tail(position: int, index: RecordIndex) -> list[bytes]:

@@ -9,13 +9,14 @@ import fcntl
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import cbor2
 
 from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.ncore.packed import ARRAY, cbor_head
 
 _MAGIC = b"EFNCORE1"
 _HEAD = struct.Struct("<II")
@@ -88,12 +89,13 @@ def is_journal(path: Path) -> bool:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
-def read_journal(path: Path) -> Iterator[tuple[str, Any]]:
-    """Kind and value of every record up to the first that is not whole.
+def read_journal(path: Path, kinds: Collection[str] = ()) -> Iterator[tuple[str, Any]]:
+    """Kind and value of every record up to the first that is not whole; of some kinds, or of all.
 
     Raises:
         ValueError: the file is no journal.
     """
+    heads = tuple(cbor_head(ARRAY, 2) + cbor2.dumps(kind) for kind in kinds) or (b"",)
     with path.open("rb") as file:
         if (magic := file.read(len(_MAGIC))) != _MAGIC:
             raise ValueError(f"{path}: starts with {magic!r}, a journal with {_MAGIC!r}")
@@ -102,5 +104,6 @@ def read_journal(path: Path) -> Iterator[tuple[str, Any]]:
             data = file.read(length)
             if len(data) < length or zlib.crc32(data) != checksum:
                 return
-            kind, value = cbor2.loads(data)
-            yield kind, value
+            if data.startswith(heads):
+                kind, value = cbor2.loads(data)
+                yield kind, value

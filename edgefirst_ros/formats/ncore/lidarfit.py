@@ -62,10 +62,9 @@ def add_model_elements(journal: Path, stores: Mapping[str, Store]) -> dict[str, 
 
 
 def _sweeps(journal: Path) -> Iterator[tuple[str, Sweep]]:
-    for kind, value in read_journal(journal):
-        if kind == "sweep":
-            name, end_us, shape, rings, kept = value
-            yield name, (end_us, Grid((shape[0], shape[1]), rings, kept))
+    for _, value in read_journal(journal, ["sweep"]):
+        name, end_us, shape, rings, kept = value
+        yield name, (end_us, Grid((shape[0], shape[1]), rings, kept))
 
 
 class _Lidar:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def write_meta(
     sequence_id: str,
     interval_us: tuple[int, int],
     generic_meta_data: Json,
-    stores: Mapping[str, tuple[Path, Json]],
+    stores: Mapping[str, tuple[Callable[[], str], Json]],
 ) -> None:
     """Write the meta file whole or not at all.
 
@@ -48,10 +48,10 @@ def write_meta(
         sequence_id: of all stores.
         interval_us: of all stores, half-open.
         generic_meta_data: of all stores.
-        stores: by the name that each will have: where it is now, and its components.
+        stores: by the name that each will have: what tells its MD5, and its components.
     """
     with ThreadPoolExecutor(max_workers=4) as pool:
-        digests = list(pool.map(md5_of, [part for part, _ in stores.values()]))
+        digests = list(pool.map(lambda store: store[0](), stores.values()))
     meta = {
         "sequence_id": sequence_id,
         "sequence_timestamp_interval_us": {"start": interval_us[0], "stop": interval_us[1]},

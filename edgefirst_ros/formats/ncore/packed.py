@@ -7,11 +7,21 @@ import struct
 from collections.abc import Iterable, Iterator
 
 import cbor2
+import numpy as np
+import numpy.typing as npt
 
 ARRAY = 4
 MAP = 5
-# The default preset takes 94 MB while it compresses; this one takes 4 MB and a tenth of the time.
-_PRESET = 1
+OPEN_ARRAY, OPEN_MAP, BREAK = b"\x9f", b"\xbf", b"\xff"
+"""Heads of an array and a map whose length is not known yet, and what ends them (RFC 8949, 3.2.1)."""
+
+# Every store keeps two compressors while it is written. With the default preset each takes 94 MB; with these
+# 0.2 MB and a tenth of the time, and what is said over and over becomes as small.
+_FILTERS = ({"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 16},)
+_PENDING = 1 << 16
+_UINT_CODES = ((24, 0, 0), (1 << 8, 24, 1), (1 << 16, 25, 2), (1 << 32, 26, 4), (1 << 64, 27, 8))
+"""Of CBOR's integers: below what, which code, and how many bytes follow (RFC 8949, 3)."""
+_ROWS = 1 << 16
 
 
 def cbor_head(major: int, count: int) -> bytes:
@@ -24,26 +34,52 @@ def cbor_head(major: int, count: int) -> bytes:
     return bytes([major << 5 | 27]) + struct.pack(">Q", count)
 
 
-def cbor_array(count: int, items: Iterable[object]) -> Iterator[bytes]:
-    """A CBOR array of ``count`` items in pieces."""
-    yield cbor_head(ARRAY, count)
-    for item in items:
-        yield cbor2.dumps(item)
+def cbor_uints(values: npt.NDArray[np.uint64]) -> Iterator[bytes]:
+    """A CBOR array of integers (N,) in pieces."""
+    yield cbor_head(ARRAY, len(values))
+    for start in range(0, len(values), _ROWS):
+        some = values[start : start + _ROWS]
+        # Code and big-endian value of each, as wide as the widest; then each one's own part of that.
+        table = np.zeros((len(some), 9), np.uint8)
+        table[:, 1:] = some.astype(">u8").view(np.uint8).reshape(-1, 8)
+        wanted = np.zeros(table.shape, bool)
+        wanted[:, 0] = True
+        least = 0
+        for below, code, size in _UINT_CODES:
+            these = (some >= np.uint64(least)) & (some <= np.uint64(below - 1))
+            table[these, 0] = code if size else some[these]
+            wanted[these, 9 - size :] = True
+            least = below
+        yield table[wanted].tobytes()
+
+
+class XzStream:
+    """Packs what comes piece by piece, so that little is left to do at the end."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self._compressor = lzma.LZMACompressor(lzma.FORMAT_XZ, filters=list(_FILTERS))
+        self._packed = bytearray()
+        self._pending = bytearray(b"".join(pieces))
+
+    def add(self, piece: bytes) -> None:
+        """The next piece."""
+        self._pending += piece
+        if len(self._pending) >= _PENDING:
+            self._packed += self._compressor.compress(bytes(self._pending))
+            self._pending.clear()
+
+    def finish(self) -> bytes:
+        """Everything as one xz stream; nothing may be added afterwards."""
+        self._packed += self._compressor.compress(bytes(self._pending))
+        return bytes(self._packed + self._compressor.flush())
 
 
 def xz(pieces: Iterable[bytes]) -> bytes:
     """The pieces, joined, as one xz stream."""
-    compressor = lzma.LZMACompressor(lzma.FORMAT_XZ, preset=_PRESET)
-    packed = bytearray()
-    pending = bytearray()
+    stream = XzStream()
     for piece in pieces:
-        pending += piece
-        if len(pending) >= 1 << 16:
-            packed += compressor.compress(bytes(pending))
-            pending.clear()
-    packed += compressor.compress(bytes(pending))
-    packed += compressor.flush()
-    return bytes(packed)
+        stream.add(piece)
+    return stream.finish()
 
 
 def unxz(data: bytes) -> object:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from edgefirst_ros.formats.ncore.consolidated import KEY, consolidate
 from edgefirst_ros.formats.ncore.marks import Contents
 from edgefirst_ros.formats.ncore.options import StoreType
 from edgefirst_ros.formats.zarr2.metadata import Record, group, join
@@ -45,6 +44,9 @@ class Store(Protocol):
     def seal(self) -> None:
         """Complete the container and close it."""
 
+    def md5(self) -> str:
+        """Of the sealed store, as nvidia-ncore computes it."""
+
     def release(self) -> None:
         """Close without completing."""
 
@@ -54,12 +56,6 @@ def new_groups(store: Store, name: str) -> list[Record]:
     parts = name.split("/") if name else []
     names = [join(*parts[:depth]) for depth in range(len(parts) + 1)]
     return [record for level in names for record in group(level) if not store.has(record[0])]
-
-
-def consolidated(store: Store) -> Record:
-    """The record of consolidated metadata of everything appended so far."""
-    count = sum(1 for _ in store.metadata())
-    return KEY, consolidate(count, store.metadata())
 
 
 def suffix(kind: StoreType) -> str:

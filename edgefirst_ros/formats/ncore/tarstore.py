@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
 from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.ncore.consolidated import KEY, Consolidation
 from edgefirst_ros.formats.ncore.itar import RecordIndex, tail
 from edgefirst_ros.formats.ncore.marks import (
     Contents,
@@ -17,7 +19,6 @@ from edgefirst_ros.formats.ncore.marks import (
     is_mark,
     take_cube,
 )
-from edgefirst_ros.formats.ncore.store import consolidated
 from edgefirst_ros.formats.ncore.tar import BLOCK, header, members, padded
 from edgefirst_ros.formats.zarr2.metadata import Record, is_metadata
 
@@ -28,16 +29,23 @@ _SHALLOW = 3
 """Slashes in the key of a collection's group, the deepest that several entries share."""
 
 _ZEROS = bytes(BLOCK)
+_CHUNK = 1 << 20
 
 
 class TarStore:
-    """Implements Store on one file."""
+    """Implements Store on one file.
+
+    The file only grows at its end, so its MD5, the consolidated metadata and the index's keys are made while
+    it is written: what is left to do at the end hardly depends on its size.
+    """
 
     def __init__(self, part: Path, *, sync: bool = False) -> None:
         self.part = part
         self.contents = Contents()
         self._sync = sync
         self._index = RecordIndex()
+        self._digest = hashlib.md5(usedforsecurity=False)
+        self._consolidation = Consolidation()
         self._shared: set[str] = set()
         self._position = 0
         self._descriptor = os.open(part, os.O_RDWR | os.O_CREAT, 0o644)
@@ -45,9 +53,9 @@ class TarStore:
     @classmethod
     def create(cls, part: Path, *, sync: bool = False) -> Self:
         """An empty store, whatever was there."""
-        store = cls(part, sync=sync)
-        os.ftruncate(store._descriptor, 0)
-        return store
+        # Not truncated: ext4 waits at the close of a file that was, until all its blocks are on their way.
+        part.unlink(missing_ok=True)
+        return cls(part, sync=sync)
 
     @classmethod
     def recover(cls, part: Path) -> tuple[Self, int]:
@@ -57,7 +65,17 @@ class TarStore:
         size = os.fstat(store._descriptor).st_size
         os.ftruncate(store._descriptor, end)
         store._position = end
+        store._catch_up()
         return store, size - end
+
+    def _catch_up(self) -> None:
+        """What appending would have done on the way, for what is in the file."""
+        for start in range(0, self._position, _CHUNK):
+            length = min(_CHUNK, self._position - start)
+            self._digest.update(os.pread(self._descriptor, length, start))
+        for key, payload in self.metadata():
+            self._consolidation.add(key, payload)
+        self._index.pack()
 
     def _walk(self) -> int:
         committed, mark, shared, pending = 0, self._index.mark(), set[str](), set[str]()
@@ -100,9 +118,11 @@ class TarStore:
             places.append((name, position + BLOCK, size))
             position += BLOCK + size + len(pending)
         buffers.append(pending)
+        digest = self._digest.copy()
         try:
             self._write(buffers)
         except BaseException as error:
+            self._digest = digest
             os.ftruncate(self._descriptor, self._position)
             if isinstance(error, OSError):
                 reason = error.strerror or error
@@ -112,6 +132,10 @@ class TarStore:
             raise
         for place in places:
             self._index.add(*place)
+        self._index.pack()
+        for key, payload in records:
+            if is_metadata(key):
+                self._consolidation.add(key, payload)
         written, self._position = position - self._position, position
         self._shared.update(key for key, _ in records if key.count("/") <= _SHALLOW)
         return written
@@ -127,6 +151,8 @@ class TarStore:
             position += expected
         if self._sync:
             os.fdatasync(self._descriptor)
+        for buffer in buffers:
+            self._digest.update(buffer)
 
     def _write_rest(self, rest: bytes, position: int) -> None:
         """What a short write left over: a signal came in between, or the next write says why not."""
@@ -156,7 +182,7 @@ class TarStore:
 
     def seal(self) -> None:
         """Append consolidated metadata, end of archive, index and trailer."""
-        self.append([consolidated(self)])
+        self.append([(KEY, self._consolidation.finish())])
         try:
             self._write(tail(self._position, self._index))
         except OSError as error:
@@ -164,6 +190,10 @@ class TarStore:
                 f"{self.part}: {error.strerror or error}; run recover when there is room"
             ) from error
         self.release()
+
+    def md5(self) -> str:
+        """Of the sealed file."""
+        return self._digest.hexdigest()
 
     def release(self) -> None:
         """Close the file as it is."""

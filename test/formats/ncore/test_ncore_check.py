@@ -61,7 +61,7 @@ def judged(store: Path) -> Check:
         for file in sorted(store.rglob("*"))
         if file.is_file() and is_metadata(file.name)
     ]
-    (store / KEY).write_bytes(consolidate(len(metadata), metadata))
+    (store / KEY).write_bytes(consolidate(metadata))
     meta = store.parent / f"{SEQUENCE.name}.json"
     said = json.loads(meta.read_text())
     said["component_stores"][0]["md5"] = md5_of(store)
@@ -208,7 +208,7 @@ def test_changed_bytes_are_found_by_md5_and_metadata_by_its_copy(store: Path) ->
     assert "MD5 differs" in errors(found)
 
 
-@pytest.mark.parametrize("content", [b"", b"not xz", consolidate(0, [])[:-4]])
+@pytest.mark.parametrize("content", [b"", b"not xz", consolidate([])[:-4]])
 def test_consolidated_metadata_must_be_there_and_whole(store: Path, content: bytes) -> None:
     (store / KEY).write_bytes(content)
     (found,) = check(store.parent)

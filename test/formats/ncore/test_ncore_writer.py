@@ -47,7 +47,7 @@ from edgefirst_ros.formats.ncore.writer import NCoreWriter
 from edgefirst_ros.messages.camera import RawImage
 from edgefirst_ros.messages.detection import Detections, Mask
 from edgefirst_ros.messages.odometry import Odometry
-from edgefirst_ros.sample import Calibration, EgoPose, Observation, Role
+from edgefirst_ros.sample import Calibration, CameraImage, EgoPose, Observation, Role
 
 START_US = START_NS // 1000
 MS = 1_000_000
@@ -140,6 +140,27 @@ def test_the_meta_file_has_the_stores_and_their_md5(tmp_path: Path, store: str) 
                     "version": attributes["component_version"],
                     "generic_meta_data": attributes["generic_meta_data"],
                 }
+
+
+def test_finishing_reads_as_little_of_a_large_sequence_as_of_a_small_one(tmp_path: Path) -> None:
+    def read_by_close(count: int, size: int) -> int:
+        writer = NCoreWriter(tmp_path / f"{size}", NCoreOptions())
+        writer.begin(SEQUENCE)
+        for index in range(count):
+            picture = camera(START_NS + index * 33_000_000)
+            image = CameraImage("jpeg", b"\xff" * size, WIDTH, HEIGHT)
+            writer.write(writer.prepare(replace(picture, image=image)))
+        before = _bytes_read()
+        writer.close()
+        return _bytes_read() - before
+
+    small, large = read_by_close(20, 1_000), read_by_close(20, 1_000_000)
+    assert abs(large - small) < 100_000
+
+
+def _bytes_read() -> int:
+    """What this process has read from files, cached or not."""
+    return int(Path("/proc/self/io").read_text().split("rchar:")[1].split()[0])
 
 
 def _walk(folder: Path) -> Iterator[Path]:
