@@ -13,10 +13,11 @@ from pathlib import Path
 from rich.console import Console
 from edgefirst_ros.commands.shared import interruptible
 with interruptible(threading.Event(), Console(stderr=True), "finishing", Path("out")):
-    print("ready", flush=True)
     while True:
         try:
-            time.sleep(60)
+            print("ready", flush=True)
+            for _ in range(600):  # a signal right before a sleep begins is heard only after it
+                time.sleep(0.1)
         except KeyboardInterrupt:
             print("lost", flush=True)
 """
