@@ -128,7 +128,8 @@ class Graph:
 
     def capture(self, output: Path, *parameters: str, namespace: str = "", name: str = "") -> Process:
         """Start a capture node as `ros2 run` does."""
-        given = ["-p", f"output:={output}", "-p", "min_free_mb:=1.0"]
+        # The drive is short: samples that wait for what comes after them would come when it is over.
+        given = ["-p", f"output:={output}", "-p", "min_free_mb:=1.0", "-p", "ego.wait_s:=0.2"]
         for each in parameters:
             given += ["-p", each]
         if namespace:
