@@ -70,6 +70,10 @@ def test_a_launch_under_a_python_with_an_older_pydantic_captures(
     graph: Graph, tmp_path: Path, recorded_drive: Path
 ) -> None:
     """The node finds its own first, whatever else is on the path."""
+    from ament_index_python.packages import get_package_prefix  # noqa: PLC0415
+
+    if not (Path(get_package_prefix("edgefirst_ros")) / "opt").is_dir():
+        pytest.skip("built by a Python that has everything: there is nothing of our own to find first")
     old = tmp_path / "system" / "pydantic"
     old.mkdir(parents=True)
     (old / "__init__.py").write_text("VERSION = '1.10.14'\n")
