@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from edgefirst_ros.commands.shared import make_config
-from edgefirst_ros.config import MAIVIN_TOPICS, build_config, load_values
+from edgefirst_ros.config import MAIVIN_TOPICS, Config, build_config, load_values
 from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.sample import Role
 
 SHIPPED = sorted((Path(__file__).parent.parent / "config").glob("*.yaml"))
 
@@ -74,6 +75,15 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.name)
 def test_shipped_configurations_are_valid(path: Path) -> None:
     build_config(load_values(path))
+
+
+def test_the_vendor_is_named_in_pictures_of_its_own_cameras_only() -> None:
+    cameras = [rule.topic for rule in MAIVIN_TOPICS.values() if rule.role is Role.CAMERA]
+    makers = {Config().edgefirst.camera_maker(topic) for topic in cameras}
+    assert makers == {("Au-Zone Technologies", "Maivin")}
+    (generic,) = [load_values(path) for path in SHIPPED if path.name == "generic.yaml"]
+    config = build_config(generic)
+    assert config.edgefirst.camera_maker(config.topics["camera"].topic) == ("", "")
 
 
 def test_configurations_are_shipped() -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 SchemaVersion = Literal["2025.01", "2026.10"]
 Container = Literal["zip", "folder"]
+
+AUTO = "auto"
+DEVICE = ("Au-Zone Technologies", "Maivin")
+"""EXIF Make and Model of the device."""
+_OWN_CAMERA = re.compile(r"([^/]+/)?camera/(h26[45](/[tb][lr])?|jpeg)")
+"""The device's camera topics, behind at most its prefix."""
 
 
 class EdgeFirstOptions(BaseModel):
@@ -70,16 +77,17 @@ class EdgeFirstOptions(BaseModel):
         default=95, ge=1, le=100, description="JPEG quality of the reflectivity image lidar.jpeg."
     )
     camera_make: str = Field(
-        default="Au-Zone Technologies",
+        default=AUTO,
         pattern=r"^[\x20-\x7e]*$",
         max_length=64,
-        description="EXIF Make: who built the camera. Empty leaves the tag out.",
+        description="EXIF Make: who built the camera. Empty leaves the tag out; auto names the vendor of the "
+        "device where the picture came on one of its own topics (camera/h264, ...), else nobody.",
     )
     camera_model: str = Field(
-        default="Maivin",
+        default=AUTO,
         pattern=r"^[\x20-\x7e]*$",
         max_length=64,
-        description="EXIF Model of the camera. Empty leaves the tag out.",
+        description="EXIF Model of the camera. Empty leaves the tag out; auto is as for camera_make.",
     )
     sensor_width_mm: float | None = Field(
         default=None,
@@ -89,6 +97,15 @@ class EdgeFirstOptions(BaseModel):
         "FocalLength and FocalPlaneXResolution, whose product is CameraInfo's focal length in pixels; "
         "FocalLengthIn35mmFilm needs no sensor size and is always written.",
     )
+
+    def camera_maker(self, topic: str) -> tuple[str, str]:
+        """EXIF Make and Model of a picture that came on a topic; empty where nothing is to be said."""
+        is_device = _OWN_CAMERA.fullmatch(topic.strip("/")) is not None
+        make, model = DEVICE if is_device else ("", "")
+        return (
+            make if self.camera_make == AUTO else self.camera_make,
+            model if self.camera_model == AUTO else self.camera_model,
+        )
 
     @model_validator(mode="after")
     def _elevations_ascend(self) -> EdgeFirstOptions:

@@ -129,6 +129,9 @@ def _camera(sample: Sample, options: EdgeFirstOptions, out: _Files) -> None:
     image = sample.image
     if image is None:
         return
+    camera = sample.companions.get(Role.CAMERA)
+    topic = camera.topic if camera else ""
+    make, model = options.camera_maker(topic)
     info = CaptureInfo(
         name=sample_name(out.sequence, sample.frame),
         time_ns=sample.time_ns,
@@ -136,12 +139,10 @@ def _camera(sample: Sample, options: EdgeFirstOptions, out: _Files) -> None:
         location=sample.ego.location,
         fix_time_ns=sample.ego.fix_time_ns,
         camera_info=sample.calibration.camera_info,
-        make=options.camera_make,
-        model=options.camera_model,
+        make=make,
+        model=model,
         sensor_width_mm=options.sensor_width_mm,
     )
-    camera = sample.companions.get(Role.CAMERA)
-    topic = camera.topic if camera else ""
     out.add(topic, f"camera.{image.format}", lambda: insert_exif(image, build_exif(info)))
 
 

@@ -308,6 +308,30 @@ def test_location_and_exif_agree(tmp_path: Path) -> None:
     assert degrees + minutes / 60 + seconds / 3600 == pytest.approx(place.latitude_deg, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("topic", "chosen", "maker"),
+    [
+        ("/camera/h264", {}, ("Au-Zone Technologies", "Maivin")),
+        ("/rt/camera/jpeg", {}, ("Au-Zone Technologies", "Maivin")),
+        ("maivin-042/camera/h264/tl", {}, ("Au-Zone Technologies", "Maivin")),
+        ("/camera/image_raw/compressed", {}, (None, None)),
+        ("/front/left/camera/jpeg", {}, (None, None)),
+        ("/camera/h264", {"camera_make": "", "camera_model": "Raivin"}, (None, "Raivin")),
+        ("/image", {"camera_make": "Basler", "camera_model": "ace 2"}, ("Basler", "ace 2")),
+    ],
+)
+def test_exif_names_the_maker_that_is_known(
+    tmp_path: Path, topic: str, chosen: dict[str, str], maker: tuple[str | None, str | None]
+) -> None:
+    entry = sample(0)
+    camera = replace(entry.companions[Role.CAMERA], topic=topic)
+    entry = replace(entry, companions={Role.CAMERA: camera})
+    _, files, _ = one(tmp_path, entry, **chosen)
+    with Image.open(io.BytesIO(files["camera.jpeg"])) as image:
+        found = image.getexif()
+    assert (found.get(0x010F), found.get(0x0110)) == maker
+
+
 def test_names_from_the_recording_stay_in_the_folder(tmp_path: Path) -> None:
     evil = replace(SEQUENCE, name="../../evil\\host_2026_03_14_10_20_30")
     write(tmp_path / "out", [sample(0, sequence=evil)], name="../up/ds", container="folder")
