@@ -24,6 +24,10 @@ LEAST_SAMPLES = 7
 RESIDUAL_M = 0.02
 SURE_RAD = math.radians(5)
 BEST_RAD = math.radians(0.5)
+FORCES_RAD = math.radians(3)
+"""Forces tell the north no better: 5 cm/s² of bias turn the 1 m/s² of a bend by so much."""
+AGREED_RAD, TRUSTED_RAD = math.radians(2.5), math.radians(1.5)
+"""Course and orientation that agree within the one confirm each other within the other."""
 ROUGH_RAD = math.radians(10)
 SMALL_RAD = math.radians(20)
 LEVEL_RAD, LEANING_RAD = math.radians(3), math.radians(8)
@@ -200,7 +204,7 @@ class Alignment:
         """By how much the reference is to be turned left to be true, and its uncertainty, radians."""
         if not self._weight:
             return None
-        sigma = max(1 / math.sqrt(self._weight), BEST_RAD)
+        sigma = max(1 / math.sqrt(self._weight), FORCES_RAD)
         return cmath.phase(self._north), sigma
 
     def _travel(self, true: Floats) -> tuple[Floats, Floats] | None:
@@ -249,7 +253,11 @@ class Alignment:
             ahead = _axes(_ahead(up), up)
             off = math.atan2(float(forward @ ahead[:, 1]), float(forward @ ahead[:, 0]))
             travels = rolls
-            if found is not None:
+            agreed = self.oriented and abs(off) < AGREED_RAD and abs(north) < 3 * sigma
+            if agreed and rolls:
+                north, sigma, mount, mount_rad = 0.0, TRUSTED_RAD, ahead, TRUSTED_RAD
+                true = np.eye(3)
+            elif found is not None:
                 mount, mount_rad = _axes(forward, up), SURE_RAD
             elif self.oriented and abs(off) < SMALL_RAD:
                 sigma, mount = ROUGH_RAD, ahead

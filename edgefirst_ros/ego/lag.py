@@ -182,7 +182,10 @@ class Lag:
     # ------------------------------------------------------------------ the filter
     def _advance(self, step: Step, place: Place | None) -> bool:
         """Take a step; whether the fix at its end is believed."""
+        oriented, first = self._alignment.oriented, self._alignment.first
         self._alignment.step(step)
+        if self._rows and self._alignment.oriented and not oriented:
+            self._turn(self._alignment.first @ first.T)
         reference = self._alignment.reference
         self._rows.append(_Row(step, reference, place))
         if not self._nodes:
@@ -286,6 +289,14 @@ class Lag:
             if row.place is not None:
                 believed[row.place.time_ns] = is_believed
         return believed
+
+    def _turn(self, true: Floats) -> None:
+        """The first orientation tells which way all was that only rates and forces had told."""
+        for row in self._rows:
+            row.reference = true @ row.reference
+        start = self._alignment.start(self._rows[0].reference, rolls=self._vehicle.rolls)
+        self._nodes[0] = self._forward.filter.begin(self._rows[0].step, start)
+        self._replay(1)
 
     def _begin_again(self) -> None:
         """The motion was wrong: forget all that fixes before the last have taught."""

@@ -162,8 +162,8 @@ def solve(
     gravity = STANDARD_GRAVITY_M_S2 if origin is None else gravity_m_s2(origin)
     alignment = Alignment(gravity)
     steps = _steps(log, places, alignment, rig_from_imu_xyzw)
-    if not steps:
-        return solution
+    if not steps or not proceed():
+        return Solution(refusals=solution.refusals, oriented=solution.oriented, origin=origin)
     start = alignment.start(alignment.first, rolls=vehicle.rolls)
     for index in range(_wrong_at_first(steps, places, gravity, vehicle, start)):
         solution.refusals[arrivals[index]] = OUTLIER
