@@ -184,7 +184,7 @@ setup(
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),
         (f"share/{PACKAGE}", ["package.xml"]),
-        (f"share/{PACKAGE}/config", sorted(glob("config/*.yaml"))),
+        (f"share/{PACKAGE}/config", sorted(glob("config/*"))),
         (f"share/{PACKAGE}/launch", sorted(glob("launch/*.launch.py"))),
     ],
     python_requires=">=3.11",

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import rclpy
@@ -80,10 +81,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         recording = arguments.recording
         if recording is None:
-            options = {f: getattr(LOAD, f) for f in LOAD.__dataclass_fields__} | {
-                "seconds": arguments.seconds
-            }
-            recording = simulate(Path(folder) / "drive", DriveOptions(**options)).mcap
+            recording = simulate(Path(folder) / "drive", replace(LOAD, seconds=arguments.seconds)).mcap
         return measure(recording, Path(folder) / "out", arguments.parameter)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from os import environ
 from pathlib import Path
 
 # Nothing but launch and the standard library: what the nodes need is not on the path of `ros2`.
@@ -25,6 +26,8 @@ from launch_ros.parameter_descriptions import ParameterValue
 
 SHIPPED = Path(get_package_share_directory("edgefirst_ros")) / "config"
 RESPAWN_S = 2.0
+ENOUGH_BYTES = 8 * 1024 * 1024
+"""Of net.core.rmem_max, for the minimum in cyclonedds.xml: Cyclone compares with twice that, as Linux does."""
 UNUSABLE = 2
 """Exit code of a node that cannot use what it was told, however often it is started."""
 
@@ -82,6 +85,12 @@ ARGUMENTS = (
         choices=["", "true", "false"],
         description="Publish every sample on ~/preview/... for RViz and Foxglove; empty: as in config.",
     ),
+    DeclareLaunchArgument(
+        "cyclonedds",
+        default_value="auto",
+        description="Configuration of Cyclone DDS for the node: a file; none; or auto, which takes "
+        f"{SHIPPED / 'cyclonedds.xml'} unless CYCLONEDDS_URI is set or another middleware is.",
+    ),
     DeclareLaunchArgument("log_level", default_value="info", description="Level of the node's log."),
 )
 PARAMETERS: Mapping[str, type] = {
@@ -119,6 +128,37 @@ def _parameters(context: LaunchContext) -> dict[str, object]:
     return parameters
 
 
+def _cyclonedds(given: str) -> tuple[dict[str, str], list[object]]:
+    """Environment that gives Cyclone DDS room to receive in, and what is to be said of it.
+
+    Cyclone does not start with less than the shipped file's minimum, so where the kernel allows less it is
+    asked for as much as there is. Another middleware does not look at it.
+    """
+    if given == "none":
+        return {}, []
+    if given != "auto":
+        path = Path(given).expanduser()
+        if not path.is_file():
+            raise RuntimeError(f"cyclonedds {given}: no such file; give a path, auto or none")
+        return {"CYCLONEDDS_URI": path.resolve().as_uri()}, []
+    middleware = environ.get("RMW_IMPLEMENTATION", "")
+    if environ.get("CYCLONEDDS_URI") or (middleware and "cyclonedds" not in middleware):
+        return {}, []
+    try:
+        allowed = int(Path("/proc/sys/net/core/rmem_max").read_text())
+    except (OSError, ValueError):
+        return {}, []
+    if allowed >= ENOUGH_BYTES:
+        return {"CYCLONEDDS_URI": (SHIPPED / "cyclonedds.xml").as_uri()}, []
+    asked = "<Internal><SocketReceiveBufferSize max='16MB'/></Internal>"
+    said = (
+        f"Cyclone DDS gets {allowed / 1e6:.1f} MB to receive in, since net.core.rmem_max allows no more: "
+        "large messages may be lost; sudo sysctl -w net.core.rmem_max=33554432"
+    )
+    told = [LogInfo(msg=said)] if middleware else []
+    return {"CYCLONEDDS_URI": f"<CycloneDDS><Domain>{asked}</Domain></CycloneDDS>"}, told
+
+
 def _ended(event: ProcessExited, context: LaunchContext, *, respawn: bool) -> list[object]:
     """End the launch with the node, and with an error if the node had one, unless it is started again."""
     if context.is_shutdown and event.returncode:
@@ -138,6 +178,7 @@ def _ended(event: ProcessExited, context: LaunchContext, *, respawn: bool) -> li
 
 def _capture(context: LaunchContext) -> list[object]:
     respawn = LaunchConfiguration("respawn").perform(context) == "true"
+    environment, told = _cyclonedds(LaunchConfiguration("cyclonedds").perform(context))
     node = LifecycleNode(
         package="edgefirst_ros",
         executable="capture",
@@ -148,6 +189,7 @@ def _capture(context: LaunchContext) -> list[object]:
             _parameters(context),
         ],
         ros_arguments=["--log-level", LaunchConfiguration("log_level")],
+        additional_env=environment,
         output="screen",
         emulate_tty=True,
         respawn=respawn,
@@ -158,7 +200,7 @@ def _capture(context: LaunchContext) -> list[object]:
     )
     ended = OnProcessExit(target_action=node, on_exit=partial(_ended, respawn=respawn))
     # Registered before the node starts, so that no event is missed.
-    return [RegisterEventHandler(ended), node]
+    return [*told, RegisterEventHandler(ended), node]
 
 
 def generate_launch_description() -> LaunchDescription:

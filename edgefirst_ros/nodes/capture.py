@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import rclpy
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from std_srvs.srv import Trigger
@@ -23,6 +25,7 @@ from edgefirst_ros.nodes.logbook import log
 from edgefirst_ros.nodes.options import CaptureOptions
 from edgefirst_ros.nodes.preview import Preview
 from edgefirst_ros.nodes.publishing import StatusPublisher
+from edgefirst_ros.nodes.receivebuffer import allowed_bytes, granted_bytes, receive_buffer
 from edgefirst_ros.nodes.running import USAGE, run
 from edgefirst_ros.nodes.sessions import Sessions, check_output
 from edgefirst_ros.nodes.subscriptions import Subscriptions
@@ -58,6 +61,10 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         self._told_latched = ""
         """The session that latched messages were heard in."""
         self._herald = Herald()
+        self._room = receive_buffer(
+            rclpy.get_rmw_implementation_identifier(), granted_bytes(), allowed_bytes(), os.environ
+        )
+        """What the diagnostics say of the sockets' receive buffer."""
         self._board = StatusPublisher(self, socket.gethostname())
         for name, action in (("start", self._start), ("stop", self._stop), ("split", Sessions.split)):
             self.create_service(Trigger, f"~/{name}", self._service(action))
@@ -244,7 +251,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         view = View(
             self._phase, status, self._previous, plan, self._configuration, self._explicit, self._trouble
         )
-        entries = diagnose(view)
+        entries = [*diagnose(view), *self._room]
         self._board.publish(entries)
         for level, line in self._herald.hear(entries, working=bool(status.session)):
             log(self.get_logger(), level, line)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from edgefirst_ros.config import Config, TopicRule
 from edgefirst_ros.sample import Role
-from edgefirst_ros.topics import CONTEXT_ROLES, TYPES
+from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES, TYPES
+
+STALL_S = 2.0
+"""So long nothing may be lost that the middleware delivers while nobody takes it."""
+DEPTH, DEPTH_STREAM, DEPTH_SMALL, DEPTH_MOST = 60, 120, 1000, 10_000
+"""Messages kept at least: of pictures and clouds, which have megabytes (30 Hz); of compressed pictures
+(60 Hz); of what has less than a kilobyte (500 Hz, or the bunch of a bridge). And at most of any topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +39,8 @@ class Feed:
     type: str
     canonical: str
     latched: bool = False
+    depth: int = field(default=DEPTH, compare=False)
+    """Messages that the middleware keeps while we are busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,17 @@ def expected_type(rule: TopicRule) -> str:
     if rule.role is Role.MODEL and rule.topic.endswith("boxes2d"):
         return "edgefirst_msgs/msg/Detect"
     return TYPES[rule.role][0]
+
+
+def history_depth(rule: TopicRule, kind: str) -> int:
+    """Messages of a topic that last ``STALL_S`` at its expected rate, and at any usual for its kind."""
+    if rule.role in EGO_ROLES | CONTEXT_ROLES:
+        least = DEPTH_SMALL
+    elif rule.role is Role.CAMERA and kind != "sensor_msgs/msg/Image":
+        least = DEPTH_STREAM
+    else:
+        least = DEPTH
+    return min(DEPTH_MOST, max(least, math.ceil(min(STALL_S * rule.expected_hz, DEPTH_MOST))))
 
 
 def choose_prefix(config: Config, published: Iterable[str], namespace: str) -> tuple[str, str]:
@@ -145,7 +165,8 @@ def plan(
         if topic in kept:
             feeds |= kept[topic]
         elif unlisted and not rule.topic.startswith("/") and installed(expected_type(rule)):
-            feeds.add(Feed(topic, expected_type(rule), _canonical(rule)))
+            kind = expected_type(rule)
+            feeds.add(Feed(topic, kind, _canonical(rule), depth=history_depth(rule, kind)))
     return Plan(prefix, frozenset(feeds), tuple(found))
 
 
@@ -172,5 +193,6 @@ def _match(
             # Latched values are asked for where they say something that lasts: an old scan is of no use.
             # Where some keep them and some do not, no one subscription gets both.
             latched = {o.latched and rule.role in CONTEXT_ROLES for o in same}
-            feeds |= {Feed(topic, kind, _canonical(rule), each) for each in latched}
+            depth = history_depth(rule, kind)
+            feeds |= {Feed(topic, kind, _canonical(rule), each, depth) for each in latched}
     return feeds, "; ".join(problems)

@@ -19,7 +19,11 @@ class CaptureOptions(BaseModel):
     )
     session: str = Field("", description="Name of the session, a sequence; empty makes hostname_date_time.")
     depth: int = Field(
-        60, ge=1, le=10_000, description="Messages of a topic that the middleware keeps for us."
+        0,
+        ge=0,
+        le=10_000,
+        description="Messages of every topic that the middleware keeps for us; 0 keeps of each what comes "
+        "in 2 s at its expected_hz, and at least 60, of compressed pictures 120, of IMU, GPS and tf 1000.",
     )
     unlisted: bool = Field(
         True,

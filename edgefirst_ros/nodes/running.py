@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import traceback
@@ -15,6 +16,7 @@ from rclpy.utilities import remove_ros_args
 
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.nodes.parameterfile import check_parameter_files
+from edgefirst_ros.nodes.receivebuffer import allowed_bytes, refused
 from edgefirst_ros.nodes.signals import finishing
 from edgefirst_ros.nodes.usage import Usage
 
@@ -60,7 +62,15 @@ def run(make: Callable[[], Runnable], usage: Usage, arguments: Sequence[str] | N
     stop = threading.Event()
     try:
         with finishing(stop, lambda text: print(text, file=sys.stderr)):  # noqa: T201 - nothing else is safe
-            node = make()
+            try:
+                node = make()
+            except RuntimeError as error:
+                if "error creating node" not in str(error):
+                    raise
+                middleware = rclpy.get_rmw_implementation_identifier()
+                why = refused(middleware, allowed_bytes(), os.environ)
+                sys.stderr.write(f"{usage.executable}: {why}\n")
+                return USAGE
             executor = SingleThreadedExecutor()
             executor.add_node(node)
             _spin(node, executor, stop)

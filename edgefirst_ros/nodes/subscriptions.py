@@ -38,7 +38,7 @@ class Subscriptions:
         node: whose subscriptions these are; its namespace and remappings hold.
         config: which topics.
         put: takes each message, at once.
-        depth: messages of a topic that the middleware keeps while we are busy.
+        depth: messages of a topic that the middleware keeps while we are busy; 0 for what each is due.
         unlisted: subscribe to the device's topics before anybody announces them.
     """
 
@@ -131,7 +131,7 @@ class Subscriptions:
         # What is compatible with every publisher; latched values need the publisher's own offer.
         qos = QoSProfile(
             history=HistoryPolicy.KEEP_LAST,
-            depth=self._depth,
+            depth=self._depth or feed.depth,
             reliability=ReliabilityPolicy.RELIABLE if feed.latched else ReliabilityPolicy.BEST_EFFORT,
             durability=DurabilityPolicy.TRANSIENT_LOCAL if feed.latched else DurabilityPolicy.VOLATILE,
         )

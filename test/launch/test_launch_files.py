@@ -31,7 +31,7 @@ def test_every_argument_is_described(graph: Graph) -> None:
             "capture",
             {
                 *("config", "output", "formats", "prefix", "namespace", "autostart", "respawn"),
-                *("name", "session", "preview", "log_level"),
+                *("name", "session", "preview", "cyclonedds", "log_level"),
             },
         ),
         (

@@ -15,6 +15,7 @@ from edgefirst_ros.nodes.discovery import (
     Plan,
     choose_prefix,
     expected_type,
+    history_depth,
     plan,
     wire_names,
 )
@@ -198,3 +199,30 @@ def test_two_entries_of_one_topic_make_one_subscription() -> None:
         {"topics": {"lidar_points": {"topic": "/points"}, "radar_targets": {"topic": "/points"}}}
     )
     assert len(look({"/points": [Offer(CLOUD)]}, config).feeds) == 1
+
+
+@pytest.mark.parametrize(
+    ("entry", "hz", "kind", "least", "most"),
+    [
+        ("imu", 200.0, "sensor_msgs/msg/Imu", 400, 1000),
+        ("imu", 800.0, "sensor_msgs/msg/Imu", 1600, 1600),
+        ("tf", 0.0, TF_MESSAGE, 1000, 1000),
+        ("camera", 0.0, VIDEO, 120, 120),
+        ("camera", 120.0, VIDEO, 240, 240),
+        ("camera", 0.0, "sensor_msgs/msg/Image", 60, 60),
+        ("lidar_points", 10.0, CLOUD, 20, 60),
+        ("lidar_points", 55.5, CLOUD, 111, 111),
+        ("radar_cube", 1e300, "edgefirst_msgs/msg/RadarCube", 10_000, 10_000),
+    ],
+)
+def test_two_seconds_of_a_topic_are_kept(entry: str, hz: float, kind: str, least: int, most: int) -> None:
+    rule = build_config({"topics": {entry: {"expected_hz": hz}}}).topics[entry]
+    assert least <= history_depth(rule, kind) <= most
+
+
+def test_every_subscription_knows_its_depth() -> None:
+    config = build_config({"topics": {"imu": {"expected_hz": 1000.0}}})
+    offered = look({"/imu": [Offer("sensor_msgs/msg/Imu")]}, config)
+    assert {feed.depth for feed in offered.feeds if feed.topic == "/imu"} == {2000}
+    unheard = look({}, config, unlisted=True)
+    assert {feed.depth for feed in unheard.feeds if feed.topic == "/imu"} == {2000}

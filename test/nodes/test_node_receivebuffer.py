@@ -1,0 +1,99 @@
+"""Room to receive in: what the sockets have, when it is too little, what is said to do."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from edgefirst_ros.nodes.diagnostics import Level
+from edgefirst_ros.nodes.receivebuffer import (
+    WANTED_BYTES,
+    allowed_bytes,
+    granted_bytes,
+    receive_buffer,
+    refused,
+)
+
+ROOT = Path(__file__).parents[2]
+CYCLONE, FAST, MIB = "rmw_cyclonedds_cpp", "rmw_fastrtps_cpp", 1024 * 1024
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc, which is Linux's")
+
+
+@linux
+def test_what_the_sockets_were_granted_is_read_from_them() -> None:
+    """Of UDP alone, the largest; measured in another process, which has no other sockets."""
+    code = (
+        "import socket\n"
+        "from edgefirst_ros.nodes.receivebuffer import granted_bytes\n"
+        "print(granted_bytes())\n"
+        "udp, tcp = socket.SOCK_DGRAM, socket.SOCK_STREAM\n"
+        "made = [socket.socket(type=kind) for kind in (udp, udp, tcp)]\n"
+        "for one, asked in zip(made, (30_000, 50_000, 90_000)):\n"
+        "    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, asked)\n"
+        "print(granted_bytes(), [s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) for s in made])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["None", "50000 [60000, 100000, 180000]"]
+
+
+@linux
+def test_reading_them_leaves_them_as_they_are() -> None:
+    with socket.socket(type=socket.SOCK_DGRAM) as one:
+        one.setblocking(False)
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        assert granted_bytes() is not None
+        assert not one.getblocking()
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert allowed_bytes() == int(Path("/proc/sys/net/core/rmem_max").read_text())
+
+
+def test_enough_is_well() -> None:
+    (entry,) = receive_buffer(CYCLONE, WANTED_BYTES, 32 * MIB, {})
+    assert (entry.level, entry.message) == (Level.OK, "8.4 MB")
+
+
+@pytest.mark.parametrize(
+    ("middleware", "allowed", "uri", "said", "unsaid"),
+    [
+        (CYCLONE, 212_992, "", ["net.core.rmem_max=33554432", "CYCLONEDDS_URI=file://$("], ["rmem_default"]),
+        (CYCLONE, 32 * MIB, "", ["CYCLONEDDS_URI=file://$("], ["sysctl"]),
+        (CYCLONE, 32 * MIB, "file:///a.xml", ["CYCLONEDDS_URI=$CYCLONEDDS_URI,file://$("], ["sysctl"]),
+        (CYCLONE, 4 * MIB, "<SocketReceiveBufferSize max='16MB'/>", ["sysctl"], ["CYCLONEDDS_URI"]),
+        (FAST, 212_992, "", ["rmem_max=33554432 net.core.rmem_default=16777216"], ["CYCLONEDDS"]),
+        ("rmw_connextdds", 212_992, "", ["rmem_max=33554432, then", "recv_socket_buffer_size"], ["CYCLONE"]),
+    ],
+)
+def test_too_little_is_a_warning_with_what_to_do(
+    middleware: str, allowed: int, uri: str, said: list[str], unsaid: list[str]
+) -> None:
+    (entry,) = receive_buffer(middleware, 2 * MIB, allowed, {"CYCLONEDDS_URI": uri})
+    assert entry.level == Level.WARN
+    assert entry.message.startswith("2.1 MB, ")
+    assert [text for text in said if text not in entry.message] == []
+    assert [text for text in unsaid if text in entry.message] == []
+
+
+def test_middlewares_without_such_sockets_are_not_judged() -> None:
+    assert receive_buffer("rmw_zenoh_cpp", 200_000, 212_992, {}) == []
+    assert receive_buffer(CYCLONE, None, None, {}) == []
+
+
+def test_a_middleware_that_does_not_start_is_explained() -> None:
+    text = refused(CYCLONE, 4 * MIB, {"CYCLONEDDS_URI": "file:///a.xml"})
+    assert "file:///a.xml" in text
+    assert "4.2 MB by net.core.rmem_max" in text
+    assert "sudo sysctl -w net.core.rmem_max=" in text
+    assert "sysctl" not in refused(FAST, 4 * MIB, {"CYCLONEDDS_URI": "file:///a.xml"})
+
+
+def test_the_shipped_configuration_asks_for_what_is_wanted() -> None:
+    """In Cyclone's words; the kernel doubles what it grants, and Cyclone compares with that."""
+    root = ET.parse(ROOT / "config" / "cyclonedds.xml").getroot()
+    (size,) = root.iter("{https://cdds.io/config}SocketReceiveBufferSize")
+    assert size.attrib == {"min": "16MB"}
+    assert 16 * MIB // 2 == WANTED_BYTES
