@@ -27,7 +27,7 @@ from launch_ros.parameter_descriptions import ParameterValue
 SHIPPED = Path(get_package_share_directory("edgefirst_ros")) / "config"
 RESPAWN_S = 2.0
 ENOUGH_BYTES = 8 * 1024 * 1024
-"""Of net.core.rmem_max, for the minimum in cyclonedds.xml: Cyclone compares with twice that, as Linux does."""
+"""Of net.core.rmem_max for the minimum in cyclonedds.xml: Linux grants the double, Cyclone compares it."""
 UNUSABLE = 2
 """Exit code of a node that cannot use what it was told, however often it is started."""
 

@@ -75,7 +75,7 @@ def test_a_small_receive_buffer_is_told_with_what_to_do(graph: Graph, tmp_path: 
     assert entry.level == b"\x01"
     values = {v.key: v.value for v in entry.values}
     assert (values["granted"], values["middleware"]) == ("0.1 MB", "rmw_cyclonedds_cpp")
-    graph.spin(3.0)
+    graph.spin(1.2)
     assert node.text.count(told) == 1
 
 
