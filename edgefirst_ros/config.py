@@ -192,6 +192,24 @@ class Config(BaseModel):
     jpeg_quality: int = Field(90, ge=1, le=100, description="Quality of JPEGs made from video.")
     queue_mb: float = Field(512.0, gt=0, description="Live: messages waiting, at most; then the oldest go.")
     min_free_mb: float = Field(1024.0, ge=0, description="Live: capture ends cleanly when the disk has less.")
+    split_every_s: float = Field(
+        0.0,
+        ge=0,
+        description="Live: another session begins after so many seconds of receipt; 0 never. Where there is "
+        "video the seam is before the next key frame.",
+    )
+    split_every_mb: float = Field(
+        0.0,
+        ge=0,
+        description="Live: another session begins when the formats together have written so many MB; "
+        "0 never.",
+    )
+    split_every_m: float = Field(
+        0.0,
+        ge=0,
+        description="Live: another session begins when the rig has driven so many metres, by gps or "
+        "odometry; 0 never.",
+    )
     workers: int = Field(0, ge=0, description="Encoder threads; 0 is one a core. The result is the same.")
     formats: tuple[FormatName, ...] = Field(("edgefirst",), min_length=1, description="What to write.")
     ego: EgoOptions = EgoOptions()

@@ -12,15 +12,15 @@ from edgefirst_ros.config import Config
 from edgefirst_ros.errors import EdgeFirstError, WriteError
 from edgefirst_ros.job import Job
 from edgefirst_ros.livequeue import LiveQueue
-from edgefirst_ros.livesession import Finished, begin_session, finish_session
-from edgefirst_ros.livesplit import SplitPoint
+from edgefirst_ros.livesession import Finished, Split, begin_session, finish_session
+from edgefirst_ros.livesplit import SPLIT, SplitPoint, limit_reached
 from edgefirst_ros.livestatus import Disk, LiveStatus, Meter, build_status
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.sessionnames import SessionNames
 from edgefirst_ros.topics import full_type
 
-__all__ = ["CUT_OFF", "QUEUE_FULL", "STOPPED", "Finished", "LiveCapture", "LiveStatus"]
+__all__ = ["CUT_OFF", "QUEUE_FULL", "STOPPED", "Finished", "LiveCapture", "LiveStatus", "Split"]
 
 STOPPED = "stopped"
 POLL_S = 0.2
@@ -36,7 +36,12 @@ class LiveCapture:
 
     ``put`` never waits; one thread of its own feeds the pipeline. A session also ends by itself, finished,
     when the disk has less than ``min_free_mb`` left, or unfinished, when writing fails: then ``status`` says
-    so, and what comes is ignored.
+    so, and what comes is ignored. It is split when asked to, and as ``split_every_s``, ``split_every_mb`` and
+    ``split_every_m`` of the configuration have it.
+
+    Every session begins in ``_begin`` and ends in ``_finish``, or in ``_give_up``, in the capture thread. The
+    first message of a session that follows a split is the one that ``_take`` looks at: its ``arrival``, which
+    the queue gives in the order of ``put``, is the least of that session, and all later ones are of it.
 
     Args:
         config: what is captured; without a ``prefix`` topics are taken by their bare names.
@@ -81,6 +86,9 @@ class LiveCapture:
         self._split_point = SplitPoint()
         self._disk_s = 0.0
         self.finished: list[Finished] = []
+        """Sessions that are complete, since ``start``."""
+        self.splits: list[Split] = []
+        """Those of them that another one followed, as soon as they are; any thread may look."""
         self.failure: Exception | None = None
         self.ended = ""
         """Why the last session ended, empty while one is under way."""
@@ -108,7 +116,7 @@ class LiveCapture:
         if self._thread is not None:
             self._thread.join()
         self._names = SessionNames(self._host, name, sequence)
-        self.finished, self.failure, self.ended = [], None, ""
+        self.finished, self.splits, self.failure, self.ended = [], [], None, ""
         self._aborting = self._late = False
         self._queue.clear()
         job = self._begin()
@@ -214,9 +222,14 @@ class LiveCapture:
             job.pipeline.ledger.lose(lost.topic, lost.schema, lost.messages, lost.bytes, QUEUE_FULL)
 
     def _take(self, job: Job, message: RawMessage | None) -> None:
+        if not self._late:
+            why = limit_reached(self._config, job.pipeline)
+            if why:
+                self._split_point.ask(time.monotonic(), why)
         if self._split_point.see(message, time.monotonic()):
-            self._finish("split")
+            closed = self._finish(job, self._split_point.why)
             job = self._begin()
+            self.splits.append(Split(closed, job.dataset))
         if message is not None:
             self._feed(job, message)
 
@@ -245,7 +258,7 @@ class LiveCapture:
         self._timer = threading.Timer(max(0.0, timeout_s - CLOSING_S), self._cut)
         self._timer.daemon = True
         self._timer.start()
-        self._queue.call(lambda: self._finish(why))
+        self._queue.call(lambda: self._end(why))
 
     def _cut(self) -> None:
         self._late, job = True, self._job
@@ -253,17 +266,20 @@ class LiveCapture:
             job.pipeline.cut(CUT_OFF)
 
     def _want_split(self) -> None:
-        self._split_point.ask(time.monotonic())
+        self._split_point.ask(time.monotonic(), SPLIT)
         if self._job is not None:
             self._take(self._job, None)
 
-    def _finish(self, why: str) -> None:
-        job = self._job
-        if job is None:
-            return
-        self.finished.append(finish_session(job, self._config, why))
+    def _end(self, why: str) -> None:
+        if self._job is not None:
+            self._finish(self._job, why)
+
+    def _finish(self, job: Job, why: str) -> Finished:
+        finished = finish_session(job, self._config, why)
+        self.finished.append(finished)
         self.known = job.pipeline.calibration
         self._job, self.ended = None, why
+        return finished
 
     def _give_up(self, job: Job | None, why: str) -> None:
         self._open, self._job, self.ended = False, None, why

@@ -23,6 +23,24 @@ class Finished:
     paths: tuple[Path, ...]
     report: dict[str, Any]
 
+    @property
+    def summary(self) -> str:
+        """What came of it, in a sentence."""
+        totals = self.report["totals"]
+        return (
+            f"session {self.name} is complete: {self.report['samples']} samples, "
+            f"{totals['received']} messages, {totals['dropped']} dropped"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A session that ended because another one followed it at once."""
+
+    closed: Finished
+    opened: str
+    """Name of the one that followed."""
+
 
 def begin_session(
     config: Config,
@@ -67,6 +85,11 @@ def finish_session(job: Job, config: Config, why: str) -> Finished:
         WriteError: or whatever made a writer fail.
     """
     job.pipeline.end_source(why)
+    warnings = []
+    if config.split_every_m and not job.pipeline.has_poses:
+        warnings = ["split_every_m: where the rig was is not known, so nothing tells how far it drove"]
     silent = {role: list(t) for role, t in silent_roles(config, job.pipeline.ledger.topics).items()}
-    paths, report = job.finish({"recordings": [], "interrupted": False, "ended": why, "silent": silent})
+    paths, report = job.finish(
+        {"recordings": [], "interrupted": False, "ended": why, "silent": silent}, warnings=warnings
+    )
     return Finished(job.dataset, tuple(paths), report)

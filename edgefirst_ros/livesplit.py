@@ -1,10 +1,15 @@
-"""Where among the messages a live session can be split, so that no picture is lost."""
+"""When a live session is split, and where among the messages, so that no picture is lost."""
 
 from __future__ import annotations
 
+from edgefirst_ros.config import Config
 from edgefirst_ros.livequeue import VIDEO, starts_gop
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.pipeline import Pipeline
 from edgefirst_ros.topics import full_type
+
+SPLIT = "split"
+"""Why a session ended that somebody asked to split; what a limit of the configuration asks is said after."""
 
 WAIT_S = 3.0
 """A camera sends a key frame about once a second; one that sends none is not waited for longer."""
@@ -20,11 +25,13 @@ class SplitPoint:
     def __init__(self) -> None:
         self._video = ""
         self._due_s: float | None = None
+        self.why = ""
+        """As the first to ask said."""
 
-    def ask(self, now_s: float) -> None:
+    def ask(self, now_s: float, why: str = SPLIT) -> None:
         """From now on the next good place is wanted."""
         if self._due_s is None:
-            self._due_s = now_s + WAIT_S
+            self._due_s, self.why = now_s + WAIT_S, why
 
     def see(self, message: RawMessage | None, now_s: float) -> bool:
         """Whether the session is to be split here, before this message; None is a pause."""
@@ -35,3 +42,20 @@ class SplitPoint:
         if not self._video or now_s >= self._due_s:
             return True
         return message is not None and message.topic == self._video and starts_gop(message)
+
+
+def limit_reached(config: Config, pipeline: Pipeline) -> str:
+    """Why a session is to be split now as the configuration has it, empty if it is not.
+
+    Time is of receipt, from the session's first message; size what all writers together have written so far,
+    which is behind what has come by what is still being encoded; distance that of the rig's poses, which are
+    known ``ego.wait_s`` later.
+    """
+    progress = pipeline.progress
+    if 0 < config.split_every_s <= progress.recorded_s:
+        return f"{SPLIT} after {config.split_every_s:g} s (split_every_s)"
+    if 0 < config.split_every_mb * 1e6 <= progress.bytes_written:
+        return f"{SPLIT} after {config.split_every_mb:g} MB (split_every_mb)"
+    if 0 < config.split_every_m <= progress.driven_m:
+        return f"{SPLIT} after {config.split_every_m:g} m (split_every_m)"
+    return ""

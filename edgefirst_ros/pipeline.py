@@ -57,6 +57,8 @@ class Progress:
     bytes_written: int
     recorded_s: float
     """Recording time gone through."""
+    driven_m: float = 0.0
+    """How far the rig has driven, as far as its poses are known."""
 
 
 class Pipeline:
@@ -210,12 +212,18 @@ class Pipeline:
             self._delivery.samples,
             self._delivery.bytes_written,
             self._recorded_ns / 1e9,
+            self._runs.driven_m,
         )
 
     @property
     def calibration(self) -> Calibration | None:
         """As it is known now, for a source that goes on with the same sensors; None if nothing is."""
         return self._runs.calibration
+
+    @property
+    def has_poses(self) -> bool:
+        """Whether the rig's position was ever known."""
+        return any(summary.run.poses.has_position for summary in self.sequences)
 
     @property
     def streams(self) -> list[StreamStats]:

@@ -94,6 +94,13 @@ class Runs:
         """As it is known now."""
         return self._calibration if self.current is None else self.current.calibration
 
+    @property
+    def driven_m(self) -> float:
+        """How far the rig drove in all sequences so far; any thread."""
+        run = self.current
+        before = sum(summary.run.poses.driven_m for summary in self.done)
+        return before + (0.0 if run is None else run.poses.driven_m)
+
     def source(self, host: str, name: str | None, known: Calibration | None = None) -> None:
         """A source starts: its host, its first sequence's name if it has one, its calibration if known."""
         self._host = host

@@ -91,6 +91,21 @@ ARGUMENTS = (
         description="Configuration of Cyclone DDS for the node: a file; none; or auto, which takes "
         f"{SHIPPED / 'cyclonedds.xml'} unless CYCLONEDDS_URI is set or another middleware is.",
     ),
+    DeclareLaunchArgument(
+        "split_every_s",
+        default_value="",
+        description="Begin another session after so many seconds; empty: as in config.",
+    ),
+    DeclareLaunchArgument(
+        "split_every_mb",
+        default_value="",
+        description="Begin another session after so many MB written; empty: as in config.",
+    ),
+    DeclareLaunchArgument(
+        "split_every_m",
+        default_value="",
+        description="Begin another session after so many metres driven; empty: as in config.",
+    ),
     DeclareLaunchArgument("log_level", default_value="info", description="Level of the node's log."),
 )
 PARAMETERS: Mapping[str, type] = {
@@ -100,6 +115,9 @@ PARAMETERS: Mapping[str, type] = {
     "name": str,
     "session": str,
     "preview": bool,
+    "split_every_s": float,
+    "split_every_mb": float,
+    "split_every_m": float,
 }
 """Arguments that are parameters, where something is given; ``formats`` is one, too, as a list."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -135,6 +136,22 @@ def _all_came(capture: Process, count: str, number: signal.Signals) -> bool:
         capture.send(number)
         return True
     return False
+
+
+def test_each_session_is_printed_as_it_ends(tmp_path: Path) -> None:
+    endpoint, config = free_endpoint(), write_config(tmp_path, **PROMPT)
+    arguments = (*capturing(tmp_path, endpoint, config), "--split-every-s", "1", "--json")
+    with started(tmp_path / "capture", *arguments) as capture:
+        publish(endpoint, lambda: "\n" in capture.out, pause_s=1.2)
+        capture.send(signal.SIGINT)
+        assert capture.wait() == 130, capture.err
+    reports = [json.loads(line) for line in capture.out.splitlines()]
+    assert [report["dataset"] for report in reports] == [NAME, f"{NAME}_2"]
+    assert [report["ended"] for report in reports] == ["split after 1 s (split_every_s)", "stopped"]
+    assert sum(report["totals"]["received"] for report in reports) == len(messages())
+    for report in reports:
+        check_sums(report)
+        assert all(Path(path).exists() for path in report["paths"])
 
 
 def test_a_killed_capture_keeps_what_was_committed(tmp_path: Path) -> None:

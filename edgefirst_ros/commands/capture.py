@@ -43,6 +43,7 @@ from edgefirst_ros.commands.shared import (
     make_config,
 )
 from edgefirst_ros.live import STOPPED, Finished, LiveCapture
+from edgefirst_ros.livesplit import SPLIT
 from edgefirst_ros.liveview import LiveView
 from edgefirst_ros.sources.zenoh import ZenohSource
 from edgefirst_ros.terminal import make_console, print_report, say
@@ -66,6 +67,18 @@ def capture(
     duration: Annotated[
         float | None, typer.Option(metavar="SECONDS", min=0, help="Finish by itself after so long.")
     ] = None,
+    split_every_s: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0, help="Begin another session after so long.")
+    ] = None,
+    split_every_mb: Annotated[
+        float | None, typer.Option(metavar="MB", min=0, help="Begin another one when so much is written.")
+    ] = None,
+    split_every_m: Annotated[
+        float | None,
+        typer.Option(
+            metavar="METRES", min=0, help="Begin another one after so long a way, by gps or odometry."
+        ),
+    ] = None,
     config_file: ConfigFile = None,
     formats: Formats = None,
     name: Annotated[str, typer.Option("--name", help="Dataset name; default: SESSION-dataset.")] = "",
@@ -87,6 +100,8 @@ def capture(
     The same recording converted afterwards gives the same bytes, if nothing was dropped. Names are found in
     all the device's generations (rt/camera/h264, camera/h264, HOST/camera/h264).
 
+    A session that --split-every-... ends is told as it ends; with --json that is one line for each session.
+
     Ctrl-C, SIGTERM and SIGHUP write what was received, finish within 3 s and exit with 130; the rest is
     counted as dropped. A second one ends at once: [bold]edgefirst-ros recover[/] can finish then. A disk with
     less than min_free_mb left ends the capture, finished, with exit 1. Exit 0: done; 1: empty, or poor with
@@ -96,7 +111,7 @@ def capture(
 
       edgefirst-ros capture --zenoh tcp/192.168.1.5:7447 -o out
 
-      edgefirst-ros capture --zenoh tcp/maivin.local:7447 -o out --duration 600
+      edgefirst-ros capture --zenoh tcp/maivin.local:7447 -o out --split-every-s 600
     """
     err = make_console(stderr=True)
     with guarded(err, instead="--name gives the new one another name", output=output, as_json=as_json):
@@ -108,6 +123,9 @@ def capture(
             "every_n": every_n,
             "keyframes": keyframes or None,
             "workers": workers,
+            "split_every_s": split_every_s,
+            "split_every_mb": split_every_mb,
+            "split_every_m": split_every_m,
         }
         config = make_config(config_file, chosen, edgefirst_values(schema, container), incomplete=incomplete)
         # Topics carry no prefix here, so a configured one only says which device is meant.
@@ -118,17 +136,25 @@ def capture(
             taking = LiveCapture(config, output, host)
             with open_session(connect or [], listen or []) as link:
                 source = partial(ZenohSource, link, config, taking.put, namespace=namespace)
+                tell = partial(_show, err, quiet=quiet, as_json=as_json)
                 try:
-                    finished = _run(taking, (name, session), source, stop, view, duration_s=duration)
+                    finished = _run(
+                        taking, (name, session), source, stop, view, tell=tell, duration_s=duration
+                    )
                 except BaseException:
                     taking.abort()
                     raise
-        report = finished.report
-        with suppress(OSError):  # the terminal may be gone, the dataset is complete all the same
-            _show(err, finished, quiet=quiet, as_json=as_json)
-            if not as_json and stop.is_set():
+        if not as_json and stop.is_set():
+            with suppress(OSError):
                 err.print("interrupted: what was received is finished and complete", highlight=False)
-        code = exit_code(report, strict=strict) if report["ended"] == STOPPED else EXIT_POOR
+        if len(finished) > 1 and not (quiet or as_json):
+            with suppress(OSError):
+                for done in finished:
+                    err.print(done.summary, highlight=False, soft_wrap=True)
+        # Whether anything came of it is asked of the whole: a seam may fall right before the end.
+        judged = [done.report for done in finished if done.report["samples"]] or [finished[-1].report]
+        code = max(exit_code(report, strict=strict) for report in judged)
+        code = code if finished[-1].report["ended"] == STOPPED else EXIT_POOR
     raise typer.Exit(EXIT_INTERRUPTED if stop.is_set() else code)
 
 
@@ -139,28 +165,44 @@ def _run(
     stop: threading.Event,
     view: LiveView,
     *,
+    tell: Callable[[Finished], None],
     duration_s: float | None,
-) -> Finished:
-    """One session from connection to finished output."""
+) -> list[Finished]:
+    """From connection to finished output; each session is told as it ends."""
     dataset, sequence = names
     end_s = None if duration_s is None else time.monotonic() + duration_s
     taking.start(dataset, sequence=sequence)
+    told = 0
     with connect() as source, view:
         while taking.running and not stop.wait(VIEW_EVERY_S):
             view.update(taking.status(), source.connections, source.notes)
+            while told < len(taking.splits):
+                tell(taking.splits[told].closed)
+                told += 1
             if end_s is not None and time.monotonic() >= end_s:
                 break
-    (finished,) = taking.stop()
+    finished = taking.stop()
+    for session in finished[told:]:
+        tell(session)
     return finished
 
 
 def _show(err: Console, finished: Finished, *, quiet: bool, as_json: bool) -> None:
+    with suppress(OSError):  # the terminal may be gone, the dataset is complete all the same
+        _print(err, finished, quiet=quiet, as_json=as_json)
+
+
+def _print(err: Console, finished: Finished, *, quiet: bool, as_json: bool) -> None:
     report = finished.report
     if as_json:
         sys.stdout.write(json.dumps({**report, "paths": [str(p) for p in finished.paths]}) + "\n")
+        sys.stdout.flush()
         return
     print_report(err, report, details=not quiet)
-    if report["ended"] != STOPPED:
+    ended = str(report["ended"])
+    if ended.startswith(SPLIT):
+        err.print(f"note: ended because of a {ended}; another session followed", highlight=False)
+    elif ended != STOPPED:
         err.print(
             f"[bold yellow]warning[/]: ended because {report['ended']}", highlight=False, soft_wrap=True
         )

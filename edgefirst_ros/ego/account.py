@@ -1,13 +1,20 @@
-"""How long a trajectory rests on what: measured, interpolated, dead-reckoned or assumed."""
+"""How long a trajectory rests on what (measured, interpolated, dead-reckoned, assumed), and its length."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 from edgefirst_ros.sample import EgoPose, PoseBasis
 
 _WORST_FIRST = tuple(reversed(PoseBasis))
 _WORTH_SAYING_NS = 1_000_000_000
+STEP_M = 5.0
+"""Distance is counted in chords of at least this, so that noise at a standstill adds up to nothing ..."""
+STEP_SIGMAS = 4.0
+"""... and of so many standard deviations, where positions are less sure."""
+FASTEST_M_S = 100.0
+"""What goes faster is a jump of the estimate, or of the odometry's frame."""
 
 
 class PoseAccount:
@@ -17,6 +24,11 @@ class PoseAccount:
         self._time_ns: int | None = None
         self._last: tuple[PoseBasis, PoseBasis] | None = None
         self._spans_ns: dict[str, Counter[PoseBasis]] = {"position": Counter(), "rotation": Counter()}
+        self._left: EgoPose | None = None
+        """The pose that the next chord begins at."""
+        self._before: EgoPose | None = None
+        self.driven_m = 0.0
+        """Horizontal distance driven, as far as positions are known."""
 
     def add(self, pose: EgoPose) -> None:
         """The next pose, in order of time."""
@@ -30,6 +42,24 @@ class PoseAccount:
                 worse = next(basis for basis in _WORST_FIRST if basis in {now, before})
                 spans[worse] += span_ns
         self._time_ns, self._last = pose.time_ns, bases
+        if bases[0] is not PoseBasis.ASSUMED:
+            self._drive(pose)
+
+    def _drive(self, pose: EgoPose) -> None:
+        left, before, self._before = self._left, self._before, pose
+        if left is None or before is None or _jumped(before, pose):
+            self._left = pose
+            return
+        chord_m = _apart_m(left, pose)
+        sigma_m = max((*(pose.position_sigma_m or (0.0,))[:2], *(left.position_sigma_m or (0.0,))[:2]))
+        if chord_m >= max(STEP_M, STEP_SIGMAS * sigma_m):
+            self.driven_m += chord_m
+            self._left = pose
+
+    @property
+    def has_position(self) -> bool:
+        """Whether any position was known."""
+        return self._before is not None
 
     def summary(self) -> dict[str, dict[str, float]] | None:
         """Seconds by basis, of the position and of the rotation; None if there was no pose at all."""
@@ -49,3 +79,14 @@ class PoseAccount:
                 if spans[basis] >= _WORTH_SAYING_NS:
                     found.append(f"the rig's {part} is {what} for {spans[basis] / 1e9:,.1f} s of {total}")
         return found
+
+
+def _apart_m(one: EgoPose, other: EgoPose) -> float:
+    """Horizontally; both positions are known, in one frame."""
+    return math.dist((one.position_m or ())[:2], (other.position_m or ())[:2])
+
+
+def _jumped(before: EgoPose, pose: EgoPose) -> bool:
+    """Whether the estimate jumped, or changed its frame, rather than that the rig moved."""
+    apart_s = (pose.time_ns - before.time_ns) / 1e9
+    return before.origin != pose.origin or _apart_m(before, pose) > STEP_M + FASTEST_M_S * apart_s

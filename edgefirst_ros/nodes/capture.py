@@ -24,10 +24,10 @@ from edgefirst_ros.nodes.herald import Herald
 from edgefirst_ros.nodes.logbook import log
 from edgefirst_ros.nodes.options import CaptureOptions
 from edgefirst_ros.nodes.preview import Preview
-from edgefirst_ros.nodes.publishing import StatusPublisher
+from edgefirst_ros.nodes.publishing import SplitPublisher, StatusPublisher
 from edgefirst_ros.nodes.receivebuffer import allowed_bytes, granted_bytes, receive_buffer
 from edgefirst_ros.nodes.running import USAGE, run
-from edgefirst_ros.nodes.sessions import Sessions, check_output
+from edgefirst_ros.nodes.sessions import Sessions, check_output, tell
 from edgefirst_ros.nodes.subscriptions import Subscriptions
 from edgefirst_ros.nodes.transitions import told
 from edgefirst_ros.nodes.usage import CAPTURE
@@ -66,6 +66,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         )
         """What the diagnostics say of the sockets' receive buffer."""
         self._board = StatusPublisher(self, socket.gethostname())
+        self._events = SplitPublisher(self, socket.gethostname())
         for name, action in (("start", self._start), ("stop", self._stop), ("split", Sessions.split)):
             self.create_service(Trigger, f"~/{name}", self._service(action))
         # Not the node's clock: with simulated time it may stand still.
@@ -163,7 +164,15 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         if self._sessions is not None:
             self._finish(self._sessions)
 
+    def _tell_splits(self, sessions: Sessions) -> None:
+        for split in sessions.splits():
+            self._events.publish(split)
+            for line in tell(split.closed):
+                log(self.get_logger(), Level.WARN if line.poor else Level.OK, line.text)
+            self.get_logger().info(f"session {split.opened} follows: {split.closed.report['ended']}")
+
     def _finish(self, sessions: Sessions) -> str:
+        self._tell_splits(sessions)
         lines = sessions.finish(float(self.get_parameter("stop_within_s").value))
         for line in lines:
             log(self.get_logger(), Level.WARN if line.poor else Level.OK, line.text)
@@ -256,6 +265,8 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         for level, line in self._herald.hear(entries, working=bool(status.session)):
             log(self.get_logger(), level, line)
         self._previous = status
+        if sessions is not None:
+            self._tell_splits(sessions)
         if self._intake is not None and status.session not in ("", self._told_latched):
             # What a robot latches (tf_static) came to an earlier session; this one needs it as well.
             self._told_latched = status.session

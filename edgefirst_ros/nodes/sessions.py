@@ -8,6 +8,7 @@ from pathlib import Path
 
 from edgefirst_ros.config import Config
 from edgefirst_ros.live import STOPPED, LiveCapture
+from edgefirst_ros.livesession import Finished, Split
 from edgefirst_ros.livestatus import LiveStatus
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.nodes.options import CaptureOptions
@@ -51,6 +52,8 @@ class Sessions:
         self._output = Path(options.output).expanduser()
         bare = config.model_copy(update={"prefix": ""})
         self._capture = LiveCapture(bare, self._output, host, committed=committed, known=known)
+        self._heard = 0
+        """So many splits have been told."""
 
     @property
     def known(self) -> Calibration | None:
@@ -75,24 +78,24 @@ class Sessions:
             EdgeFirstError: the disk is full, the name is taken, or a session is under way.
         """
         name = self._capture.start(self._options.name, sequence=self._options.session)
+        self._heard = 0
         return f"session {name} begins in {self._output}"
 
+    def splits(self) -> list[Split]:
+        """Splits since this was last asked, each once its closed session is complete."""
+        found = self._capture.splits[self._heard :]
+        self._heard += len(found)
+        return found
+
     def finish(self, within_s: float) -> list[Told]:
-        """Finish the session under way, if any; what to tell.
+        """Finish the session under way, if any; what to tell of it and of those that were split off before.
 
         Raises:
             EdgeFirstError: what made writing fail.
         """
-        told: list[Told] = []
-        for session in self._capture.stop(within_s):
-            report, totals = session.report, session.report["totals"]
-            text = (
-                f"session {session.name} is complete: {report['samples']} samples, "
-                f"{totals['received']} messages, {totals['dropped']} dropped"
-            )
-            told.append(Told(text, poor=not report["samples"]))
-            told += [Told(warning, poor=True) for warning in report["warnings"]]
-        return told
+        done = self._capture.stop(within_s)
+        told = [line for session in done[: self._heard] for line in tell(session)[:1]]
+        return told + [line for session in done[self._heard :] for line in tell(session)]
 
     def split(self) -> str:
         """Finish the session and begin another, before the next key frame if there is video; what to tell.
@@ -114,6 +117,26 @@ class Sessions:
     def status(self) -> LiveStatus:
         """Where it stands."""
         return self._capture.status()
+
+
+def tell(session: Finished) -> list[Told]:
+    """What to tell of a session that is complete: what came of it, then its warnings."""
+    summary = Told(session.summary, poor=not session.report["samples"])
+    return [summary, *(Told(warning, poor=True) for warning in session.report["warnings"])]
+
+
+def split_values(split: Split) -> list[tuple[str, str]]:
+    """A split as keys and values for whoever waits for whole sessions."""
+    closed, totals = split.closed, split.closed.report["totals"]
+    return [
+        ("closed", closed.name),
+        ("opened", split.opened),
+        ("reason", str(closed.report["ended"])),
+        ("samples", str(closed.report["samples"])),
+        ("messages", str(totals["received"])),
+        ("dropped", str(totals["dropped"])),
+        *(("path", str(path)) for path in closed.paths),
+    ]
 
 
 def check_output(folder: str) -> list[str]:

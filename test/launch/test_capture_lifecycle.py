@@ -38,7 +38,9 @@ def test_a_session_lasts_from_activation_to_deactivation(graph: Graph, tmp_path:
 
 
 def test_services_begin_split_and_end_sessions(graph: Graph, tmp_path: Path, recorded_drive: Path) -> None:
-    graph.capture(tmp_path / "out")
+    from diagnostic_msgs.msg import DiagnosticStatus  # noqa: PLC0415
+
+    node = graph.capture(tmp_path / "out")
     for name in ("start", "stop", "split"):
         assert graph.trigger(f"/capture/{name}") == (
             False,
@@ -46,12 +48,18 @@ def test_services_begin_split_and_end_sessions(graph: Graph, tmp_path: Path, rec
         )
     graph.activate()
     status = graph.status()
+    events = graph.listen(DiagnosticStatus, "/capture/events/split", latched=True)
     player = graph.player(recorded_drive, "--restamp")
     graph.wait("samples", lambda: int(status().get("samples", 0)) >= 5, alive=[player])
     done, message = graph.trigger("/capture/split")
     assert done, message
     first = status()["session"]
     graph.wait("another session", lambda: status()["session"] != first)
+    graph.wait("the event", lambda: bool(events))
+    told = {value.key: value.value for value in events[0].values}
+    assert (told["closed"], told["opened"], told["reason"]) == (first, status()["session"], "split")
+    assert int(told["samples"]) >= 5
+    assert f"session {first} is complete: {told['samples']} samples" in node.text
     assert player.join() == 0
     assert graph.trigger("/capture/start")[0] is False
     done, message = graph.trigger("/capture/stop")

@@ -10,7 +10,7 @@ from livedrive import HOST, SEQUENCE, messages
 from edgefirst_ros.config import build_config
 from edgefirst_ros.errors import EdgeFirstError, OutputExists
 from edgefirst_ros.nodes.options import CaptureOptions
-from edgefirst_ros.nodes.sessions import Sessions, Told, check_output
+from edgefirst_ros.nodes.sessions import Sessions, Told, check_output, split_values, tell
 from edgefirst_ros.sample import Sample
 
 HUGE_MB = 1e12
@@ -77,6 +77,32 @@ def test_a_split_makes_two_sessions(tmp_path: Path) -> None:
     assert sessions.broken == ""
     with pytest.raises(EdgeFirstError, match="no session"):
         sessions.split()
+
+
+def test_a_split_is_told_once_when_it_is_complete(tmp_path: Path) -> None:
+    sessions = make(tmp_path, session="monday")
+    sessions.begin()
+    for number, message in enumerate(messages()):
+        sessions.put(message)
+        if number == len(messages()) // 2:
+            sessions.split()
+    assert sessions.finish(60.0)[0].text.startswith("session monday is complete")
+    (split,) = sessions.splits()
+    assert sessions.splits() == []
+    values = split_values(split)
+    assert dict(values) | {"path": ""} == {
+        "closed": "monday",
+        "opened": "monday_2",
+        "reason": "split",
+        "samples": str(split.closed.report["samples"]),
+        "messages": str(split.closed.report["totals"]["received"]),
+        "dropped": "0",
+        "path": "",
+    }
+    paths = [Path(value) for key, value in values if key == "path"]
+    assert {"monday.zip", "monday.arrow", "capture_report.json"} <= {path.name for path in paths}
+    assert all(path.exists() for path in paths)
+    assert tell(split.closed)[0].text == split.closed.summary
 
 
 def test_a_full_disk_lets_nothing_begin(tmp_path: Path) -> None:
