@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +61,8 @@ class Renderer:
         self._light, self._dark = _backdrops(world)
         self._tiles = _checkerboard()
         self._marks = _road_marks(world)
+        # A picture and its mask show the same faces.
+        self._faces = lru_cache(maxsize=64)(self._find_faces)
 
     def picture(self, time_s: float) -> Pixels:
         """The view at that time."""
@@ -83,16 +86,18 @@ class Renderer:
             self._fill(canvas, face, LABELS.index(box.label))
         return np.array(image)
 
-    def _faces(self, time_s: float) -> Iterator[tuple[Box, float, FloatArray]]:
+    def _find_faces(self, time_s: float) -> list[tuple[Box, float, FloatArray]]:
         """Box, brightness and corners (1, 4, 3) in the optical frame of each face to paint, in that order."""
         T_world_optical = self._world.sensor("camera_optical", time_s)
         T_optical_world, eye = inverse(T_world_optical), T_world_optical[:3, 3]
+        faces = []
         for box in self._far_to_near(eye, time_s):
             points = corners(box, time_s)
             rotation = box.motion.state(time_s).rotation()
             for face, normal, brightness in FACES:
                 if (eye - points[face[0]]) @ (rotation @ normal) > 0:
-                    yield box, brightness, transform(T_optical_world, points[None, list(face)])
+                    faces.append((box, brightness, transform(T_optical_world, points[None, list(face)])))
+        return faces
 
     def _fill(
         self,
@@ -103,9 +108,17 @@ class Renderer:
     ) -> None:
         """Paint polygons (N, corners, 3) of the optical frame."""
         depth = polygons_m[..., 2]
-        for polygon in polygons_m[(depth.max(axis=1) > NEAR_M) & (depth.min(axis=1) < reach_m)]:
-            pixels = np.rint(self._world.camera.project(_clip(polygon))).astype(int)
-            canvas.polygon([(u, v) for u, v in pixels.tolist()], fill=color)
+        shown = polygons_m[(depth.max(axis=1) > NEAR_M) & (depth.min(axis=1) < reach_m)]
+        whole = shown[..., 2].min(axis=1) > NEAR_M
+        # Nearly all of them lie wholly before the camera: those are projected at once.
+        projected = iter(self._pixels(shown[whole]))
+        for polygon, is_whole in zip(shown, whole.tolist(), strict=True):
+            pixels = next(projected) if is_whole else self._pixels(_clip(polygon))
+            canvas.polygon([(u, v) for u, v in pixels], fill=color)
+
+    def _pixels(self, points_m: FloatArray) -> list[Any]:
+        pixels: list[Any] = np.rint(self._world.camera.project(points_m)).astype(int).tolist()
+        return pixels
 
     def _far_to_near(self, eye: FloatArray, time_s: float) -> list[Box]:
         """The boxes in view so that none is painted over by one that it hides."""
@@ -164,6 +177,8 @@ def number_cell_px(width: int) -> int:
 def _clip(polygon_m: FloatArray) -> FloatArray:
     """The part of one polygon (corners, 3) beyond the near plane."""
     inside = polygon_m[:, 2] > NEAR_M
+    if inside.all():
+        return polygon_m
     kept = []
     for i, here in enumerate(polygon_m):
         before = polygon_m[i - 1]

@@ -151,6 +151,7 @@ class Drive:
         scans_ns = schedule.periodic("radar", options.radar_hz, 7.0)
         kept = thinned(scans_ns, options.radar_hz, options.cube_hz)
 
+        @lru_cache(maxsize=4)
         def scan(number: int, time_s: float) -> np.ndarray[Any, np.dtype[np.void]]:
             # A cube shows the very returns of the targets with its stamp.
             return radar.radar_scan(world, time_s, np.random.default_rng([options.seed, 1, number]))

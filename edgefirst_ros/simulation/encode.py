@@ -10,6 +10,7 @@ import av
 import numpy as np
 import simplejpeg
 from av.video.codeccontext import VideoCodecContext
+from av.video.reformatter import VideoReformatter
 
 from edgefirst_ros.messages.camera import Codec
 from edgefirst_ros.simulation.camera import Pixels
@@ -50,8 +51,11 @@ def access_units(
             "crf": "22",
             "x265-params": f"{rules}:{still}",
         }
+    converter = VideoReformatter()  # keeps what it computed for the size
     for number, pixels in enumerate(pictures):
-        frame = av.VideoFrame.from_ndarray(pixels, format="rgb24").reformat(format="yuv420p")
+        frame = converter.reformat(
+            av.VideoFrame.from_ndarray(pixels, format="rgb24"), format="yuv420p", threads=1
+        )
         frame.pts = number
         yield from map(_unit, encoder.encode(frame))
     yield from map(_unit, encoder.encode(None))

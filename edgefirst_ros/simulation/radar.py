@@ -31,7 +31,7 @@ def radar_scan(world: World, time_s: float, rng: np.random.Generator) -> Points:
     T_world_radar = world.sensor("radar", time_s)
     eye = T_world_radar[:3, 3]
     own_velocity = world.rig.state(time_s).velocity_at(eye[None])[0]
-    returns = []
+    aimed = []
     for index, box in enumerate(world.boxes):
         state = box.motion.state(time_s)
         aims = (rng.uniform(-0.45, 0.45, (RETURNS[box.label], 3)) + np.array([0, 0, 0.5])) * box.size_m
@@ -40,14 +40,18 @@ def radar_scan(world: World, time_s: float, rng: np.random.Generator) -> Points:
         if np.linalg.norm(arms, axis=1).min() > RADAR_REACH_M + box.size_m[0]:
             continue
         directions = arms / np.linalg.norm(arms, axis=1, keepdims=True)
-        distance, hit = rays.cast(world, time_s, eye, directions, RADAR_REACH_M)
         local = directions @ T_world_radar[:3, :3]
         in_view = np.abs(np.arctan2(local[:, 1], local[:, 0])) <= RADAR_HALF_VIEW_RAD
-        for i in np.flatnonzero((hit == index) & in_view):
-            surface = (eye + directions[i] * distance[i])[None]
-            speed = (state.velocity_at(surface)[0] - own_velocity) @ directions[i]
-            power = 60 + rcs[i] - 40 * math.log10(distance[i] / 10)
-            returns.append((*(local[i] * distance[i]), speed, power, rcs[i]))
+        aimed += [(index, state, directions[i], local[i], rcs[i]) for i in np.flatnonzero(in_view)]
+    if not aimed:
+        return np.zeros(0, RADAR_DTYPE)
+    distances, hits = rays.cast(world, time_s, eye, np.array([ray[2] for ray in aimed]), RADAR_REACH_M)
+    returns = []
+    for (index, state, direction, local, rcs), distance, hit in zip(aimed, distances, hits, strict=True):
+        if hit == index:
+            speed = (state.velocity_at((eye + direction * distance)[None])[0] - own_velocity) @ direction
+            power = 60 + rcs - 40 * math.log10(distance / 10)
+            returns.append((*(local * distance), speed, power, rcs))
     return np.array(returns, RADAR_DTYPE)
 
 

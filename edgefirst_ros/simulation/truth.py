@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ class Truth:
 
     def mask(self, time_ns: int, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
         """What the picture of that time shows, as indices of ``camera.LABELS``, (height, width)."""
-        return camera.sampled(camera.Renderer(self.world).classes(self.seconds(time_ns)), size)
+        return camera.sampled(_renderer(self.world).classes(self.seconds(time_ns)), size)
 
     def clean_messages(self, topic: str) -> list[int]:
         """Indices of messages that decode undamaged: from a key frame to the next loss or damage.
@@ -140,3 +141,8 @@ class Truth:
                 clean.append(message)
             before = unit
         return clean
+
+
+@lru_cache(maxsize=1)
+def _renderer(world: World) -> camera.Renderer:
+    return camera.Renderer(world)

@@ -7,6 +7,7 @@ import colorsys
 import math
 import uuid
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +68,9 @@ class Circuit:
 
     def state(self, time_s: float) -> State:
         """Closed-form state; the acceleration is that of the curve without offset."""
+        return _state(self, time_s)
+
+    def _state(self, time_s: float) -> State:
         driven_s, share, change_1_s = _driven(time_s, self.stops)
         angle = self.phase_rad + self.rate_rad_s * driven_s
         sin, cos = math.sin(self.lobes * angle), math.cos(self.lobes * angle)
@@ -101,6 +105,9 @@ class Line:
 
     def state(self, time_s: float) -> State:
         """Closed-form state."""
+        return _state(self, time_s)
+
+    def _state(self, time_s: float) -> State:
         velocity = self.speed_m_s * cmath.exp(1j * self.heading_rad)
         position = complex(*self.start_m) + velocity * time_s
         return State(_vector(position), _vector(velocity), np.zeros(3), self.heading_rad, 0.0)
@@ -169,9 +176,10 @@ class World:
 
 def rigid(rotation: FloatArray, translation: FloatArray) -> FloatArray:
     """4×4 transform of a 3×3 rotation and a translation."""
-    matrix = np.eye(4)
+    matrix = np.zeros((4, 4))
     matrix[:3, :3] = rotation
     matrix[:3, 3] = translation
+    matrix[3, 3] = 1.0
     return matrix
 
 
@@ -251,6 +259,14 @@ def build(
         Mount("lidar", (1.0, 0.1, 1.8), _quaternion(small_tilt)),
     )
     return World(45.5017, -73.5673, 35.0, rig, boxes, mounts, Pinhole(width, height, 0.66 * width))
+
+
+@lru_cache(maxsize=256)  # every sensor asks for the same bodies at the same times, many times over
+def _state(motion: Circuit | Line, time_s: float) -> State:
+    state = motion._state(time_s)  # noqa: SLF001 - its own
+    for array in (state.position_m, state.velocity_m_s, state.acceleration_m_s2):
+        array.flags.writeable = False
+    return state
 
 
 def _vector(plane: complex) -> FloatArray:
