@@ -1,10 +1,11 @@
 """How long an NCore sequence takes to finish, by its size and by its length.
 
-    python benchmarks/ncore_finish.py [--store itar|directory] [--gb 0.5 2 10] [--minutes 5 60]
+    python benchmarks/ncore_finish.py [--store itar|directory] [--gb 0.5 2 10] [--minutes 5 60] [--drive 5 10]
 
 First 3,000 pictures, from small to large: only the size grows. Then small messages at the rates of a Raivin,
-for so many minutes: only the number of records grows. Below each, what the time went into. Writing, in one
-thread, is timed as well: what is computed on the way is in there.
+for so many minutes: only the number of records grows. Then a drive that has 64 x 1024 points ten times a
+second, and as often fifteen boxes in the picture and fifteen in space. Below each, what the time went into.
+Writing, in one thread, is timed as well: what is computed on the way is in there.
 """
 
 from __future__ import annotations
@@ -23,18 +24,22 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test" / "formats" / "ncore"))
 
 import ncoremade as made
+import numpy as np
 
-from edgefirst_ros.formats.ncore import dirstore, facts, finish, tarstore
+from edgefirst_ros.formats.ncore import dirstore, facts, finish, lidarfit, tarstore
 from edgefirst_ros.formats.ncore.options import NCoreOptions, StoreType
 from edgefirst_ros.formats.ncore.writer import NCoreWriter
 from edgefirst_ros.messages.camera import VideoPacket
+from edgefirst_ros.messages.detection import Detections
+from edgefirst_ros.messages.pointcloud import PointCloud
 from edgefirst_ros.sample import CameraImage, EgoPose, Observation, Role
 
 PICTURES = 3_000
+POINT = np.dtype([("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("reflect", "u1"), ("ring", "<u2")])
 SPENT: defaultdict[str, float] = defaultdict(float)
 PARTS = (
     (facts.Facts, "read", "journal"),
-    (finish, "add_model_elements", "lidar models"),
+    (lidarfit.LidarModels, "finish", "lidar models"),
     (finish, "_attach_boxes", "2-D boxes"),
     (finish, "_close_instances", "times"),
     (finish, "_close_defaults", "poses, cuboids"),
@@ -96,6 +101,39 @@ def long(minutes: float) -> Iterator[Observation | EgoPose]:
         yield make(made.START_NS + after_ns)
 
 
+def organised(number: int) -> PointCloud:
+    """A cloud of 64 x 1024 points, the uppermost rows mostly sky."""
+    random = np.random.default_rng(number)
+    elevation = np.radians(np.linspace(15, -25, 64))[:, None] + np.zeros((64, 1024))
+    azimuth = -np.linspace(0, 2 * np.pi, 1024, endpoint=False)[None] + np.zeros((64, 1024))
+    distance = random.uniform(3, 60, elevation.shape)
+    distance[random.random(elevation.shape) < np.linspace(0.95, 0.05, 64)[:, None]] = np.nan
+    points = np.zeros(elevation.shape, POINT)
+    points["x"] = distance * np.cos(elevation) * np.cos(azimuth)
+    points["y"] = distance * np.cos(elevation) * np.sin(azimuth)
+    points["z"] = distance * np.sin(elevation)
+    points["ring"] = np.arange(64)[:, None]
+    return made.cloud(points.ravel(), 64)
+
+
+def driven(minutes: float) -> Iterator[Observation | EgoPose]:
+    """As ``long``, with the clouds of a spinning lidar, and boxes."""
+    clouds = [organised(number) for number in range(16)]
+    for each in long(minutes):
+        if isinstance(each, EgoPose) or each.role is not Role.LIDAR_POINTS:
+            yield each
+            continue
+        time_ns = each.measurement.time_ns
+        number = round((time_ns - made.START_NS) / 1e8)
+        sweep = clouds[number % len(clouds)]
+        yield made.observation(Role.LIDAR_POINTS, "/lidar/points", time_ns, sweep, "lidar")
+        flat = Detections(tuple(made.flat_box(each, f"{number // 100}-{each}") for each in range(15)), ())
+        yield made.observation(Role.MODEL, "/model/output", time_ns, flat, "camera_optical")
+        solid = [made.box(10.0 + each, 2.0, 0.5, track=f"{number // 100}-{each}") for each in range(15)]
+        boxes = Detections(tuple(solid), ())
+        yield made.observation(Role.BOXES_3D, "/fusion/boxes3d", time_ns, boxes, "lidar")
+
+
 def measure(name: str, kind: StoreType, source: Iterator[Observation | EgoPose], folder: Path) -> None:
     """Write everything, finish, and print a row."""
     writer = NCoreWriter(folder, NCoreOptions(store=kind, split_s=1e9))
@@ -127,6 +165,7 @@ def main() -> int:
     parser.add_argument("--store", choices=["itar", "directory"], default="itar")
     parser.add_argument("--gb", type=float, nargs="*", default=[0.5, 2.0, 10.0])
     parser.add_argument("--minutes", type=float, nargs="*", default=[5.0, 60.0])
+    parser.add_argument("--drive", type=float, nargs="*", default=[5.0])
     parser.add_argument("--folder", type=Path, help="where to write; needs the room of the largest")
     args = parser.parse_args()
     for owner, name, what in PARTS:
@@ -135,6 +174,7 @@ def main() -> int:
     print("|---|---|---|---|")
     cases = [(f"{PICTURES} pictures", large(round(gb * 1e9))) for gb in args.gb]
     cases += [(f"{minutes:g} min of small messages", long(minutes)) for minutes in args.minutes]
+    cases += [(f"{minutes:g} min of a drive", driven(minutes)) for minutes in args.drive]
     for name, source in cases:
         folder = Path(tempfile.mkdtemp(prefix="ncore-finish-", dir=args.folder))
         try:

@@ -56,9 +56,7 @@ def settle_labels(files: SequenceFiles, stores: dict[str, Store], facts: Facts, 
         if component == "cameras" and (component, name) in store.contents.instances
     }
     lost: Counter[str] = Counter()
-    for kind, value in read_journal(files.journal):
-        if kind != KIND:
-            continue
+    for _, value in read_journal(files.journal, [KIND]):
         topic, name, frame_id, end_us, shared, records = value
         mine = [camera for camera, (frame, _) in cameras.items() if frame == frame_id] or list(cameras)
         if not mine:

@@ -59,6 +59,8 @@ class Entry:
         size: width and height of a camera's pictures.
         camera_frame: for labels, the coordinate frame of the camera they belong to.
         grid: of an organised lidar cloud, see ``lidarmodel.Grid``: shape, axis of the rings, points kept.
+        directions: of the rays of such a cloud, (N, 3) unit vectors.
+        cells: index in the cloud of each of these rays.
         intensity: of a lidar's sweep.
         version: component_version.
     """
@@ -76,6 +78,8 @@ class Entry:
     size: tuple[int, int] | None = None
     camera_frame: str | None = None
     grid: tuple[tuple[int, int], int | None, bytes] | None = None
+    directions: npt.NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
+    cells: npt.NDArray[np.intp] | None = field(default=None, compare=False, repr=False)
     intensity: Intensity | None = None
     version: str = "v1"
 

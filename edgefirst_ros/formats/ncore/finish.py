@@ -24,7 +24,7 @@ from edgefirst_ros.formats.ncore.entry import Json
 from edgefirst_ros.formats.ncore.extrinsics import clean, whole_camera
 from edgefirst_ros.formats.ncore.facts import Facts
 from edgefirst_ros.formats.ncore.files import SequenceFiles, create_store, part_of, remove
-from edgefirst_ros.formats.ncore.lidarfit import add_model_elements
+from edgefirst_ros.formats.ncore.lidarfit import LidarModels
 from edgefirst_ros.formats.ncore.marks import FLAT_BOXES, Instance, Times
 from edgefirst_ros.formats.ncore.meta import write_meta
 from edgefirst_ros.formats.ncore.options import StoreType
@@ -35,7 +35,13 @@ COMMON = ""
 """Component group of poses, intrinsics, masks and cuboids."""
 
 
-def finish(files: SequenceFiles, stores: dict[str, Store], facts: Facts, remarks: Remarks) -> bool:
+def finish(
+    files: SequenceFiles,
+    stores: dict[str, Store],
+    facts: Facts,
+    remarks: Remarks,
+    lidars: LidarModels | None = None,
+) -> bool:
     """Complete the stores, write the sequence meta file, rename, and drop the journal.
 
     Until the meta file is there nothing is renamed, so that a sequence killed in here is finished anew, and
@@ -46,6 +52,7 @@ def finish(files: SequenceFiles, stores: dict[str, Store], facts: Facts, remarks
         stores: every component group that was begun; closed afterwards.
         facts: the journal.
         remarks: told what a user should know of the sequence.
+        lidars: their models so far; None finds them in what is on disk.
 
     Returns:
         False if nothing was ever recorded: then nothing is left of the sequence.
@@ -64,7 +71,7 @@ def finish(files: SequenceFiles, stores: dict[str, Store], facts: Facts, remarks
         return False
     if COMMON not in stores:
         stores[COMMON] = create_store(files.store(COMMON, kind), kind)
-    facts.lidar_models = add_model_elements(files.journal, stores)
+    facts.lidar_models = (lidars or LidarModels.replayed(files.journal, stores)).finish()
     _attach_boxes(files, stores, facts, remarks)
     interval_us = (span[0], span[1] + 1)
     meta = sequence_meta(facts)

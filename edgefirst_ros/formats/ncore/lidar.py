@@ -64,6 +64,8 @@ def lidar_entry(observation: Observation, options: NCoreOptions) -> Entry:
         ),
         meta={"intensity_field": field or "none, written as 0", "ray_times": clock, **_scale_meta(found)},
         grid=None if grid is None else (grid.shape, grid.rings, grid.kept),
+        directions=None if grid is None else rays.direction,
+        cells=None if grid is None else rays.cells(),
         intensity=found,
     )
 

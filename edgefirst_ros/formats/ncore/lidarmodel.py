@@ -73,6 +73,10 @@ class RowModel:
         row, column = _places(cells, self.shape, transposed=self.transposed)
         return np.stack([self.order[row], column], axis=1).astype(np.uint16)
 
+    def rows(self, cells: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        """The ring of points of a cloud, as the cloud numbers them."""
+        return _places(cells, self.shape, transposed=self.transposed)[0]
+
     def follows(self, direction: npt.NDArray[Any], element: npt.NDArray[np.uint16]) -> bool:
         """Whether nearly all rays are within half a step of where the model has them."""
         row, column = element.T.astype(np.intp)
@@ -125,20 +129,40 @@ class Sweeps:
     """The mean direction of every point of clouds of one shape that are numbered alike.
 
     Attributes:
+        shape: height and width of the clouds.
         count: of the clouds so far.
     """
 
     def __init__(self, shape: tuple[int, int]) -> None:
         self.count = 0
-        self._shape = shape
+        self.shape = shape
         self._sums = np.zeros((shape[0] * shape[1], 3))
         self._counts = np.zeros(shape[0] * shape[1], np.int64)
+        self._dark: npt.NDArray[np.bool_] | None = None
+        """Points of rows and columns that returned nothing yet; None if that has to be looked up."""
 
     def add(self, direction: npt.NDArray[Any], cells: npt.NDArray[np.intp]) -> None:
         """One sweep: the directions of its rays and the points that these are."""
         self.count += 1
         self._sums[cells] += direction
         self._counts[cells] += 1
+        self._dark = None
+
+    def sees_more(self, cells: npt.NDArray[np.intp]) -> bool:
+        """Whether some of these points are of a row or column that returned nothing before."""
+        if self._dark is None:
+            seen = self._counts.reshape(self.shape) > 0
+            rows, columns = ~seen.any(axis=1, keepdims=True), ~seen.any(axis=0, keepdims=True)
+            self._dark = np.asarray(rows | columns).ravel()
+        return bool(self._dark.any() and self._dark[cells].any())
+
+    def unplaced(self, model: RowModel) -> npt.NDArray[np.intp]:
+        """Rings, as the clouds number them, that could be anywhere: unseen, and the others in no order."""
+        steps = np.diff(model.order)
+        if (steps == 1).all() or (steps == -1).all():
+            return np.zeros(0, np.intp)
+        heard = (self._counts.reshape(self.shape) > 0).any(axis=0 if model.transposed else 1)
+        return np.flatnonzero(~heard)
 
     def agrees(self, direction: npt.NDArray[Any], cells: npt.NDArray[np.intp]) -> bool:
         """Whether most points that a sweep has in common with the others lie in the same direction."""
@@ -148,7 +172,7 @@ class Sweeps:
             return False
         common = length > 0
         cosine = (sums[common] * direction[common]).sum(axis=1) / length[common]
-        return bool(np.median(np.arccos(np.clip(cosine, -1.0, 1.0))) < np.pi / max(self._shape))
+        return bool(np.median(np.arccos(np.clip(cosine, -1.0, 1.0))) < np.pi / max(self.shape))
 
     def fit(self, rings: int | None) -> RowModel | None:
         """The model that the clouds follow, None if they follow none.
@@ -164,7 +188,7 @@ class Sweeps:
             return None
         mean = self._sums[seen] / np.linalg.norm(self._sums[seen], axis=1, keepdims=True)
         for axis in (0, 1) if rings is None else (rings,):
-            model = _fit(self._shape, mean, seen, transposed=axis == 1)
+            model = _fit(self.shape, mean, seen, transposed=axis == 1)
             if model is not None and model.follows(mean, model.elements(seen)):
                 return model
         return None

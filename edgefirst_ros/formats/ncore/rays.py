@@ -34,6 +34,10 @@ class Rays:
     def __len__(self) -> int:
         return len(self.distance_m)
 
+    def cells(self) -> npt.NDArray[np.intp]:
+        """Index of each ray's point in the cloud."""
+        return np.arange(len(self)) if self.kept is None else np.flatnonzero(self.kept)
+
     def keep(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """A column of the cloud for these rays, native byte order, contiguous."""
         column = column if self.kept is None else column[self.kept]

@@ -26,6 +26,8 @@ from edgefirst_ros.formats.ncore.facts import Facts
 from edgefirst_ros.formats.ncore.files import SequenceFiles
 from edgefirst_ros.formats.ncore.finish import finish
 from edgefirst_ros.formats.ncore.journal import Journal
+from edgefirst_ros.formats.ncore.lidarfit import LidarModels
+from edgefirst_ros.formats.ncore.lidarmodel import Grid
 from edgefirst_ros.formats.ncore.lidarscale import LidarScales
 from edgefirst_ros.formats.ncore.marks import Instance
 from edgefirst_ros.formats.ncore.masks import Masks
@@ -79,6 +81,7 @@ class SequenceWriter:
         self._context.begin(files.id, sequence, part, options)
         self._context.masks(masks.data)
         self._stores = StoreSet(files, options.store, options.profile, sync=options.sync)
+        self._models = LidarModels(self._stores.open)
         tolerance_us = round(options.radar_cube_tolerance_ms * 1000)
         self._cubes = CubePairing(HeldCubes(files.held), self._stores, tolerance_us)
 
@@ -120,7 +123,8 @@ class SequenceWriter:
         """
         try:
             self._cubes.settle_all()
-            return finish(self.files, self._stores.open, Facts.read(self.files.journal), remarks)
+            facts = Facts.read(self.files.journal)
+            return finish(self.files, self._stores.open, facts, remarks, self._models)
         finally:
             self.abort()
 
@@ -191,7 +195,7 @@ class SequenceWriter:
         return _sum(written, outcome)
 
     def _lidar(self, entry: Entry, topic: str) -> Outcome:
-        """A sweep; which model elements its rays are of is found when the sequence is finished."""
+        """A sweep; the elements of its rays follow once the lidar has a model."""
         name = self._names.sensor("lidars", topic, entry.frame_id, "lidar")
         scaled = self._lidars.scaled(name, entry.intensity)
         outcome = self._append(entry, name, topic, records=[*entry.records, *scaled])
@@ -200,8 +204,10 @@ class SequenceWriter:
         if (meta := self._lidars.learnt(name)) and ("lidars", name) not in self._scaled:
             self._scaled.add(("lidars", name))
             self._context.generic_data(("lidars", name), {}, meta)
-        if entry.grid is not None:
+        if entry.grid is not None and entry.directions is not None and entry.cells is not None:
             outcome += self._context.sweep(name, entry.end_us, entry.grid)
+            grid = Grid(*entry.grid)
+            outcome += self._models.take(name, entry.end_us, grid, entry.directions, entry.cells)
         return outcome
 
     def _label(self, entry: Entry, topic: str) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -169,15 +170,49 @@ def test_a_solid_state_lidar_has_no_grid() -> None:
     assert Sweeps((4, 16)).fit(0) is None
 
 
+def test_sweeps_have_their_elements_long_before_the_sequence_is_finished(tmp_path: Path) -> None:
+    """Whatever waited for the model is on disk by then, so that finishing does not depend on the length."""
+    rng = np.random.default_rng(11)
+    write(tmp_path, sweeps(80, lambda _: wire(rng, lost=0.3)), kill=True)
+    (part,) = tmp_path.rglob("*lidar.zarr.itar.part")
+    with tarfile.open(part) as archive:
+        names = [member.name for member in archive if member.name.endswith("/model_element/.zarray")]
+    assert len(set(names)) == len(names) >= 64
+
+
+def test_a_ring_that_returns_late_is_in_its_place_or_the_sweep_has_no_elements(tmp_path: Path) -> None:
+    """Rings in no order: where one is among them is not known before it was seen."""
+    rng = np.random.default_rng(12)
+    order = rng.permutation(ROWS)
+    steps = sweeps(150, lambda n: blind(wire(rng)[order], slice(5, 6)) if n < 145 else wire(rng)[order])
+    write(tmp_path, steps)
+    sequence = Sequence(tmp_path / SEQUENCE.name)
+    found, model = elements(sequence), parameters(sequence)
+    assert len(found) == 145
+    assert max(worst_rad(model, *each) for each in found) < 1e-4
+
+
+def test_what_follows_no_model_for_long_is_given_up(tmp_path: Path) -> None:
+    rng = np.random.default_rng(13)
+    noise = np.zeros((2, 8), POINT)
+    for axis in "xyz":
+        noise[axis] = rng.normal(0, 10, noise.shape)
+    write(tmp_path, sweeps(520, lambda n: wire(rng) if n == 519 else noise))
+    sequence = Sequence(tmp_path / SEQUENCE.name)
+    assert len(sequence.frames("lidars/lidar")) == 520
+    assert len(elements(sequence)) == 1
+
+
 @pytest.mark.parametrize("store", ["itar", "directory"])
-def test_a_killed_sequence_gets_the_same_model(store: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [6, 21, 60])
+def test_a_killed_sequence_gets_the_same_model(store: str, count: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(9)
-    steps = sweeps(6, lambda _: wire(rng, lost=0.5))
+    steps = sweeps(count, lambda n: blind(wire(rng, lost=0.5), slice(0, 0 if n > 30 else 3)))
     write(tmp_path / "closed", steps, store=store)
     write(tmp_path / "killed", steps, store=store, kill=True)
     recover(tmp_path / "killed")
     closed, killed = (Sequence(tmp_path / name / SEQUENCE.name) for name in ("closed", "killed"))
-    assert len(elements(killed)) == 6
+    assert len(elements(killed)) == count
     assert parameters(closed) == parameters(killed)
     assert tree(closed.folder) == tree(killed.folder)
 
