@@ -8,7 +8,11 @@ from os import environ
 from pathlib import Path
 
 # Nothing but launch and the standard library: what the nodes need is not on the path of `ros2`.
-from ament_index_python.packages import get_package_share_directory
+from ament_index_python.packages import (
+    PackageNotFoundError,
+    get_package_prefix,
+    get_package_share_directory,
+)
 from launch import LaunchContext, LaunchDescription
 from launch.actions import (
     DeclareLaunchArgument,
@@ -21,13 +25,14 @@ from launch.event_handlers import OnProcessExit
 from launch.events import Shutdown
 from launch.events.process import ProcessExited
 from launch.substitutions import LaunchConfiguration
-from launch_ros.actions import LifecycleNode
+from launch_ros.actions import LifecycleNode, Node
 from launch_ros.parameter_descriptions import ParameterValue
 
 SHIPPED = Path(get_package_share_directory("edgefirst_ros")) / "config"
 RESPAWN_S = 2.0
 ENOUGH_BYTES = 8 * 1024 * 1024
 """Of net.core.rmem_max for the minimum in cyclonedds.xml: Linux grants the double, Cyclone compares it."""
+PREVIEWS = ("image/compressed", "lidar", "radar")
 UNUSABLE = 2
 """Exit code of a node that cannot use what it was told, however often it is started."""
 
@@ -106,6 +111,13 @@ ARGUMENTS = (
         default_value="",
         description="Begin another session after so many metres driven; empty: as in config.",
     ),
+    DeclareLaunchArgument(
+        "rviz",
+        default_value="false",
+        choices=["true", "false"],
+        description="Also start RViz on the previews, if it is installed; they are published then, unless "
+        "preview is false.",
+    ),
     DeclareLaunchArgument("log_level", default_value="info", description="Level of the node's log."),
 )
 PARAMETERS: Mapping[str, type] = {
@@ -135,7 +147,7 @@ def _find_config(given: str) -> str:
 
 
 def _parameters(context: LaunchContext) -> dict[str, object]:
-    given = {name: LaunchConfiguration(name).perform(context) for name in ("formats", *PARAMETERS)}
+    given = {name: LaunchConfiguration(name).perform(context) for name in ("rviz", "formats", *PARAMETERS)}
     parameters: dict[str, object] = {
         name: ParameterValue(LaunchConfiguration(name), value_type=kind)
         for name, kind in PARAMETERS.items()
@@ -143,6 +155,8 @@ def _parameters(context: LaunchContext) -> dict[str, object]:
     }
     if given["formats"]:
         parameters["formats"] = [name.strip() for name in given["formats"].split(",")]
+    if given["rviz"] == "true" and not given["preview"]:
+        parameters["preview"] = True
     return parameters
 
 
@@ -175,6 +189,26 @@ def _cyclonedds(given: str) -> tuple[dict[str, str], list[object]]:
     )
     told = [LogInfo(msg=said)] if middleware else []
     return {"CYCLONEDDS_URI": f"<CycloneDDS><Domain>{asked}</Domain></CycloneDDS>"}, told
+
+
+def _rviz(context: LaunchContext) -> list[object]:
+    """RViz on the previews of this node, wherever its namespace puts them."""
+    if LaunchConfiguration("rviz").perform(context) != "true":
+        return []
+    try:
+        get_package_prefix("rviz2")
+    except PackageNotFoundError:
+        return [LogInfo(msg=f"rviz2 is not installed here; elsewhere: rviz2 -d {SHIPPED / 'edgefirst.rviz'}")]
+    namespace = LaunchConfiguration("namespace").perform(context).strip("/")
+    own = f"/{namespace}/capture" if namespace else "/capture"
+    return [
+        Node(
+            package="rviz2",
+            executable="rviz2",
+            arguments=["-d", str(SHIPPED / "edgefirst.rviz")],
+            remappings=[(f"/capture/preview/{each}", f"{own}/preview/{each}") for each in PREVIEWS],
+        )
+    ]
 
 
 def _ended(event: ProcessExited, context: LaunchContext, *, respawn: bool) -> list[object]:
@@ -218,7 +252,7 @@ def _capture(context: LaunchContext) -> list[object]:
     )
     ended = OnProcessExit(target_action=node, on_exit=partial(_ended, respawn=respawn))
     # Registered before the node starts, so that no event is missed.
-    return [*told, RegisterEventHandler(ended), node]
+    return [*told, RegisterEventHandler(ended), node, *_rviz(context)]
 
 
 def generate_launch_description() -> LaunchDescription:

@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 # Nothing but launch and the standard library: what the nodes need is not on the path of `ros2`.
-from ament_index_python.packages import get_package_share_directory
+from ament_index_python.packages import (
+    PackageNotFoundError,
+    get_package_prefix,
+    get_package_share_directory,
+)
 from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction, RegisterEventHandler
+from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction, RegisterEventHandler
 from launch.actions import Shutdown as ShutdownAction
 from launch.event_handlers import OnProcessExit
 from launch.events.process import ProcessExited
@@ -17,6 +21,7 @@ from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
 SHIPPED = Path(get_package_share_directory("edgefirst_ros")) / "config"
+PREVIEWS = ("image/compressed", "lidar", "radar")
 INTERRUPTED = 130
 """Exit code of a replay that was asked to end and finished what it had read."""
 
@@ -63,6 +68,13 @@ ARGUMENTS = (
         description="Publish every sample on ~/preview/... for RViz and Foxglove, sensible with rate:=1.0; "
         "empty: as in config.",
     ),
+    DeclareLaunchArgument(
+        "rviz",
+        default_value="false",
+        choices=["true", "false"],
+        description="Also start RViz on the previews, if it is installed; they are published then, unless "
+        "preview is false.",
+    ),
     DeclareLaunchArgument("log_level", default_value="info", description="Level of the node's log."),
 )
 PARAMETERS: Mapping[str, type] = {
@@ -89,7 +101,9 @@ def _find_config(given: str) -> str:
 
 
 def _parameters(context: LaunchContext) -> dict[str, object]:
-    given = {name: LaunchConfiguration(name).perform(context) for name in ("bag", "formats", *PARAMETERS)}
+    given = {
+        name: LaunchConfiguration(name).perform(context) for name in ("rviz", "bag", "formats", *PARAMETERS)
+    }
     parameters: dict[str, object] = {
         name: ParameterValue(LaunchConfiguration(name), value_type=kind)
         for name, kind in PARAMETERS.items()
@@ -97,7 +111,29 @@ def _parameters(context: LaunchContext) -> dict[str, object]:
     }
     if given["formats"]:
         parameters["formats"] = [name.strip() for name in given["formats"].split(",")]
+    if given["rviz"] == "true" and not given["preview"]:
+        parameters["preview"] = True
     return parameters | {"bag": [given["bag"]]}
+
+
+def _rviz(context: LaunchContext) -> list[object]:
+    """RViz on the previews of this node, wherever its namespace puts them."""
+    if LaunchConfiguration("rviz").perform(context) != "true":
+        return []
+    try:
+        get_package_prefix("rviz2")
+    except PackageNotFoundError:
+        return [LogInfo(msg=f"rviz2 is not installed here; elsewhere: rviz2 -d {SHIPPED / 'edgefirst.rviz'}")]
+    namespace = LaunchConfiguration("namespace").perform(context).strip("/")
+    own = f"/{namespace}/replay" if namespace else "/replay"
+    return [
+        Node(
+            package="rviz2",
+            executable="rviz2",
+            arguments=["-d", str(SHIPPED / "edgefirst.rviz")],
+            remappings=[(f"/capture/preview/{each}", f"{own}/preview/{each}") for each in PREVIEWS],
+        )
+    ]
 
 
 def _ended(event: ProcessExited, context: LaunchContext) -> list[ShutdownAction]:
@@ -132,7 +168,7 @@ def _replay(context: LaunchContext) -> list[object]:
         sigterm_timeout=LaunchConfiguration("sigterm_timeout", default="5"),
         sigkill_timeout=LaunchConfiguration("sigkill_timeout", default="120"),
     )
-    return [RegisterEventHandler(OnProcessExit(target_action=node, on_exit=_ended)), node]
+    return [RegisterEventHandler(OnProcessExit(target_action=node, on_exit=_ended)), node, *_rviz(context)]
 
 
 def generate_launch_description() -> LaunchDescription:

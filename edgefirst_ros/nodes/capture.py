@@ -99,7 +99,12 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         """Subscribe and begin a session."""
         options, self._configuration = self._settings.build()
         subscriptions = Subscriptions(
-            self, self._configuration, self._put, depth=options.depth, unlisted=options.unlisted
+            self,
+            self._configuration,
+            self._put,
+            depth=options.depth,
+            unlisted=options.unlisted,
+            previewed=lambda: "" if self._preview is None else self._preview.tf_topic,
         )
         prefix = subscriptions.look().prefix
         self._sessions = Sessions(
@@ -236,6 +241,9 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             preview.show(sample)
 
     def _look(self) -> None:
+        if self._preview is not None:
+            # First: what somebody else publishes must be alone when the capture subscribes to it.
+            self._preview.look()
         if self._intake is not None:
             self._intake.look()
 
@@ -243,7 +251,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         """The preview is there while it is wanted and there is something to show."""
         wanted = self._intake is not None and bool(self.get_parameter("preview").value)
         if wanted and self._preview is None:
-            self._preview = Preview(self)
+            self._preview = Preview(self, str(self.get_parameter("tf_topic").value))
         elif not wanted and self._preview is not None:
             self._preview.close()
             self._preview = None

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+import re
+from typing import Annotated
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+
+TOPIC = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
+"""A name in the graph, absolute or in the node's namespace."""
 STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+def _tf_topic(name: str) -> str:
+    if name and not TOPIC.fullmatch(name):
+        raise ValueError(f"{name!r} is no name of a topic; expected one like /tf_static, or nothing")
+    return name
 
 
 class CaptureOptions(BaseModel):
@@ -39,6 +50,11 @@ class CaptureOptions(BaseModel):
         "and counted.",
     )
     preview: bool = Field(False, description="Publish each sample on ~/preview/... for RViz and Foxglove.")
+    tf_topic: Annotated[str, AfterValidator(_tf_topic)] = Field(
+        "/tf_static",
+        description="Where the sensors' places are published for previews, as tf2 reads them, unless "
+        "somebody else publishes tf2_msgs/TFMessage there; empty: nowhere.",
+    )
     autostart: bool = Field(
         False,
         description="Configure and activate by itself; what prevents it ends the node with exit code 2.",
@@ -67,6 +83,11 @@ class ReplayOptions(BaseModel):
         0.0, ge=0.0, description="Pace: 1 is the recording's own, 2 twice as fast, 0 as fast as it goes."
     )
     preview: bool = Field(False, description="Publish each sample on ~/preview/... for RViz and Foxglove.")
+    tf_topic: Annotated[str, AfterValidator(_tf_topic)] = Field(
+        "/tf_static",
+        description="Where the sensors' places are published for previews, as tf2 reads them, unless "
+        "somebody else publishes tf2_msgs/TFMessage there; empty: nowhere.",
+    )
 
     @field_validator("output")
     @classmethod

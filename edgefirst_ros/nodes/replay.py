@@ -49,7 +49,7 @@ class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
             self._end(Outcome(2, "\n  ".join(["the configuration cannot be used", *error.faults])))
             return
         if options.preview:
-            self._preview = Preview(self)
+            self._preview = Preview(self, options.tf_topic)
         self.create_timer(STATUS_EVERY_S, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._worker = threading.Thread(target=self._work, args=(options, config), name="replay", daemon=True)
         self._worker.start()
@@ -90,6 +90,8 @@ class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
         self._position = position
 
     def _tick(self) -> None:
+        if self._preview is not None:
+            self._preview.look()
         if self._outcome is None:
             self._board.publish([progress_entry(self._position)])
         elif not self.done:

@@ -20,6 +20,8 @@ from rosidl_runtime_py.utilities import get_message
 from edgefirst_ros.config import Config
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.nodes.discovery import Feed, Offer, Plan, choose_prefix, plan
+from edgefirst_ros.nodes.statictransforms import SUFFIX, UNKNOWN
+from edgefirst_ros.topics import TF
 
 SANE_NS = 60_000_000_000
 """A middleware whose receive time is this far off gives the time of another clock."""
@@ -40,6 +42,7 @@ class Subscriptions:
         put: takes each message, at once.
         depth: messages of a topic that the middleware keeps while we are busy; 0 for what each is due.
         unlisted: subscribe to the device's topics before anybody announces them.
+        previewed: tells the topic that this node publishes transforms on for its previews, empty if none.
     """
 
     def __init__(
@@ -50,12 +53,14 @@ class Subscriptions:
         *,
         depth: int,
         unlisted: bool,
+        previewed: Callable[[], str] = str,
     ) -> None:
         self._node = node
         self._config = config
         self._put = put
         self._depth = depth
         self._unlisted = unlisted
+        self._previewed = previewed
         self._subscriptions: dict[Feed, Any] = {}
         self._classes: dict[str, Any] = {}
         self._told: set[tuple[str, str]] = set()
@@ -107,7 +112,7 @@ class Subscriptions:
         """Topics that could be ours and that somebody publishes."""
         tails = tuple(f"/{rule.topic.strip('/')}" for rule in self._config.topics.values() if rule.topic)
         names = (name for name, _ in self._node.get_topic_names_and_types() if name.endswith(tails))
-        return [name for name in names if self._node.count_publishers(name)]
+        return [name for name in names if self._offers(name)]
 
     def _offers(self, topic: str) -> list[Offer]:
         return [
@@ -117,7 +122,14 @@ class Subscriptions:
                 and info.qos_profile.reliability == ReliabilityPolicy.RELIABLE,
             )
             for info in self._node.get_publishers_info_by_topic(topic)
+            if not self._is_preview(topic, info)
         ]
+
+    def _is_preview(self, topic: str, info: Any) -> bool:  # noqa: ANN401 - rclpy's endpoint, untyped
+        """Whether a publisher repeats for viewers what was captured: that is not to be captured once more."""
+        # What is new in the graph has no name at first.
+        fresh = info.node_name == UNKNOWN and (info.topic_type, topic) == (TF, self._previewed())
+        return fresh or str(info.node_name).endswith(SUFFIX)
 
     def _message_class(self, kind: str) -> Any:  # noqa: ANN401 - a generated message class, or None
         if kind not in self._classes:

@@ -265,7 +265,7 @@ def test_previews_show_what_is_saved_with_one_stamp(
     from sensor_msgs.msg import CompressedImage, PointCloud2  # noqa: PLC0415
     from sensor_msgs_py import point_cloud2  # noqa: PLC0415
 
-    graph.capture(tmp_path / "out", "preview:=true")
+    graph.capture(tmp_path / "out", "preview:=true", "tf_topic:=''")
     graph.activate()
     status = graph.status()
     images = graph.listen(CompressedImage, "/capture/preview/image/compressed")
@@ -287,6 +287,8 @@ def test_previews_show_what_is_saved_with_one_stamp(
     assert len(point_cloud2.read_points(lidar)) == lidar.width > 50
     assert [f.name for f in clouds["radar"][0].fields] == ["x", "y", "z", "speed", "power", "rcs"]
     assert int(status()["samples"]) >= len(images)
+    offered = dict(graph.node.get_topic_names_and_types()).get("/tf_static", [])
+    assert "tf2_msgs/msg/TFMessage" not in offered
 
 
 def test_what_was_lost_upstream_and_what_we_dropped_are_counted_apart(

@@ -31,7 +31,7 @@ def test_every_argument_is_described(graph: Graph) -> None:
             "capture",
             {
                 *("config", "output", "formats", "prefix", "namespace", "autostart", "respawn"),
-                *("name", "session", "preview", "cyclonedds", "log_level"),
+                *("name", "session", "preview", "rviz", "cyclonedds", "log_level"),
                 *("split_every_s", "split_every_mb", "split_every_m"),
             },
         ),
@@ -39,7 +39,7 @@ def test_every_argument_is_described(graph: Graph) -> None:
             "replay",
             {
                 *("bag", "output", "config", "formats", "prefix", "namespace", "name"),
-                *("overwrite", "rate", "preview", "log_level"),
+                *("overwrite", "rate", "preview", "rviz", "log_level"),
             },
         ),
     ):

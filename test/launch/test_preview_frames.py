@@ -1,0 +1,181 @@
+"""What RViz needs to show previews: every frame in one tree of tf2's, and a configuration that finds them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from livedrive import check_sums
+from rosgraph import Graph, needs_ros
+
+pytestmark = needs_ros
+RVIZ = Path(__file__).parents[2] / "config" / "edgefirst.rviz"
+SHOWN = {
+    "rviz_default_plugins/Image": "sensor_msgs/msg/CompressedImage",
+    "rviz_default_plugins/PointCloud2": "sensor_msgs/msg/PointCloud2",
+}
+"""What RViz takes for a display of this class; pictures by image_transport, as the end of their name says."""
+TF = "tf2_msgs/msg/TFMessage"
+
+
+def listener(graph: Graph) -> Any:  # noqa: ANN401 - tf2_ros is untyped
+    """A buffer as RViz has it, filled from /tf and /tf_static."""
+    from tf2_ros import Buffer, TransformListener  # noqa: PLC0415
+
+    buffer = Buffer()
+    buffer.listener = TransformListener(buffer, graph.node)
+    return buffer
+
+
+def placed(buffer: Any, frame: str) -> np.ndarray:  # noqa: ANN401 - tf2_ros is untyped
+    """A frame's place in base_link: x y z in metres, and a quaternion x y z w with w >= 0."""
+    from rclpy.time import Time  # noqa: PLC0415
+
+    found = buffer.lookup_transform("base_link", frame, Time()).transform
+    where = np.array([found.translation.x, found.translation.y, found.translation.z])
+    turned = np.array([found.rotation.x, found.rotation.y, found.rotation.z, found.rotation.w])
+    return np.concatenate([where, turned * (1 if turned[3] >= 0 else -1)])
+
+
+def mounted(recording: Path) -> dict[str, np.ndarray]:
+    """The same from the drive's truth; the camera's quaternion is not of unit length there."""
+    (truth,) = recording.parent.glob("*.truth.json")
+    mounts = json.loads(truth.read_text())["world"]["mounts"]
+    result = {}
+    for mount in mounts:
+        turned = np.array(mount["rotation_xyzw"]) / np.linalg.norm(mount["rotation_xyzw"])
+        result[mount["child"]] = np.concatenate(
+            [mount["translation_m"], turned * (1 if turned[3] >= 0 else -1)]
+        )
+    return result
+
+
+def republishing(graph: Graph, topic: str = "/tf_static") -> list[str]:
+    """Nodes that publish a preview's transforms."""
+    found = graph.node.get_publishers_info_by_topic(topic)
+    return [
+        f"{info.node_namespace.rstrip('/')}/{info.node_name}"
+        for info in found
+        if info.topic_type == TF and info.node_name.endswith("_preview_tf")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("namespace", "device"), [("", ""), ("/car", "/car/maivin_7")], ids=["bare", "namespace and prefix"]
+)
+def test_every_preview_is_in_a_frame_that_tf2_finds_and_rviz_is_set_up_for_it(
+    graph: Graph, tmp_path: Path, recorded_drive: Path, namespace: str, device: str
+) -> None:
+    """The device's own tf_static is of another type, and has the same name where there is no prefix."""
+    from sensor_msgs.msg import CompressedImage, PointCloud2  # noqa: PLC0415
+
+    buffer = listener(graph)
+    graph.capture(tmp_path / "out", "preview:=true", namespace=namespace)
+    node = f"{namespace}/capture"
+    graph.activate(node)
+    status = graph.status(node)
+    kinds = {"image/compressed": CompressedImage, "lidar": PointCloud2, "radar": PointCloud2}
+    previews = {name: graph.listen(kind, f"{node}/preview/{name}") for name, kind in kinds.items()}
+    player = graph.player(recorded_drive, "--restamp", "--namespace", device)
+    for name, messages in previews.items():
+        graph.wait(f"a preview of {name}", lambda messages=messages: bool(messages))
+    frames = {messages[0].header.frame_id for messages in previews.values()}
+    truth = mounted(recorded_drive)
+    assert frames == truth.keys()
+    for frame in sorted(frames):
+        graph.wait(f"the transform of {frame}", lambda frame=frame: is_placed(buffer, frame))
+        np.testing.assert_allclose(placed(buffer, frame), truth[frame], atol=1e-6)
+    if not namespace:
+        check_rviz(graph)
+    assert player.join() == 0, player.text
+    played = int(player.text.split()[-1])
+    late = listener(graph)
+    graph.wait("what is latched", lambda: is_placed(late, "lidar"))
+    graph.wait("every message", lambda: int(status()["received"]) >= played)
+    assert status()["prefix"] == (device.removeprefix(namespace).strip("/") or "none")
+    assert graph.change("deactivate", node)
+    (path,) = (tmp_path / "out").glob("edgefirst/*/capture_report.json")
+    report = json.loads(path.read_text())
+    check_sums(report)
+    # What is republished is not captured again.
+    assert report["totals"]["received"] == played
+    assert report["topics"]["/tf_static"]["type"] == "geometry_msgs/msg/TransformStamped"
+
+
+def is_placed(buffer: Any, frame: str) -> bool:  # noqa: ANN401 - tf2_ros is untyped
+    from rclpy.time import Time  # noqa: PLC0415
+
+    return bool(buffer.can_transform("base_link", frame, Time()))
+
+
+def check_rviz(graph: Graph) -> None:
+    """The shipped configuration shows what is published now, in its frame."""
+    manager = yaml.safe_load(RVIZ.read_text())["Visualization Manager"]
+    assert manager["Global Options"]["Fixed Frame"] == "base_link"
+    displays = [display for display in manager["Displays"] if display["Class"] in SHOWN]
+    offered = dict(graph.node.get_topic_names_and_types())
+    for display in displays:
+        topic = display["Topic"]["Value"]
+        assert offered[topic] == [SHOWN[display["Class"]]], topic
+        (publisher,) = graph.node.get_publishers_info_by_topic(topic)
+        asked = display["Topic"]["Reliability Policy"], display["Topic"]["Durability Policy"]
+        offers = publisher.qos_profile.reliability.name, publisher.qos_profile.durability.name
+        assert tuple(each.upper().replace(" ", "_") for each in asked) == offers
+    shown = {display["Topic"]["Value"] for display in displays}
+    assert shown == {topic for topic in offered if topic.startswith("/capture/preview/")}
+    assert "rviz_default_plugins/TF" in {display["Class"] for display in manager["Displays"]}
+
+
+def test_a_robots_own_transforms_are_left_to_it(graph: Graph, tmp_path: Path, recorded_drive: Path) -> None:
+    from geometry_msgs.msg import TransformStamped  # noqa: PLC0415
+    from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: PLC0415
+    from tf2_msgs.msg import TFMessage  # noqa: PLC0415
+
+    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    robot = graph.node.create_publisher(TFMessage, "/tf_static", latched)
+    # Stays when the player has ended, as a device does.
+    graph.node.create_publisher(TransformStamped, "/tf_static", 10)
+    node = graph.capture(tmp_path / "out", "preview:=true", "tf_topic:=tf_static", "look_every_s:=0.2")
+    graph.activate()
+    status = graph.status()
+    player = graph.player(recorded_drive, "--restamp")
+    graph.wait("samples", lambda: int(status()["samples"]) >= 5, alive=[player])
+    graph.wait("a word on it", lambda: "/tf_static is published by /test, so not by" in node.text)
+    assert republishing(graph) == []
+    graph.node.destroy_publisher(robot)
+    graph.wait("the preview's transforms", lambda: republishing(graph) == ["/capture_preview_tf"])
+    graph.node.create_publisher(TFMessage, "/tf_static", latched)
+    graph.wait("the preview's withdrawal", lambda: republishing(graph) == [])
+    assert player.join() == 0, player.text
+    played = int(player.text.split()[-1])
+    graph.wait("every message", lambda: int(status()["received"]) >= played)
+    graph.spin(1.2)
+    assert int(status()["received"]) == played
+
+
+def test_of_two_previews_one_publishes_and_the_other_says_how_to_part_them(
+    graph: Graph, tmp_path: Path, recorded_drive: Path
+) -> None:
+    """Replays, which show the frames of what was recorded."""
+    buffer = listener(graph)
+    replays = [
+        graph.start(
+            *(sys.executable, "-m", "edgefirst_ros.nodes.replay", "--ros-args", "-r", f"__ns:=/{name}"),
+            *("-p", f"bag:=[{recorded_drive}]", "-p", f"output:={tmp_path / name}"),
+            *("-p", "preview:=true", "-p", "rate:=0.5", "-p", "every_n:=5", "-p", "clock_window_s:=0.5"),
+        )
+        for name in ("car", "bike")
+    ]
+    graph.wait("a word on it", lambda: "tf_topic:=tf_static" in replays[0].text, alive=replays)
+    graph.wait("one of them", lambda: republishing(graph) == ["/bike/replay_preview_tf"], alive=replays)
+    graph.wait("its transforms", lambda: is_placed(buffer, "radar"), alive=replays)
+    for replay in replays:
+        replay.send(signal.SIGINT)
+    assert {replay.join() for replay in replays} <= {0, 130}
+    assert "tf_topic:=tf_static" not in replays[1].text
