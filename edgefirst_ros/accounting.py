@@ -107,10 +107,14 @@ class TopicAccount:
 class Ticket:
     """One message's place in the account; settled when nobody holds it any more."""
 
-    __slots__ = ("formats", "holds", "outcome", "reason", "topic")
+    __slots__ = ("formats", "holds", "outcome", "own", "reason", "schema", "size", "topic")
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, schema: str = "", size: int = 0, *, own: bool = True) -> None:
         self.topic = topic
+        self.schema = schema
+        self.size = size
+        self.own = own
+        """Whether it is counted here; at a seam another session's account has it."""
         self.holds = 1
         self.outcome: Outcome | None = None
         self.reason = ""
@@ -130,14 +134,28 @@ class Ledger:
         self._topics: dict[str, TopicAccount] = {}
         self._open = 0
 
-    def receive(self, topic: str, schema: str, size: int) -> Ticket:
-        """A message arrived; its ticket must be released once."""
+    def receive(self, topic: str, schema: str, size: int, *, own: bool = True) -> Ticket:
+        """A message arrived; its ticket must be released once. One that is not own is not counted."""
+        ticket = Ticket(topic, schema, size, own=own)
+        if own:
+            with self._lock:
+                self._count(ticket, 1)
+        return ticket
+
+    def assign(self, ticket: Ticket, *, own: bool) -> None:
+        """Now it is known whether an open message is counted here, or in the account across a seam."""
         with self._lock:
-            account = self._topics.setdefault(topic, TopicAccount(schema))
-            account.received += 1
-            account.bytes += size
-            self._open += 1
-        return Ticket(topic)
+            if ticket.own != own:
+                ticket.own = own
+                self._count(ticket, 1 if own else -1)
+
+    def _count(self, ticket: Ticket, by: int) -> None:
+        account = self._topics.setdefault(ticket.topic, TopicAccount(ticket.schema))
+        account.received += by
+        account.bytes += by * ticket.size
+        self._open += by
+        if not account.received:
+            del self._topics[ticket.topic]
 
     def hold(self, ticket: Ticket) -> None:
         """One more party depends on the message and will release its ticket."""
@@ -164,12 +182,13 @@ class Ledger:
         of time.
         """
         with self._lock:
-            self._topics[ticket.topic].unplaced += unplaced
+            if ticket.own:
+                self._topics[ticket.topic].unplaced += unplaced
             ticket.formats = ticket.formats.union(formats)
             if outcome is not None:
                 self._note(ticket, outcome, reason)
             ticket.holds -= 1
-            if ticket.holds:
+            if ticket.holds or not ticket.own:
                 return
             final = Outcome.UNPAIRED if ticket.outcome is None else ticket.outcome
             account = self._topics[ticket.topic]
@@ -192,7 +211,8 @@ class Ledger:
     def paired(self, topic: str, error_ns: int) -> None:
         """Count one pair's error."""
         with self._lock:
-            self._topics[topic].pairing.add(error_ns)
+            if topic in self._topics:
+                self._topics[topic].pairing.add(error_ns)
 
     def refuse_part(self, topic: str, reason: str) -> None:
         """A format could not express a part of a message; the message itself may be written all the same."""

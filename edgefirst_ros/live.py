@@ -12,8 +12,8 @@ from edgefirst_ros.config import Config
 from edgefirst_ros.errors import EdgeFirstError, WriteError
 from edgefirst_ros.job import Job
 from edgefirst_ros.livequeue import LiveQueue
-from edgefirst_ros.livesession import Finished, Split, begin_session, finish_session
-from edgefirst_ros.livesplit import SPLIT, SplitPoint, limit_reached
+from edgefirst_ros.livesession import Finished, Split, Tail, begin_session, finish_session
+from edgefirst_ros.livesplit import SPLIT, SplitPoint, limit_reached, tail_ns
 from edgefirst_ros.livestatus import Disk, LiveStatus, Meter, build_status
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.sample import Calibration, Sample
@@ -39,9 +39,10 @@ class LiveCapture:
     so, and what comes is ignored. It is split when asked to, and as ``split_every_s``, ``split_every_mb`` and
     ``split_every_m`` of the configuration have it.
 
-    Every session begins in ``_begin`` and ends in ``_finish``, or in ``_give_up``, in the capture thread. The
-    first message of a session that follows a split is the one that ``_take`` looks at: its ``arrival``, which
-    the queue gives in the order of ``put``, is the least of that session, and all later ones are of it.
+    Every session begins in ``_begin`` and ends in ``_finish``, or in ``_give_up``. The first message of a
+    session that follows a split is the one that ``_take`` looks at: its ``arrival``, which the queue gives
+    in the order of ``put``, is the session's first. But the seam lies at an acquisition time, see ``_split``:
+    what was acquired before it and comes later is still written by the session before.
 
     Args:
         config: what is captured; without a ``prefix`` topics are taken by their bare names.
@@ -84,6 +85,8 @@ class LiveCapture:
         """The time to stop in is up."""
         self._names = SessionNames(self._host, "", "")
         self._split_point = SplitPoint()
+        self._tail: Tail | None = None
+        self._finishing: threading.Thread | None = None
         self._disk_s = 0.0
         self.finished: list[Finished] = []
         """Sessions that are complete, since ``start``."""
@@ -167,6 +170,8 @@ class LiveCapture:
         self._queue.call(_nothing)
         if self._thread is not None:
             self._thread.join(timeout_s)
+        if self._finishing is not None:
+            self._finishing.join(timeout_s)
 
     def status(self) -> LiveStatus:
         """Where the capture stands now; at most a few times a second."""
@@ -183,9 +188,16 @@ class LiveCapture:
         )
 
     # ------------------------------------------------------------------ the capture thread
-    def _begin(self) -> Job:
+    def _begin(self, after: tuple[Job, int] | None = None) -> Job:
+        """A session begins, the first, or ``after`` another without a gap, from the time of the seam on."""
         job = begin_session(
-            self._config, self._output, self._names, self._now_ns(), self._committed, known=self.known
+            self._config,
+            self._output,
+            self._names,
+            self._now_ns(),
+            self._committed,
+            known=self.known,
+            after=after,
         )
         self._commit_latency_ms = None
         self._meter.restart(self._queue.flows())
@@ -203,7 +215,9 @@ class LiveCapture:
             item = self._queue.get(POLL_S)
             try:
                 self._tell_drops(job)
-                if self._aborting:
+                if self.failure is not None:
+                    self._give_up(job, f"failed: {self.failure}")
+                elif self._aborting:
                     self._give_up(job, "stopped at once")
                 elif isinstance(item, RawMessage) or item is None:
                     self._take(job, item)
@@ -214,6 +228,7 @@ class LiveCapture:
                 self.failure = error
                 self._give_up(self._job, f"failed: {error}")
         self._open = False
+        self._wait_for_finishing()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -226,12 +241,63 @@ class LiveCapture:
             why = limit_reached(self._config, job.pipeline)
             if why:
                 self._split_point.ask(time.monotonic(), why)
-        if self._split_point.see(message, time.monotonic()):
-            closed = self._finish(job, self._split_point.why)
-            job = self._begin()
-            self.splits.append(Split(closed, job.dataset))
+        tail = self._tail
+        if tail is not None and tail.is_over(message, time.monotonic()):
+            self._end_tail(tail)
+            tail = None
+        is_here = self._split_point.see(message, time.monotonic())
+        if is_here and tail is None:
+            job = self._split(job, message)
+            tail = self._tail
         if message is not None:
+            if tail is not None:
+                tail.job.pipeline.feed(message, own=False)
             self._feed(job, message)
+
+    def _split(self, job: Job, message: RawMessage | None) -> Job:
+        """Begin another session before this message, whose acquisition time is the seam.
+
+        The session before is fed on until everything that was acquired before the seam has come, and what its
+        last samples pair with; then it is finished in a thread of its own. Where clocks are not known yet the
+        seam lies between two messages in order of arrival.
+        """
+        why = self._split_point.why
+        seam_ns = job.pipeline.seam_ns(message)
+        if seam_ns is None or self._late:
+            closed = self._finish(job, why)
+            following = self._begin()
+            self.splits.append(Split(closed, following.dataset))
+            return following
+        self.known = job.pipeline.calibration
+        following = self._begin((job, seam_ns))
+        job.pipeline.end_at(seam_ns)
+        newest_ns = seam_ns if message is None else message.receive_ns
+        length_ns = tail_ns(self._config)
+        self._tail = Tail(job, why, newest_ns + length_ns, time.monotonic() + 2 * length_ns / 1e9, following)
+        return following
+
+    def _end_tail(self, tail: Tail) -> None:
+        """Nothing more comes for the session before the seam: finish it, while this one goes on."""
+        self._tail = None
+        tail.following.pipeline.pass_seam()
+        self._wait_for_finishing()
+        self._finishing = threading.Thread(target=self._finish_tail, args=[tail], name="finish", daemon=True)
+        self._finishing.start()
+
+    def _finish_tail(self, tail: Tail) -> None:
+        try:
+            finished = finish_session(tail.job, self._config, tail.why)
+        except Exception as error:  # noqa: BLE001 - the capture thread gives up, stop() tells it
+            tail.job.abort()
+            self.failure = error
+            return
+        self.finished.append(finished)
+        self.splits.append(Split(finished, tail.following.dataset))
+
+    def _wait_for_finishing(self) -> None:
+        thread, self._finishing = self._finishing, None
+        if thread is not None:
+            thread.join()
 
     def _feed(self, job: Job, message: RawMessage) -> None:
         if self._late:
@@ -264,6 +330,9 @@ class LiveCapture:
         self._late, job = True, self._job
         if job is not None:
             job.pipeline.cut(CUT_OFF)
+        tail = self._tail
+        if tail is not None:
+            tail.job.pipeline.cut(CUT_OFF)
 
     def _want_split(self) -> None:
         self._split_point.ask(time.monotonic(), SPLIT)
@@ -275,6 +344,11 @@ class LiveCapture:
             self._finish(self._job, why)
 
     def _finish(self, job: Job, why: str) -> Finished:
+        if self._tail is not None:
+            self._end_tail(self._tail)
+        self._wait_for_finishing()
+        if self.failure is not None:
+            raise self.failure
         finished = finish_session(job, self._config, why)
         self.finished.append(finished)
         self.known = job.pipeline.calibration
@@ -283,6 +357,9 @@ class LiveCapture:
 
     def _give_up(self, job: Job | None, why: str) -> None:
         self._open, self._job, self.ended = False, None, why
+        tail, self._tail = self._tail, None
+        if tail is not None:
+            tail.job.abort()
         if job is not None:
             self.known = job.pipeline.calibration
             job.abort()

@@ -11,6 +11,7 @@ from edgefirst_ros.config import Config
 from edgefirst_ros.errors import OutputExists
 from edgefirst_ros.job import Job, report_path
 from edgefirst_ros.livestatus import silent_roles
+from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.sessionnames import SessionNames
 
@@ -42,6 +43,25 @@ class Split:
     """Name of the one that followed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """A session that was split and still takes what was acquired before the seam.
+
+    ``until_ns`` is the time of receipt from which on nothing more is needed, ``until_s`` the same on the
+    monotonic clock, for the case that nothing is received any more.
+    """
+
+    job: Job
+    why: str
+    until_ns: int
+    until_s: float
+    following: Job
+
+    def is_over(self, message: RawMessage | None, now_s: float) -> bool:
+        """Whether nothing more is needed, at this message or in this pause."""
+        return now_s >= self.until_s if message is None else message.receive_ns >= self.until_ns
+
+
 def begin_session(
     config: Config,
     output: Path,
@@ -50,10 +70,12 @@ def begin_session(
     committed: Callable[[Sample], None],
     *,
     known: Calibration | None = None,
+    after: tuple[Job, int] | None = None,
 ) -> Job:
     """A job with its source begun, under the first of the names that is free.
 
     ``known`` is the calibration of the session before: what a robot says once holds for this one as well.
+    ``after`` is the session that this one follows without a gap, and the acquisition time of the seam.
 
     Raises:
         OutputExists: the name that the user gave is taken.
@@ -74,7 +96,12 @@ def begin_session(
                 raise
     names.take(dataset)
     job.pipeline.notes += names.notes
-    job.pipeline.begin_source(None, names.host, sequence, calibration=known)
+    before = None if after is None else (after[0].pipeline, after[1])
+    try:
+        job.pipeline.begin_source(None, names.host, sequence, calibration=known, after=before)
+    except BaseException:
+        job.abort()
+        raise
     return job
 
 

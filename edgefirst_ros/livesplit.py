@@ -11,6 +11,8 @@ from edgefirst_ros.topics import full_type
 SPLIT = "split"
 """Why a session ended that somebody asked to split; what a limit of the configuration asks is said after."""
 
+TAIL_NS = 500_000_000
+"""For latencies on top of what is waited for anyway."""
 WAIT_S = 3.0
 """A camera sends a key frame about once a second; one that sends none is not waited for longer."""
 
@@ -42,6 +44,11 @@ class SplitPoint:
         if not self._video or now_s >= self._due_s:
             return True
         return message is not None and message.topic == self._video and starts_gop(message)
+
+
+def tail_ns(config: Config) -> int:
+    """How long after a seam messages still matter to the session before it: late ones, and its last poses."""
+    return round((config.lookahead_s + config.ego.wait_s) * 1e9) + TAIL_NS
 
 
 def limit_reached(config: Config, pipeline: Pipeline) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.accounting import Ledger, Outcome
+from edgefirst_ros.accounting import Ledger, Outcome, Ticket
 from edgefirst_ros.config import Config, TopicRule
 from edgefirst_ros.delivery import Delivery, Output
 from edgefirst_ros.duplicates import Duplicates
@@ -27,6 +28,7 @@ from edgefirst_ros.production import worker_count
 from edgefirst_ros.report import build_report
 from edgefirst_ros.runs import Known, Runs, SequenceSummary
 from edgefirst_ros.sample import Calibration, Role, Sample
+from edgefirst_ros.seam import STALE_NS, Recent, Start, Window
 from edgefirst_ros.streamstats import StreamStats
 from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
 from edgefirst_ros.timing.finding import Times
@@ -80,8 +82,20 @@ class Pipeline:
         workers = worker_count(config.workers)
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="encode")
         self._delivery = Delivery(writers, self._pool, workers, self.ledger, committed)
+        self._window = Window()
+        self._seamless = True
+        """No seam lies near: whatever comes is this pipeline's own."""
+        self._recent: Recent | None = None
+        self._broken = False
+        """The time base broke while a seam was near."""
         self._runs = Runs(
-            config, self._pool, workers, ledger=self.ledger, delivery=self._delivery, known=self._known
+            config,
+            self._pool,
+            workers,
+            ledger=self.ledger,
+            delivery=self._delivery,
+            known=self._known,
+            window=self._window,
         )
         self.sequences: list[SequenceSummary] = self._runs.done
         self.notes: list[str] = self._runs.notes
@@ -101,11 +115,14 @@ class Pipeline:
         motions: Iterable[Solution] = (),
         *,
         calibration: Calibration | None = None,
+        after: tuple[Pipeline, int] | None = None,
     ) -> None:
         """A source starts: its (topic, type) pairs if known, its host, its sequence name if any.
 
         ``motions`` are the rig's between breaks of the time base, where they were found beforehand;
-        ``calibration`` is known from before, where the source goes on with the same sensors.
+        ``calibration`` is known from before, where the source goes on with the same sensors. ``after`` is the
+        pipeline of the session before and the time of the seam, see ``seam_ns``: clocks, the rig's motion and
+        what the first samples pair with are taken over from it.
 
         Where topics are not known beforehand (live), the prefix is the configured one, and the reference the
         first fitting topic whose clock is known.
@@ -119,27 +136,91 @@ class Pipeline:
             role, _ = choose_reference(self.config, possible, TopicMap(self.config, ""))
             self._reference: tuple[Role, frozenset[str]] = role, frozenset()
             self._missed = False
+            self._recent = Recent(self.config)
         else:
             known = [topic for topic, _ in topics]
             self._routes = TopicMap(self.config, find_prefix(known, self.config))
             self._reference = choose_reference(self.config, known, self._routes)
-        self._runs.source(self.config.host or host, name, calibration)
+        start = None if after is None else after[0].start_after(after[1])
+        self._runs.source(self.config.host or host, name, calibration, start)
         self._clock: ClockFinder[Heard] = ClockFinder(
-            round(self.config.clock_window_s * 1e9), tell=self.notes.append
+            round(self.config.clock_window_s * 1e9), tell=self._note
         )
         self._told: set[str] = set()
         self._motions = deque(motions)
         self._has_odometer = False
+        if after is not None:
+            self._go_on(*after)
 
-    def feed(self, raw: RawMessage) -> None:
+    def _note(self, text: str) -> None:
+        self.notes.append(text)
+
+    # ------------------------------------------------------------------ seams
+    def seam_ns(self, message: RawMessage | None) -> int | None:
+        """Acquisition time at which another session can follow without a loss, before this message.
+
+        None where none can: clocks are not known yet, or may just have been stepped. Before a packet of video
+        it is the packet's own time, else later than all that has come.
+        """
+        if self._recent is None or self._runs.current is None or not self._clock.is_settled:
+            return None
+        newest_ns = self._recent.newest_ns + 1
+        route = None if message is None else self._routes.route(message.topic)
+        if message is None or route is None or route.rule.role is not Role.CAMERA:
+            return newest_ns
+        try:
+            decoded = decode(message)
+        except DecodeError:
+            return newest_ns
+        times = Times(message.topic, decoded.stamp_ns, message.publish_ns, message.receive_ns)
+        if not isinstance(decoded.datum, VideoPacket):
+            return newest_ns
+        time_ns = self._clock.time_ns(times)
+        # Out of line with what came before it is the first that tells of a step.
+        return None if time_ns is None or abs(time_ns - newest_ns) > STALE_NS else time_ns
+
+    def end_at(self, time_ns: int) -> None:
+        """What was acquired from then on is another session's; go on being fed for what was before."""
+        self._window.end_ns, self._seamless = time_ns, False
+
+    def pass_seam(self) -> None:
+        """Nothing of the session before can come any more: from now on whatever comes is this one's."""
+        self._window.begin_ns, self._seamless = None, True
+
+    def start_after(self, time_ns: int) -> Start | None:
+        """What a session that follows from then on begins with."""
+        run = self._runs.current
+        return None if run is None or self._recent is None else run.start_after(time_ns, self._recent.last_ns)
+
+    def _go_on(self, before: Pipeline, time_ns: int) -> None:
+        """Take over what the session before knows, and what of its messages this one needs."""
+        self._window.begin_ns, self._seamless = time_ns, False
+        self._clock = copy.deepcopy(before._clock, {id(before): self})
+        self._reference, self._missed = before._reference, before._missed
+        self._has_odometer = before._has_odometer
+        self._duplicates = copy.deepcopy(before._duplicates)
+        for heard, known_ns, unshown in [] if before._recent is None else before._recent.messages():
+            raw = heard.raw
+            ticket = self.ledger.receive(raw.topic, full_type(raw.schema), len(raw.data), own=False)
+            again = replace(heard, ticket=ticket)
+            if self._recent is not None:
+                self._recent.add(again, known_ns, unshown)
+            self._assign(ticket, known_ns)
+            self._feed(self._masks.feed(_entry_of(again, known_ns, unshown)))
+
+    def feed(self, raw: RawMessage, *, own: bool = True) -> None:
         """Take one message in order of arrival.
+
+        ``own`` says whose it is at a seam if its acquisition time cannot be told: not own are messages that
+        came before the session's first, or after its last.
 
         Raises:
             WriteError: or whatever made a writer fail; nothing more can be written then.
         """
         schema = full_type(raw.schema)
-        ticket = self.ledger.receive(raw.topic, schema, len(raw.data))
-        self._advance(raw.receive_ns)
+        ticket = self.ledger.receive(raw.topic, schema, len(raw.data), own=own)
+        if own:
+            self._advance(raw.receive_ns)
         route = self._routes.route(raw.topic)
         refusal = unwanted(raw, schema, route)
         if refusal is not None or route is None:
@@ -253,10 +334,13 @@ class Pipeline:
                 self._feed(self._masks.flush())
                 self.notes.append(f"new sequence: {event.reason}")
                 self._end_run(event.reason)
+                self._break()
                 if self._motions:
                     self._motions.popleft()
                 continue
             known = event.item
+            if event.refusal is None:
+                self._assign(known.ticket, event.time_ns)
             if event.refusal is not None:
                 self.ledger.release(known.ticket, Outcome.REFUSED, event.refusal, unplaced=True)
                 continue
@@ -286,17 +370,31 @@ class Pipeline:
         if repeat is not None:
             # Pictures after it are built on it all the same, so the decoder gets it, at a time of its own.
             unshown, time_ns = (Outcome.REFUSED, repeat.reason), time_ns + repeat.number
-        measurement = Measurement(
-            raw.topic, time_ns, decoded.stamp_ns, raw.receive_ns, raw.arrival, decoded.frame_id, decoded.datum
-        )
-        return Entry(measurement, known.route, known.ticket, content=content, unshown=unshown)
+        if self._recent is not None:
+            self._recent.add(known, time_ns, unshown)
+        return _entry_of(known, time_ns, unshown)
 
     def _feed(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
+            self._assign(entry.ticket, entry.time_ns)
             if self._cut:
                 self.ledger.release(entry.ticket, Outcome.DROPPED, self._cut)
+            elif self._broken and not entry.ticket.own:
+                self.ledger.release(entry.ticket)
             else:
                 self._runs.feed(entry)
+
+    def _assign(self, ticket: Ticket, time_ns: int) -> None:
+        """At a seam the acquisition time says which session a message is of."""
+        if not (self._seamless or self._broken):
+            self.ledger.assign(ticket, own=self._window.has(time_ns))
+
+    def _break(self) -> None:
+        """The time base broke, so that the times at a seam mean nothing now: order of arrival decides."""
+        self._broken = not self._seamless
+        self._window.begin_ns = self._window.end_ns = None
+        if self._recent is not None:
+            self._recent.clear()
 
     def _takes_part(self, route: Route) -> bool:
         """Whether the topic is used, now that the reference is known: of several cameras one is."""
@@ -336,6 +434,15 @@ class Pipeline:
         if receive_ns > end:
             self._recorded_ns += receive_ns - end
             self._span = (start, receive_ns)
+
+
+def _entry_of(known: Heard, time_ns: int, unshown: tuple[Outcome, str] | None) -> Entry:
+    raw, decoded = known.raw, known.decoded
+    content = content_of(decoded.datum) if isinstance(decoded.datum, VideoPacket) else Content.PICTURE
+    measurement = Measurement(
+        raw.topic, time_ns, decoded.stamp_ns, raw.receive_ns, raw.arrival, decoded.frame_id, decoded.datum
+    )
+    return Entry(measurement, known.route, known.ticket, content=content, unshown=unshown)
 
 
 def decoded_for(rule: TopicRule, raw: RawMessage) -> Decoded | None:

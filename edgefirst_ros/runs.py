@@ -18,6 +18,7 @@ from edgefirst_ros.pairing import reorder_window_ns
 from edgefirst_ros.pictures import Pictures
 from edgefirst_ros.picturesize import PictureChange
 from edgefirst_ros.sample import Calibration, Role, SequenceInfo
+from edgefirst_ros.seam import Start, Window
 from edgefirst_ros.sequence import SequenceRun
 from edgefirst_ros.timing.finding import Finding
 
@@ -71,7 +72,12 @@ class Runs:
         ledger: Ledger,
         delivery: Delivery,
         known: Callable[[], Known],
+        window: Window,
     ) -> None:
+        self._window = window
+        self._start: Start | None = None
+        self._announced = False
+        """Whether the writers know of the sequence under way."""
         self.current: SequenceRun | None = None
         self.done: list[SequenceSummary] = []
         self.notes: list[str] = []
@@ -101,8 +107,14 @@ class Runs:
         before = sum(summary.run.poses.driven_m for summary in self.done)
         return before + (0.0 if run is None else run.poses.driven_m)
 
-    def source(self, host: str, name: str | None, known: Calibration | None = None) -> None:
-        """A source starts: its host, its first sequence's name if it has one, its calibration if known."""
+    def source(
+        self, host: str, name: str | None, known: Calibration | None = None, start: Start | None = None
+    ) -> None:
+        """A source starts: its host, its first sequence's name if it has one, its calibration if known.
+
+        ``start`` is what it goes on with after a seam: then its first sequence begins there.
+        """
+        self._start = start
         self._host = host
         self._name = None if name is None else safe_name(name)
         self._calibration = known
@@ -139,6 +151,8 @@ class Runs:
         while waiting:
             entry = waiting.popleft()
             run = self.current or self._begin(entry.time_ns)
+            if not self._announced and self._window.has(entry.time_ns):
+                self._announce(run)
             change = run.feed(entry)
             if change is not None:
                 self._change(change)
@@ -162,6 +176,9 @@ class Runs:
         trajectory: Trajectory | None = None,
     ) -> SequenceRun:
         config, known = self._config, self._known()
+        start, self._start = self._start, None
+        if start is not None:
+            time_ns, trajectory = start.time_ns, start.trajectory
         name = self._name or sequence_name(self._host, time_ns)
         taken = {s.name for s in self.done}
         number = 2
@@ -187,11 +204,20 @@ class Runs:
             known=change.known if change else self._calibration,
             motion=known.motion,
             before=trajectory,
+            window=self._window,
+            start=start,
         )
         if self._cut:
             run.cut(self._cut)
-        self._delivery.begin(info)
+        self._announced = False
+        if start is None:
+            self._announce(run)
         return run
+
+    def _announce(self, run: SequenceRun) -> None:
+        """Let the writers begin; after a seam not before the sequence has anything of its own."""
+        self._announced = True
+        self._delivery.begin(run.info)
 
     def _finish(self, reason: str, *, goes_on: bool = False) -> None:
         run, self.current = self.current, None
@@ -199,6 +225,10 @@ class Runs:
             return
         run.finish()
         self._calibration = run.calibration
+        if not self._announced:
+            self._pictures.close()
+            self._pictures = None
+            return
         if not goes_on:
             self.notes += [f"{run.info.name}: {note}" for note in run.motion_notes]
         self.notes += [f"{run.info.name}: {note}" for note in run.moved]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Iterable, Mapping
 
@@ -17,6 +18,7 @@ from edgefirst_ros.pairing import pairing_rules, reorder_window_ns
 from edgefirst_ros.pictures import Pictures
 from edgefirst_ros.picturesize import PictureChange, PictureSizes, Size, whole_size
 from edgefirst_ros.sample import Calibration, Observation, Role, Sample, SequenceInfo
+from edgefirst_ros.seam import Start, Window
 from edgefirst_ros.settlement import Verdict
 from edgefirst_ros.sink import Emitted, Observed, Sink
 from edgefirst_ros.streamstats import StreamStats
@@ -38,7 +40,9 @@ class SequenceRun:
     """Everything between two breaks of the time base, or of a camera's picture size.
 
     ``motion`` is the whole drive's, where it is known beforehand; ``before`` the trajectory of the sequence
-    before, where only the pictures changed.
+    before, where it goes on.
+    What was acquired outside of the ``window`` is of another sequence: it is used for what lies within, and
+    not counted. ``start`` is what is known from before a seam.
     ``expected`` are the entries of the configuration's topics that are known to send: they count as alive
     from the start. ``known`` is the calibration in force before anything has come. Entries come in order of
     arrival through ``feed``; samples leave through the sink in order of time.
@@ -57,8 +61,12 @@ class SequenceRun:
         known: Calibration | None = None,
         motion: Solution | None = None,
         before: Trajectory | None = None,
+        window: Window | None = None,
+        start: Start | None = None,
     ) -> None:
         self.info = info
+        self._window = window or Window()
+        self._start = start
         self.frames = FrameCounts()
         self.stats: dict[str, StreamStats] = {}
         """By entry of the configuration's topics."""
@@ -83,6 +91,8 @@ class SequenceRun:
         alive = frozenset(expected)
         roles = {config.topics[name].role for name in alive}
         self._aligner.expect(alive)
+        if start is not None:
+            self._aligner.heard(start.last_ns)
         self._around = Surroundings(
             config.ego,
             has_ego=bool(roles & EGO_ROLES),
@@ -90,6 +100,7 @@ class SequenceRun:
             known=known,
             motion=motion,
             before=before,
+            window=self._window,
         )
         self._unjudged: dict[int, Entry] = {}
         """Fixes of which it is not known yet whether they are believed, by their running numbers."""
@@ -101,6 +112,8 @@ class SequenceRun:
         self._unposed: deque[Observed] = deque()
         """Measurements that wait for their pose, where they are wanted only with one."""
         self._now_ns = 0
+        self._newest = 0, "", 0
+        """The last measurement in order of time."""
         self._cut = ""
 
     @property
@@ -117,6 +130,11 @@ class SequenceRun:
     def trajectory(self) -> Trajectory:
         """Of the rig."""
         return self._around.trajectory
+
+    def start_after(self, time_ns: int, last_ns: Mapping[str, int]) -> Start:
+        """What a sequence that goes on from a seam at this time begins with; this one may go on, too."""
+        trajectory = copy.deepcopy(self._around.trajectory)
+        return Start(time_ns, self.calibration, trajectory, self._newest, dict(last_ns))
 
     @property
     def moved(self) -> list[str]:
@@ -169,13 +187,16 @@ class SequenceRun:
 
     def _advance(self, ready: Iterable[tuple[int, Entry]]) -> PictureChange | None:
         for _, entry in ready:
+            if not self._window.has(entry.time_ns):
+                # It may have come before anybody knew that a seam would lie before it.
+                self._ledger.assign(entry.ticket, own=False)
             if entry.unshown is not None:
                 self._ledger.release(entry.ticket, *entry.unshown)
                 continue
             if entry.route.rule.role is Role.CAMERA:
                 self._coming.pop((entry.route.topic, entry.time_ns), None)
                 self._pictures.judge(entry)
-                before = self._sizes.changed(entry)
+                before = self._sizes.changed(entry) if self._window.has(entry.time_ns) else None
                 if before is not None:
                     return self._changed(entry, before)
             self._ordered(entry)
@@ -211,12 +232,14 @@ class SequenceRun:
     def _ordered(self, entry: Entry) -> None:
         """One measurement in order of time."""
         self._now_ns = entry.time_ns
+        self._newest = entry.time_ns, entry.measurement.topic, entry.measurement.arrival
         self._around.passing(entry.time_ns)
         role = entry.route.rule.role
-        stats = self.stats.setdefault(entry.route.name, StreamStats(entry.route.topic))
-        stats.add(entry.time_ns, entry.measurement.receive_ns)
-        if role not in CONTEXT_ROLES:
-            stats.gaps.add(entry.time_ns)
+        if self._window.has(entry.time_ns):
+            stats = self.stats.setdefault(entry.route.name, StreamStats(entry.route.topic))
+            stats.add(entry.time_ns, entry.measurement.receive_ns)
+            if role not in CONTEXT_ROLES:
+                stats.gaps.add(entry.time_ns)
         if role in CONTEXT_ROLES:
             self._learn(entry, observe=True)
         elif role in EGO_ROLES:
@@ -239,7 +262,8 @@ class SequenceRun:
 
     def _observe(self, entry: Entry) -> None:
         """Hand a measurement, or a picture that is usable, to the formats that take every one."""
-        if not self._sink.observes or entry.unusable is not None or self._cut:
+        foreign = not self._window.has(entry.time_ns)
+        if not self._sink.observes or entry.unusable is not None or self._cut or foreign:
             return
         role = entry.route.rule.role
         for part in entry.all_parts:
@@ -257,18 +281,27 @@ class SequenceRun:
         is_reference = entry.route.topic in self.reference_topics
         if entry.route.rule.role is Role.CAMERA and not is_reference:
             self._observe(entry)
-        if is_reference:
+        if is_reference and not self._window.has(entry.time_ns):
+            self._take(self._aligner.advance(entry.time_ns))
+            for part in entry.all_parts:
+                self._ledger.release(part.ticket)
+        elif is_reference:
             self._take(self._aligner.reference(entry))
         else:
             self._take(self._aligner.companion(entry.route.name, entry))
 
     def _navigate(self, entry: Entry) -> None:
+        if self._start is not None and self._start.is_taken(entry.measurement):
+            self._ledger.release(entry.ticket)
+            return
         self._unjudged[entry.measurement.arrival] = entry
         self._judge(self._around.navigate(entry.measurement))
 
     def _judge(self, verdicts: Iterable[tuple[int, str | None]]) -> None:
         for arrival, refusal in verdicts:
-            entry = self._unjudged.pop(arrival)
+            entry = self._unjudged.pop(arrival, None)
+            if entry is None:  # of before the seam
+                continue
             if refusal is not None:
                 self._ledger.release(entry.ticket, Outcome.REFUSED, refusal)
                 continue

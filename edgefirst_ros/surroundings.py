@@ -20,6 +20,7 @@ from edgefirst_ros.messages.odometry import Odometry
 from edgefirst_ros.messages.radar import RadarInfo
 from edgefirst_ros.messages.transform import Transforms, difference, loops
 from edgefirst_ros.sample import Calibration, EgoPose
+from edgefirst_ros.seam import Window
 
 POSE_EVERY_NS = 25_000_000
 """Poses for formats that take a trajectory are no closer together than this."""
@@ -36,7 +37,8 @@ class Surroundings:
         odometry: odometry is known to come and leads.
         known: the calibration in force before any has come.
         motion: the whole drive's, if it is known beforehand.
-        before: the trajectory of the sequence before, if only the pictures changed.
+        before: the trajectory of the sequence before, if it goes on.
+        window: poses are wanted within it only, and at its ends.
 
     Attributes:
         calibration: in force now.
@@ -54,7 +56,9 @@ class Surroundings:
         known: Calibration | None = None,
         motion: Solution | None = None,
         before: Trajectory | None = None,
+        window: Window | None = None,
     ) -> None:
+        self._window = window or Window()
         self.calibration = known or Calibration()
         self.picture: tuple[int, int] | None = None
         self.moved: dict[str, str] = {}
@@ -153,6 +157,14 @@ class Surroundings:
         self._want_pose(time_ns, POSE_AT_LEAST_NS)
 
     def _want_pose(self, time_ns: int, apart_ns: int) -> None:
+        begin_ns, end_ns = self._window.begin_ns, self._window.end_ns
+        if begin_ns is not None and time_ns < begin_ns:
+            return
+        if begin_ns is not None and self._last_due_ns is None:
+            self._due.append(begin_ns)
+            self._last_due_ns = begin_ns
+        if end_ns is not None and time_ns >= end_ns:
+            time_ns, apart_ns = end_ns - 1, 1
         if self._last_due_ns is None or time_ns - self._last_due_ns >= apart_ns:
             self._due.append(time_ns)
             self._last_due_ns = time_ns
@@ -176,8 +188,8 @@ class Surroundings:
 
         The last one is at the end of the sequence. Where no navigation message ever comes there is none.
         """
-        if final and self._last_due_ns is not None and now_ns > self._last_due_ns:
-            self._due.append(now_ns)
+        if final and self._last_due_ns is not None:
+            self._want_pose(now_ns, 1)
         while self._due and (final or self.is_known(self._due[0], now_ns)):
             time_ns = self._due.popleft()
             if self._has_ego:

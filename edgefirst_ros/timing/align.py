@@ -89,6 +89,11 @@ class Aligner(Generic[Entry]):
         """These streams are known to exist though they may not have sent anything yet."""
         self._expected.update(streams)
 
+    def heard(self, last_ns: Mapping[str, int]) -> None:
+        """When streams were heard last, before the first frame."""
+        for name in last_ns.keys() & self._streams.keys():
+            self._streams[name].seen_ns = last_ns[name]
+
     def reference(self, entry: Entry) -> Iterator[Aligned[Entry]]:
         """A reference frame, next in time."""
         yield from self.advance(entry.time_ns)

@@ -98,6 +98,17 @@ class ClockFinder(Generic[Item]):
         """Say what is known of a topic's times beforehand."""
         self._rules[topic] = rule
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether every message so far has its time."""
+        return self._settled and not self._held and not self._quarantine
+
+    def time_ns(self, times: Times) -> int | None:
+        """The time that a message will have, None if its topic's clock is not known."""
+        topic = self._topics.get(times.topic)
+        finding = None if topic is None else topic.finding
+        return None if finding is None else times.time_ns(finding.source) + finding.offset_ns
+
     def feed(self, item: Item, times: Times) -> Iterator[Timed[Item] | Boundary]:
         """Take a message in order of arrival; yield what now has a time."""
         if self._first_ns is None:
