@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
 from functools import cache
 from pathlib import Path
 
+from drives import simulated
+
 from edgefirst_ros.accounting import COLUMNS
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.simulation import DriveOptions, simulate
+from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 
 HOST = "maivin-sim"
@@ -21,8 +20,6 @@ SEQUENCE = "maivin-sim_2026_05_01_09_00_00"
 @cache
 def drive() -> Path:
     """A recording of 3.5 s whose every frame has companions of every sensor."""
-    folder = Path(tempfile.mkdtemp(prefix="edgefirst-drive-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     options = DriveOptions(
         seconds=3.5,
         fps=10,
@@ -36,7 +33,7 @@ def drive() -> Path:
         clock="realtime",
         host=HOST,
     )
-    return simulate(folder, options).mcap
+    return simulated(options).mcap
 
 
 @cache

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from drives import simulated
 from mcap.writer import Writer
 
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.simulation import DriveOptions, simulate
+from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 
 SMALL: dict[str, Any] = {
@@ -23,8 +24,8 @@ SMALL: dict[str, Any] = {
 }
 
 
-def messages(folder: Path, **options: Any) -> list[RawMessage]:  # noqa: ANN401
-    return list(McapRecording(simulate(folder, DriveOptions(**{**SMALL, **options})).mcap).messages())
+def messages(**options: Any) -> list[RawMessage]:  # noqa: ANN401
+    return list(McapRecording(simulated(DriveOptions(**{**SMALL, **options})).mcap).messages())
 
 
 def record(path: Path, content: Iterable[RawMessage]) -> Path:

@@ -6,13 +6,13 @@ import heapq
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
+from drives import simulated
 from mcap.writer import Writer
 
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.simulation import DriveOptions, simulate
+from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 
 HOST = "maivin-sim"
@@ -36,8 +36,7 @@ COMMON: dict[str, Any] = {
 def _part(number: int, size: tuple[int, int], options: tuple[tuple[str, Any], ...]) -> tuple[RawMessage, ...]:
     start_ns = START_NS + number * round(SECONDS * 1e9)
     made = {**COMMON, "start_ns": start_ns, "width": size[0], "height": size[1], **dict(options)}
-    folder = Path(mkdtemp(prefix="edgefirst-resized-"))
-    return tuple(McapRecording(simulate(folder, DriveOptions(**made)).mcap).messages())
+    return tuple(McapRecording(simulated(DriveOptions(**made)).mcap).messages())
 
 
 def spliced(*sizes: tuple[int, int], **options: Any) -> list[RawMessage]:  # noqa: ANN401

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from drives import simulate
 from typer.testing import CliRunner
 
 from edgefirst_ros.checks import check, l5kit_datasets
@@ -13,7 +14,7 @@ from edgefirst_ros.cli import app
 from edgefirst_ros.config import build_config
 from edgefirst_ros.convert import convert
 from edgefirst_ros.errors import DatasetNotFound
-from edgefirst_ros.simulation import DriveOptions, simulate
+from edgefirst_ros.simulation import DriveOptions
 
 FORMATS = ["edgefirst", "ncore", "l5kit"]
 OPTIONAL = {name: {"required": "never"} for name in ("radar_cube", "radar_targets", "lidar_points", "model")}

@@ -12,9 +12,12 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from drives import simulate
+from typer.testing import CliRunner
 from written import Written
 
-from edgefirst_ros.simulation import DriveOptions, simulate
+from edgefirst_ros.cli import app
+from edgefirst_ros.simulation import DriveOptions
 
 COMMAND = [sys.executable, "-m", "edgefirst_ros.cli"]
 
@@ -28,6 +31,13 @@ def run(*arguments: str | Path, check: int | None = 0) -> subprocess.CompletedPr
     return done
 
 
+def call(*arguments: str | Path, check: int = 0) -> subprocess.CompletedProcess[str]:
+    """The same within this process, which has imported everything already."""
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert done.exit_code == check, done.stdout + done.stderr
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
+
+
 @pytest.fixture(scope="module")
 def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = DriveOptions(
@@ -39,7 +49,7 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Long enough to be interrupted on any machine."""
-    options = DriveOptions(seconds=60, fps=10, width=320, height=180, lidar_points=500, cube_hz=0, imu_hz=20)
+    options = DriveOptions(seconds=40, fps=10, width=320, height=180, lidar_points=500, cube_hz=0, imu_hz=20)
     return simulate(tmp_path_factory.mktemp("long"), options).mcap
 
 
@@ -47,7 +57,7 @@ def test_help_teaches() -> None:
     top = run("--help").stdout
     for command in ("convert", "info", "simulate", "recover", "sheet"):
         assert command in top
-    text = run("convert", "--help").stdout
+    text = call("convert", "--help").stdout
     for word in ("--output", "--rate", "--keyframes", "--incomplete", "Ctrl-C", "edgefirst-ros convert"):
         assert word in text
 
@@ -73,11 +83,11 @@ def test_json_is_one_object_and_nothing_else(short: Path, tmp_path: Path) -> Non
 def test_a_name_that_has_to_be_changed_and_a_lost_summary_are_said(short: Path, tmp_path: Path) -> None:
     cut = tmp_path / short.name
     cut.write_bytes(short.read_bytes()[:-8])
-    done = run("convert", cut, "-o", tmp_path / "out", "--name", "../../evil", "--incomplete")
+    done = call("convert", cut, "-o", tmp_path / "out", "--name", "../../evil", "--incomplete")
     assert (tmp_path / "out" / "edgefirst" / "evil" / "evil.zip").is_file()
     assert "note: the name ../../evil cannot be a file's as it is: it is written as evil" in done.stderr
     assert "its summary is lost, every message is there" in done.stderr
-    assert "note: the recording is cut behind its data" in run("info", cut).stdout
+    assert "note: the recording is cut behind its data" in call("info", cut).stdout
     notes = Written(tmp_path / "out" / "edgefirst" / "evil").report["notes"]
     assert len(notes) == 2
 
@@ -88,15 +98,15 @@ def test_quiet_says_nothing_when_all_is_well(short: Path, tmp_path: Path) -> Non
 
 
 def test_a_poor_result_is_never_silent_and_fails_when_strict(short: Path, tmp_path: Path) -> None:
-    done = run("convert", short, "-o", tmp_path / "a", "--quiet")
+    done = call("convert", short, "-o", tmp_path / "a", "--quiet")
     assert "radar/cube" in done.stderr
-    run("convert", short, "-o", tmp_path / "b", "--quiet", "--strict", check=1)
+    call("convert", short, "-o", tmp_path / "b", "--quiet", "--strict", check=1)
 
 
 def test_an_empty_result_says_why_and_fails(short: Path, tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text("topics: {radar_clusters: {required: always}}\n")
-    done = run("convert", short, "-o", tmp_path / "o", "--config", config, check=1)
+    done = call("convert", short, "-o", tmp_path / "o", "--config", config, check=1)
     assert "the dataset is empty" in done.stderr
     assert "lacked radar/clusters, which sent nothing usable" in done.stderr
 
@@ -116,25 +126,25 @@ def test_wrong_usage_is_said_with_exit_2_and_leaves_nothing(
     short: Path, tmp_path: Path, arguments: list[str], words: str
 ) -> None:
     out = tmp_path / "out"
-    done = run("convert", *(str(short) if a == "SHORT" else a for a in arguments), "-o", out, check=2)
+    done = call("convert", *(str(short) if a == "SHORT" else a for a in arguments), "-o", out, check=2)
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert not out.exists()
 
 
 def test_nothing_is_overwritten_unless_asked(short: Path, tmp_path: Path) -> None:
-    run("convert", short, "-o", tmp_path, "--name", "d", "--rate", "1", "--incomplete")
+    call("convert", short, "-o", tmp_path, "--name", "d", "--rate", "1", "--incomplete")
     written = Written(tmp_path / "edgefirst" / "d")
     before = written.files()
-    refused = run("convert", short, "-o", tmp_path, "--name", "d", check=2)
+    refused = call("convert", short, "-o", tmp_path, "--name", "d", check=2)
     assert "--overwrite" in refused.stderr
     assert written.files() == before
-    run("convert", short, "-o", tmp_path, "--name", "d", "--overwrite", "--incomplete")
+    call("convert", short, "-o", tmp_path, "--name", "d", "--overwrite", "--incomplete")
     assert len(written.files()) > len(before)
 
 
 def test_names_cannot_leave_the_output_folder(short: Path, tmp_path: Path) -> None:
-    run("convert", short, "-o", tmp_path / "out", "--name", "../../evil", "--rate", "1")
+    call("convert", short, "-o", tmp_path / "out", "--name", "../../evil", "--rate", "1")
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
@@ -194,14 +204,14 @@ def test_recover_finishes_every_format_that_a_kill_left(long: Path, tmp_path: Pa
     process, folder = start(long, tmp_path, "--format", "edgefirst,ncore,l5kit", committed_bytes=60_000)
     process.kill()
     process.communicate(timeout=60)
-    said = run("recover", tmp_path).stdout
+    said = call("recover", tmp_path).stdout
     assert said.count("kept") == 3, said
     assert not list(tmp_path.rglob("*.part"))
     assert Written(folder).table["frame"].n_unique() > 0
-    run("check", tmp_path)
-    table = run("l5kit", "show", tmp_path / "l5kit" / "d.zarr").stdout
+    call("check", tmp_path)
+    table = call("l5kit", "show", tmp_path / "l5kit" / "d.zarr").stdout
     assert re.search(r"\n\| +1 +\| +[1-9]\d* ", table), table
-    again = run("recover", tmp_path).stdout
+    again = call("recover", tmp_path).stdout
     assert again.count("already") == 3, again
 
 
@@ -210,7 +220,7 @@ def test_a_killed_overwrite_costs_no_format_its_complete_dataset(
 ) -> None:
     # Both recordings begin at the same time, so their NCore sequences have the same name, too.
     formats = ("--format", "edgefirst,ncore,l5kit")
-    run("convert", short, "-o", tmp_path, "--name", "d", "--incomplete", *formats)
+    call("convert", short, "-o", tmp_path, "--name", "d", "--incomplete", *formats)
     before = contents(tmp_path)
     process, _ = start(long, tmp_path, *formats, "--overwrite", committed_bytes=60_000)
     process.kill()
@@ -218,20 +228,20 @@ def test_a_killed_overwrite_costs_no_format_its_complete_dataset(
     left = contents(tmp_path)
     assert len(list(tmp_path.rglob("*.journal.part"))) == 2
     assert {path: left.get(path) for path in before} == before
-    said = run("recover", tmp_path).stdout
+    said = call("recover", tmp_path).stdout
     assert said.count("_recovered") == said.count(", which it was to replace, stays") == 3, said
     assert not list(tmp_path.rglob("*.part"))
     after = contents(tmp_path)
     assert {path: after.get(path) for path in before} == before
     assert Written(tmp_path / "edgefirst" / "d_recovered").table["frame"].n_unique() > 3
-    run("check", tmp_path)
-    table = run("l5kit", "show", tmp_path / "l5kit" / "d_recovered.zarr").stdout
+    call("check", tmp_path)
+    table = call("l5kit", "show", tmp_path / "l5kit" / "d_recovered.zarr").stdout
     assert re.search(r"\n\| +1 +\| +[1-9]\d* ", table), table
-    again = run("recover", tmp_path).stdout
+    again = call("recover", tmp_path).stdout
     assert again.count("already") == 6, again
     assert contents(tmp_path) == after
     assert len(list((tmp_path / "ncore").iterdir())) == 2
-    run(
+    call(
         "convert", long, "-o", tmp_path, "--name", "d", "--rate", "1", *formats, "--overwrite", "--incomplete"
     )
     stores = [path for path in before if path.name in {"d.zip", "d.arrow"} or path.suffix == ".itar"]
@@ -262,10 +272,10 @@ def test_a_full_disk_is_said_and_what_was_committed_can_be_recovered(long: Path,
 
 
 def test_info_names_topics_rates_and_clocks(short: Path) -> None:
-    text = run("info", short).stdout
+    text = call("info", short).stdout
     for word in ("/camera/h264", "CompressedVideo", "stands still", "another clock", "topic prefix none"):
         assert word in text
-    found = json.loads(run("info", "--json", short).stdout)
+    found = json.loads(call("info", "--json", short).stdout)
     assert found["topics"]["/camera/h264"]["messages"] == 30
     assert found["topics"]["/camera/h264"]["rate_hz"] == pytest.approx(10, abs=0.2)
 
@@ -273,7 +283,7 @@ def test_info_names_topics_rates_and_clocks(short: Path) -> None:
 def test_a_cut_recording_converts_and_says_what_is_missing(short: Path, tmp_path: Path) -> None:
     cut = tmp_path / short.name
     cut.write_bytes(short.read_bytes()[: short.stat().st_size * 2 // 3])
-    done = run("convert", cut, "-o", tmp_path / "o", "--name", "d", "--incomplete")
+    done = call("convert", cut, "-o", tmp_path / "o", "--name", "d", "--incomplete")
     assert "ends in the middle of" in done.stderr
     report = Written(tmp_path / "o" / "edgefirst" / "d").report
     assert report["recordings"][0]["unreadable_bytes"] > 0
@@ -281,10 +291,10 @@ def test_a_cut_recording_converts_and_says_what_is_missing(short: Path, tmp_path
 
 
 def test_the_contact_sheet_is_a_picture(short: Path, tmp_path: Path) -> None:
-    run("convert", short, "-o", tmp_path, "--name", "d", "--incomplete")
-    run("sheet", tmp_path / "edgefirst" / "d", "-o", tmp_path / "s.png", "--rows", "2")
+    call("convert", short, "-o", tmp_path, "--name", "d", "--incomplete")
+    call("sheet", tmp_path / "edgefirst" / "d", "-o", tmp_path / "s.png", "--rows", "2")
     assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
-    refused = run("sheet", tmp_path, "-o", tmp_path / "t.png", check=2)
+    refused = call("sheet", tmp_path, "-o", tmp_path / "t.png", check=2)
     assert "is it a dataset's folder?" in refused.stderr
 
 

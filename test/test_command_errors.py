@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from drives import simulate
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -20,7 +21,7 @@ from edgefirst_ros.commands.shared import guarded
 from edgefirst_ros.config import build_config
 from edgefirst_ros.convert import convert
 from edgefirst_ros.errors import WriteError
-from edgefirst_ros.simulation import DriveOptions, simulate
+from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.terminal import make_console
 
 

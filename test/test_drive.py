@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drives import simulate
 from PIL import Image
 from written import Written, burnt_in_number, cloud, cube_int16, exif_time_ns, xyz
 
 from edgefirst_ros.config import build_config
 from edgefirst_ros.convert import convert
-from edgefirst_ros.simulation import DriveOptions, Truth, simulate
+from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.simulation.world import inverse, transform
 
 MONOTONIC = ("/lidar/points", "/radar/targets", "/radar/cube", "/imu")

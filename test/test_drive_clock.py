@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drives import simulate
 
 from edgefirst_ros.config import build_config
 from edgefirst_ros.convert import convert
-from edgefirst_ros.simulation import DriveOptions, Truth, simulate
+from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.simulation.options import Latency
 from edgefirst_ros.simulation.world import transform
 

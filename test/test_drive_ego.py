@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drives import simulate
 from scipy.spatial.transform import Rotation
 from written import Written
 
 from edgefirst_ros.config import build_config
 from edgefirst_ros.convert import Conversion, Position, convert
 from edgefirst_ros.formats.l5kit import ChunkedDataset
-from edgefirst_ros.simulation import DriveOptions, Truth, simulate
+from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.simulation.options import GpsErrors, ImuErrors
 
 TINY: dict[str, Any] = {

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pymap3d
 import pytest
+from drives import simulate
 from places import REPOSITORY, SHARED
 from scipy.spatial.transform import Rotation
 
@@ -19,7 +20,7 @@ from edgefirst_ros.formats.l5kit.candidates import track_key
 from edgefirst_ros.formats.l5kit.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.samples import AgentDataset, EgoDataset
 from edgefirst_ros.formats.ncore.reading import FinishedTar
-from edgefirst_ros.simulation import DriveOptions, Truth, simulate
+from edgefirst_ros.simulation import DriveOptions, Truth
 
 CHECKER = SHARED / "tools" / "check_l5kit.py"
 ZARR2_PYTHON = REPOSITORY / ".venv-ncore" / "bin" / "python"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from drives import simulate
 from PIL import Image
 from written import Written, exif_time_ns
 
@@ -18,7 +19,7 @@ from edgefirst_ros.config import build_config
 from edgefirst_ros.convert import convert
 from edgefirst_ros.formats.zarr2.array import read_array
 from edgefirst_ros.live import LiveCapture
-from edgefirst_ros.simulation import DriveOptions, Truth, simulate
+from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.sources.mcap import McapRecording
 
 SIZE = (64, 36)

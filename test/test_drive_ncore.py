@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pymap3d
 import pytest
+from drives import simulate
 from places import REPOSITORY, SHARED
 
 from edgefirst_ros.accounting import COLUMNS
@@ -19,7 +20,7 @@ from edgefirst_ros.convert import convert
 from edgefirst_ros.formats.ncore.check import check
 from edgefirst_ros.formats.ncore.reading import Reading
 from edgefirst_ros.formats.zarr2.array import read_array
-from edgefirst_ros.simulation import DriveOptions, Truth, simulate
+from edgefirst_ros.simulation import DriveOptions, Truth
 
 OFFICIAL_PYTHON = REPOSITORY / ".venv-ncore" / "bin" / "python"
 CHECKER = SHARED / "tools" / "check_ncore.py"
@@ -210,11 +211,24 @@ def test_every_sweep_of_a_spinning_lidar_has_its_model_elements(tmp_path: Path) 
         assert np.degrees(np.sqrt((np.angle(np.exp(1j * turned)) ** 2).mean())) < 0.15
 
 
+@pytest.fixture(scope="module")
+def stored(
+    drive: tuple[Path, Truth], tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[str, str], tuple[Path, dict[str, Any]]]:
+    """The drive in every kind of store."""
+    return {
+        (store, profile): ncore(tmp_path_factory.mktemp("stored"), drive[0], store=store, profile=profile)
+        for store, profile in STORES
+    }
+
+
 @pytest.mark.parametrize("variant", STORES, ids="-".join)
 def test_every_store_and_profile_is_sound(
-    drive: tuple[Path, Truth], tmp_path: Path, variant: tuple[str, str]
+    drive: tuple[Path, Truth],
+    stored: dict[tuple[str, str], tuple[Path, dict[str, Any]]],
+    variant: tuple[str, str],
 ) -> None:
-    meta, report = ncore(tmp_path, drive[0], store=variant[0], profile=variant[1])
+    meta, report = stored[variant]
     (result,) = check(meta)
     assert result.ok, result.text
     counts, sent = result.counts, drive[1].data["counts"]
@@ -227,16 +241,23 @@ def test_every_store_and_profile_is_sound(
 
 @needs_official
 @pytest.mark.parametrize("variant", STORES, ids="-".join)
-@pytest.mark.parametrize("source", ["drive", "recording"])
 def test_the_conformance_check_passes_strictly(
-    request: pytest.FixtureRequest, tmp_path: Path, variant: tuple[str, str], source: str
+    stored: dict[tuple[str, str], tuple[Path, dict[str, Any]]], variant: tuple[str, str]
 ) -> None:
+    conforms(stored[variant][0])
+
+
+@needs_official
+@pytest.mark.parametrize("variant", [STORES[0], STORES[-1]], ids="-".join)
+def test_the_conformance_check_passes_a_recording_strictly(
+    recording: Path, tmp_path: Path, variant: tuple[str, str]
+) -> None:
+    conforms(ncore(tmp_path, recording, store=variant[0], profile=variant[1])[0])
+
+
+def conforms(meta: Path) -> None:
     if not CHECKER.is_file():
         pytest.skip(f"needs {CHECKER}")
-    found = request.getfixturevalue(source)
-    meta, _ = ncore(
-        tmp_path, found if source == "recording" else found[0], store=variant[0], profile=variant[1]
-    )
     done = subprocess.run(
         [str(OFFICIAL_PYTHON), str(CHECKER), "--strict", str(meta)],
         capture_output=True,

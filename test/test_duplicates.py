@@ -14,6 +14,7 @@ from typing import Any
 import av
 import numpy as np
 import pytest
+from drives import simulate
 from edgefirst.schemas import foxglove_msgs
 from edgefirst.schemas.builtin_interfaces import Time
 from test_ledger import FORMATS, TINY, converted, pictures_in, stamp_ns
@@ -24,7 +25,7 @@ from edgefirst_ros.duplicates import SAME, SECOND_STAMP
 from edgefirst_ros.live import LiveCapture
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode
-from edgefirst_ros.simulation import DriveOptions, simulate
+from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 
 CAMERA = "/camera/h264"

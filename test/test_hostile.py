@@ -31,8 +31,8 @@ def converted(path: Path, values: dict[str, Any] | None = None) -> Written:
 
 
 def test_a_pause_starts_a_new_sequence_with_its_own_name(tmp_path: Path) -> None:
-    first = messages(tmp_path / "a", seconds=4.0)
-    second = messages(tmp_path / "b", seconds=4.0, start_ns=DriveOptions().start_ns + 3600 * 10**9)
+    first = messages(seconds=4.0)
+    second = messages(seconds=4.0, start_ns=DriveOptions().start_ns + 3600 * 10**9)
     written = converted(record(tmp_path / "host-1_2026_05_01_09_00_00.mcap", [*first, *second]))
     sequences = written.report["sequences"]
     assert [s["name"] for s in sequences] == ["host-1_2026_05_01_09_00_00", "host-1_2026_05_01_10_00_00"]
@@ -42,7 +42,7 @@ def test_a_pause_starts_a_new_sequence_with_its_own_name(tmp_path: Path) -> None
 
 
 def test_garbage_is_refused_and_counted_and_stops_nothing(tmp_path: Path) -> None:
-    clean = messages(tmp_path / "a", seconds=4.0)
+    clean = messages(seconds=4.0)
     rng = random.Random(4)
     dirty: list[RawMessage] = []
     planted: dict[str, int] = {}
@@ -63,7 +63,7 @@ def test_garbage_is_refused_and_counted_and_stops_nothing(tmp_path: Path) -> Non
 
 
 def test_a_topic_of_another_type_is_refused_with_both_named(tmp_path: Path) -> None:
-    content = messages(tmp_path / "a", seconds=2.0)
+    content = messages(seconds=2.0)
     swapped = [replace(m, topic="/lidar/points") if m.topic == "/imu" else m for m in content]
     written = converted(record(tmp_path / "x_2026_05_01_09_00_00.mcap", swapped))
     reasons = written.report["topics"]["/lidar/points"]["reasons"]["refused"]
@@ -72,7 +72,7 @@ def test_a_topic_of_another_type_is_refused_with_both_named(tmp_path: Path) -> N
 
 
 def test_topics_without_use_are_skipped_by_type(tmp_path: Path) -> None:
-    content = messages(tmp_path / "a", seconds=2.0)
+    content = messages(seconds=2.0)
     extra = [replace(content[0], topic="/rosout", schema="rcl_interfaces/msg/Log", data=b"\0\1\0\0")] * 3
     written = converted(record(tmp_path / "x_2026_05_01_09_00_00.mcap", [*content, *extra]))
     account = written.report["topics"]["/rosout"]
@@ -85,7 +85,7 @@ def test_topics_without_use_are_skipped_by_type(tmp_path: Path) -> None:
 @pytest.mark.parametrize("jitter_ms", [20, 300])
 def test_disorder_within_the_look_ahead_changes_no_byte(tmp_path: Path, jitter_ms: int) -> None:
     """Clocks are given, for finding them rests on the times of arrival, which are what is disturbed."""
-    content = messages(tmp_path / "a", seconds=3.0, clock="realtime")
+    content = messages(seconds=3.0, clock="realtime")
     rng = random.Random(jitter_ms)
     shuffled = sorted(content, key=lambda m: m.receive_ns + rng.randrange(jitter_ms * 1_000_000))
     values = {"topics": {name: {**rule, "clock": "stamp"} for name, rule in OPTIONAL["topics"].items()}}
@@ -104,7 +104,7 @@ def test_disorder_within_the_look_ahead_changes_no_byte(tmp_path: Path, jitter_m
 
 
 def test_a_lidar_that_dies_does_not_end_the_dataset(tmp_path: Path) -> None:
-    content = messages(tmp_path / "a", seconds=12.0, model_hz=0.0)
+    content = messages(seconds=12.0, model_hz=0.0)
     start = content[0].receive_ns
     dying = [m for m in content if m.topic != "/lidar/points" or m.receive_ns < start + 3 * 10**9]
     written = converted(record(tmp_path / "h_2026_05_01_09_00_00.mcap", dying), {"alive_s": 5.0})
@@ -118,7 +118,7 @@ def test_a_lidar_that_dies_does_not_end_the_dataset(tmp_path: Path) -> None:
 
 
 def test_a_hostile_host_name_stays_inside(tmp_path: Path) -> None:
-    content = messages(tmp_path / "a", seconds=2.0)
+    content = messages(seconds=2.0)
     path = record(tmp_path / "..evil..%2f.._2026_05_01_09_00_00.mcap", content)
     written = converted(path)
     for name in written.files():
@@ -128,7 +128,7 @@ def test_a_hostile_host_name_stays_inside(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("break_stamp", [lambda _: 0, lambda ns: ns // 7 * 1000], ids=["frozen", "erratic"])
 def test_useless_stamps_give_way_and_are_named(tmp_path: Path, break_stamp: Callable[[int], int]) -> None:
-    content = messages(tmp_path / "a", seconds=4.0, clock="realtime")
+    content = messages(seconds=4.0, clock="realtime")
     broken = []
     for message in content:
         data = message.data

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from drives import simulate
 
 from edgefirst_ros.config import build_config
 from edgefirst_ros.convert import convert
 from edgefirst_ros.errors import ConfigError, RecordingError
 from edgefirst_ros.inputs import open_recordings
 from edgefirst_ros.inspect import inspect
-from edgefirst_ros.simulation import DriveOptions, simulate
+from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.records import MAGIC
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drives import simulate
 from edgefirst.schemas import edgefirst_msgs, geometry_msgs, nav_msgs, sensor_msgs
 from recorded import record
 
@@ -24,7 +25,7 @@ from edgefirst_ros.formats.ncore import prepare as ncore_prepare
 from edgefirst_ros.messages.definitions import definition
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.sample import Role
-from edgefirst_ros.simulation import DriveOptions, simulate, wire
+from edgefirst_ros.simulation import DriveOptions, wire
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES, TYPES
 

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from drives import simulate
 
 from edgefirst_ros.config import build_config
 from edgefirst_ros.convert import convert
@@ -14,7 +15,7 @@ from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 from edgefirst_ros.formats.ncore.journal import Journal as NCoreJournal
 from edgefirst_ros.job import Job
 from edgefirst_ros.recovery import ncore_sequences, recover
-from edgefirst_ros.simulation import DriveOptions, simulate
+from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 
 

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from drives import simulate
+
 from edgefirst_ros.config import build_config
 from edgefirst_ros.convert import convert
-from edgefirst_ros.simulation import DriveOptions, simulate
+from edgefirst_ros.simulation import DriveOptions
 
 
 def test_a_warning_of_few_samples_says_of_which_frames(tmp_path: Path) -> None:

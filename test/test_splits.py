@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from drives import simulate
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli import app
@@ -19,7 +20,7 @@ from edgefirst_ros.convert import Position, convert
 from edgefirst_ros.drives import find_drives
 from edgefirst_ros.errors import RecordingError
 from edgefirst_ros.inputs import find_recordings
-from edgefirst_ros.simulation import DriveOptions, Recording, Truth, simulate
+from edgefirst_ros.simulation import DriveOptions, Recording, Truth
 from edgefirst_ros.sources.mcap import McapRecording
 
 DRIVE = {

@@ -4,13 +4,14 @@ import io
 from typing import Any
 
 import pytest
+from drives import simulate
 from rich.console import Console
 
 from edgefirst_ros.commands.shared import print_error
 from edgefirst_ros.config import build_config
 from edgefirst_ros.convert import convert
 from edgefirst_ros.inspect import inspect
-from edgefirst_ros.simulation import DriveOptions, simulate
+from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.terminal import PlainConsole, print_info, print_report
 

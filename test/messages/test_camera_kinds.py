@@ -110,7 +110,7 @@ def test_cameras_that_send_pixels(tmp_path: Path, kind: str) -> None:
     make, least_db = KINDS[kind]
     scenes: list[Rgb] = []
     content = []
-    for message in messages(tmp_path / "a", seconds=1.0, jpeg=True):
+    for message in messages(seconds=1.0, jpeg=True):
         if message.topic == CAMERA:
             rgb = simplejpeg.decode_jpeg(decode(message).datum.data)  # type: ignore[union-attr]
             scenes.append(rgb)
@@ -128,7 +128,7 @@ def test_cameras_that_send_pixels(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("codec", ["h264", "h265"])
 def test_packets_of_the_ffmpeg_transport(tmp_path: Path, codec: str) -> None:
-    plain = messages(tmp_path / "a", seconds=1.0, codec=codec)
+    plain = messages(seconds=1.0, codec=codec)
     name = {"h264": "libx264;yuv420p;bgr8;bgr8", "h265": "hevc_nvenc;nv12"}[codec]
     topic = f"/camera/{codec}"
     packets = [
@@ -153,7 +153,7 @@ def test_packets_of_the_ffmpeg_transport(tmp_path: Path, codec: str) -> None:
 def test_compressed_depth(tmp_path: Path, form: str) -> None:
     content: list[RawMessage] = []
     sent = []
-    for message in messages(tmp_path / "a", seconds=1.0, jpeg=True):
+    for message in messages(seconds=1.0, jpeg=True):
         content.append(message)
         if message.topic == CAMERA:
             millimetres = np.random.default_rng(len(sent)).integers(300, 9000, (24, 32)).astype(np.uint16)
@@ -176,7 +176,7 @@ def test_compressed_depth(tmp_path: Path, form: str) -> None:
 def test_what_is_not_taken_is_refused_with_a_list_of_what_is(tmp_path: Path) -> None:
     content = [
         image(m, "bayer_rgbw8", np.zeros((HEIGHT, WIDTH), np.uint8)) if m.topic == CAMERA else m
-        for m in messages(tmp_path / "a", seconds=1.0, jpeg=True)
+        for m in messages(seconds=1.0, jpeg=True)
     ]
     convert([record(tmp_path / "k_2026_05_01_09_00_00.mcap", content)], tmp_path / "out", build_config({}))
     reports = list((tmp_path / "out").rglob("capture_report.json"))
@@ -186,9 +186,7 @@ def test_what_is_not_taken_is_refused_with_a_list_of_what_is(tmp_path: Path) -> 
 
 
 def test_h265_that_nothing_looks_at_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = record(
-        tmp_path / "k_2026_05_01_09_00_00.mcap", messages(tmp_path / "a", seconds=1.0, codec="h265")
-    )
+    path = record(tmp_path / "k_2026_05_01_09_00_00.mcap", messages(seconds=1.0, codec="h265"))
     monkeypatch.setattr(pipeline, "judges_h265", lambda: False)
     monkeypatch.setattr(worker, "judges_h265", lambda: False)
     notes = run(path, {}).report["notes"]

@@ -255,7 +255,7 @@ OPTIONAL = ("radar_targets", "lidar_points", "model", "model_mask", "radar_cube"
 
 @pytest.fixture(scope="module")
 def drive(tmp_path_factory: pytest.TempPathFactory) -> list[RawMessage]:
-    return messages(tmp_path_factory.mktemp("drive") / "a", seconds=3.0)
+    return messages(seconds=3.0)
 
 
 @pytest.mark.parametrize("schema", TOPICS)

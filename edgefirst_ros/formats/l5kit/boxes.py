@@ -156,8 +156,8 @@ def picture_boxes(flat: Boxes, setting: Setting) -> tuple[Floats, Floats]:
         raise DecodeError("no camera info to place boxes by")
     numbers = [(box.center_x, box.center_y, box.width, box.height) for box in flat.boxes]
     center, size = np.split(np.array(numbers, np.float64).reshape(-1, 4), 2, axis=1)
-    low, high = image_plane(info, center - size / 2), image_plane(info, center + size / 2)
-    return image_plane(info, center), (high - low) / 2
+    middle, low, high = image_plane(info, np.stack([center, center - size / 2, center + size / 2]))
+    return middle, (high - low) / 2
 
 
 def _against(box: Box, setting: Setting) -> str:
