@@ -111,7 +111,7 @@ def capture(
 
       edgefirst-ros capture --zenoh tcp/192.168.1.5:7447 -o out
 
-      edgefirst-ros capture --zenoh tcp/maivin.local:7447 -o out --split-every-s 600
+      edgefirst-ros capture --zenoh tcp/maivin:7447 -o out --split-every-s 600
     """
     err = make_console(stderr=True)
     with guarded(err, instead="--name gives the new one another name", output=output, as_json=as_json):
