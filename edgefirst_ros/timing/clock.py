@@ -11,7 +11,8 @@ import numpy as np
 from edgefirst_ros.timing.drift import DRIFT_NS, DriftWatch
 from edgefirst_ros.timing.finding import Evidence, Finding, Rule, Times, find_clocks, seconds
 from edgefirst_ros.timing.offset import RECORDINGS_OWN, Clock
-from edgefirst_ros.timing.steps import Step, StepWatch
+from edgefirst_ros.timing.scene import Late, Step
+from edgefirst_ros.timing.steps import StepWatch
 
 OUTLIER_NS = 1_000_000_000
 """A message this much later or earlier than its topic's usual latency is out of line."""
@@ -86,6 +87,7 @@ class ClockFinder(Generic[Item]):
         self._window_ns = window_ns
         self._late_ns = late_ns
         self._rules: dict[str, Rule] = {}
+        self._say = tell
         self._watch = DriftWatch(tell)
         self._steps = StepWatch()
         self.findings: list[Finding] = []
@@ -131,9 +133,11 @@ class ClockFinder(Generic[Item]):
         self._quarantine.append((item, times))
         if self._steps.is_pending and group != _PAUSE:
             step = self._steps.judge([held for _, held in self._quarantine], times.receive_ns)
-            if step is not None:
+            if isinstance(step, Step):
                 yield from self._go_on(step)
                 return
+            if step is not None:
+                self._excuse(step)
         if broken is not None:
             suspects = self._suspects.setdefault(group, [])
             suspects.append((times.receive_ns, off_ns))
@@ -265,7 +269,7 @@ class ClockFinder(Generic[Item]):
     def _go_on(self, step: Step) -> Iterator[Timed[Item] | Boundary]:
         """A clock was stepped: what is known of the clocks holds, but for the offset of the one that was."""
         held, self._quarantine, self._suspects = self._quarantine, [], {}
-        self._steps.calm()
+        self._steps.again()
         yield from self._release(self._latest_ns or 0, final=True)
         later = []
         for (item, times), is_new in zip(held, step.is_new, strict=True):
@@ -276,11 +280,16 @@ class ClockFinder(Generic[Item]):
             topic.heard_ns = times.receive_ns
             self._steps.learn(times)
             yield self._timed(item, times, topic.finding)
-        yield Boundary(step.reason)
+        if step.alone:
+            self._say(f"{step.reason}: they are taken back by that, from then on")
+        else:
+            yield Boundary(step.reason)
+            self._watch.reset()
         self._shift(step)
-        self._watch.reset()
         self._latest_ns = later[0][1].receive_ns if later else self._latest_ns
-        for topic in self._topics.values():
+        for name, topic in self._topics.items():
+            if step.alone and name not in step.moved_ns:
+                continue
             topic.told = False
             self._join(topic, joined=False)
             if topic.heard_ns >= held[0][1].receive_ns - HEARD_NS:
@@ -288,8 +297,18 @@ class ClockFinder(Generic[Item]):
         for item, times in later:
             yield from self.feed(item, times)
 
+    def _excuse(self, late: Late) -> None:
+        """Latencies changed, and no clock did."""
+        self._say(late.text)
+        for name, by_ns in late.moved_ns.items():
+            self._watch.excuse(name, by_ns)
+        if not late.moved_ns:
+            self._watch.reset()
+            for topic in self._topics.values():
+                self._join(topic, joined=False)
+
     def _shift(self, step: Step) -> None:
-        """Add to the offsets of topics whose clock was stepped; some of a clock's alone are of one of their own."""
+        """Add to the offsets of topics whose clock was stepped; if some of its alone, they get their own."""
         numbers: dict[int, int] = {}
         for name, by_ns in step.moved_ns.items():
             topic = self._topics[name]
@@ -297,15 +316,14 @@ class ClockFinder(Generic[Item]):
             if finding is None or finding.group is None:
                 continue
             if finding.group not in numbers:
-                number = self._clock_after(finding.group, by_ns, step)
-                numbers[finding.group] = number
+                numbers[finding.group] = self._clock_after(finding.group, by_ns, step)
             clock = self._clocks[numbers[finding.group]]
             topic.finding = replace(
                 finding,
                 offset_ns=finding.offset_ns + by_ns,
                 group=numbers[finding.group],
                 uncertainty_ns=clock.uncertainty_ns,
-                text=f"{finding.text.partition(STEPPED)[0]}{STEPPED}{seconds(clock.offset_ns)} is added since",
+                text=f"{finding.text.partition(STEPPED)[0]}{STEPPED}{seconds(clock.offset_ns)} is added now",
             )
 
     def _clock_after(self, group: int, by_ns: int, step: Step) -> int:
