@@ -16,6 +16,7 @@ from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.sample import Role
 from edgefirst_ros.timing.finding import Choice, Rule
+from edgefirst_ros.topicnames import compiled, is_pattern, split_names
 
 Policy = Literal["nearest", "before", "exact"]
 Required = Literal["auto", "always", "never"]
@@ -40,7 +41,12 @@ class TopicRule(BaseModel):
 
     model_config = STRICT
 
-    topic: str = Field("", description="Name without the device's prefix (radar/cube); empty turns it off.")
+    topic: str = Field(
+        "",
+        description="Name without the device's prefix (radar/cube), whole name (/points), or a regular "
+        "expression for either (/sensors/.*/points); several in order of preference, as a list or with "
+        "blanks between them: one topic is taken. Empty turns it off.",
+    )
     role: Role = Field(description="What the topic is to the dataset.")
     tile: Literal["", "tl", "tr", "bl", "br"] = Field(
         "", description="Which quarter of a tiled 4K picture; the four tiles must carry equal stamps."
@@ -78,6 +84,36 @@ class TopicRule(BaseModel):
     expected_hz: float = Field(
         0.0, ge=0, description="Live: the rate it is held to; 0 takes the rate it usually has."
     )
+
+    @field_validator("topic", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
+            return " ".join(value)
+        return value
+
+    @field_validator("topic")
+    @classmethod
+    def _understood(cls, value: str) -> str:
+        names = split_names(value)
+        for name in filter(is_pattern, names):
+            compiled(name)
+        return " ".join(names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Plain names and regular expressions of topics that it may take, the first is preferred."""
+        return split_names(self.topic)
+
+    @property
+    def plain_names(self) -> tuple[str, ...]:
+        """Those of them that are no regular expressions."""
+        return tuple(name for name in self.names if not is_pattern(name))
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether more than one topic may fit."""
+        return len(self.names) > 1 or any(map(is_pattern, self.names))
 
     @property
     def times(self) -> Rule:

@@ -116,7 +116,8 @@ def _usable_topics(drive: Drive, config: Config) -> list[TopicInfo]:
     topics = drive.topics()
     names = [t.topic for t in topics]
     try:
-        choose_reference(config, names, TopicMap(config, find_prefix(names, config)))
+        routes = TopicMap(config, find_prefix(names, config), topics)
+        choose_reference(config, names, routes)
     except ConfigError as error:
         raise ConfigError([f"{readable(str(drive.path))}: {fault}" for fault in error.faults]) from error
     return topics

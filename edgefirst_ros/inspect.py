@@ -72,9 +72,10 @@ def inspect(recording: McapRecording, config: Config) -> dict[str, Any]:
     """
     names = [t.topic for t in recording.topics()]
     try:
-        routes, ambiguity = TopicMap(config, prefix := find_prefix(names, config)), None
+        prefix, ambiguity = find_prefix(names, config), None
     except ConfigError as error:
-        routes, prefix, ambiguity = TopicMap(config, ""), "", str(error)
+        prefix, ambiguity = "", str(error)
+    routes = TopicMap(config, prefix, recording.topics())
     topics: dict[str, TopicStats] = {}
     finder: ClockFinder[None] = ClockFinder(round(config.clock_window_s * 1e9))
     boundaries: list[str] = []
@@ -89,10 +90,11 @@ def inspect(recording: McapRecording, config: Config) -> dict[str, Any]:
         schema = full_type(message.schema)
         stats = topics.get(message.topic)
         if stats is None:
-            route = routes.route(message.topic)
+            route = routes.route(message.topic, schema)
             if route is not None:
                 finder.rule(message.topic, route.rule.times)
-            stats = topics[message.topic] = TopicStats(schema, "" if route is None else route.rule.role.value)
+            use = "" if route is None or route.instead else route.rule.role.value
+            stats = topics[message.topic] = TopicStats(schema, use)
         stats.add(message)
         if message.fault or not can_decode(schema):
             stats.undecodable += bool(message.fault)
@@ -113,6 +115,7 @@ def inspect(recording: McapRecording, config: Config) -> dict[str, Any]:
         "duration_s": round((last_ns - first_ns) / 1e9, 3),
         "prefix": prefix,
         "ambiguous": ambiguity,
+        "choices": routes.notes,
         "messages": sum(t.count for t in topics.values()),
         "topics": {name: _topic(t, clocks.get(name)) for name, t in sorted(topics.items())},
         "clock_breaks": boundaries,

@@ -220,6 +220,6 @@ def silent_roles(config: Config, seen: Collection[str]) -> dict[str, tuple[str, 
     heard = {found.rule.role for topic in seen if (found := routes.route(topic)) is not None}
     silent: dict[str, tuple[str, ...]] = {}
     for rule in config.topics.values():
-        if rule.topic and rule.role not in heard:
-            silent[rule.role.value] = (*silent.get(rule.role.value, ()), rule.topic)
+        if rule.names and rule.role not in heard:
+            silent[rule.role.value] = (*silent.get(rule.role.value, ()), *rule.names)
     return silent

@@ -32,7 +32,16 @@ from edgefirst_ros.seam import STALE_NS, Recent, Start, Window
 from edgefirst_ros.streamstats import StreamStats
 from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
 from edgefirst_ros.timing.finding import Times
-from edgefirst_ros.topics import TF, TYPES, Route, TopicMap, choose_reference, find_prefix, full_type
+from edgefirst_ros.topics import (
+    TF,
+    TYPES,
+    Route,
+    TopicMap,
+    choose_reference,
+    find_prefix,
+    full_type,
+    reference_role,
+)
 from edgefirst_ros.video.annexb import Content, content_of
 from edgefirst_ros.video.worker import UNJUDGED, judges_h265
 
@@ -45,6 +54,8 @@ def unwanted(raw: RawMessage, schema: str, route: Route | None) -> tuple[Outcome
         return Outcome.REFUSED, raw.fault
     if route is None:
         return Outcome.SKIPPED, f"no use for {schema or 'a message without type'} on this topic"
+    if route.instead:
+        return Outcome.SKIPPED, f"topics.{route.name} takes {route.instead}"
     if schema not in TYPES[route.rule.role]:
         return Outcome.REFUSED, f"type {schema}, expected {' or '.join(TYPES[route.rule.role])}"
     return None
@@ -132,15 +143,15 @@ class Pipeline:
         """
         if topics is None:
             self._routes = TopicMap(self.config, self.config.prefix or "")
-            possible = [rule.topic for rule in self.config.topics.values()]
-            role, _ = choose_reference(self.config, possible, TopicMap(self.config, ""))
-            self._reference: tuple[Role, frozenset[str]] = role, frozenset()
+            self._reference: tuple[Role, frozenset[str]] = reference_role(self.config), frozenset()
             self._missed = False
             self._recent = Recent(self.config)
         else:
-            known = [topic for topic, _ in topics]
-            self._routes = TopicMap(self.config, find_prefix(known, self.config))
+            pairs = list(topics)
+            known = [topic for topic, _ in pairs]
+            self._routes = TopicMap(self.config, find_prefix(known, self.config), pairs)
             self._reference = choose_reference(self.config, known, self._routes)
+            self._tell_choices()
         start = None if after is None else after[0].start_after(after[1])
         self._runs.source(self.config.host or host, name, calibration, start)
         self._clock: ClockFinder[Heard] = ClockFinder(
@@ -197,7 +208,8 @@ class Pipeline:
         self._window.begin_ns, self._seamless = time_ns, False
         self._clock = copy.deepcopy(before._clock, {id(before): self})
         self._reference, self._missed = before._reference, before._missed
-        self._has_odometer = before._has_odometer
+        self._has_odometer, self._routes = before._has_odometer, before._routes
+        self._tell_choices()
         self._duplicates = copy.deepcopy(before._duplicates)
         for heard, known_ns, unshown in [] if before._recent is None else before._recent.messages():
             raw = heard.raw
@@ -221,7 +233,7 @@ class Pipeline:
         ticket = self.ledger.receive(raw.topic, schema, len(raw.data), own=own)
         if own:
             self._advance(raw.receive_ns)
-        route = self._routes.route(raw.topic)
+        route = self._routes.route(raw.topic, schema)
         refusal = unwanted(raw, schema, route)
         if refusal is not None or route is None:
             self.ledger.release(ticket, *(refusal or (Outcome.SKIPPED, "not used")), unplaced=True)
@@ -344,8 +356,9 @@ class Pipeline:
             if event.refusal is not None:
                 self.ledger.release(known.ticket, Outcome.REFUSED, event.refusal, unplaced=True)
                 continue
-            if not self._takes_part(known.route):
-                self.ledger.release(known.ticket, Outcome.SKIPPED, "another camera topic is the reference")
+            unused = self._unused(known.route)
+            if unused:
+                self.ledger.release(known.ticket, Outcome.SKIPPED, unused)
                 continue
             if self._has_odometer and known.route.rule.role is Role.ODOMETRY and _is_tf(known):
                 self.ledger.release(known.ticket, Outcome.SKIPPED, "another topic sends odometry as such")
@@ -396,12 +409,23 @@ class Pipeline:
         if self._recent is not None:
             self._recent.clear()
 
-    def _takes_part(self, route: Route) -> bool:
-        """Whether the topic is used, now that the reference is known: of several cameras one is."""
+    def _unused(self, route: Route) -> str:
+        """Why a topic is not used, now that the others are known, else empty: of several that fit one is."""
+        if route.rule.is_choice:
+            if not self._routes.has_chosen(route.name):
+                self._routes.settle((topic, "") for topic in self._told)
+                self._tell_choices()
+            now = self._routes.route(route.topic)
+            if now is not None and now.instead:
+                return f"topics.{route.name} takes {now.instead}"
         if not self._reference[1]:
             self._look_for_reference()
         role, topics = self._reference
-        return not (role is Role.CAMERA is route.rule.role) or not topics or route.topic in topics
+        is_other = role is Role.CAMERA is route.rule.role and topics and route.topic not in topics
+        return "another camera topic is the reference" if is_other else ""
+
+    def _tell_choices(self) -> None:
+        self.notes += [note for note in self._routes.notes if note not in self.notes]
 
     def _look_for_reference(self) -> None:
         """A live reference may come later than the others; a sequence that has begun takes it up then."""
@@ -420,7 +444,8 @@ class Pipeline:
         findings = tuple(self._clock.findings)
         found = [self._routes.route(finding.topic) for finding in findings]
         motion = self._motions[0] if self._motions else None
-        return Known(self._reference, [route.name for route in found if route is not None], findings, motion)
+        expected = [route.name for route in found if route is not None and not route.instead]
+        return Known(self._reference, expected, findings, motion)
 
     def _end_run(self, reason: str) -> None:
         self._runs.end(reason)

@@ -43,9 +43,11 @@ def wants_survey(config: Config, topics: Iterable[tuple[str, str]], *, streams: 
     chosen = config.ego.smoothing
     if chosen == "lag" or (chosen == "auto" and streams):
         return False
-    names = [topic for topic, _ in topics]
-    routes = TopicMap(config, find_prefix(names, config))
-    return any(route is not None and route.rule.role in SENSES for route in map(routes.route, names))
+    known = list(topics)
+    names = [topic for topic, _ in known]
+    routes = TopicMap(config, find_prefix(names, config), known)
+    found = [route for route in map(routes.route, names) if route is not None and not route.instead]
+    return any(route.rule.role in SENSES for route in found)
 
 
 class Survey:
@@ -67,7 +69,8 @@ class Survey:
     ) -> None:
         self._config = config
         self._proceed = proceed
-        self._routes = TopicMap(config, find_prefix([topic for topic, _ in topics], config))
+        known = list(topics)
+        self._routes = TopicMap(config, find_prefix([topic for topic, _ in known], config), known)
         self._clock: ClockFinder[_Heard] = ClockFinder(round(config.clock_window_s * 1e9))
         self._told: set[str] = set()
         self._duplicates = Duplicates()
@@ -76,8 +79,9 @@ class Survey:
 
     def feed(self, raw: RawMessage) -> None:
         """Take one message."""
-        route = self._routes.route(raw.topic)
-        if route is None or unwanted(raw, full_type(raw.schema), route) is not None:
+        schema = full_type(raw.schema)
+        route = self._routes.route(raw.topic, schema)
+        if route is None or unwanted(raw, schema, route) is not None:
             return
         try:
             decoded = decoded_for(route.rule, raw)

@@ -247,8 +247,9 @@ def print_info(console: Console, info: Mapping[str, Any]) -> None:
         _line(console, f"[yellow]file order[/]: {escape(topic)}: {behind}")
     if info["note"]:
         _line(console, f"[yellow]note[/]: {escape(info['note'])}")
-    if info["ambiguous"]:
-        _line(console, f"[yellow]note[/]: {escape(info['ambiguous'])}")
+    for text in (info["ambiguous"], *info.get("choices", ())):
+        if text:
+            _line(console, f"[yellow]note[/]: {escape(text)}")
 
 
 def _contents(topics: Mapping[str, Mapping[str, Any]], *, narrow: bool = False) -> Table:

@@ -13,8 +13,8 @@ import typer
 import yaml
 from rich.progress import Progress
 
-from edgefirst_ros.commands.shared import guarded
-from edgefirst_ros.config import build_config
+from edgefirst_ros.commands.options import ConfigFile
+from edgefirst_ros.commands.shared import guarded, make_config
 from edgefirst_ros.drives import find_drives
 from edgefirst_ros.errors import ConfigError, RecordingError
 from edgefirst_ros.inputs import find_recordings
@@ -38,6 +38,7 @@ def info(
         list[Path], typer.Argument(metavar="RECORDING...", help="MCAP files, or folders of them.")
     ],
     *,
+    config_file: ConfigFile = None,
     prefix: Annotated[
         str | None, typer.Option(help="Topic prefix, when several devices are in it; default: found.")
     ] = None,
@@ -47,9 +48,10 @@ def info(
 ) -> None:
     """Say what is in a recording: topics, types, counts, rates, gaps, clocks, damage.
 
-    Nothing is converted or written. The clock findings are those that [bold]convert[/] will act on. A gap is
-    a pause of more than three usual intervals; bad are messages that do not decode. Files that
-    [bold]convert[/] takes for one drive are named after the last of them. Exit 0: read; 2: no recording.
+    Nothing is converted or written. What a topic is used for, and the clock findings, are those that
+    [bold]convert[/] will act on. A gap is a pause of more than three usual intervals; bad are messages that
+    do not decode. Files that [bold]convert[/] takes for one drive are named after the last of them. Exit 0:
+    read; 2: no recording.
 
     [bold]Examples[/]
 
@@ -59,7 +61,7 @@ def info(
     """
     err, out = make_console(stderr=True), make_console(stderr=False)
     with guarded(err, as_json=as_json):
-        config = build_config({} if prefix is None else {"prefix": prefix})
+        config = make_config(config_file, {"prefix": prefix}, {}, incomplete=False)
         opened: list[McapRecording] = []
         unusable: list[RecordingError] = []
         for path in find_recordings(recordings):

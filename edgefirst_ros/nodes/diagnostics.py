@@ -8,8 +8,10 @@ from enum import IntEnum
 from typing import Any
 
 from edgefirst_ros.config import Config
+from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.livestatus import LiveStatus
 from edgefirst_ros.nodes.discovery import Found, Plan
+from edgefirst_ros.topics import TopicMap, choose_reference
 
 SLOW = 0.8
 """A topic below this share of its usual rate is slow."""
@@ -112,18 +114,17 @@ def _missing(view: View) -> Iterator[Found]:
 
 def _reference_missing(view: View) -> bool:
     """Whether nothing has come that samples could be aligned to."""
-    wanted = view.config.reference.strip("/")
-    for entry, rule in view.config.topics.items():
-        canonical = rule.topic if rule.topic.startswith("/") else f"/{rule.topic}"
-        if wanted in (rule.topic.strip("/"), entry, rule.role) and canonical in view.status.topics:
-            return False
-    return True
+    try:
+        choose_reference(view.config, view.status.topics, TopicMap(view.config, ""))
+    except ConfigError:
+        return True
+    return False
 
 
 def _topics(view: View) -> Iterator[Entry]:
     for found in view.plan.found:
         rule = view.config.topics[found.entry]
-        canonical = rule.topic if rule.topic.startswith("/") else f"/{rule.topic}"
+        canonical = found.canonical or f"/{rule.topic.strip('/')}"
         now = view.status.topics.get(canonical)
         if now is not None:
             yield _flowing(view, found, canonical, now)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from edgefirst_ros.config import Config, TopicRule
+from edgefirst_ros.nodes.candidates import Candidates, Offer, Place, choice_of
 from edgefirst_ros.sample import Role
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES, TYPES
 
@@ -16,15 +17,6 @@ STALL_S = 2.0
 DEPTH, DEPTH_STREAM, DEPTH_SMALL, DEPTH_MOST = 60, 120, 1000, 10_000
 """Messages kept at least: of pictures and clouds, which have megabytes (30 Hz); of compressed pictures
 (60 Hz); of what has less than a kilobyte (500 Hz, or the bunch of a bridge). And at most of any topic."""
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What one publisher offers on a topic."""
-
-    type: str
-    latched: bool = False
-    """It keeps its last messages for those who come later (reliable and transient local)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +45,12 @@ class Found:
     """Somebody publishes it."""
     problem: str = ""
     """Why it is not taken although somebody publishes it."""
+    canonical: str = ""
+    """The name that the pipeline gets."""
+    fitting: tuple[str, ...] = ()
+    """Where several topics may fit: those that do, the one taken first."""
+    note: str = ""
+    """Which of several topics is taken, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +65,14 @@ class Plan:
 
 def expected_type(rule: TopicRule) -> str:
     """The type that the device sends on a topic, for topics that nobody announces."""
-    if rule.role is Role.CAMERA and rule.topic.endswith(("jpeg", "compressed")):
+    name = rule.plain_names[0] if rule.plain_names else ""
+    if rule.role is Role.CAMERA and name.endswith(("jpeg", "compressed")):
         return "sensor_msgs/msg/CompressedImage"
-    if rule.role is Role.CAMERA and rule.topic.endswith("ffmpeg"):
+    if rule.role is Role.CAMERA and name.endswith("ffmpeg"):
         return "ffmpeg_image_transport_msgs/msg/FFMPEGPacket"
-    if rule.role in (Role.DEPTH, Role.LIDAR_DEPTH) and rule.topic.endswith("compressedDepth"):
+    if rule.role in (Role.DEPTH, Role.LIDAR_DEPTH) and name.endswith("compressedDepth"):
         return "sensor_msgs/msg/CompressedImage"
-    if rule.role is Role.MODEL and rule.topic.endswith("boxes2d"):
+    if rule.role is Role.MODEL and name.endswith("boxes2d"):
         return "edgefirst_msgs/msg/Detect"
     return TYPES[rule.role][0]
 
@@ -103,9 +102,9 @@ def choose_prefix(config: Config, published: Iterable[str], namespace: str) -> t
             continue
         name = "/" + topic.removeprefix(inside)
         for rule in config.topics.values():
-            tail = "/" + rule.topic
-            if rule.topic and not rule.topic.startswith("/") and name.endswith(tail):
-                votes[name.removesuffix(tail).strip("/")] += 1
+            for tail in ("/" + plain for plain in rule.plain_names if not plain.startswith("/")):
+                if name.endswith(tail):
+                    votes[name.removesuffix(tail).strip("/")] += 1
     if not votes or votes[""] or votes["rt"]:
         return "rt" if votes["rt"] else "", ""
     ranked = votes.most_common()
@@ -114,17 +113,6 @@ def choose_prefix(config: Config, published: Iterable[str], namespace: str) -> t
         shown = ", ".join(tied)
         return "", f"topics of more than one device: {shown}; choose one with the parameter prefix"
     return tied[0], ""
-
-
-def wire_names(topic: str, prefix: str, namespace: str) -> list[str]:
-    """The names that an entry's topic may have in the graph, the likeliest first."""
-    if topic.startswith("/"):
-        return [topic]
-    bare = f"{namespace.rstrip('/')}/{topic}"
-    if not prefix:
-        return [bare]
-    prefixed = f"{namespace.rstrip('/')}/{prefix}/{topic}"
-    return [prefixed, bare] if prefix == "rt" else [prefixed]
 
 
 def plan(
@@ -137,6 +125,8 @@ def plan(
     resolve: Callable[[str], str] = lambda topic: topic,
     held: Collection[Feed] = (),
     unlisted: bool = True,
+    published: Iterable[str] = (),
+    before: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Plan:
     """Subscriptions for every entry of the configuration's topics.
 
@@ -144,38 +134,58 @@ def plan(
     ``resolve`` applies remappings. ``held`` subscriptions stay while nobody publishes, so that a publisher
     may die and return. With ``unlisted``, the device's topics are subscribed to before anybody announces
     them: a bridge makes a route only when there is a subscriber.
+
+    Regular expressions are held against ``published`` names. What fits them is taken once it is what fitted
+    at the last look (``before``, by entry), since a graph is discovered bit by bit, and the first by name is
+    to be taken, not the first that was seen. What is taken stays.
     """
     feeds: set[Feed] = set()
     found: list[Found] = []
     kept: dict[str, set[Feed]] = {}
     for feed in held:
         kept.setdefault(feed.topic, set()).add(feed)
+    look = Candidates(config, prefix, namespace, offers=offers, resolve=resolve, published=sorted(published))
     for entry, rule in config.topics.items():
-        if not rule.topic:
+        if not rule.names:
             continue
-        names = [resolve(name) for name in wire_names(rule.topic, prefix, namespace)]
-        offered = {name: offers(name) for name in names}
-        topic = next((name for name in names if offered[name]), names[0])
-        if offered[topic]:
-            wanted, problem = _match(rule, topic, offered[topic], installed)
+        places = look.places(rule)
+        there = look.ranked(rule, places)
+        if not there:
+            first = places[0] if places else Place(rule.topic, rule.topic, (True, 0, 0, ""))
+            found.append(Found(entry, first.topic, announced=False, canonical=first.canonical))
+            held_before = [place.topic for place in places if place.topic in kept]
+            if held_before:
+                feeds |= kept[held_before[0]]
+            elif unlisted and _is_device_topic(rule) and installed(expected_type(rule)):
+                kind = expected_type(rule)
+                feeds.add(Feed(first.topic, kind, first.canonical, depth=history_depth(rule, kind)))
+            continue
+        taken = next((place for place in there if place.topic in kept), there[0])
+        fitting = tuple(place.topic for place in there) if rule.is_choice else ()
+        wanted, problem = _match(rule, taken, look.offered(taken.topic), installed)
+        if not rule.is_choice or taken.topic in kept or (before or {}).get(entry) == fitting:
             feeds |= wanted
-            found.append(Found(entry, topic, announced=True, problem=problem))
-            continue
-        found.append(Found(entry, topic, announced=False))
-        if topic in kept:
-            feeds |= kept[topic]
-        elif unlisted and not rule.topic.startswith("/") and installed(expected_type(rule)):
-            kind = expected_type(rule)
-            feeds.add(Feed(topic, kind, _canonical(rule), depth=history_depth(rule, kind)))
+        found.append(
+            Found(
+                entry,
+                taken.topic,
+                announced=True,
+                problem=problem,
+                canonical=taken.canonical,
+                fitting=fitting,
+                note=choice_of(entry, taken, there) if rule.is_choice else "",
+            )
+        )
     return Plan(prefix, frozenset(feeds), tuple(found))
 
 
-def _canonical(rule: TopicRule) -> str:
-    return rule.topic if rule.topic.startswith("/") else f"/{rule.topic}"
+def _is_device_topic(rule: TopicRule) -> bool:
+    """Whether a device may publish it once somebody subscribes."""
+    return bool(rule.plain_names) and not rule.plain_names[0].startswith("/")
 
 
 def _match(
-    rule: TopicRule, topic: str, offers: Sequence[Offer], installed: Callable[[str], bool]
+    rule: TopicRule, place: Place, offers: Sequence[Offer], installed: Callable[[str], bool]
 ) -> tuple[set[Feed], str]:
     """Feeds for what is offered on a topic, and why some or all of it cannot be taken."""
     feeds: set[Feed] = set()
@@ -194,5 +204,5 @@ def _match(
             # Where some keep them and some do not, no one subscription gets both.
             latched = {o.latched and rule.role in CONTEXT_ROLES for o in same}
             depth = history_depth(rule, kind)
-            feeds |= {Feed(topic, kind, _canonical(rule), each, depth) for each in latched}
+            feeds |= {Feed(place.topic, kind, place.canonical, each, depth) for each in latched}
     return feeds, "; ".join(problems)

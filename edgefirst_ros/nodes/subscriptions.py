@@ -19,8 +19,10 @@ from rosidl_runtime_py.utilities import get_message
 
 from edgefirst_ros.config import Config
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.nodes.discovery import Feed, Offer, Plan, choose_prefix, plan
+from edgefirst_ros.nodes.candidates import Offer
+from edgefirst_ros.nodes.discovery import Feed, Plan, choose_prefix, plan
 from edgefirst_ros.nodes.statictransforms import SUFFIX, UNKNOWN
+from edgefirst_ros.topicnames import is_pattern
 from edgefirst_ros.topics import TF
 
 SANE_NS = 60_000_000_000
@@ -69,7 +71,8 @@ class Subscriptions:
     def look(self) -> Plan:
         """Look at the graph and subscribe, or no longer, accordingly; says once what stands in the way."""
         node = self._node
-        prefix, unclear = choose_prefix(self._config, self._published(), node.get_namespace())
+        published = self._published()
+        prefix, unclear = choose_prefix(self._config, published, node.get_namespace())
         found = plan(
             self._config,
             prefix,
@@ -79,6 +82,8 @@ class Subscriptions:
             resolve=node.resolve_topic_name,
             held=self._subscriptions.keys(),
             unlisted=self._unlisted,
+            published=published,
+            before={each.entry: each.fitting for each in self.plan.found},
         )
         self.plan = Plan(found.prefix, found.feeds, found.found, unclear)
         for feed in self._subscriptions.keys() - found.feeds:
@@ -93,6 +98,9 @@ class Subscriptions:
         self._tell("", unclear)
         for each in found.found:
             self._tell(each.topic, each.problem)
+            if each.note and ("", each.note) not in self._told:
+                self._told.add(("", each.note))
+                node.get_logger().info(each.note)
         return self.plan
 
     def hear_again(self) -> None:
@@ -109,10 +117,20 @@ class Subscriptions:
         self._subscriptions.clear()
 
     def _published(self) -> list[str]:
-        """Topics that could be ours and that somebody publishes."""
-        tails = tuple(f"/{rule.topic.strip('/')}" for rule in self._config.topics.values() if rule.topic)
-        names = (name for name, _ in self._node.get_topic_names_and_types() if name.endswith(tails))
+        """Topics that could be ours and that somebody else publishes."""
+        rules = self._config.topics.values()
+        tails = tuple(f"/{name.strip('/')}" for rule in rules for name in rule.plain_names)
+        has_patterns = any(is_pattern(name) for rule in rules for name in rule.names)
+        names = (
+            name
+            for name, _ in self._node.get_topic_names_and_types()
+            if name.endswith(tails) or (has_patterns and not self._is_own(name))
+        )
         return [name for name in names if self._offers(name)]
+
+    def _is_own(self, topic: str) -> bool:
+        """Whether it is one of this node's, as previews are."""
+        return topic.startswith(f"{self._node.get_fully_qualified_name()}/")
 
     def _offers(self, topic: str) -> list[Offer]:
         return [

@@ -12,7 +12,8 @@ from edgefirst_ros.config import Config
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.sample import Role
-from edgefirst_ros.topics import TYPES, full_type
+from edgefirst_ros.topicnames import fits, is_full, is_pattern, key_expression
+from edgefirst_ros.topics import TYPES, TopicMap, full_type
 from edgefirst_ros.zenohlink import CDR, is_put, subscribe
 
 if TYPE_CHECKING:
@@ -29,8 +30,15 @@ def key_expressions(topic: str, namespace: str) -> tuple[str, ...]:
 
     Without a namespace any prefix will do, so all generations of names are heard (``rt/…``, bare,
     ``<hostname>/…``); "rt" takes bare names as well, because generation B mixes them; any other namespace is
-    taken alone. A topic that begins with / is taken as it is.
+    taken alone. A topic that begins with / is taken as it is. Of a regular expression, keys that it does not
+    match may be among them.
     """
+    if is_pattern(topic):
+        if is_full(topic):
+            return (key_expression(topic),)
+        # One subscription: two that overlap would hear a message twice.
+        loose = namespace in BARE
+        return (key_expression(topic, anywhere=True) if loose else f"{namespace}/{key_expression(topic)}",)
     bare = topic.strip("/")
     if topic.startswith("/"):
         return (bare,)
@@ -94,11 +102,15 @@ class ZenohSource:
         self._device: str | None = None
         self._others: set[str] = set()
         faults: list[str] = []
-        wanted = {rule.topic: rule.role for rule in config.topics.values() if rule.topic}
-        for topic, role in wanted.items():
-            for key in key_expressions(topic, namespace.strip("/")):
+        self._namespace = namespace.strip("/")
+        self._routes = TopicMap(config, "")
+        wanted = {name: rule.role for rule in config.topics.values() for name in rule.names}
+        self._patterns = [name for name in wanted if is_pattern(name)]
+        for name, role in wanted.items():
+            take_it = partial(self._on_match if is_pattern(name) else self._on_sample, name, role)
+            for key in key_expressions(name, self._namespace):
                 try:
-                    subscribe(session, key, partial(self._on_sample, topic, role))
+                    subscribe(session, key, take_it)
                 except ConfigError as error:
                     faults += error.faults
         if faults:
@@ -140,6 +152,38 @@ class ZenohSource:
                 name = "/" + key
         data = sample.payload.to_bytes()
         self._take(RawMessage(name, schema, data, receive_ns, receive_ns, 0, fault=fault))
+
+    def _on_match(self, pattern: str, role: Role, sample: zenoh.Sample) -> None:
+        """A message on a key that a regular expression may match; the first that does hands it on."""
+        receive_ns = self._now_ns()
+        if not is_put(sample):
+            return
+        key = str(sample.key_expr)
+        matches = ((each, self._name(each, key)) for each in self._patterns)
+        first, name = next((match for match in matches if match[1] is not None), ("", None))
+        if name is None or first != pattern:
+            return
+        schema, fault = message_type(str(sample.encoding), role)
+        if self._routes.route(name, schema) is not None:
+            data = sample.payload.to_bytes()
+            self._take(RawMessage(name, schema, data, receive_ns, receive_ns, 0, fault=fault))
+
+    def _name(self, pattern: str, key: str) -> str | None:
+        """The topic of a key that a regular expression matches, None if none or another device's."""
+        if is_full(pattern):
+            return f"/{key}" if fits(pattern, key) else None
+        first, _, rest = key.partition("/")
+        under = self._namespace
+        bare = rest if under and first == under else key
+        if under not in {"", "rt"} and first != under:
+            return None
+        if self._any and first == "rt":
+            bare = rest
+        if fits(pattern, bare):
+            return f"/{bare}"
+        if self._any and rest and fits(pattern, rest) and self._is_ours(first):
+            return f"/{rest}"
+        return None
 
     def _is_ours(self, prefix: str) -> bool:
         device = "" if prefix in BARE else prefix

@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 
 from edgefirst_ros.config import Config, build_config
+from edgefirst_ros.nodes.candidates import Offer, wire_names
 from edgefirst_ros.nodes.discovery import (
     Feed,
     Found,
-    Offer,
     Plan,
     choose_prefix,
     expected_type,
     history_depth,
     plan,
-    wire_names,
 )
 from edgefirst_ros.topics import TYPES, TopicMap
 
@@ -226,3 +225,44 @@ def test_every_subscription_knows_its_depth() -> None:
     assert {feed.depth for feed in offered.feeds if feed.topic == "/imu"} == {2000}
     unheard = look({}, config, unlisted=True)
     assert {feed.depth for feed in unheard.feeds if feed.topic == "/imu"} == {2000}
+
+
+def choosing(topic: object, graph: dict[str, Sequence[Offer]], **more: Any) -> Plan:  # noqa: ANN401 - as look
+    config = build_config({"topics": {"lidar_points": {"topic": topic}, "imu": {"topic": "/s/imu"}}})
+    return look(graph, config, published=graph, **more)
+
+
+def test_of_topics_that_match_the_first_by_name_is_taken_once_the_graph_is_known() -> None:
+    graph: dict[str, Sequence[Offer]] = {
+        "/s/b/points": [Offer(CLOUD)],
+        "/s/imu": [Offer(CLOUD)],
+        "/s/cam": [Offer("sensor_msgs/msg/Image")],
+    }
+    first = choosing("/s/.*", graph)
+    assert not first.feeds
+    graph["/s/a/points"] = [Offer(CLOUD)]
+    second = choosing("/s/.*", graph, before={"lidar_points": found(first, "lidar_points").fitting})
+    assert not second.feeds
+    third = choosing("/s/.*", graph, before={"lidar_points": found(second, "lidar_points").fitting})
+    assert third.feeds == {Feed("/s/a/points", CLOUD, "/s/a/points")}
+    taken = found(third, "lidar_points")
+    assert (taken.topic, taken.canonical) == ("/s/a/points", "/s/a/points")
+    assert "takes /s/a/points, the first by name; it fits /s/b/points as well" in taken.note
+    graph["/s/0/points"] = [Offer(CLOUD)]
+    later = choosing("/s/.*", graph, held=third.feeds)
+    assert later.feeds == third.feeds
+    assert "which was there before" in found(later, "lidar_points").note
+    assert (
+        choosing("/s/.*", {}, held=third.feeds).feeds == set()
+    )  # its publisher is not in the graph any more
+
+
+def test_of_a_list_the_first_that_is_there_is_taken_under_the_prefix_too() -> None:
+    graph = {"/car/rt/lidar/b": [Offer(CLOUD)], "/car/rt/lidar/a": [Offer(CLOUD)]}
+    asked = ["lidar/none", "lidar/b", "lidar/.*"]
+    before = {"lidar_points": ("/car/rt/lidar/b", "/car/rt/lidar/a")}
+    result = choosing(asked, graph, prefix="rt", namespace="/car", before=before)
+    assert result.feeds == {Feed("/car/rt/lidar/b", CLOUD, "/lidar/b")}
+    assert "which is named first" in found(result, "lidar_points").note
+    config = build_config({"topics": {"lidar_points": {"topic": asked}}})
+    assert all(TopicMap(config, "").route(feed.canonical) for feed in result.feeds)

@@ -241,8 +241,35 @@ def test_a_port_in_use_is_said() -> None:
 
 
 def test_topics_that_are_no_keys_are_all_listed() -> None:
-    config = build_config({"topics": {"camera": {"topic": "camera//x"}, "imu": {"topic": "imu?"}}})
+    config = build_config({"topics": {"camera": {"topic": "camera//x"}, "imu": {"topic": "/imu//x"}}})
     with pytest.raises(ConfigError) as failed:
         ZenohSource(open_session([], [free_endpoint()]), config, lambda _: None)
     assert len(failed.value.faults) == 2
     assert "camera//x" in failed.value.faults[0] + failed.value.faults[1]
+
+
+@pytest.mark.parametrize(
+    ("topic", "namespace", "keys", "names"),
+    [
+        ("/s/.*/points", "", ["s/b/points", "s/a/points", "x/s/a/points"], ["/s/b/points", "/s/a/points"]),
+        ("s/.*/points", "", ["rt/s/b/points", "s/a/points", "s/a/points2"], ["/s/b/points", "/s/a/points"]),
+        ("s/[ab]/points", "", ["car/s/b/points", "van/s/a/points"], ["/s/b/points"]),
+        ("s/.*/points", "car", ["car/s/b/points", "van/s/a/points"], ["/s/b/points"]),
+        ("s/[^/]+/points", "rt", ["rt/s/b/points", "s/a/points"], ["/s/b/points", "/s/a/points"]),
+    ],
+)
+def test_a_regular_expression_hears_each_key_that_it_matches_once(
+    topic: str, namespace: str, keys: list[str], names: list[str]
+) -> None:
+    # The second entry's expression matches as well; the imu's messages are of no type that either takes.
+    topics = {"lidar_points": {"topic": topic}, "radar_targets": {"topic": topic}}
+    topics["lidar_clusters"] = {"topic": topic.replace("s/", "[s]/")}
+    with heard(namespace, build_config({"topics": topics})) as listening:
+        with device(listening.endpoint, *keys, f"{namespace}/gps".strip("/"), wanted=1) as (*clouds, end):
+            for outlet in clouds:
+                outlet.put("sensor_msgs/msg/Imu", b"imu")
+                outlet.put(CLOUD, b"cloud")
+            end.put("sensor_msgs/msg/NavSatFix", b"end")
+            await_condition("the end", lambda: any(m.data == b"end" for m in listening.messages))
+        *got, last = [(m.topic, m.data) for m in listening.messages]
+        assert (got, last) == ([(name, b"cloud") for name in names], ("/gps", b"end"))
