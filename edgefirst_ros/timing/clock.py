@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from edgefirst_ros.timing.drift import DRIFT_NS, DriftWatch
-from edgefirst_ros.timing.finding import Evidence, Finding, Rule, Times, find_clocks
+from edgefirst_ros.timing.finding import Evidence, Finding, Rule, Times, find_clocks, seconds
 from edgefirst_ros.timing.offset import RECORDINGS_OWN, Clock
+from edgefirst_ros.timing.scene import Late, Step
+from edgefirst_ros.timing.steps import StepWatch
 
 OUTLIER_NS = 1_000_000_000
 """A message this much later or earlier than its topic's usual latency is out of line."""
@@ -21,6 +23,9 @@ CONFIRM_FEW_NS = 2_000_000_000
 QUARANTINE_NS = 3_000_000_000
 BACKWARDS_NS = 1_000_000_000
 PAUSE_NS = 60_000_000_000
+HEARD_NS = 3_000_000_000
+"""Topics heard so shortly before a clock was stepped are those of the sequence after it."""
+STEPPED = "; the clock was stepped: "
 
 _NO_CLOCK, _BACKWARDS, _PAUSE = -1, -2, -3
 """What a suspect message's time hangs on where that is none of the clocks found."""
@@ -52,7 +57,10 @@ class _Topic:
     """Median of receive − time while its clock was being found."""
     times: list[Times] = field(default_factory=list)
     since_ns: int = 0
+    heard_ns: int = 0
     finding: Finding | None = None
+    told: bool = False
+    """Whether the finding has been told in the sequence under way."""
 
 
 class ClockFinder(Generic[Item]):
@@ -79,7 +87,9 @@ class ClockFinder(Generic[Item]):
         self._window_ns = window_ns
         self._late_ns = late_ns
         self._rules: dict[str, Rule] = {}
+        self._say = tell
         self._watch = DriftWatch(tell)
+        self._steps = StepWatch()
         self.findings: list[Finding] = []
         self._reset()
 
@@ -90,6 +100,7 @@ class ClockFinder(Generic[Item]):
         self._suspects: dict[int, list[tuple[int, int]]] = {}
         self._clocks: list[Clock] = [RECORDINGS_OWN]
         self._watch.reset()
+        self._steps.reset()
         self._first_ns: int | None = None
         self._latest_ns: int | None = None
         self._settled = False
@@ -114,22 +125,30 @@ class ClockFinder(Generic[Item]):
         if self._first_ns is None:
             self._first_ns = self._latest_ns = times.receive_ns
         group, off_ns, broken = self._judge(times)
-        if broken is None and not self._quarantine:
+        odd = self._steps.look(times)
+        if broken is None and not odd and not self._quarantine:
             yield from self._accept(item, times, off_ns)
             return
         # While a step is possible everything waits: it belongs to one side of it or to the other.
         self._quarantine.append((item, times))
+        if self._steps.is_pending and group != _PAUSE:
+            step = self._steps.judge([held for _, held in self._quarantine], times.receive_ns)
+            if isinstance(step, Step):
+                yield from self._go_on(step)
+                return
+            if step is not None:
+                self._excuse(step)
         if broken is not None:
             suspects = self._suspects.setdefault(group, [])
             suspects.append((times.receive_ns, off_ns))
-            if group == _PAUSE or _is_step(suspects):
+            if group == _PAUSE or (_is_step(suspects) and not self._steps.is_judging(group)):
                 yield from self._restart(broken)
                 return
         else:
             self._suspects.pop(group, None)
             self._suspects.pop(_BACKWARDS, None)
         waited_ns = times.receive_ns - self._quarantine[0][1].receive_ns
-        if not self._suspects or waited_ns > QUARANTINE_NS:
+        if not (self._suspects or self._steps.is_pending) or waited_ns > QUARANTINE_NS:
             yield from self._forgive()
 
     def flush(self) -> Iterator[Timed[Item] | Boundary]:
@@ -147,7 +166,10 @@ class ClockFinder(Generic[Item]):
         if topic is None:
             rule = self._rules.get(times.topic, Rule())
             topic = self._topics[times.topic] = _Topic(rule, since_ns=times.receive_ns)
+        topic.heard_ns = times.receive_ns
         if self._settled and topic.finding is not None:
+            self._tell(topic)
+            self._steps.learn(times)
             timed = self._timed(item, times, topic.finding)
             yield timed
             yield from self._drift(timed, topic.rule)
@@ -180,6 +202,7 @@ class ClockFinder(Generic[Item]):
             if finding is None:
                 self._held.append((item, times))
             else:
+                self._steps.learn(times)
                 yield self._timed(item, times, finding)
 
     def _decide(self, due: Sequence[tuple[str, _Topic]]) -> None:
@@ -191,10 +214,22 @@ class ClockFinder(Generic[Item]):
             topic.usual_ns = int(np.median(usual))
             topic.finding = finding
             topic.times = []
-            self.findings.append(finding)
-            if finding.group is not None and topic.rule.choice == "auto":
-                sure_ns = DRIFT_NS if finding.uncertainty_ns is None else finding.uncertainty_ns
-                self._watch.join(finding.topic, finding.group, sure_ns, joined=finding.group < known)
+            self._tell(topic)
+            self._join(topic, joined=finding.group is not None and finding.group < known)
+
+    def _join(self, topic: _Topic, *, joined: bool) -> None:
+        """Watch a topic's clock, unless the configuration says that it is to be believed."""
+        finding = topic.finding
+        if finding is not None and finding.group is not None and topic.rule.choice == "auto":
+            sure_ns = DRIFT_NS if finding.uncertainty_ns is None else finding.uncertainty_ns
+            self._watch.join(finding.topic, finding.group, sure_ns, joined=joined)
+            self._steps.join(finding.topic, finding.group, finding.offset_ns)
+
+    def _tell(self, topic: _Topic) -> None:
+        """Put a topic's finding among those of the sequence under way, once."""
+        if topic.finding is not None and not topic.told:
+            topic.told = True
+            self.findings.append(topic.finding)
 
     @staticmethod
     def _timed(item: Item, times: Times, finding: Finding) -> Timed[Item]:
@@ -218,6 +253,7 @@ class ClockFinder(Generic[Item]):
     def _forgive(self) -> Iterator[Timed[Item] | Boundary]:
         """No step after all: those out of line were damaged, or late and have caught up."""
         held, self._quarantine, self._suspects = self._quarantine, [], {}
+        self._steps.calm()
         for item, times in held:
             group, off_ns, _ = self._judge(times)
             yield from self._accept(item, times, 0 if group == _BACKWARDS else off_ns)
@@ -229,6 +265,82 @@ class ClockFinder(Generic[Item]):
         yield Boundary(reason)
         for item, times in held:
             yield from self.feed(item, times)
+
+    def _go_on(self, step: Step) -> Iterator[Timed[Item] | Boundary]:
+        """A clock was stepped: what is known of the clocks holds, but for the offset of the one that was."""
+        held, self._quarantine, self._suspects = self._quarantine, [], {}
+        self._steps.again()
+        yield from self._release(self._latest_ns or 0, final=True)
+        later = []
+        for (item, times), is_new in zip(held, step.is_new, strict=True):
+            topic = self._topics.get(times.topic)
+            if is_new or topic is None or topic.finding is None:
+                later.append((item, times))
+                continue
+            topic.heard_ns = times.receive_ns
+            self._steps.learn(times)
+            yield self._timed(item, times, topic.finding)
+        if step.alone:
+            self._say(f"{step.reason}: they are taken back by that, from then on")
+        else:
+            yield Boundary(step.reason)
+            self._watch.reset()
+        self._shift(step)
+        self._latest_ns = later[0][1].receive_ns if later else self._latest_ns
+        for name, topic in self._topics.items():
+            if step.alone and name not in step.moved_ns:
+                continue
+            topic.told = False
+            self._join(topic, joined=False)
+            if topic.heard_ns >= held[0][1].receive_ns - HEARD_NS:
+                self._tell(topic)
+        for item, times in later:
+            yield from self.feed(item, times)
+
+    def _excuse(self, late: Late) -> None:
+        """Latencies changed, and no clock did."""
+        self._say(late.text)
+        for name, by_ns in late.moved_ns.items():
+            self._watch.excuse(name, by_ns)
+        if not late.moved_ns:
+            self._watch.reset()
+            for topic in self._topics.values():
+                self._join(topic, joined=False)
+
+    def _shift(self, step: Step) -> None:
+        """Add to the offsets of topics whose clock was stepped; if some of its alone, they get their own."""
+        numbers: dict[int, int] = {}
+        for name, by_ns in step.moved_ns.items():
+            topic = self._topics[name]
+            finding = topic.finding
+            if finding is None or finding.group is None:
+                continue
+            if finding.group not in numbers:
+                numbers[finding.group] = self._clock_after(finding.group, by_ns, step)
+            clock = self._clocks[numbers[finding.group]]
+            topic.finding = replace(
+                finding,
+                offset_ns=finding.offset_ns + by_ns,
+                group=numbers[finding.group],
+                uncertainty_ns=clock.uncertainty_ns,
+                text=f"{finding.text.partition(STEPPED)[0]}{STEPPED}{seconds(clock.offset_ns)} is added now",
+            )
+
+    def _clock_after(self, group: int, by_ns: int, step: Step) -> int:
+        """The number of a clock as it is after its step."""
+        old = self._clocks[group]
+        members = {
+            name
+            for name, topic in self._topics.items()
+            if topic.rule.choice == "auto" and topic.finding is not None and topic.finding.group == group
+        }
+        sure_ns = old.uncertainty_ns
+        clock = Clock(old.offset_ns + by_ns, None if sure_ns is None else sure_ns + step.uncertainty_ns)
+        if members - step.moved_ns.keys():
+            self._clocks.append(clock)
+            return len(self._clocks) - 1
+        self._clocks[group] = clock
+        return group
 
     def _drift(self, timed: Timed[Item], rule: Rule) -> Iterator[Timed[Item] | Boundary]:
         receive_ns = timed.times.receive_ns

@@ -117,6 +117,13 @@ class DriftWatch:
         """Watch a topic from now on; ``joined`` if its clock was found before it came."""
         self._series[topic] = _Series(group, -uncertainty_ns - IMPOSSIBLE_NS, joined)
 
+    def excuse(self, topic: str, by_ns: int) -> None:
+        """A topic's latency changed by so much, and that has been told."""
+        series = self._series.get(topic)
+        if series is not None and series.baseline_ns is not None:
+            series.rebase(by_ns)
+            series.lowest, series.count = [], 0
+
     def add(self, topic: str, receive_ns: int, latency_ns: int) -> str | None:
         """Take a message of any topic in, in order of receipt; what happened to a clock, once it is sure."""
         series = self._series.get(topic)
@@ -225,4 +232,6 @@ def _is_clock(voters: Sequence[_Series]) -> bool:
     if not others:
         return not nearest.is_fast
     apart_ns = abs(others[0].move_ns - nearest.move_ns)
-    return apart_ns <= AGREE_NS + nearest.noise_ns + others[0].noise_ns
+    # What moved at once was seen by the watch for steps; here it is taken for one only if all agree well.
+    fast = nearest.is_fast and others[0].is_fast
+    return apart_ns <= AGREE_NS + (0 if fast else nearest.noise_ns + others[0].noise_ns)

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.timing.offset import Arrivals, Clock, estimate
+from edgefirst_ros.timing.offset import RECORDINGS_OWN, Arrivals, Clock, estimate
 
 NEAR_NS = (-50_000_000, 2_000_000_000)
 """receive − stamp (median) of a stamp that is of the recording's own clock."""
@@ -82,20 +82,19 @@ class Evidence:
         """Receive − stamp of every message."""
         return np.array([t.receive_ns - t.stamp_ns for t in self.times], dtype=np.int64)
 
-    @property
-    def arrivals(self) -> Arrivals:
-        """The same, with the latency that is usual."""
-        return Arrivals(self.late_ns, self.rule.latency_ns)
+    def arrivals(self, own: Clock) -> Arrivals:
+        """The same by the recording's own clock, with the latency that is usual."""
+        return Arrivals(self.late_ns - own.offset_ns, self.rule.latency_ns)
 
     @property
     def is_frozen(self) -> bool:
         """Whether the stamp stands still."""
         return len(self.times) > 1 and len({t.stamp_ns for t in self.times}) == 1
 
-    @property
-    def is_near(self) -> bool:
-        """Whether the stamps could be of the receiver's clock."""
-        return not self.is_frozen and NEAR_NS[0] <= float(np.median(self.late_ns)) <= NEAR_NS[1]
+    def is_near(self, own: Clock) -> bool:
+        """Whether the stamps could be of the recording's own clock."""
+        late_ns = float(np.median(self.late_ns)) - own.offset_ns
+        return not self.is_frozen and NEAR_NS[0] <= late_ns <= NEAR_NS[1]
 
     @property
     def is_steady(self) -> bool:
@@ -116,8 +115,8 @@ def find_clocks(evidence: Sequence[Evidence], clocks: list[Clock]) -> list[Findi
     ``clocks`` are those known so far, entry 0 being the recording's own; new ones are appended.
     """
     automatic = [e for e in evidence if e.rule.choice == "auto"]
-    near = {e.topic for e in automatic if e.is_near}
-    if near and min(int(e.late_ns.min()) for e in automatic if e.topic in near) > SKEW_NS:
+    near = {e.topic for e in automatic if e.is_near(clocks[0])}
+    if near and min(e.arrivals(clocks[0]).least_ns for e in automatic if e.topic in near) > SKEW_NS:
         near = set()
     steady = [e for e in automatic if e.topic not in near and e.is_steady]
     groups: dict[str, int] = {}
@@ -125,15 +124,15 @@ def find_clocks(evidence: Sequence[Evidence], clocks: list[Clock]) -> list[Findi
     for each in sorted(steady, key=lambda e: (int(e.late_ns.min()), e.topic)):
         least_ns = int(each.late_ns.min())
         known = (n for n, c in enumerate(clocks) if n and abs(least_ns - c.offset_ns) <= SAME_CLOCK_NS)
-        group = next(known, None)
+        group = min(known, key=lambda n: abs(least_ns - clocks[n].offset_ns), default=None)
         if group is None:
             if not added or least_ns - added[-1][0] > SAME_CLOCK_NS:
                 added.append((least_ns, []))
             added[-1][1].append(each)
             group = len(clocks) + len(added) - 1
         groups[each.topic] = group
-    own = [e.arrivals for e in automatic if e.topic in near]
-    clocks.extend(estimate([e.arrivals for e in members], own) for _, members in added)
+    own = [e.arrivals(clocks[0]) for e in automatic if e.topic in near]
+    clocks.extend(estimate([e.arrivals(RECORDINGS_OWN) for e in members], own) for _, members in added)
     return [_choose(e, near, groups, clocks) for e in evidence]
 
 

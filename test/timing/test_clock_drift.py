@@ -158,7 +158,10 @@ def test_a_clock_that_was_stepped_a_little_is_a_boundary() -> None:
 
 def test_a_receiver_that_was_busy_at_the_start_makes_the_clocks_be_found_again() -> None:
     """What was late while the clocks were found has put the other clock off; afterwards it is right."""
-    late = from_s(-1, 40, 20)
+
+    def late(t: int) -> int:
+        return max(0, min(40 * MS, 40 * MS - (t - 20 * SECOND) // 2))
+
     events, reasons, _ = judged(*(made(t, late=late) for t in OWN + FOREIGN))
     assert len(reasons) == 1
     at = next(n for n, e in enumerate(events) if isinstance(e, Boundary))

@@ -1,0 +1,269 @@
+"""Clocks that are stepped by less than a second, and what looks like it and is none."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from streams import MONOTONIC, MS, SECOND, WALL
+
+from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
+from edgefirst_ros.timing.finding import Rule, Times
+
+LATENCY_MS = {"camera": 25, "info": 26, "gps": 120, "model": 70, "imu": 3, "radar": 15, "lidar": 60}
+HZ = {"camera": 30, "info": 1, "gps": 10, "model": 15, "imu": 140, "radar": 18, "lidar": 10}
+OWN, CAMERA, FOREIGN = (
+    ("camera", "info", "gps", "model"),
+    ("camera", "info", "model"),
+    ("imu", "radar", "lidar"),
+)
+AT_NS = round(7.013 * SECOND)
+END_S = 12.0
+
+Arrival = tuple[int, int, Times]
+"""True time of receipt and of acquisition, and what is seen of them."""
+Late = Callable[[str, int, random.Random], float]
+"""Milliseconds that a topic's message of some time is late by."""
+
+
+def prompt(_topic: str, _time_ns: int, _pick: random.Random) -> float:
+    return 0.0
+
+
+def in_bundles(_topic: str, time_ns: int, _pick: random.Random) -> float:
+    return 140.0 - time_ns / MS % 140.0
+
+
+def on_a_slow_link(topic: str, time_ns: int, _pick: random.Random) -> float:
+    return 300.0 * (topic in FOREIGN and time_ns >= 7 * SECOND)
+
+
+def drive(
+    topics: Sequence[str] = OWN + FOREIGN,
+    *,
+    stepped: Sequence[str] = (),
+    by_ms: float = 0,
+    receiver_ms: float = 0,
+    jitter: float = 1.0,
+    stamp_jitter: float = 0.0,
+    late_ms: Late = prompt,
+    seed: int = 0,
+) -> list[Arrival]:
+    """A device's messages by receipt; ``stepped`` stamps and the receiver's clock jump at ``AT_NS``."""
+    made: list[Arrival] = []
+    for topic in topics:
+        pick = random.Random(f"{seed} {topic}")
+        base, heard = WALL if topic in OWN else MONOTONIC, 0
+        for number in range(round(END_S * HZ[topic])):
+            off = pick.uniform(-stamp_jitter, stamp_jitter) if topic != "info" else 0
+            true = round((number + 0.2 + off) * SECOND / HZ[topic])
+            latency = LATENCY_MS[topic] * (1 + jitter * max(0.0, pick.gauss(0.15, 0.2)))
+            latency += late_ms(topic, true, pick)
+            heard = max(heard + 1000, true + round(latency * MS))
+            stamp = base + true + (round(by_ms * MS) if topic in stepped and true >= AT_NS else 0)
+            receive = WALL + heard + (round(receiver_ms * MS) if heard >= AT_NS else 0)
+            made.append((heard, true, Times(topic, stamp, receive, receive)))
+    return sorted(made, key=lambda m: (m[0], m[2].topic))
+
+
+class Judged:
+    """What a ClockFinder made of a drive."""
+
+    def __init__(self, arrivals: Sequence[Arrival], rules: dict[str, Rule] | None = None) -> None:
+        self.told: list[str] = []
+        self.reasons: list[str] = []
+        self.found_ns: list[int] = []
+        self.timed: list[tuple[int, str, int, int]] = []
+        """Sequence, topic, true time, time found less true time."""
+        finder: ClockFinder[int] = ClockFinder(tell=self.told.append)
+        for topic, rule in (rules or {}).items():
+            finder.rule(topic, rule)
+        for heard, true, times in arrivals:
+            self._take(finder.feed(true, times), heard)
+        self._take(finder.flush(), 0)
+        assert len(self.timed) == len(arrivals), "every message comes out once"
+
+    def _take(self, events: Any, heard_ns: int) -> None:  # noqa: ANN401 - an iterator of events
+        for event in events:
+            if isinstance(event, Boundary):
+                self.reasons.append(event.reason)
+                self.found_ns.append(heard_ns)
+            else:
+                assert isinstance(event, Timed)
+                off = event.time_ns - WALL - event.item
+                self.timed.append((len(self.reasons), event.times.topic, event.item, off))
+
+    def wrong(self, wall_ms: float = 0, but: Sequence[str] = ()) -> list[tuple[int, str, int, int]]:
+        """Messages more than 5 ms from where their topic's first one says; the axis may move."""
+        first: dict[str, int] = {}
+        found = []
+        for sequence, topic, true, raw in self.timed:
+            off = raw - round(wall_ms * MS) * (sequence > 0)
+            if abs(off - first.setdefault(topic, off)) > 5 * MS and topic not in but:
+                found.append((sequence, topic, true, off))
+        return found
+
+
+@pytest.mark.parametrize("jitter", [0.0, 1.0])
+@pytest.mark.parametrize("by_ms", [-900, -300, -50, 50, 300, 900])
+@pytest.mark.parametrize("stepped", [OWN, FOREIGN, OWN + FOREIGN], ids=["own", "foreign", "all"])
+def test_a_step_is_found_within_two_seconds_and_nothing_gets_a_wrong_time(
+    stepped: tuple[str, ...], by_ms: float, jitter: float
+) -> None:
+    judged = Judged(drive(stepped=stepped, by_ms=by_ms, jitter=jitter))
+    (reason,) = judged.reasons
+    assert f"was stepped by {by_ms:+d}."[:-1] in reason
+    assert judged.found_ns[0] - AT_NS < 2 * SECOND
+    assert judged.wrong() == []
+    sides = {(sequence, true >= AT_NS) for sequence, topic, true, _ in judged.timed if topic in stepped}
+    assert sides == {(0, False), (1, True)}, "each message is on the side that it was measured on"
+
+
+@pytest.mark.parametrize("by_ms", [-700, -50, 50, 700])
+def test_the_wall_clock_of_stamps_and_receiver_is_stepped(by_ms: float) -> None:
+    """As NTP does it on the device: the other clock seems to move, and the axis of time follows the wall."""
+    judged = Judged(drive(stepped=OWN, by_ms=by_ms, receiver_ms=by_ms))
+    assert judged.reasons == [f"the wall clock was stepped by {by_ms:+.1f} ms"]
+    assert judged.wrong(by_ms) == []
+
+
+@pytest.mark.parametrize("by_ms", [-700, -100])
+def test_the_wall_clock_is_set_back_and_no_other_clock_shows_it(by_ms: float) -> None:
+    judged = Judged(drive(OWN, stepped=OWN, by_ms=by_ms, receiver_ms=by_ms))
+    assert len(judged.reasons) == 1
+    assert "the wall clock was stepped by -" in judged.reasons[0]
+    assert judged.wrong(by_ms) == []
+
+
+@pytest.mark.parametrize("by_ms", [-700, -50, 50, 700])
+def test_topics_of_a_clock_grouped_with_another_are_told_apart_by_its_step(by_ms: float) -> None:
+    judged = Judged(drive(stepped=CAMERA, by_ms=by_ms))
+    (reason,) = judged.reasons
+    assert reason.startswith("the clock of camera and model was stepped by ")
+    assert judged.wrong(but=["info"]) == [], "of info too little is known by then"
+
+
+@pytest.mark.parametrize("topic", ["camera", "lidar", "imu"])
+@pytest.mark.parametrize("by_ms", [-700, 700])
+def test_stamps_of_one_topic_that_jump_are_told_and_cut_nothing(topic: str, by_ms: float) -> None:
+    judged = Judged(drive(stepped=(topic,), by_ms=by_ms))
+    assert judged.reasons == []
+    (told,) = judged.told
+    assert told.startswith(f"the stamps of {topic} jumped by {by_ms:+.1f} ms")
+    assert judged.wrong() == []
+
+
+@pytest.mark.parametrize("topic", ["camera", "imu"])
+def test_the_only_topic_of_a_clock_shows_its_step(topic: str) -> None:
+    judged = Judged(drive((topic,), stepped=(topic,), by_ms=-700))
+    assert judged.reasons == [f"the clock of {topic} was stepped by -700.0 ms"]
+    assert judged.wrong() == []
+
+
+@pytest.mark.parametrize("by_ms", [-700, -50, 50, 700])
+def test_a_receiver_whose_clock_alone_is_stepped_moves_no_time(by_ms: float) -> None:
+    judged = Judged(drive(receiver_ms=by_ms))
+    assert judged.reasons == []
+    assert judged.wrong() == []
+    assert by_ms > 0 or [t for t in judged.told if t.startswith("the receiver's clock was stepped by -")]
+
+
+def stall(start_s: float, end_s: float, drains: float = 0.0) -> Late:
+    """Nothing comes for a while; then all of it at once, or faster than it was measured."""
+
+    def late_ms(_: str, time_ns: int, pick: random.Random) -> float:
+        at_s = time_ns / SECOND
+        if start_s <= at_s < end_s:
+            return 1000 * (end_s - at_s + drains * (at_s - start_s))
+        return max(0.0, 1000 * (drains * (end_s - start_s) - 0.5 * (at_s - end_s))) if at_s >= end_s else 0.0
+
+    return late_ms
+
+
+def slow(start_s: float, by_ms: float, end_s: float = END_S, *, even: bool = True) -> Late:
+    """Everything comes later, by the same or by as much as it happens."""
+    return lambda _, time_ns, pick: (
+        by_ms * (1.0 if even else pick.random()) if start_s <= time_ns / SECOND < end_s else 0.0
+    )
+
+
+FALSE: dict[str, Late] = {
+    "nothing": prompt,
+    "a stall of 0.3 s": stall(7, 7.3),
+    "a stall of 0.8 s": stall(7, 7.8),
+    "a stall of 3 s": stall(7, 10),
+    "a stall that drains slowly": stall(7, 7.7, 0.7),
+    "load for a second": slow(7, 50, 8),
+    "much load for longer": slow(7, 300, 8.5),
+    "load from then on": slow(7, 50),
+    "much load from then on": slow(7, 700),
+    "uneven load": slow(7, 300, 9, even=False),
+    "bundles": in_bundles,
+}
+
+
+@pytest.mark.parametrize(
+    "noise", [{}, {"jitter": 4.0}, {"stamp_jitter": 0.8}], ids=["usual", "late by chance", "stamps jitter"]
+)
+@pytest.mark.parametrize("late", FALSE)
+def test_no_step_is_seen_where_there_is_none(late: str, noise: dict[str, float]) -> None:
+    judged = Judged(drive(late_ms=FALSE[late], **noise))
+    assert judged.reasons == []
+    assert not [told for told in judged.told if "jumped" in told or "stepped" in told]
+    assert judged.wrong() == []
+
+
+def test_topics_that_die_and_return_are_no_step() -> None:
+    dead = {"imu": (5.0, 9.0), "camera": (6.0, 8.0), "radar": (7.0, END_S)}
+    alive = [
+        m
+        for m in drive()
+        if not dead.get(m[2].topic, (99.0, 99.0))[0] <= m[1] / SECOND < dead.get(m[2].topic, (99.0, 99.0))[1]
+    ]
+    judged = Judged(alive)
+    assert (judged.reasons, judged.told, judged.wrong()) == ([], [], [])
+
+
+def test_the_latency_of_one_clocks_link_is_no_step() -> None:
+    judged = Judged(drive(late_ms=on_a_slow_link))
+    assert judged.reasons == []
+    assert len(judged.told) == 1
+    assert judged.told[0].startswith("imu and 2 more topics come 300.0 ms later than before")
+
+
+@pytest.mark.parametrize("by_ms", [-700, 300])
+def test_a_second_step_is_found_as_well(by_ms: float) -> None:
+    made = [
+        (heard, true, Times(t.topic, t.stamp_ns + round(by_ms * MS) * (true > AT_NS + 2 * SECOND), *rest))
+        if t.topic in OWN
+        else (heard, true, t)
+        for heard, true, t in drive(stepped=OWN, by_ms=500)
+        for rest in [(t.publish_ns, t.receive_ns)]
+    ]
+    judged = Judged(made)
+    assert len(judged.reasons) == 2
+    assert judged.wrong() == []
+
+
+def test_stamps_taken_as_configured_are_neither_cut_nor_moved() -> None:
+    """Steps, drift and a receiver that runs at its own pace: `clock: stamp` means the stamp."""
+    rules = {topic: Rule("stamp") for topic in OWN + FOREIGN}
+    slowed = [
+        (heard, true, Times(t.topic, t.stamp_ns, t.receive_ns, WALL + heard * 5 // 3))
+        for heard, true, t in drive(stepped=OWN, by_ms=-700)
+    ]
+    judged = Judged(slowed, rules)
+    assert (judged.reasons, judged.told) == ([], [])
+    for _, topic, true, off in judged.timed:
+        base = 0 if topic in OWN else MONOTONIC - WALL
+        assert off == base - (700 * MS if topic in OWN and true >= AT_NS else 0)
+
+
+def test_what_was_stepped_stays_in_order_on_the_recordings_axis() -> None:
+    judged = Judged(drive(stepped=OWN + FOREIGN, by_ms=-900))
+    for topic in OWN + FOREIGN:
+        times = [true + off for _, name, true, off in judged.timed if name == topic]
+        assert all(earlier < later for earlier, later in pairwise(times))
