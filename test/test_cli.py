@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 from drives import simulate
-from typer.testing import CliRunner
 from written import Written
 
 from edgefirst_ros.cli import app
@@ -33,9 +34,12 @@ def run(*arguments: str | Path, check: int | None = 0) -> subprocess.CompletedPr
 
 def call(*arguments: str | Path, check: int = 0) -> subprocess.CompletedProcess[str]:
     """The same within this process, which has imported everything already."""
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
-    assert done.exit_code == check, done.stdout + done.stderr
-    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        app([str(argument) for argument in arguments], prog_name="edgefirst-ros")
+    code = int(ended.value.code or 0)
+    assert code == check, out.getvalue() + err.getvalue()
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -54,6 +55,16 @@ def test_wrong_usage_is_said_with_exit_2_and_leaves_nothing(
     assert code == 2, said
     assert words in said
     assert not output.exists()
+
+
+def test_a_folder_is_played_if_it_holds_one_recording(tmp_path: Path) -> None:
+    shutil.copy(drive(), tmp_path / "a.mcap")
+    waiting = ("play", tmp_path, "--zenoh-listen", free_endpoint(), "--wait", "0.05")
+    assert "nobody subscribed within" in run(*waiting)[2]
+    shutil.copy(drive(), tmp_path / "b.mcap")
+    code, _, said = run(*waiting)
+    assert code == 2
+    assert "holds 2 recordings; name the one to play" in said
 
 
 def test_a_port_in_use_is_said(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from rich.progress import Progress
 
 from edgefirst_ros.commands.options import Connect, Listen
 from edgefirst_ros.commands.shared import EXIT_INTERRUPTED, guarded, interruptible
-from edgefirst_ros.errors import TransportError
+from edgefirst_ros.errors import RecordingNotFound, TransportError
+from edgefirst_ros.inputs import find_recordings
 from edgefirst_ros.play import Names, Played, Player, keys_of
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.terminal import clock, make_console
@@ -20,7 +21,7 @@ from edgefirst_ros.zenohlink import open_session
 
 
 def play(
-    recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="MCAP file.")],
+    recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="MCAP file, or a folder with one.")],
     *,
     connect: Connect = None,
     listen: Listen = None,
@@ -50,7 +51,7 @@ def play(
     with guarded(err):
         if rate <= 0:
             raise typer.BadParameter("must be more than 0", param_hint="--rate")
-        source = McapRecording(recording)
+        source = McapRecording(_one(recording))
         generation = Names.HOST if namespace else names
         keys = keys_of(source.topics(), generation, namespace.strip("/") or source.host, prefix)
         stop = threading.Event()
@@ -68,6 +69,20 @@ def play(
                 soft_wrap=True,
             )
     raise typer.Exit(EXIT_INTERRUPTED if stop.is_set() else 0)
+
+
+def _one(path: Path) -> Path:
+    """The one recording that is meant.
+
+    Raises:
+        RecordingNotFound: there is none, or a folder has several.
+    """
+    found, *others = find_recordings([path])
+    if others:
+        raise RecordingNotFound(
+            f"{path} holds {1 + len(others)} recordings; name the one to play: {found}, ..."
+        )
+    return found
 
 
 def _play(
