@@ -25,6 +25,7 @@ from rclpy.node import Node
 
 from edgefirst_ros.simulation import DriveOptions, simulate
 
+STALL_EVERY_S = 4.0
 PLAYER = Path(__file__).parent.parent / "test" / "launch" / "player.py"
 LOAD = DriveOptions(
     fps=30,
@@ -77,15 +78,22 @@ def main() -> int:
     parser.add_argument("recording", nargs="?", type=Path, help="instead of a simulated drive")
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--parameter", action="append", default=[], metavar="NAME:=VALUE")
+    parser.add_argument(
+        "--stall",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help=f"stop the node for so long every {STALL_EVERY_S:g} s",
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         recording = arguments.recording
         if recording is None:
             recording = simulate(Path(folder) / "drive", replace(LOAD, seconds=arguments.seconds)).mcap
-        return measure(recording, Path(folder) / "out", arguments.parameter)
+        return measure(recording, Path(folder) / "out", arguments.parameter, arguments.stall)
 
 
-def measure(recording: Path, output: Path, parameters: list[str]) -> int:
+def measure(recording: Path, output: Path, parameters: list[str], stall_s: float = 0.0) -> int:
     """Play the recording into a capture and print what that took."""
     given = [
         word for each in (f"output:={output}", "min_free_mb:=100.0", *parameters) for word in ("-p", each)
@@ -108,8 +116,14 @@ def measure(recording: Path, output: Path, parameters: list[str]) -> int:
         )
         player.stdout.readline()
         start_s, start_cpu = time.monotonic(), cpu_s(capture.pid)
+        stalled_s = start_s
         while player.poll() is None:
             rclpy.spin_once(watcher, timeout_sec=0.1)
+            if stall_s and time.monotonic() - stalled_s > STALL_EVERY_S:
+                capture.send_signal(signal.SIGSTOP)
+                time.sleep(stall_s)
+                capture.send_signal(signal.SIGCONT)
+                stalled_s = time.monotonic()
         busy = (cpu_s(capture.pid) - start_cpu) / (time.monotonic() - start_s)
         said, topics = player.stdout.read().strip(), dict(watcher.topics)
         for _ in range(15):

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
-TOPIC = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
-"""A name in the graph, absolute or in the node's namespace."""
+TOPIC = re.compile(r"(~?/)?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
+"""A name in the graph: absolute, in the namespace of the node, or below the node."""
 STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
 

@@ -30,7 +30,11 @@ def granted_bytes() -> int | None:
     What the middleware was told and what the kernel allowed are both in it, whichever middleware that is.
     """
     sizes = []
-    for entry in _OPEN.iterdir() if _OPEN.is_dir() else ():
+    try:
+        entries = list(_OPEN.iterdir())
+    except OSError:
+        return None
+    for entry in entries:
         try:
             if not str(entry.readlink()).startswith("socket:"):
                 continue

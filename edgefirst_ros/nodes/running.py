@@ -69,7 +69,8 @@ def run(make: Callable[[], Runnable], usage: Usage, arguments: Sequence[str] | N
                     raise
                 middleware = rclpy.get_rmw_implementation_identifier()
                 why = refused(middleware, allowed_bytes(), os.environ)
-                sys.stderr.write(f"{usage.executable}: {why}\n")
+                what = str(error).partition(", at ")[0]
+                sys.stderr.write(f"{usage.executable}: {what}; {why}\n")
                 return USAGE
             executor = SingleThreadedExecutor()
             executor.add_node(node)

@@ -91,6 +91,34 @@ def test_a_launch_under_a_python_with_an_older_pydantic_captures(
     assert "monday" in checked.text
 
 
+def test_rviz_is_started_on_the_previews_of_this_node(graph: Graph, tmp_path: Path) -> None:
+    """A stand-in says what it was started with."""
+    said = tmp_path / "said.txt"
+    program = tmp_path / "lib" / "rviz2" / "rviz2"
+    index = tmp_path / "share" / "ament_index" / "resource_index" / "packages" / "rviz2"
+    for path, text in (
+        (program, f'#!/bin/sh\nprintf "%s\\n" "$@" > {said}.new && mv {said}.new {said}\n'),
+        (index, ""),
+    ):
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    program.chmod(0o755)
+    graph.environment["AMENT_PREFIX_PATH"] = f"{tmp_path}:{graph.environment['AMENT_PREFIX_PATH']}"
+    more = ("autostart:=false", "namespace:=/car/", "rviz:=true")
+    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", *more)
+    graph.wait("its arguments", said.exists, alive=[launched])
+    arguments = said.read_text().splitlines()
+    assert arguments[0] == "-d"
+    assert Path(arguments[1]).name == "edgefirst.rviz"
+    assert Path(arguments[1]).is_file()
+    remapped = [each.split(":=") for each in arguments if ":=/" in each]
+    assert ["/capture/preview/lidar", "/car/capture/preview/lidar"] in remapped
+    assert len(remapped) == 3
+    assert graph.parameters("preview", node="/car/capture") == [True]
+    launched.send(signal.SIGINT)
+    assert launched.join() == 0, launched.text
+
+
 def test_run_takes_a_parameter_file(graph: Graph, tmp_path: Path) -> None:
     given = tmp_path / "given.yaml"
     given.write_text(
