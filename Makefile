@@ -24,7 +24,7 @@ demo: $(VENV)/ready ## simulate a drive, convert it, show what came of it
 	@echo "contact sheet: $(DEMO)/contact-sheet.png"
 
 test: $(VENV)/ready oracles ## lint, types and the whole suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 # The suite draws the same examples every time; this looks for others, until one fails or ROUNDS are over.
 search: $(VENV)/ready oracles ## the property tests again with random draws, ROUNDS=5 times

@@ -193,6 +193,8 @@ setup(
         "test": [
             "pytest>=8",
             "pytest-timeout>=2.3",
+            # Runs the files of the suite on all cores. MIT, pure Python, kept by pytest's own people.
+            "pytest-xdist>=3.5",
             "hypothesis>=6.100",
             "mypy>=1.18",
             "ruff>=0.16",

@@ -111,7 +111,9 @@ class Graph:
 
         self.domain = domain
         self.folder = folder
-        self.environment = os.environ | {"ROS_DOMAIN_ID": str(domain), "ROS_LOG_DIR": str(folder / "ros_log")}
+        # A launch leaves temporary files of parameters behind.
+        places = {"ROS_LOG_DIR": str(folder / "ros_log"), "TMPDIR": str(folder)}
+        self.environment = os.environ | {"ROS_DOMAIN_ID": str(domain), **places}
         self._context = rclpy.Context()
         rclpy.init(args=[], context=self._context, domain_id=domain)
         self.node = rclpy.create_node("test", context=self._context, use_global_arguments=False)
