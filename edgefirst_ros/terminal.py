@@ -144,7 +144,9 @@ def _print_faults(console: Console, head: str, faults: Sequence[Mapping[str, Any
         size, first = sum(fault["bytes"] for fault in alike), alike[0]["offset"]
         times = f", {len(alike):,} times" if len(alike) > 1 else ""
         where = f"the first at {first:,}" if len(alike) > 1 else f"at {first:,}"
-        _line(console, f"[yellow]{escape(head)}[/]: {escape(what)}{times} ({size:,} bytes, {where})")
+        _line(
+            console, f"[yellow]{escape(head)}[/]: {escape(what)}{times} ({_several(size, 'bytes')}, {where})"
+        )
 
 
 def _print_account(console: Console, topics: Mapping[str, Mapping[str, Any]]) -> None:
@@ -190,6 +192,11 @@ def _account(topics: Mapping[str, Mapping[str, Any]]) -> Table:
     return table
 
 
+def _several(count: int, things: str) -> str:
+    """A number and what it is of, in the plural where there is not just one."""
+    return f"{count:,} {things.removesuffix('s') if count == 1 else things}"
+
+
 def _count(value: int) -> str:
     return f"{value:,}" if value else "·"
 
@@ -200,14 +207,14 @@ def _print_reasons(console: Console, topics: Mapping[str, Mapping[str, Any]]) ->
             for reason, count in reasons.items():
                 _line(console, f"  {escape(topic)}: {count:,} {column}: {escape(reason)}")
         for reason, count in account["refused_parts"].items():
-            _line(console, f"  {escape(topic)}: {count:,} parts refused: {escape(reason)}")
+            _line(console, f"  {escape(topic)}: {_several(count, 'parts')} refused: {escape(reason)}")
 
 
 def _print_clocks(console: Console, sequence: Mapping[str, Any]) -> None:
     _line(
         console,
-        f"{escape(sequence['name'])}: {sequence['sample']:,} samples of {sequence['reference_frames']:,} "
-        f"reference frames; clocks:",
+        f"{escape(sequence['name'])}: {_several(sequence['sample'], 'samples')} of "
+        f"{_several(sequence['reference_frames'], 'reference frames')}; clocks:",
     )
     for topic, found in sequence["clocks"].items():
         _line(console, f"  {escape(topic)}: {escape(found['finding'])}")
@@ -217,15 +224,15 @@ def _print_formats(console: Console, formats: Mapping[str, Mapping[str, Any]]) -
     """What is in each dataset: its own count, how many messages that holds, and what it left out."""
     for name, held in formats.items():
         count, unit = next((held[key], key) for key in held if key not in {"messages", "left_out"})
-        text = f"{name}: {count:,} {unit}, of {held['messages']:,} messages"
+        text = f"{name}: {_several(count, unit)}, of {_several(held['messages'], 'messages')}"
         for reason, samples in held["left_out"].items():
-            text += f"; {samples:,} samples left out: {reason}"
+            text += f"; {_several(samples, 'samples')} left out: {reason}"
         _line(console, escape(text))
 
 
 def print_info(console: Console, info: Mapping[str, Any]) -> None:
     """What is in a recording, topic by topic."""
-    head = f"{escape(info['file'])}: {info['bytes'] / 1e6:,.1f} MB, {info['messages']:,} messages"
+    head = f"{escape(info['file'])}: {info['bytes'] / 1e6:,.1f} MB, {_several(info['messages'], 'messages')}"
     if info["messages"]:
         start = datetime.fromtimestamp(info["start_ns"] / 1e9, UTC)
         prefix = escape(info["prefix"]) or "none"
@@ -241,8 +248,10 @@ def print_info(console: Console, info: Mapping[str, Any]) -> None:
         _line(console, f"[yellow]clock break[/]: {escape(text)}")
     _print_faults(console, "damage", info["faults"])
     for topic, displaced in info.get("displaced", {}).items():
+        lie = "lies" if displaced["messages"] == 1 else "lie"
         behind = (
-            f"{displaced['messages']:,} messages lie up to {displaced['worst_s']:,.1f} s behind later ones"
+            f"{_several(displaced['messages'], 'messages')} {lie} up to {displaced['worst_s']:,.1f} s behind "
+            "later ones"
         )
         _line(console, f"[yellow]file order[/]: {escape(topic)}: {behind}")
     if info["note"]:
