@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,11 @@ from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
 from edgefirst_ros.survey import Survey, wants_survey
 
 PROGRESS_EVERY_S = 0.1
+SURVEYED_ONLY = (
+    "nothing of it is converted: it was interrupted while it was read for the rig's motion, which comes "
+    "first; run it again, or with ego.smoothing: lag, which converts while it reads"
+)
+NOT_READ = "not read, as the conversion was interrupted before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,13 @@ class Conversion:
     paths: tuple[Path, ...]
     report: dict[str, Any]
     interrupted: bool
+
+    @property
+    def interruption(self) -> str:
+        """What an interruption has left, for a person."""
+        if self.report["totals"]["received"]:
+            return "interrupted: what had been read is finished and complete"
+        return "interrupted before anything was converted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,25 +166,33 @@ def _feed(
             pace(message)
         pipeline.feed(message)
 
-    for (drive, known), twice in zip(sources, surveyed, strict=True):
+    for number, ((drive, known), twice) in enumerate(zip(sources, surveyed, strict=True)):
         motions: Sequence[Solution] = ()
         if twice:
             survey = Survey(pipeline.config, known, lambda: not stop.is_set())
-            if not reading.through(drive, survey.feed):
-                return
-            motions = survey.finish()
-        first = drive.parts[0]
-        pipeline.begin_source(known, first.host, first.sequence_name, motions)
-        if not reading.through(drive, take):
-            pipeline.end_source("interrupted")
+            if reading.through(drive, survey.feed):
+                motions = survey.finish()
+            if stop.is_set():
+                pipeline.unread.append(f"{readable(drive.path.name)}: {SURVEYED_ONLY}")
+        if not stop.is_set():
+            first = drive.parts[0]
+            pipeline.begin_source(known, first.host, first.sequence_name, motions)
+            whole = reading.through(drive, take)
+            pipeline.end_source(*(() if whole else ("interrupted",)))
+            pipeline.notes += _notes(drive) if whole else ()
+        if stop.is_set():
+            following = [readable(later.path.name) for later, _ in sources[number + 1 :]]
+            pipeline.unread += [f"{name}: {NOT_READ}" for name in following]
             return
-        pipeline.end_source()
-        for part in drive.parts:
-            name = readable(part.path.name)
-            if part.note:
-                pipeline.notes.append(f"{name}: {part.note}")
-            if part.displaced and part.is_sorted:
-                pipeline.notes.append(f"{name}: {_displaced(part)}; read in the order of their receipt")
+
+
+def _notes(drive: Drive) -> Iterator[str]:
+    for part in drive.parts:
+        name = readable(part.path.name)
+        if part.note:
+            yield f"{name}: {part.note}"
+        if part.displaced and part.is_sorted:
+            yield f"{name}: {_displaced(part)}; read in the order of their receipt"
 
 
 def _disorder(drives: Sequence[Drive], config: Config) -> list[str]:

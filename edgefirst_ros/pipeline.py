@@ -110,6 +110,8 @@ class Pipeline:
         )
         self.sequences: list[SequenceSummary] = self._runs.done
         self.notes: list[str] = self._runs.notes
+        self.unread: list[str] = []
+        """Sentences on sources of which nothing was fed, though they were asked for."""
         """Findings worth telling while running, once each; also in the report."""
         self._masks = Masks(config, self.ledger, self.notes.append)
         self._duplicates = Duplicates()
@@ -334,6 +336,7 @@ class Pipeline:
             outputs=self.outputs,
             samples=self._delivery.samples,
             notes=self.notes,
+            unread=self.unread,
         )
 
     # ------------------------------------------------------------------ one sequence

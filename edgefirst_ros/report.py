@@ -28,6 +28,7 @@ def build_report(
     outputs: Mapping[str, Output],
     samples: int,
     notes: Sequence[str],
+    unread: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Everything a user or a script may want to know of a run; holds no clock time and no path."""
     topics = accounts(ledger, [s for each in sequences for s in each.run.stats.values()])
@@ -39,7 +40,7 @@ def build_report(
         "topics": topics,
         "sequences": [_sequence(s) for s in sequences],
         "notes": list(notes),
-        "warnings": [*_warnings(config, sequences, samples), *_format_warnings(outputs)],
+        "warnings": [*_warnings(config, sequences, samples, unread), *_format_warnings(outputs)],
     }
 
 
@@ -94,8 +95,10 @@ def _sequence(summary: SequenceSummary) -> dict[str, Any]:
     }
 
 
-def _warnings(config: Config, sequences: Sequence[SequenceSummary], samples: int) -> list[str]:
-    found: list[str] = []
+def _warnings(
+    config: Config, sequences: Sequence[SequenceSummary], samples: int, unread: Sequence[str]
+) -> list[str]:
+    found = list(unread)
     for summary in sequences:
         frames = summary.run.frames
         chosen = frames.total - frames["skipped"]

@@ -140,6 +140,32 @@ def test_a_stop_on_the_first_reading_leaves_no_samples(tmp_path: Path) -> None:
     done = convert([recording], tmp_path / "out", build_config({}), dataset="d", stop=stop)
     assert done.interrupted
     assert done.report["samples"] == 0
+    first, second = done.report["warnings"]
+    assert first == "the dataset is empty"
+    assert second.startswith(f"{recording.name}: nothing of it is converted: it was interrupted while it was")
+    assert "ego.smoothing: lag" in second
+    assert done.interruption == "interrupted before anything was converted"
+
+
+def test_what_follows_an_interruption_is_said_not_to_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first recording is whole by then, the second was gone through for its motion alone."""
+    recordings = [made(tmp_path / name, seconds=1.0)[0].rename(tmp_path / f"{name}.mcap") for name in "abc"]
+    stop = threading.Event()
+    monkeypatch.setattr("edgefirst_ros.convert.PROGRESS_EVERY_S", 0.0)
+
+    def heard(position: Position) -> None:
+        if position.file == "b.mcap":
+            stop.set()
+
+    config = build_config({})
+    done = convert(recordings, tmp_path / "out", config, dataset="d", stop=stop, on_progress=heard)
+    assert done.report["samples"] > 0
+    assert done.interruption.startswith("interrupted: what had been read is finished")
+    assert [text.split(":")[0] for text in done.report["warnings"][:2]] == ["b.mcap", "c.mcap"]
+    assert "rig's motion" in done.report["warnings"][0]
+    assert "not read" in done.report["warnings"][1]
 
 
 def test_the_same_bytes_whatever_the_workers(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def convert(
         else:
             print_report(err, done.report, details=not quiet)
             if done.interrupted:
-                err.print("interrupted: what had been read is finished and complete", highlight=False)
+                err.print(done.interruption, highlight=False)
             if not quiet:
                 for path in done.paths:
                     say(f"{path}")

@@ -32,7 +32,7 @@ class Outcome:
         )
         lines = (*(f"warning: {w}" for w in report["warnings"]), *(str(path) for path in conversion.paths))
         if conversion.interrupted:
-            return cls(130, f"interrupted, what had been read is finished: {text}", lines)
+            return cls(130, f"{conversion.interruption}: {text}", lines)
         return cls(0 if report["samples"] else 1, text, lines)
 
 
