@@ -17,7 +17,7 @@ from edgefirst_ros.formats.l5kit.writer import L5KitWriter
 from edgefirst_ros.formats.ncore.writer import NCoreWriter
 from edgefirst_ros.naming import safe_name
 from edgefirst_ros.pipeline import Pipeline
-from edgefirst_ros.sample import Sample
+from edgefirst_ros.sample import Role, Sample
 
 REPORT = "capture_report.json"
 NOTHING: Mapping[str, str] = {
@@ -53,7 +53,14 @@ class Job:
             root = output / "edgefirst"
             self.writers.append(EdgeFirstWriter(root, self.dataset, config.edgefirst, overwrite=overwrite))
         if "ncore" in config.formats:
-            self.writers.append(NCoreWriter(output / "ncore", config.ncore, overwrite=overwrite))
+            self.writers.append(
+                NCoreWriter(
+                    output / "ncore",
+                    config.ncore,
+                    overwrite=overwrite,
+                    boxes2d_tolerances_ms=_picture_tolerances_ms(config),
+                )
+            )
         if "l5kit" in config.formats:
             self.writers.append(
                 L5KitWriter(output / "l5kit", self.dataset, config.l5kit, overwrite=overwrite)
@@ -90,6 +97,16 @@ class Job:
     def abort(self) -> None:
         """Let go of files and threads after an error."""
         self.pipeline.abort()
+
+
+def _picture_tolerances_ms(config: Config) -> dict[str, float]:
+    """How near to a picture the messages of each model are; none where samples follow no camera."""
+    wanted = config.reference.strip("/")
+    cameras = [(name, rule) for name, rule in config.topics.items() if rule.role is Role.CAMERA]
+    if not any(wanted in (name, rule.topic.strip("/"), rule.role) for name, rule in cameras):
+        return {}
+    models = (rule for rule in config.topics.values() if rule.role is Role.MODEL and rule.topic)
+    return {rule.topic.strip("/"): rule.tolerance_ns / 1e6 for rule in models}
 
 
 def report_path(config: Config, output: Path, dataset: str) -> Path:

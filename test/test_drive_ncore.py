@@ -212,6 +212,35 @@ def test_every_sweep_of_a_spinning_lidar_has_its_model_elements(tmp_path: Path) 
 
 
 @pytest.fixture(scope="module")
+def late_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    options = DriveOptions(seconds=2.0, width=320, height=180, fps=10, model_hz=10.0, lidar_points=100)
+    return simulate(tmp_path_factory.mktemp("drive"), options).mcap
+
+
+@pytest.mark.parametrize(
+    ("values", "within_ms"),
+    [
+        ({}, 16.0),
+        ({"topics": {"model": {"offset_ms": 20.0, "tolerance_ms": 30.0}}}, None),
+        ({"topics": {"model": {"offset_ms": 20.0, "tolerance_ms": 7.5}}}, 7.5),
+        ({"topics": {"model": {"offset_ms": 20.0}}, "ncore": {"boxes2d_tolerance_ms": 5.0}}, 5.0),
+        (
+            {"topics": {"model": {"offset_ms": 20.0, "tolerance_ms": 30.0}}, "reference": "lidar_points"},
+            16.0,
+        ),
+    ],
+)
+def test_boxes_are_as_near_to_their_picture_as_the_models_topic_has_it(
+    late_model: Path, values: dict[str, Any], within_ms: float | None, tmp_path: Path
+) -> None:
+    """The boxes are 20 ms behind their pictures, pictures 100 ms apart."""
+    values = {"topics": {"model": {"offset_ms": 20.0}}, "formats": ["ncore"], **values}
+    report = convert([late_model], tmp_path, build_config(values), dataset="d").report
+    told = [text for text in [*report["warnings"], *report["notes"]] if "have no picture within" in text]
+    assert [f"within {within_ms:g} ms" in text for text in told] == ([] if within_ms is None else [True])
+
+
+@pytest.fixture(scope="module")
 def stored(
     drive: tuple[Path, Truth], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[tuple[str, str], tuple[Path, dict[str, Any]]]:

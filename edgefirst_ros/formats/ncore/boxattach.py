@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,7 @@ class Attached:
     loose: Arrays = field(default_factory=dict)
 
 
-def attach_boxes(journal: Path, cameras: Sequence[Camera], tolerance_us: int) -> Attached:
+def attach_boxes(journal: Path, cameras: Sequence[Camera], tolerance_us: Callable[[str], int]) -> Attached:
     """Append every message's boxes to the frame nearest in time; a frame gets one message of a topic.
 
     Boxes are of the cameras in the frame that their message names, of the first one where it names none of
@@ -104,7 +104,7 @@ def attach_boxes(journal: Path, cameras: Sequence[Camera], tolerance_us: int) ->
     Args:
         journal: of the sequence.
         cameras: that have frames, in the order in which they came.
-        tolerance_us: farthest that a picture may begin from the time of its boxes.
+        tolerance_us: by topic, the farthest that a picture may begin from the time of its boxes.
 
     Raises:
         WriteError: the disk is full or gone.
@@ -124,7 +124,7 @@ def attach_boxes(journal: Path, cameras: Sequence[Camera], tolerance_us: int) ->
             used = [name for (known, _), name in names.items() if known == camera.name]
             name = FLAT_BOXES if not used else f"{FLAT_BOXES}_{safe_name(topic.strip('/'))}"
             names.setdefault((camera.name, topic), name)
-            paired = _paired(messages, camera.times, tolerance_us)
+            paired = _paired(messages, camera.times, tolerance_us(topic))
             frames[topic, frame_id].append((camera, paired))
     for (camera_name, topic), name in names.items():
         meta = result.meta.setdefault(camera_name, {FLAT_BOXES: META | {"topics": {}}})

@@ -16,7 +16,7 @@ from edgefirst_ros.formats.ncore.extrinsics import clean, node
 from edgefirst_ros.formats.ncore.intrinsics import camera_info_json
 from edgefirst_ros.formats.ncore.journal import Journal
 from edgefirst_ros.formats.ncore.marks import Instance
-from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.options import SAME_PICTURE_MS, NCoreOptions
 from edgefirst_ros.formats.ncore.radar import radar_info_meta
 from edgefirst_ros.formats.ncore.rays import safe_name
 from edgefirst_ros.formats.ncore.trajectory import ASSUMED, BASES
@@ -42,8 +42,17 @@ class Context:
         self._origin: GeoPoint | None = None
         self._pose_us = -1
 
-    def begin(self, files_id: str, sequence: SequenceInfo, part: int, options: NCoreOptions) -> None:
+    def begin(
+        self,
+        files_id: str,
+        sequence: SequenceInfo,
+        part: int,
+        options: NCoreOptions,
+        boxes2d_tolerances_ms: Mapping[str, float],
+    ) -> None:
         """Which sequence this is, and the options that finishing it needs."""
+        every_ms = options.boxes2d_tolerance_ms
+        by_topic_ms = boxes2d_tolerances_ms if every_ms is None else {}
         self._journal.append("sequence", {
             "id": files_id,
             "host": sequence.host,
@@ -55,7 +64,8 @@ class Context:
             "pose_gap_us": round(options.pose_gap_ms * 1000),
             "hfov_deg": options.assumed_camera_hfov_deg,
             "rolling": options.camera_readout_ms > 0,
-            "boxes2d_tolerance_us": round(options.boxes2d_tolerance_ms * 1000),
+            "boxes2d_tolerance_us": round((SAME_PICTURE_MS if every_ms is None else every_ms) * 1000),
+            "boxes2d_tolerances_us": {topic: round(ms * 1000) for topic, ms in by_topic_ms.items()},
             "cube_tolerance_us": round(options.radar_cube_tolerance_ms * 1000),
         })  # fmt: skip
 

@@ -167,7 +167,15 @@ def _attach_boxes(files: SequenceFiles, stores: Mapping[str, Store], facts: Fact
             whole, tile = whole_camera(told["frame_id"], {clean(frame) for frame in known})
             times = store.contents.instances[instance]
             cameras.append(Camera(instance[1], whole, tile, tuple(told["size"]), times, store))
-    tolerance_us = facts.sequence.get("boxes2d_tolerance_us", 0)
+    by_topic_us, every_us = (
+        facts.sequence.get("boxes2d_tolerances_us", {}),
+        facts.sequence.get("boxes2d_tolerance_us", 0),
+    )
+
+    def tolerance_us(topic: str) -> int:
+        names = [name for name in by_topic_us if f"/{topic}".endswith(f"/{name}")]
+        return int(by_topic_us[max(names, key=len)] if names else every_us)
+
     attached = attach_boxes(files.journal, cameras, tolerance_us)
     for camera, meta in attached.meta.items():
         meta[FLAT_BOXES]["classes"] = facts.classes
@@ -181,7 +189,8 @@ def _attach_boxes(files: SequenceFiles, stores: Mapping[str, Store], facts: Fact
             say = remarks.note if attached.paired[topic] else remarks.warn
             say(
                 f"{files.id}: {alone} of {count} messages of {topic} have no picture within "
-                f"{tolerance_us / 1000:g} ms; their boxes are in no frame but in the cuboids' generic data"
+                f"{tolerance_us(topic) / 1000:g} ms; their boxes are in no frame but in the cuboids' generic "
+                "data"
             )
 
 

@@ -16,6 +16,10 @@ ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}$"
 """Names of sensors, masks and component instances: safe in a key, a file name and a tar header."""
 
 
+SAME_PICTURE_MS = 16.0
+"""What is farther off than half of 1/30 s may be of a neighbouring picture."""
+
+
 class NCoreOptions(BaseModel):
     """Options of NCore V4 output; every field has a default that suits a Maivin or Raivin.
 
@@ -72,12 +76,13 @@ class NCoreOptions(BaseModel):
         description="Horizontal field of view written for a camera that never sent a usable CameraInfo, as "
         "readers refuse a camera without; the metadata says that it is assumed.",
     )
-    boxes2d_tolerance_ms: float = Field(
-        default=16.0,
+    boxes2d_tolerance_ms: float | None = Field(
+        default=None,
         ge=0.0,
         le=10_000.0,
-        description="2-D boxes farther from any picture than this are of none, and kept apart. A "
-        "neighbouring picture's boxes are wrong labels, so it is half of 1/30 s.",
+        description="2-D boxes farther from any picture than this are of none, and kept apart. Unset: what "
+        "topics have for the model's messages, 16 ms by default, as a neighbouring picture's boxes are wrong "
+        "labels; 16 ms also where the reference is no camera.",
     )
     depth_size: Literal["as_sent", "picture"] = Field(
         default="as_sent",

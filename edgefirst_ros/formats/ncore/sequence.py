@@ -64,6 +64,7 @@ class SequenceWriter:
         names: InstanceNames,
         masks: Masks,
         lidars: LidarScales,
+        boxes2d_tolerances_ms: Mapping[str, float],
     ) -> None:
         self.files = files
         self.start_us: int | None = None
@@ -78,7 +79,7 @@ class SequenceWriter:
         self._scaled: set[Instance] = set()
         self._journal = _begin_journal(files, sync=options.sync)
         self._context = Context(self._journal, options)
-        self._context.begin(files.id, sequence, part, options)
+        self._context.begin(files.id, sequence, part, options, boxes2d_tolerances_ms)
         self._context.masks(masks.data)
         self._stores = StoreSet(files, options.store, options.profile, sync=options.sync)
         self._models = LidarModels(self._stores.open)

@@ -42,6 +42,7 @@ class NCoreWriter:
         options: what to write.
         overwrite: replace sequences of the same name, each once the new one is complete.
         components: components of one's own, see ``component.Component``.
+        boxes2d_tolerances_ms: by the end of the topic's name, where ``options`` has no tolerance for all.
 
     Raises:
         ConfigError: an ego mask that is no PNG file, or a component without a name of its own.
@@ -57,6 +58,7 @@ class NCoreWriter:
         *,
         overwrite: bool = False,
         components: Sequence[Component] = (),
+        boxes2d_tolerances_ms: Mapping[str, float] | None = None,
     ) -> None:
         keep_freed_memory()
         self.options = options
@@ -65,6 +67,7 @@ class NCoreWriter:
         self._root = root
         self._overwrite = overwrite
         self._components = tuple(components)
+        self._boxes2d_tolerances_ms = dict(boxes2d_tolerances_ms or {})
         check_components(self._components)
         self._masks = Masks(options.ego_masks)
         self._lidars = LidarScales()
@@ -197,6 +200,7 @@ class NCoreWriter:
             names=self._names,
             masks=self._masks,
             lidars=self._lidars,
+            boxes2d_tolerances_ms=self._boxes2d_tolerances_ms,
         )
 
     def _split(self, current: SequenceWriter, time_us: int) -> SequenceWriter:
