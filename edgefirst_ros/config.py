@@ -29,7 +29,7 @@ NODE_PARAMETERS = frozenset(
     {
         *("use_sim_time", "start_type_description_service", "qos_overrides"),
         *("output", "name", "session", "depth", "unlisted", "look_every_s", "stop_within_s", "preview"),
-        *("autostart", "tf_topic"),
+        *("autostart", "start_paused", "tf_topic"),
         *("bag", "overwrite", "rate"),
     }
 )

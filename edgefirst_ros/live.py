@@ -11,6 +11,7 @@ from edgefirst_ros.accounting import CUT_OFF, QUEUE_FULL
 from edgefirst_ros.config import Config
 from edgefirst_ros.errors import EdgeFirstError, WriteError
 from edgefirst_ros.job import Job
+from edgefirst_ros.livepause import Pause
 from edgefirst_ros.livequeue import LiveQueue
 from edgefirst_ros.livesession import Finished, Split, Tail, begin_session, finish_session
 from edgefirst_ros.livesplit import SPLIT, SplitPoint, limit_reached, tail_ns
@@ -87,6 +88,8 @@ class LiveCapture:
         self._split_point = SplitPoint()
         self._tail: Tail | None = None
         self._finishing: threading.Thread | None = None
+        self._pause: Pause | None = None
+        self._paused = False
         self._disk_s = 0.0
         self.finished: list[Finished] = []
         """Sessions that are complete, since ``start``."""
@@ -101,8 +104,13 @@ class LiveCapture:
         """Whether a session is under way and takes messages."""
         return self._open
 
-    def start(self, name: str = "", *, sequence: str = "") -> str:
-        """Begin a session; the name of its dataset.
+    @property
+    def paused(self) -> bool:
+        """Whether nothing of what comes is written, because somebody said so."""
+        return self._paused
+
+    def start(self, name: str = "", *, sequence: str = "", paused: bool = False) -> str:
+        """Begin a session, perhaps paused; the name of its dataset.
 
         Names that are not given come from the host and the time, see ``SessionNames``.
 
@@ -122,7 +130,10 @@ class LiveCapture:
         self.finished, self.splits, self.failure, self.ended = [], [], None, ""
         self._aborting = self._late = False
         self._queue.clear()
+        self._pause, self._paused = None, paused
         job = self._begin()
+        if paused:
+            self._pause = Pause(job, self._config, self._host, self._names.sequence)
         self._thread = threading.Thread(target=self._run, name="capture", daemon=True)
         self._open = True
         self._thread.start()
@@ -139,11 +150,29 @@ class LiveCapture:
         Where there is video that place is before the next key frame, see ``SplitPoint``.
 
         Raises:
-            EdgeFirstError: no session is under way.
+            EdgeFirstError: no session is under way, or it is paused.
         """
         if not self._open:
             raise EdgeFirstError("no session is under way; start one first")
+        if self._paused:
+            raise EdgeFirstError("the session is paused; resume it first, or stop it")
         self._queue.call(self._want_split)
+
+    def pause(self) -> None:
+        """Write nothing of what comes from now on, but count it; returns at once.
+
+        Raises:
+            EdgeFirstError: no session is under way.
+        """
+        self._turn(paused=True)
+
+    def resume(self) -> None:
+        """Write what comes from now on, as another sequence of the same session; returns at once.
+
+        Raises:
+            EdgeFirstError: no session is under way.
+        """
+        self._turn(paused=False)
 
     def stop(self, timeout_s: float = STOP_S) -> list[Finished]:
         """Write what is queued, finish, and return the sessions finished since ``start``.
@@ -185,6 +214,7 @@ class LiveCapture:
             failure=failure,
             ended=self.ended,
             commit_latency_ms=self._commit_latency_ms,
+            paused=self._paused and self._job is not None,
         )
 
     # ------------------------------------------------------------------ the capture thread
@@ -237,6 +267,10 @@ class LiveCapture:
             job.pipeline.ledger.lose(lost.topic, lost.schema, lost.messages, lost.bytes, QUEUE_FULL)
 
     def _take(self, job: Job, message: RawMessage | None) -> None:
+        if self._pause is not None:
+            if message is not None:
+                self._pause.take(message)
+            return
         if not self._late:
             why = limit_reached(self._config, job.pipeline)
             if why:
@@ -269,7 +303,11 @@ class LiveCapture:
             self.splits.append(Split(closed, following.dataset))
             return following
         self.known = job.pipeline.calibration
-        following = self._begin((job, seam_ns))
+        try:
+            following = self._begin((job, seam_ns))
+        except EdgeFirstError:
+            self._finish(job, why)
+            raise
         job.pipeline.end_at(seam_ns)
         newest_ns = seam_ns if message is None else message.receive_ns
         length_ns = tail_ns(self._config)
@@ -334,6 +372,26 @@ class LiveCapture:
         if tail is not None:
             tail.job.pipeline.cut(CUT_OFF)
 
+    def _turn(self, *, paused: bool) -> None:
+        if not self._open:
+            raise EdgeFirstError("no session is under way; start one first")
+        if paused != self._paused:
+            self._paused = paused
+            self._queue.call(self._begin_pause if paused else self._end_pause)
+
+    def _begin_pause(self) -> None:
+        if self._job is None or self._pause is not None:
+            return
+        if self._tail is not None:
+            self._end_tail(self._tail)
+        self._split_point = SplitPoint()
+        self._pause = Pause(self._job, self._config, self._host, self._names.sequence)
+
+    def _end_pause(self) -> None:
+        pause, self._pause = self._pause, None
+        if pause is not None:
+            pause.resume()
+
     def _want_split(self) -> None:
         self._split_point.ask(time.monotonic(), SPLIT)
         if self._job is not None:
@@ -346,12 +404,12 @@ class LiveCapture:
     def _finish(self, job: Job, why: str) -> Finished:
         if self._tail is not None:
             self._end_tail(self._tail)
+        finished = finish_session(job, self._config, why)
         self._wait_for_finishing()
         if self.failure is not None:
             raise self.failure
-        finished = finish_session(job, self._config, why)
         self.finished.append(finished)
-        self.known = job.pipeline.calibration
+        self.known = job.pipeline.calibration if self._pause is None else self._pause.calibration
         self._job, self.ended = None, why
         return finished
 

@@ -94,7 +94,7 @@ def begin_session(
         except OutputExists:
             if names.given:
                 raise
-    names.take(dataset)
+    names.take(dataset, sequence)
     job.pipeline.notes += names.notes
     before = None if after is None else (after[0].pipeline, after[1])
     try:

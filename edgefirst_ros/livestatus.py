@@ -66,6 +66,8 @@ class LiveStatus:
     """Free space above ``min_free_mb``."""
     outputs: Mapping[str, OutputStatus] = field(default_factory=dict)
     """What each writer has written so far, by its name."""
+    paused: bool = False
+    """Whether nothing of what comes is written, because somebody said so."""
     commit_latency_ms: float | None = None
     """From a sample's acquisition to its place in every output, of the newest one; None before the first."""
 
@@ -160,6 +162,7 @@ def build_status(
     failure: str,
     ended: str,
     commit_latency_ms: float | None = None,
+    paused: bool = False,
 ) -> LiveStatus:
     """Where a capture stands now; without a session under way, why the last one ended."""
     free = disk.free_bytes()
@@ -187,6 +190,7 @@ def build_status(
         spare_bytes=spare,
         outputs={name: OutputStatus(o.items, o.bytes, bytes_per_s[name]) for name, o in outputs.items()},
         commit_latency_ms=commit_latency_ms,
+        paused=paused,
     )
 
 

@@ -83,7 +83,7 @@ def line(status: LiveStatus, connections: int) -> str:
     )
     lost = sum(row.get("lost_upstream", 0) for row in status.topics.values())
     parts = [
-        f"{clock(status.elapsed_s)}: {status.samples:,} samples",
+        f"{clock(status.elapsed_s)}: {'paused, ' if status.paused else ''}{status.samples:,} samples",
         f"{status.bytes_written / 1e6:,.0f} MB",
         f"{status.received:,} messages received",
         f"{status.dropped:,} dropped",
@@ -101,7 +101,8 @@ def _panel(status: LiveStatus, connections: int) -> Group:
     latency = status.commit_latency_ms
     late = "" if latency is None else f", {latency / 1000:.1f} s after acquisition"
     head = Text.from_markup(
-        f"[bold]{escape(status.session)}[/]  {clock(status.elapsed_s)}  {heard}\n"
+        f"[bold]{escape(status.session)}[/]  {clock(status.elapsed_s)}  {heard}"
+        f"{'  [bold yellow]paused[/]' if status.paused else ''}\n"
         f"[bold]{status.samples:,}[/] samples{late}  {status.bytes_written / 1e6:,.1f} MB "
         f"({status.bytes_per_s / 1e6:.1f} MB/s)  queue {status.queue_fill:.0%}  disk {_left(status)}"
     )

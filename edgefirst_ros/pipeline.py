@@ -94,8 +94,6 @@ class Pipeline:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="encode")
         self._delivery = Delivery(writers, self._pool, workers, self.ledger, committed)
         self._window = Window()
-        self._seamless = True
-        """No seam lies near: whatever comes is this pipeline's own."""
         self._recent: Recent | None = None
         self._broken = False
         """The time base broke while a seam was near."""
@@ -194,11 +192,11 @@ class Pipeline:
 
     def end_at(self, time_ns: int) -> None:
         """What was acquired from then on is another session's; go on being fed for what was before."""
-        self._window.end_ns, self._seamless = time_ns, False
+        self._window.end_ns, self._window.is_near = time_ns, True
 
     def pass_seam(self) -> None:
         """Nothing of the session before can come any more: from now on whatever comes is this one's."""
-        self._window.begin_ns, self._seamless = None, True
+        self._window.is_near = False
 
     def start_after(self, time_ns: int) -> Start | None:
         """What a session that follows from then on begins with."""
@@ -207,7 +205,7 @@ class Pipeline:
 
     def _go_on(self, before: Pipeline, time_ns: int) -> None:
         """Take over what the session before knows, and what of its messages this one needs."""
-        self._window.begin_ns, self._seamless = time_ns, False
+        self._window.begin_ns, self._window.is_near = time_ns, True
         self._clock = copy.deepcopy(before._clock, {id(before): self})
         self._reference, self._missed = before._reference, before._missed
         self._has_odometer, self._routes = before._has_odometer, before._routes
@@ -402,13 +400,14 @@ class Pipeline:
 
     def _assign(self, ticket: Ticket, time_ns: int) -> None:
         """At a seam the acquisition time says which session a message is of."""
-        if not (self._seamless or self._broken):
+        if self._window.is_near and not self._broken:
             self.ledger.assign(ticket, own=self._window.has(time_ns))
 
     def _break(self) -> None:
         """The time base broke, so that the times at a seam mean nothing now: order of arrival decides."""
-        self._broken = not self._seamless
+        self._broken = self._window.is_near
         self._window.begin_ns = self._window.end_ns = None
+        self._window.is_near = False
         if self._recent is not None:
             self._recent.clear()
 

@@ -35,6 +35,8 @@ class Window:
 
     begin_ns: int | None = None
     end_ns: int | None = None
+    is_near: bool = False
+    """Messages come that are of the session on the other side of a limit."""
 
     def has(self, time_ns: int) -> bool:
         """Whether what was acquired then belongs to the session."""

@@ -187,7 +187,7 @@ class SequenceRun:
 
     def _advance(self, ready: Iterable[tuple[int, Entry]]) -> PictureChange | None:
         for _, entry in ready:
-            if not self._window.has(entry.time_ns):
+            if self._window.is_near and not self._window.has(entry.time_ns):
                 # It may have come before anybody knew that a seam would lie before it.
                 self._ledger.assign(entry.ticket, own=False)
             if entry.unshown is not None:
@@ -235,7 +235,7 @@ class SequenceRun:
         self._newest = entry.time_ns, entry.measurement.topic, entry.measurement.arrival
         self._around.passing(entry.time_ns)
         role = entry.route.rule.role
-        if self._window.has(entry.time_ns):
+        if not self._is_foreign(entry):
             stats = self.stats.setdefault(entry.route.name, StreamStats(entry.route.topic))
             stats.add(entry.time_ns, entry.measurement.receive_ns)
             if role not in CONTEXT_ROLES:
@@ -256,14 +256,18 @@ class SequenceRun:
                 self._pair(entry)
         self._pump(final=False)
 
+    def _is_foreign(self, entry: Entry) -> bool:
+        """Whether it is of the sequence across a seam; what is told once may have the time of a boot."""
+        told_once = entry.route.rule.role in CONTEXT_ROLES and not self._window.is_near
+        return not (told_once or self._window.has(entry.time_ns))
+
     def _joined(self, picture: Entry | None) -> None:
         if picture is not None:
             self._pair(picture)
 
     def _observe(self, entry: Entry) -> None:
         """Hand a measurement, or a picture that is usable, to the formats that take every one."""
-        foreign = not self._window.has(entry.time_ns)
-        if not self._sink.observes or entry.unusable is not None or self._cut or foreign:
+        if not self._sink.observes or entry.unusable is not None or self._cut or self._is_foreign(entry):
             return
         role = entry.route.rule.role
         for part in entry.all_parts:

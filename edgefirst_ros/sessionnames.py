@@ -28,6 +28,8 @@ class SessionNames:
         self._dataset = dataset
         self._sequence = sequence
         self._taken: set[str] = set()
+        self.sequence = ""
+        """Name of the newest session's first sequence."""
 
     def candidates(self, now_ns: int) -> Iterator[tuple[str, str]]:
         """Dataset and sequence names for a session that begins now, best first."""
@@ -45,7 +47,7 @@ class SessionNames:
         """What to say of names that the user gave and that had to be changed."""
         return [*renaming("name", self._dataset), *renaming("session name", self._sequence)]
 
-    def take(self, dataset: str) -> None:
-        """This dataset name is in use."""
+    def take(self, dataset: str, sequence: str) -> None:
+        """These names are in use."""
         self._taken.add(dataset)
-        self.given = False
+        self.given, self.sequence = False, sequence

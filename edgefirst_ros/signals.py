@@ -1,12 +1,15 @@
-"""Signals that ask to finish: which is the request, which the same one again, and which impatience."""
+"""Signals that ask to finish (the request, the same one again, impatience), to pause and to resume."""
 
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+
+from edgefirst_ros.errors import EdgeFirstError
 
 ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ESCALATION_S = 10.0
@@ -51,3 +54,31 @@ def asked_to_finish(
     finally:
         for number, handler in previous.items():
             signal.signal(number, signal.SIG_IGN if last and asked is not None else handler)
+
+
+@contextmanager
+def pausing(pause: Callable[[], None], resume: Callable[[], None]) -> Iterator[None]:
+    """Call ``pause`` at SIGUSR1 and ``resume`` at SIGUSR2; where there are none such, nothing."""
+    if not hasattr(signal, "SIGUSR1"):
+        yield
+        return
+
+    def later(action: Callable[[], None]) -> Callable[[int, FrameType | None], None]:
+        def handle(_: int, __: FrameType | None) -> None:
+            # Not in the handler: what was interrupted may hold the very lock that the action takes.
+            threading.Thread(target=_unless_ended, args=[action], daemon=True).start()
+
+        return handle
+
+    wanted = {signal.SIGUSR1: later(pause), signal.SIGUSR2: later(resume)}
+    previous = {number: signal.signal(number, handle) for number, handle in wanted.items()}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _unless_ended(action: Callable[[], None]) -> None:
+    with suppress(EdgeFirstError):
+        action()

@@ -118,6 +118,12 @@ ARGUMENTS = (
         description="Also start RViz on the previews, if it is installed; they are published then, unless "
         "preview is false.",
     ),
+    DeclareLaunchArgument(
+        "start_paused",
+        default_value="",
+        choices=["", "true", "false"],
+        description="Begin sessions paused, until the service ~/resume is called; empty: as in config.",
+    ),
     DeclareLaunchArgument("log_level", default_value="info", description="Level of the node's log."),
 )
 PARAMETERS: Mapping[str, type] = {
@@ -130,6 +136,7 @@ PARAMETERS: Mapping[str, type] = {
     "split_every_s": float,
     "split_every_mb": float,
     "split_every_m": float,
+    "start_paused": bool,
 }
 """Arguments that are parameters, where something is given; ``formats`` is one, too, as a list."""
 

@@ -45,6 +45,7 @@ from edgefirst_ros.commands.shared import (
 from edgefirst_ros.live import STOPPED, Finished, LiveCapture
 from edgefirst_ros.livesplit import SPLIT
 from edgefirst_ros.liveview import LiveView
+from edgefirst_ros.signals import pausing
 from edgefirst_ros.sources.zenoh import ZenohSource
 from edgefirst_ros.terminal import make_console, print_report, say
 from edgefirst_ros.zenohlink import open_session
@@ -79,6 +80,9 @@ def capture(
             metavar="METRES", min=0, help="Begin another one after so long a way, by gps or odometry."
         ),
     ] = None,
+    start_paused: Annotated[
+        bool, typer.Option("--start-paused", help="Write nothing before the process gets a SIGUSR2.")
+    ] = False,
     config_file: ConfigFile = None,
     formats: Formats = None,
     name: Annotated[str, typer.Option("--name", help="Dataset name; default: SESSION-dataset.")] = "",
@@ -101,6 +105,8 @@ def capture(
     all the device's generations (rt/camera/h264, camera/h264, HOST/camera/h264).
 
     A session that --split-every-... ends is told as it ends; with --json that is one line for each session.
+
+    SIGUSR1 pauses: messages are counted, and not written; SIGUSR2 resumes, with another sequence.
 
     Ctrl-C, SIGTERM and SIGHUP write what was received, finish within 3 s and exit with 130; the rest is
     counted as dropped. A second one ends at once: [bold]edgefirst-ros recover[/] can finish then. A disk with
@@ -139,7 +145,14 @@ def capture(
                 tell = partial(_show, err, quiet=quiet, as_json=as_json)
                 try:
                     finished = _run(
-                        taking, (name, session), source, stop, view, tell=tell, duration_s=duration
+                        taking,
+                        (name, session),
+                        source,
+                        stop,
+                        view,
+                        tell=tell,
+                        duration_s=duration,
+                        paused=start_paused,
                     )
                 except BaseException:
                     taking.abort()
@@ -167,13 +180,14 @@ def _run(
     *,
     tell: Callable[[Finished], None],
     duration_s: float | None,
+    paused: bool,
 ) -> list[Finished]:
     """From connection to finished output; each session is told as it ends."""
     dataset, sequence = names
     end_s = None if duration_s is None else time.monotonic() + duration_s
-    taking.start(dataset, sequence=sequence)
+    taking.start(dataset, sequence=sequence, paused=paused)
     told = 0
-    with connect() as source, view:
+    with pausing(taking.pause, taking.resume), connect() as source, view:
         while taking.running and not stop.wait(VIEW_EVERY_S):
             view.update(taking.status(), source.connections, source.notes)
             while told < len(taking.splits):

@@ -67,7 +67,15 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         """What the diagnostics say of the sockets' receive buffer."""
         self._board = StatusPublisher(self, socket.gethostname())
         self._events = SplitPublisher(self, socket.gethostname())
-        for name, action in (("start", self._start), ("stop", self._stop), ("split", Sessions.split)):
+        actions: dict[str, Callable[[Sessions], str]] = {
+            "start": self._start,
+            "stop": self._stop,
+            "split": Sessions.split,
+            "pause": Sessions.pause,
+            "resume": Sessions.resume,
+            "toggle_paused": Sessions.toggle,
+        }
+        for name, action in actions.items():
             self.create_service(Trigger, f"~/{name}", self._service(action))
         # Not the node's clock: with simulated time it may stand still.
         steady = Clock(clock_type=ClockType.STEADY_TIME)

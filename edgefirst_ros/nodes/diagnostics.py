@@ -76,6 +76,7 @@ def summarise(view: View) -> Entry:
     values = [
         ("state", view.state),
         ("session", status.session or "none"),
+        ("paused", "yes" if status.paused else "no"),
         ("samples", str(status.samples)),
         ("received", str(status.received)),
         ("dropped", str(status.dropped)),
@@ -98,7 +99,8 @@ def _headline(view: View) -> str:
         return "no session" if view.state == "active" else view.state
     # Short: `ros2 topic echo` cuts texts at 128 characters.
     return (
-        f"{status.session}: {status.samples} samples, {status.bytes_written / 1e6:.1f} MB, "
+        f"{'paused; ' if status.paused else ''}{status.session}: {status.samples} samples, "
+        f"{status.bytes_written / 1e6:.1f} MB, "
         f"{status.dropped} dropped, {_lost(status)} lost, queue {status.queue_fill:.0%}"
     )
 

@@ -55,6 +55,9 @@ class CaptureOptions(BaseModel):
         description="Where the sensors' places are published for previews, as tf2 reads them, unless "
         "somebody else publishes tf2_msgs/TFMessage there; empty: nowhere.",
     )
+    start_paused: bool = Field(
+        False, description="Sessions begin paused: nothing is written before the service ~/resume is called."
+    )
     autostart: bool = Field(
         False,
         description="Configure and activate by itself; what prevents it ends the node with exit code 2.",

@@ -77,9 +77,10 @@ class Sessions:
         Raises:
             EdgeFirstError: the disk is full, the name is taken, or a session is under way.
         """
-        name = self._capture.start(self._options.name, sequence=self._options.session)
+        paused = self._options.start_paused
+        name = self._capture.start(self._options.name, sequence=self._options.session, paused=paused)
         self._heard = 0
-        return f"session {name} begins in {self._output}"
+        return f"session {name} begins in {self._output}" + (", paused" if paused else "")
 
     def splits(self) -> list[Split]:
         """Splits since this was last asked, each once its closed session is complete."""
@@ -105,6 +106,32 @@ class Sessions:
         """
         self._capture.split()
         return "the session is being finished and another one begun, at the next key frame if there is video"
+
+    def pause(self) -> str:
+        """Write nothing of what comes; what to tell.
+
+        Raises:
+            EdgeFirstError: no session is under way.
+        """
+        self._capture.pause()
+        return "paused: messages are counted, and not written"
+
+    def resume(self) -> str:
+        """Write what comes again; what to tell.
+
+        Raises:
+            EdgeFirstError: no session is under way.
+        """
+        self._capture.resume()
+        return "resumed: another sequence of the session begins, at the next key frame if there is video"
+
+    def toggle(self) -> str:
+        """Pause, or resume; what to tell.
+
+        Raises:
+            EdgeFirstError: no session is under way.
+        """
+        return self.resume() if self._capture.paused else self.pause()
 
     def abort(self) -> None:
         """End at once; what was committed stays in ``.part`` files."""

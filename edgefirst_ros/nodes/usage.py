@@ -80,9 +80,9 @@ Nothing is recorded until the node is active:
   ros2 lifecycle set /capture deactivate     it is finished, and so it is by Ctrl-C
 or in one: the parameter autostart, or ros2 launch edgefirst_ros capture.launch.py output:=DIR
 
-While it is active: services ~/start, ~/stop, ~/split (std_srvs/Trigger), topics ~/status,
-~/events/split (each session that a split ended) and /diagnostics, and with the parameter preview also
-~/preview/image/compressed, ~/preview/lidar and ~/preview/radar.""",
+While it is active: services ~/start, ~/stop, ~/split, ~/pause, ~/resume, ~/toggle_paused
+(std_srvs/Trigger), topics ~/status, ~/events/split (each session that a split ended) and /diagnostics,
+and with the parameter preview also ~/preview/image/compressed, ~/preview/lidar and ~/preview/radar.""",
 )
 REPLAY = Usage(
     "replay",

@@ -63,7 +63,7 @@ def test_services_begin_split_and_end_sessions(graph: Graph, tmp_path: Path, rec
     assert player.join() == 0
     assert graph.trigger("/capture/start")[0] is False
     done, message = graph.trigger("/capture/stop")
-    assert done
+    assert done, message
     assert message.count("is complete") == 2
     assert graph.trigger("/capture/stop") == (False, "no session is under way")
     assert graph.state() == "active"

@@ -105,6 +105,20 @@ def test_a_split_is_told_once_when_it_is_complete(tmp_path: Path) -> None:
     assert tell(split.closed)[0].text == split.closed.summary
 
 
+def test_sessions_are_paused_and_resumed(tmp_path: Path) -> None:
+    sessions = make(tmp_path)
+    with pytest.raises(EdgeFirstError, match="no session"):
+        sessions.pause()
+    sessions.begin()
+    assert "paused" in sessions.pause()
+    assert sessions.status().paused
+    assert "resumed" in sessions.toggle()
+    assert not sessions.status().paused
+    sessions.toggle()
+    assert sessions.status().paused
+    sessions.finish(5.0)
+
+
 def test_a_full_disk_lets_nothing_begin(tmp_path: Path) -> None:
     with pytest.raises(EdgeFirstError, match="min_free_mb"):
         make(tmp_path, min_free_mb=HUGE_MB).begin()
