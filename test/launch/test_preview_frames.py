@@ -26,10 +26,9 @@ TF = "tf2_msgs/msg/TFMessage"
 
 def listener(graph: Graph) -> Any:  # noqa: ANN401 - tf2_ros is untyped
     """A buffer as RViz has it, filled from /tf and /tf_static."""
-    from tf2_ros import Buffer, TransformListener  # noqa: PLC0415
-
-    buffer = Buffer()
-    buffer.listener = TransformListener(buffer, graph.node)
+    tf2 = pytest.importorskip("tf2_ros")
+    buffer = tf2.Buffer()
+    buffer.listener = tf2.TransformListener(buffer, graph.node)
     return buffer
 
 
