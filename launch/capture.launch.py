@@ -30,6 +30,7 @@ from launch_ros.parameter_descriptions import ParameterValue
 
 SHIPPED = Path(get_package_share_directory("edgefirst_ros")) / "config"
 RESPAWN_S = 2.0
+RMEM_MAX = Path("/proc/sys/net/core/rmem_max")
 ENOUGH_BYTES = 8 * 1024 * 1024
 """Of net.core.rmem_max for the minimum in cyclonedds.xml: Linux grants the double, Cyclone compares it."""
 PREVIEWS = ("image/compressed", "lidar", "radar")
@@ -184,7 +185,7 @@ def _cyclonedds(given: str) -> tuple[dict[str, str], list[object]]:
     if environ.get("CYCLONEDDS_URI") or (middleware and "cyclonedds" not in middleware):
         return {}, []
     try:
-        allowed = int(Path("/proc/sys/net/core/rmem_max").read_text())
+        allowed = int(RMEM_MAX.read_text())
     except (OSError, ValueError):
         return {}, []
     if allowed >= ENOUGH_BYTES:

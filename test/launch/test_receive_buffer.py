@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -123,7 +122,6 @@ def test_the_launch_file_leaves_what_is_set_alone(monkeypatch: pytest.MonkeyPatc
     assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     own = tmp_path / "own file.xml"
     own.touch()
     monkeypatch.setenv("RMW_IMPLEMENTATION", "rmw_cyclonedds_cpp")
@@ -137,6 +135,14 @@ def test_the_launch_file_leaves_what_is_set_alone(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp")
     assert module._cyclonedds("auto") == ({}, [])
     monkeypatch.delenv("RMW_IMPLEMENTATION")
+    # Whichever middleware is the default then: another one does not look at it.
+    monkeypatch.setattr(module, "RMEM_MAX", tmp_path / "rmem_max")
+    assert module._cyclonedds("auto") == ({}, [])
+    module.RMEM_MAX.write_text("8388608\n")
     environment, told = module._cyclonedds("auto")
-    assert environment["CYCLONEDDS_URI"]
-    assert told == []
+    shipped = Path(get_package_share_directory("edgefirst_ros")) / "config" / "cyclonedds.xml"
+    assert (environment, told) == ({"CYCLONEDDS_URI": shipped.as_uri()}, [])
+    module.RMEM_MAX.write_text("8388607\n")
+    environment, told = module._cyclonedds("auto")
+    assert (list(environment), told) == (["CYCLONEDDS_URI"], [])
+    assert "min=" not in environment["CYCLONEDDS_URI"]
