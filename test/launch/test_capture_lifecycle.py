@@ -41,7 +41,7 @@ def test_services_begin_split_and_end_sessions(graph: Graph, tmp_path: Path, rec
     from diagnostic_msgs.msg import DiagnosticStatus  # noqa: PLC0415
 
     node = graph.capture(tmp_path / "out")
-    for name in ("start", "stop", "split"):
+    for name in ("start", "stop", "split", "pause", "resume"):
         assert graph.trigger(f"/capture/{name}") == (
             False,
             "the node is unconfigured; activate it first",
@@ -59,7 +59,8 @@ def test_services_begin_split_and_end_sessions(graph: Graph, tmp_path: Path, rec
     told = {value.key: value.value for value in events[0].values}
     assert (told["closed"], told["opened"], told["reason"]) == (first, status()["session"], "split")
     assert int(told["samples"]) >= 5
-    assert f"session {first} is complete: {told['samples']} samples" in node.text
+    line = f"session {first} is complete: {told['samples']} samples"
+    graph.wait("the line in the log", lambda: line in node.text)
     assert player.join() == 0
     assert graph.trigger("/capture/start")[0] is False
     done, message = graph.trigger("/capture/stop")
@@ -70,6 +71,9 @@ def test_services_begin_split_and_end_sessions(graph: Graph, tmp_path: Path, rec
     done, message = graph.trigger("/capture/start")
     assert done
     assert "begins" in message
+    for name, paused in (("pause", "yes"), ("resume", "no"), ("toggle_paused", "yes")):
+        assert graph.trigger(f"/capture/{name}")[0]
+        graph.wait(f"{name}d", lambda paused=paused: status()["paused"] == paused)
     graph.change("deactivate")
     found = reports(tmp_path / "out")
     assert len(found) == 3
