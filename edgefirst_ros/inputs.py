@@ -10,6 +10,7 @@ from pathlib import Path
 from edgefirst_ros.config import Config
 from edgefirst_ros.drives import Drive, find_drives
 from edgefirst_ros.errors import ConfigError, EdgeFirstError, RecordingError, RecordingNotFound
+from edgefirst_ros.hints import hints_of
 from edgefirst_ros.naming import readable
 from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
 from edgefirst_ros.topics import TopicMap, choose_reference, find_prefix
@@ -119,7 +120,11 @@ def _usable_topics(drive: Drive, config: Config) -> list[TopicInfo]:
         routes = TopicMap(config, find_prefix(names, config), topics)
         choose_reference(config, names, routes)
     except ConfigError as error:
-        raise ConfigError([f"{readable(str(drive.path))}: {fault}" for fault in error.faults]) from error
+        accounts = {t.topic: {"type": t.schema, "received": 1, "refused": 0} for t in topics}
+        found = hints_of(config, TopicMap(config, config.prefix or "", topics), accounts)
+        hints = [hint.text for hint in found if hint.is_reference]
+        faults = [f"{readable(str(drive.path))}: {'; '.join([fault, *hints])}" for fault in error.faults]
+        raise ConfigError(faults) from error
     return topics
 
 

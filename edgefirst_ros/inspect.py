@@ -7,6 +7,7 @@ from typing import Any
 
 from edgefirst_ros.config import Config
 from edgefirst_ros.errors import ConfigError, DecodeError
+from edgefirst_ros.hints import hints_of
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import can_decode, decode
 from edgefirst_ros.naming import readable
@@ -116,6 +117,9 @@ def inspect(recording: McapRecording, config: Config) -> dict[str, Any]:
         "prefix": prefix,
         "ambiguous": ambiguity,
         "choices": routes.notes,
+        "hints": [
+            hint.text for hint in hints_of(config, routes, {n: _account(t) for n, t in topics.items()})
+        ],
         "messages": sum(t.count for t in topics.values()),
         "topics": {name: _topic(t, clocks.get(name)) for name, t in sorted(topics.items())},
         "clock_breaks": boundaries,
@@ -126,6 +130,10 @@ def inspect(recording: McapRecording, config: Config) -> dict[str, Any]:
         },
         "faults": [{"offset": f.offset, "bytes": f.bytes, "what": f.text} for f in recording.faults],
     }
+
+
+def _account(stats: TopicStats) -> dict[str, Any]:
+    return {"type": stats.schema, "received": stats.count, "refused": stats.undecodable}
 
 
 def _topic(stats: TopicStats, clock: str | None) -> dict[str, Any]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from edgefirst_ros.accounting import CUT_OFF, QUEUE_FULL
 from edgefirst_ros.config import Config
 from edgefirst_ros.errors import EdgeFirstError, WriteError
+from edgefirst_ros.hints import Seen
 from edgefirst_ros.job import Job
 from edgefirst_ros.livepause import Pause
 from edgefirst_ros.livequeue import LiveQueue
@@ -96,6 +97,8 @@ class LiveCapture:
         self.splits: list[Split] = []
         """Those of them that another one followed, as soon as they are; any thread may look."""
         self.failure: Exception | None = None
+        self.around: Callable[[], Iterable[Seen]] = tuple
+        """Tells which topics there are that do not come, for hints; any thread."""
         self.ended = ""
         """Why the last session ended, empty while one is under way."""
 
@@ -205,6 +208,8 @@ class LiveCapture:
     def status(self) -> LiveStatus:
         """Where the capture stands now; at most a few times a second."""
         failure = "" if self.failure is None else str(self.failure)
+        if (job := self._job) is not None:
+            job.pipeline.around = tuple(self.around())
         disk = Disk(self._output, self._config)
         return build_status(
             self._job,
@@ -323,6 +328,7 @@ class LiveCapture:
         self._finishing.start()
 
     def _finish_tail(self, tail: Tail) -> None:
+        tail.job.pipeline.around = tuple(self.around())
         try:
             finished = finish_session(tail.job, self._config, tail.why)
         except Exception as error:  # noqa: BLE001 - the capture thread gives up, stop() tells it
@@ -404,6 +410,7 @@ class LiveCapture:
     def _finish(self, job: Job, why: str) -> Finished:
         if self._tail is not None:
             self._end_tail(self._tail)
+        job.pipeline.around = tuple(self.around())
         finished = finish_session(job, self._config, why)
         self._wait_for_finishing()
         if self.failure is not None:

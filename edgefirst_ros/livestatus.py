@@ -13,6 +13,7 @@ from typing import Any
 
 from edgefirst_ros.config import Config
 from edgefirst_ros.delivery import Output
+from edgefirst_ros.hints import Hint
 from edgefirst_ros.job import Job
 from edgefirst_ros.livequeue import Flow, LiveQueue
 from edgefirst_ros.report import accounts
@@ -23,6 +24,8 @@ WINDOW_S = 5.0
 """Rates are means over so long."""
 MOMENT_S = 0.5
 """And never over less than this."""
+FIRST_S = 5.0
+"""So long a session may wait for its topics without a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ class LiveStatus:
     """Why the last session ended, empty while one is under way."""
     silent: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Roles of which nothing has come yet, with the topics that would be taken for them."""
+    hints: tuple[Hint, ...] = ()
+    """What may be meant by what is configured and has not come; not in the first seconds."""
     elapsed_s: float = 0.0
     bytes_per_s: float = 0.0
     spare_bytes: int = 0
@@ -173,6 +178,8 @@ def build_status(
     progress, totals, streams = pipeline.progress, pipeline.ledger.totals, pipeline.streams
     outputs = dict(pipeline.outputs)
     rates, bytes_per_s = meter.rates(flows, outputs)
+    found = accounts(pipeline.ledger, streams)
+    elapsed_s = time.monotonic() - meter.start_s
     return LiveStatus(
         job.dataset,
         progress.samples,
@@ -181,11 +188,12 @@ def build_status(
         progress.bytes_written,
         queue.fill,
         free,
-        _rows(accounts(pipeline.ledger, streams), streams, flows, rates),
+        _rows(found, streams, flows, rates),
         tuple(pipeline.notes),
         failure,
         silent=silent_roles(disk.config, flows.keys()),
-        elapsed_s=time.monotonic() - meter.start_s,
+        elapsed_s=elapsed_s,
+        hints=tuple(pipeline.hints(found)) if elapsed_s >= FIRST_S else (),
         bytes_per_s=sum(bytes_per_s.values()),
         spare_bytes=spare,
         outputs={name: OutputStatus(o.items, o.bytes, bytes_per_s[name]) for name, o in outputs.items()},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.entry import Entry, Heard
 from edgefirst_ros.errors import ConfigError, DecodeError
 from edgefirst_ros.formats.base import Writer
+from edgefirst_ros.hints import Hint, Seen, hints_of
 from edgefirst_ros.masks import Masks
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.measurement import Decoded, Measurement, RawMessage
@@ -111,6 +112,9 @@ class Pipeline:
         self.unread: list[str] = []
         """Sentences on sources of which nothing was fed, though they were asked for."""
         """Findings worth telling while running, once each; also in the report."""
+        self._routes = TopicMap(config, config.prefix or "")
+        self.around: Collection[Seen] = ()
+        """Topics that are there besides those that are fed; only hints come of them."""
         self._masks = Masks(config, self.ledger, self.notes.append)
         self._duplicates = Duplicates()
         self._recorded_ns = 0
@@ -335,7 +339,12 @@ class Pipeline:
             samples=self._delivery.samples,
             notes=self.notes,
             unread=self.unread,
+            hints=[hint.text for hint in self.hints(self.ledger.snapshot())],
         )
+
+    def hints(self, topics: Mapping[str, Mapping[str, Any]]) -> list[Hint]:
+        """What may be meant by what is configured and did not come, from the accounts by topic."""
+        return hints_of(self.config, self._routes, topics, self.around)
 
     # ------------------------------------------------------------------ one sequence
     def _timed(self, events: Iterable[Timed[Heard] | Boundary]) -> None:

@@ -29,6 +29,7 @@ def build_report(
     samples: int,
     notes: Sequence[str],
     unread: Sequence[str] = (),
+    hints: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Everything a user or a script may want to know of a run; holds no clock time and no path."""
     topics = accounts(ledger, [s for each in sequences for s in each.run.stats.values()])
@@ -40,6 +41,7 @@ def build_report(
         "topics": topics,
         "sequences": [_sequence(s) for s in sequences],
         "notes": list(notes),
+        "hints": list(hints),
         "warnings": [*_warnings(config, sequences, samples, unread), *_format_warnings(outputs)],
     }
 

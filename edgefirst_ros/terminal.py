@@ -128,6 +128,8 @@ def print_report(console: Console, report: Mapping[str, Any], *, details: bool =
         _line(console, f"note: {escape(note)}")
     for warning in report["warnings"]:
         _line(console, f"[bold yellow]warning[/]: {escape(warning)}")
+    for hint in report.get("hints", ()):
+        _line(console, f"[yellow]hint[/]: {escape(hint)}")
 
 
 def _line(console: Console, text: str) -> None:
@@ -254,11 +256,10 @@ def print_info(console: Console, info: Mapping[str, Any]) -> None:
             "later ones"
         )
         _line(console, f"[yellow]file order[/]: {escape(topic)}: {behind}")
-    if info["note"]:
-        _line(console, f"[yellow]note[/]: {escape(info['note'])}")
-    for text in (info["ambiguous"], *info.get("choices", ())):
-        if text:
-            _line(console, f"[yellow]note[/]: {escape(text)}")
+    for text in filter(None, (info["note"], info["ambiguous"], *info.get("choices", ()))):
+        _line(console, f"[yellow]note[/]: {escape(text)}")
+    for hint in info.get("hints", ()):
+        _line(console, f"[yellow]hint[/]: {escape(hint)}")
 
 
 def _contents(topics: Mapping[str, Mapping[str, Any]], *, narrow: bool = False) -> Table:

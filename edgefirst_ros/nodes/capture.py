@@ -53,6 +53,12 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         self._explicit = frozenset(
             name.split(".")[1] for name in self._settings.given if name.startswith("topics.")
         )
+        self._rated = frozenset(
+            name.split(".")[1]
+            for name in self._settings.given
+            if name.startswith("topics.") and name.endswith(".expected_hz")
+        )
+        self._hinted: set[str] = set()
         self._configuration = Config()
         self._sessions: Sessions | None = None
         self._intake: Subscriptions | None = None
@@ -116,7 +122,12 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         )
         prefix = subscriptions.look().prefix
         self._sessions = Sessions(
-            self._configuration, options, self._host(prefix), self._show, before=self._sessions
+            self._configuration,
+            options,
+            self._host(prefix),
+            self._show,
+            before=self._sessions,
+            around=subscriptions.around,
         )
         try:
             self.get_logger().info(self._sessions.begin())
@@ -274,12 +285,23 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         status = NOTHING if sessions is None else sessions.status()
         plan = Plan("", frozenset(), ()) if self._intake is None else self._intake.plan
         view = View(
-            self._phase, status, self._previous, plan, self._configuration, self._explicit, self._trouble
+            self._phase,
+            status,
+            self._previous,
+            plan,
+            self._configuration,
+            explicit=self._explicit,
+            rated=self._rated,
+            trouble=self._trouble,
         )
         entries = [*diagnose(view), *self._room]
         self._board.publish(entries)
         for level, line in self._herald.hear(entries, working=bool(status.session)):
             log(self.get_logger(), level, line)
+        for hint in status.hints:
+            if hint.text not in self._hinted:
+                self._hinted.add(hint.text)
+                log(self.get_logger(), Level.OK, f"hint: {hint.text}")
         self._previous = status
         if sessions is not None:
             self._tell_splits(sessions)

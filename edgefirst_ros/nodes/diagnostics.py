@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from edgefirst_ros.config import Config
+from edgefirst_ros.config import MAIVIN_TOPICS, Config
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.livestatus import LiveStatus
 from edgefirst_ros.nodes.discovery import Found, Plan
-from edgefirst_ros.topics import TopicMap, choose_reference
+from edgefirst_ros.sample import Role
+from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES, TopicMap, choose_reference
 
 SLOW = 0.8
 """A topic below this share of its usual rate is slow."""
-QUEUE_WARN = 0.5
+MANY = 64
+"""A topic that has shown no steady rate after so many messages sends as it pleases."""
+MISSED = 3.0
+"""A slow topic is silent when so many of its usual intervals have passed."""
 MINUTES_WARN = 10.0
 
 
@@ -43,7 +47,8 @@ class View:
     """Everything diagnostics are made from.
 
     ``state`` is the lifecycle state, ``previous`` the status of a second ago, ``explicit`` the entries of the
-    configuration's topics that somebody named, ``trouble`` what went wrong outside of the capture.
+    configuration's topics that somebody named, ``rated`` those given an expected rate, ``trouble`` what went
+    wrong outside of the capture.
     """
 
     state: str
@@ -52,6 +57,7 @@ class View:
     plan: Plan
     config: Config
     explicit: frozenset[str] = frozenset()
+    rated: frozenset[str] = frozenset()
     trouble: str = ""
 
 
@@ -70,7 +76,9 @@ def summarise(view: View) -> Entry:
     elif status.ended and status.ended != "stopped":
         level, message = Level.ERROR, f"ended: {status.ended}"
     elif status.session and _reference_missing(view):
-        level, message = Level.WARN, f"no {view.config.reference} yet; {message}"
+        level = Level.WARN if _is_late(view) else Level.OK
+        hint = next((h.text for h in status.hints if h.is_reference), "")
+        message = "; ".join(filter(None, (f"no {view.config.reference} yet", hint, message)))
     elif status.dropped > view.previous.dropped and status.session == view.previous.session:
         level, message = Level.WARN, f"dropping messages; {message}"
     values = [
@@ -89,6 +97,7 @@ def summarise(view: View) -> Entry:
         ("prefix", view.plan.prefix or "none"),
         ("not there", ", ".join(f.topic for f in _missing(view)) or "none"),
     ]
+    values += [(f"hint {number}", hint.text) for number, hint in enumerate(status.hints, 1)]
     values += [(f"note {number}", note) for number, note in enumerate(status.warnings[-5:], 1)]
     return Entry(level, "session", message, tuple(values))
 
@@ -133,26 +142,67 @@ def _topics(view: View) -> Iterator[Entry]:
         elif found.problem:
             yield Entry(Level.WARN, canonical, found.problem, (("topic", found.topic),))
         elif found.announced:
-            waits = view.status.session != ""
-            text = "published, nothing came yet" if waits else "published"
-            yield Entry(Level.WARN if waits else Level.OK, canonical, text, (("topic", found.topic),))
+            text = "published, nothing came yet" if view.status.session else "published"
+            # What is told once may be told when there is something to tell.
+            is_poor = _is_late(view) and rule.role not in CONTEXT_ROLES
+            yield Entry(Level.WARN if is_poor else Level.OK, canonical, text, (("topic", found.topic),))
         elif found.entry in view.explicit or rule.required == "always":
             level = {"always": Level.ERROR, "auto": Level.WARN, "never": Level.OK}[rule.required]
+            if not _is_late(view) or (rule.required != "always" and _has_another(view, rule.role)):
+                level = Level.OK
             yield Entry(level, canonical, "nobody publishes it", (("topic", found.topic),))
+
+
+def _is_late(view: View) -> bool:
+    """Whether a session has gone on for so long that what has not come is missing."""
+    return view.status.session != "" and view.status.elapsed_s > view.config.alive_s
+
+
+def _has_another(view: View, role: Role) -> bool:
+    """Whether somebody publishes another topic that serves as well: of the role, or for the rig's poses."""
+    roles = EGO_ROLES if role in EGO_ROLES else {role}
+    return any(f.announced and view.config.topics[f.entry].role in roles for f in view.plan.found)
+
+
+def _promised_hz(view: View, entry: str) -> tuple[float, float]:
+    """The rate that somebody holds a topic to, and the one that it is documented to have; 0 where none."""
+    rule, default = view.config.topics[entry], MAIVIN_TOPICS.get(entry)
+    if default is None or rule.expected_hz != default.expected_hz or entry in view.rated:
+        return rule.expected_hz, 0.0
+    return 0.0, rule.expected_hz if rule.topic == default.topic else 0.0
+
+
+def _silent_s(view: View, found: Found, now: Mapping[str, Any]) -> float:
+    """How long a topic that should go on has been silent in this session; 0 while that means nothing."""
+    rule, usual_hz, age_s = view.config.topics[found.entry], now["usual_hz"], now["age_s"]
+    told_once = rule.role in CONTEXT_ROLES or found.latched
+    as_it_pleases = not usual_hz and now.get("received", 0) > MANY
+    if age_s is None or (not rule.expected_hz and (told_once or as_it_pleases)):
+        return 0.0
+    limit_s = max(view.config.alive_s, MISSED / usual_hz if usual_hz else 0.0)
+    silent_s = min(age_s, view.status.elapsed_s)
+    return float(silent_s) if silent_s > limit_s else 0.0
 
 
 def _flowing(view: View, found: Found, canonical: str, now: Mapping[str, Any]) -> Entry:
     then = view.previous.topics.get(canonical, {}) if view.previous.session == view.status.session else {}
-    expected_hz = view.config.topics[found.entry].expected_hz or now["usual_hz"]
+    promised_hz, documented_hz = _promised_hz(view, found.entry)
+    expected_hz = promised_hz or now["usual_hz"]
+    is_told_once = found.latched or view.config.topics[found.entry].role in CONTEXT_ROLES
     rate_hz, age_s = now["rate_hz"], now["age_s"]
+    silent_s = _silent_s(view, found, now)
     complaints: list[str] = []
     level = Level.WARN
     if found.problem:
         complaints.append(found.problem)
-    if age_s is not None and age_s > view.config.alive_s:
-        complaints.append(f"silent for {age_s:.0f} s" + ("" if found.announced else ", nobody publishes it"))
+    if silent_s:
+        complaints.append(
+            f"silent for {silent_s:.0f} s" + ("" if found.announced else ", nobody publishes it")
+        )
         level = Level.ERROR if view.config.topics[found.entry].required == "always" else Level.WARN
-    elif expected_hz and view.status.elapsed_s > view.config.alive_s and rate_hz < SLOW * expected_hz:
+    elif (
+        expected_hz and _is_late(view) and rate_hz < SLOW * expected_hz and (promised_hz or not is_told_once)
+    ):
         complaints.append(f"slow: {rate_hz:.1f} Hz, expected {expected_hz:.1f}")
     for name, text in (("dropped", "dropping"), ("lost_upstream", "losing messages upstream")):
         if now.get(name, 0) > then.get(name, 0) and then:
@@ -172,7 +222,8 @@ def _flowing(view: View, found: Found, canonical: str, now: Mapping[str, Any]) -
     )
     if complaints:
         return Entry(level, canonical, "; ".join(complaints), values)
-    return Entry(Level.OK, canonical, f"{rate_hz:.1f} Hz", values)
+    short = f", documented {documented_hz:g}" if rate_hz < SLOW * documented_hz and _is_late(view) else ""
+    return Entry(Level.OK, canonical, f"{rate_hz:.1f} Hz{short}", values)
 
 
 _COUNTS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written")

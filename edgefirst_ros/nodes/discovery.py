@@ -47,6 +47,8 @@ class Found:
     """Why it is not taken although somebody publishes it."""
     canonical: str = ""
     """The name that the pipeline gets."""
+    latched: bool = False
+    """Whoever publishes it keeps what was said last: it may be said once."""
     fitting: tuple[str, ...] = ()
     """Where several topics may fit: those that do, the one taken first."""
     note: str = ""
@@ -171,6 +173,7 @@ def plan(
                 taken.topic,
                 announced=True,
                 problem=problem,
+                latched=all(offer.latched for offer in look.offered(taken.topic)),
                 canonical=taken.canonical,
                 fitting=fitting,
                 note=choice_of(entry, taken, there) if rule.is_choice else "",

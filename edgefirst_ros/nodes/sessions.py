@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgefirst_ros.config import Config
+from edgefirst_ros.hints import Seen
 from edgefirst_ros.live import STOPPED, LiveCapture
 from edgefirst_ros.livesession import Finished, Split
 from edgefirst_ros.livestatus import LiveStatus
@@ -32,6 +33,7 @@ class Sessions:
         options: the node's own.
         host: names sessions, unless the configuration does.
         committed: told of every sample that is written.
+        around: tells which topics there are that do not come.
         before: those before; if they were of the same host, their calibration holds.
 
     Attributes:
@@ -45,6 +47,8 @@ class Sessions:
         host: str,
         committed: Callable[[Sample], None],
         before: Sessions | None = None,
+        *,
+        around: Callable[[], Iterable[Seen]] = tuple,
     ) -> None:
         self.host = host
         known = before.known if before is not None and before.host == host else None
@@ -52,6 +56,7 @@ class Sessions:
         self._output = Path(options.output).expanduser()
         bare = config.model_copy(update={"prefix": ""})
         self._capture = LiveCapture(bare, self._output, host, committed=committed, known=known)
+        self._capture.around = around
         self._heard = 0
         """So many splits have been told."""
 

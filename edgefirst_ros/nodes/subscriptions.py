@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rclpy.node import Node
 from rclpy.qos import (
     DurabilityPolicy,
     HistoryPolicy,
+    QoSCompatibility,
     QoSPolicyKind,
     QoSProfile,
     ReliabilityPolicy,
+    qos_check_compatible,
 )
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from rosidl_runtime_py.utilities import get_message
 
 from edgefirst_ros.config import Config
+from edgefirst_ros.hints import Seen
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.nodes.candidates import Offer
-from edgefirst_ros.nodes.discovery import Feed, Plan, choose_prefix, plan
+from edgefirst_ros.nodes.discovery import Feed, Found, Plan, choose_prefix, plan
 from edgefirst_ros.nodes.statictransforms import SUFFIX, UNKNOWN
 from edgefirst_ros.topicnames import is_pattern
 from edgefirst_ros.topics import TF
@@ -66,6 +69,7 @@ class Subscriptions:
         self._subscriptions: dict[Feed, Any] = {}
         self._classes: dict[str, Any] = {}
         self._told: set[tuple[str, str]] = set()
+        self._around: list[Seen] = []
         self.plan = Plan("", frozenset(), ())
 
     def look(self) -> Plan:
@@ -95,6 +99,7 @@ class Subscriptions:
                 self._subscriptions[feed] = self._subscribe(feed)
             except Exception as error:  # noqa: BLE001 - some middlewares refuse two types on one topic
                 self._tell(feed.topic, f"cannot be subscribed to as {feed.type}: {error}")
+        self._around = self._look_around(found.found)
         self._tell("", unclear)
         for each in found.found:
             self._tell(each.topic, each.problem)
@@ -102,6 +107,36 @@ class Subscriptions:
                 self._told.add(("", each.note))
                 node.get_logger().info(each.note)
         return self.plan
+
+    def around(self) -> list[Seen]:
+        """Topics of the graph, at the last look, of which nothing comes, and why if that is known."""
+        return self._around
+
+    def _look_around(self, found: Iterable[Found]) -> list[Seen]:
+        taken: set[str] = set()
+        seen: list[Seen] = []
+        for each in found:
+            taken.update((each.topic, *each.fitting))
+            for info in self._node.get_publishers_info_by_topic(each.topic) if each.announced else ():
+                trouble = self._incompatible(each.topic, info)
+                if trouble or each.problem:
+                    seen.append(Seen(each.canonical, info.topic_type, trouble or each.problem))
+        everything = self._node.get_topic_names_and_types()
+        seen += [
+            Seen(topic, kind)
+            for topic, kinds in everything
+            if topic not in taken and not self._is_own(topic) and self._node.count_publishers(topic)
+            for kind in kinds
+        ]
+        return seen
+
+    def _incompatible(self, topic: str, offer: Any) -> str:  # noqa: ANN401 - rclpy's endpoint, untyped
+        """Why our subscription gets nothing of a publisher, else empty."""
+        asked = [s.qos_profile for feed, s in self._subscriptions.items() if feed.topic == topic]
+        reasons = [qos_check_compatible(offer.qos_profile, qos) for qos in asked]
+        if not reasons or any(verdict != QoSCompatibility.ERROR for verdict, _ in reasons):
+            return ""
+        return f"its publisher offers less than qos_overrides ask for: {reasons[0][1].strip().rstrip(';')}"
 
     def hear_again(self) -> None:
         """Have publishers send their latched messages once more, as to somebody who comes late."""

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from edgefirst_ros.config import Config, build_config
+from edgefirst_ros.hints import Hint
 from edgefirst_ros.livestatus import LiveStatus, OutputStatus
 from edgefirst_ros.nodes.diagnostics import Entry, Level, View, diagnose, summarise
 from edgefirst_ros.nodes.discovery import Found, Plan
+from edgefirst_ros.sample import Role
 
 GB = 1_000_000_000
 
@@ -66,7 +68,9 @@ def view(
     explicit: frozenset[str] = frozenset(),
     trouble: str = "",
 ) -> View:
-    return View(state, status, previous or status, plan, config or Config(), explicit, trouble)
+    return View(
+        state, status, previous or status, plan, config or Config(), explicit=explicit, trouble=trouble
+    )
 
 
 def entry(shown: View, name: str) -> Entry:
@@ -121,8 +125,13 @@ def test_a_rate_is_held_to_what_was_configured() -> None:
     config = build_config({"topics": {"camera": {"expected_hz": 60.0}}})
     assert "expected 60.0" in entry(view(config=config), "/camera/h264").message
     imu = replace(STATUS, topics={"/imu": row(rate_hz=140.0, usual_hz=140.0)})
-    plan = Plan("", frozenset(), (Found("imu", "/imu", announced=True),))
-    assert "140.0 Hz, expected 200.0" in entry(view(status=imu, plan=plan), "/imu").message
+    plan = Plan("", frozenset(), (Found("imu", "/imu", announced=True, canonical="/imu"),))
+    documented = entry(view(status=imu, plan=plan), "/imu")
+    assert (documented.level, documented.message) == (Level.OK, "140.0 Hz, documented 200")
+    asked = replace(view(status=imu, plan=plan), rated=frozenset({"imu"}))
+    assert entry(asked, "/imu").message == "slow: 140.0 Hz, expected 200.0"
+    elsewhere = build_config({"topics": {"imu": {"topic": "/imu/data"}}})
+    assert entry(view(status=imu, plan=plan, config=elsewhere), "/imu").message == "140.0 Hz"
 
 
 def test_a_topic_without_a_usual_rate_is_never_slow() -> None:
@@ -228,3 +237,65 @@ def test_the_newest_notes_are_shown() -> None:
     noted = replace(STATUS, warnings=tuple(f"finding {n}" for n in range(7)))
     shown = [value for key, value in summarise(view(status=noted)).values if key.startswith("note")]
     assert shown == [f"finding {n}" for n in range(2, 7)]
+
+
+@pytest.mark.parametrize(
+    ("entry_name", "latched", "more", "said"),
+    [
+        ("tf", True, {"age_s": 100.0, "usual_hz": None, "received": 1}, ""),
+        ("tf", False, {"age_s": 100.0, "usual_hz": None, "received": 1}, ""),
+        ("camera_info", False, {"age_s": 100.0}, ""),
+        ("camera_info", False, {"rate_hz": 1.0}, ""),
+        ("lidar_points", True, {"age_s": 100.0, "received": 1}, ""),
+        ("boxes3d", False, {"age_s": 100.0, "usual_hz": None, "received": 100}, ""),
+        ("lidar_points", False, {"age_s": 100.0}, "silent for 30 s"),
+        ("lidar_points", False, {"age_s": 100.0, "usual_hz": None, "received": 3}, "silent for 30 s"),
+        ("depth", False, {"age_s": 12.0, "usual_hz": 0.2, "rate_hz": 0.2}, ""),
+        ("depth", False, {"age_s": 16.0, "usual_hz": 0.2, "rate_hz": 0.2}, "silent for 16 s"),
+    ],
+)
+def test_what_is_told_once_is_never_silent(
+    entry_name: str, latched: bool, more: dict[str, Any], said: str
+) -> None:
+    plan = Plan("", frozenset(), (Found(entry_name, "/t", announced=True, canonical="/t", latched=latched),))
+    shown = view(status=replace(STATUS, topics={"/t": row(**more)}), plan=plan)
+    assert (entry(shown, "/t").level is Level.WARN, entry(shown, "/t").message) == (
+        bool(said),
+        said or f"{row(**more)['rate_hz']:.1f} Hz",
+    )
+    held = build_config({"topics": {entry_name: {"expected_hz": 30.0}}})
+    if more.get("age_s", 0) > 90:
+        assert "silent for 30 s" in entry(replace(shown, config=held), "/t").message
+
+
+def test_a_second_session_does_not_count_what_was_silent_before_it() -> None:
+    status = replace(STATUS, elapsed_s=1.0, topics={"/camera/h264": row(age_s=600.0, rate_hz=0.0)})
+    assert all(e.level is Level.OK for e in diagnose(view(status=status)))
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_the_first_seconds_of_a_session_say_nothing_yet(announced: bool) -> None:
+    found = tuple(Found(n, f"/{n}", announced=announced) for n in ("camera", "imu", "tf"))
+    for elapsed_s, level in ((4.0, Level.OK), (6.0, Level.WARN)):
+        status = replace(STATUS, elapsed_s=elapsed_s, topics={})
+        shown = view(status=status, plan=Plan("", frozenset(), found), explicit=frozenset({"camera", "imu"}))
+        entries = {e.name: e.level for e in diagnose(shown) if e.name not in {"disk", "writer edgefirst"}}
+        assert entries.pop("/tf_static", Level.OK) is Level.OK  # there may be nothing to tell yet
+        assert set(entries.values()) == {level}, entries
+
+
+def test_what_another_topic_stands_in_for_is_not_missed() -> None:
+    found = (Found("odometry", "/odom", announced=False), Found("gps", "/fix", announced=True))
+    config = build_config({"topics": {"odometry": {"topic": "/odom"}}})
+    shown = view(plan=Plan("", frozenset(), found), config=config, explicit=frozenset({"odometry"}))
+    assert entry(shown, "/odom").level is Level.OK
+
+
+def test_a_missing_reference_comes_with_its_hint() -> None:
+    hint = Hint(Role.CAMERA, "/image (sensor_msgs/msg/Image) is there", is_reference=True)
+    other = Hint(Role.IMU, "/imu/data is there", is_reference=False)
+    shown = summarise(view(status=replace(STATUS, topics={}, hints=(hint, other))))
+    assert shown.level is Level.WARN
+    assert shown.message.startswith("no camera yet; /image (sensor_msgs/msg/Image) is there; ")
+    values = dict(shown.values)
+    assert (values["hint 1"], values["hint 2"]) == (hint.text, other.text)

@@ -1,0 +1,166 @@
+"""What is there in place of what was configured: hints for a session, or a role, that nothing came of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+from edgefirst_ros.config import MAIVIN_TOPICS, Config, TopicRule
+from edgefirst_ros.sample import Role
+from edgefirst_ros.topics import EGO_ROLES, TF, TYPES, TopicMap, full_type, is_meant
+
+ALIKE = 0.6
+"""Names with at least this similarity (0 to 1) are worth a hint for a role that nobody asked for."""
+SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A topic that is there: its type, and why nothing can come of it, if that is known."""
+
+    topic: str
+    type: str
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """One sentence about a role that nothing came of; ``is_reference`` if no sample can be without it."""
+
+    role: Role
+    text: str
+    is_reference: bool
+
+
+def find_hints(
+    config: Config, seen: Iterable[Seen], *, used: Mapping[str, str], heard: Collection[Role]
+) -> list[Hint]:
+    """What may be meant by entries of the configuration that nothing came of, the reference first.
+
+    Args:
+        config: what was wanted.
+        seen: every topic that is known to be there, wanted or not.
+        used: entry of the configuration's topics that takes a topic, by topic.
+        heard: roles that something usable came of.
+    """
+    wanted = config.reference.strip("/")
+    named = {name: rule for name, rule in config.topics.items() if rule.names and rule.role not in heard}
+    references = [name for name, rule in named.items() if is_meant(wanted, name, rule)]
+    order = sorted(named, key=lambda name: (name not in references, MAIVIN_TOPICS.get(name) == named[name]))
+    free = {each.topic: each for each in seen}
+    found: list[Hint] = []
+    for role in dict.fromkeys(named[name].role for name in order):
+        entries = {name: named[name] for name in order if named[name].role is role}
+        is_reference = bool(references) and named[references[0]].role is role
+        wrong = _wrong(entries, free, used)
+        if not wrong and role in EGO_ROLES and EGO_ROLES & set(heard):
+            continue
+        text = wrong or _others(
+            config, entries, [s for s in free.values() if s.topic not in used], is_reference
+        )
+        if text:
+            found.append(Hint(role, text, is_reference))
+    return found
+
+
+def explicit_entries(config: Config) -> frozenset[str]:
+    """Entries of the configuration's topics that are not as the device has them: somebody chose them."""
+    return frozenset(name for name, rule in config.topics.items() if MAIVIN_TOPICS.get(name) != rule)
+
+
+def _wrong(entries: Mapping[str, TopicRule], seen: Mapping[str, Seen], used: Mapping[str, str]) -> str:
+    """About topics of the right name of which nothing can come."""
+    for topic, entry in used.items():
+        each, rule = seen.get(topic), entries.get(entry)
+        if each is None or rule is None:
+            continue
+        kinds = TYPES[rule.role]
+        if each.type and full_type(each.type) not in kinds:
+            return f"{topic} is there but of type {each.type}; supported: {', '.join(kinds)}"
+        if each.trouble:
+            return f"{topic} is there but {each.trouble}"
+    return ""
+
+
+def _others(
+    config: Config, entries: Mapping[str, TopicRule], seen: Iterable[Seen], is_reference: bool
+) -> str:
+    """About topics of other names that the role could have."""
+    entry, rule = next(iter(entries.items()))
+    is_wanted = is_reference or not explicit_entries(config).isdisjoint(entries)
+    ranked: list[tuple[float, Seen]] = []
+    for each in seen:
+        if full_type(each.type) not in TYPES[rule.role]:
+            continue
+        likeness = max(_alike(each.topic, name) for r in entries.values() for name in r.names)
+        likely = _likely_role(each)
+        exclusive = sum(full_type(each.type) in kinds for kinds in TYPES.values()) == 1
+        fits = likely is rule.role and (exclusive or likeness >= ALIKE)
+        if fits or (is_wanted and likely in {rule.role, None}) or (is_reference and likeness >= ALIKE):
+            ranked.append((-likeness, each))
+    ranked.sort(key=lambda pair: (pair[0], pair[1].topic))
+    if not ranked:
+        return ""
+    shown = [each for _, each in ranked[:SHOWN]]
+    there = ", ".join(f"{each.topic} ({full_type(each.type)})" for each in shown)
+    there += ", …" * (len(ranked) > SHOWN) + (" is there" if len(shown) == 1 else " are there")
+    return f"{there}; topics.{entry}.topic is {rule.topic}{_elsewhere(config, rule, shown[0].topic)}"
+
+
+def _elsewhere(config: Config, rule: TopicRule, topic: str) -> str:
+    """Where the name is right and only what is before it is not."""
+    for name in rule.plain_names:
+        tail = "/" + name.strip("/")
+        if topic.endswith(tail) and topic.strip("/") != name.strip("/"):
+            place = topic.removesuffix(tail)
+            if not name.startswith("/") and config.prefix is not None:
+                return f", and prefix is {config.prefix!r}, not {place.strip('/')!r}"
+            return f": the same name in the namespace {place}"
+    return ""
+
+
+def _alike(topic: str, name: str) -> float:
+    """How similar two names are, 0 to 1; one that ends as the other does is, whatever is before it."""
+    one, other = topic.strip("/"), name.strip("/")
+    if one.endswith("/" + other) or other.endswith("/" + one):
+        return 1.0
+    return SequenceMatcher(None, one.lower(), other.lower(), autojunk=False).ratio()
+
+
+def _likely_role(seen: Seen) -> Role | None:
+    """What a topic of an unknown robot most likely is, by its type and the words in its name."""
+    name, kind = seen.topic.lower(), full_type(seen.type)
+    if kind == TF:
+        return Role.TF if name.endswith("tf_static") else None
+    if kind in TYPES[Role.LIDAR_POINTS]:
+        is_clustered, is_fused = "cluster" in name, "fusion" in name
+        if "radar" in name:
+            plain = Role.RADAR_CLUSTERS if is_clustered else Role.RADAR_TARGETS
+            return Role.FUSION_RADAR if is_fused else plain
+        plain = Role.LIDAR_CLUSTERS if is_clustered else Role.LIDAR_POINTS
+        return Role.FUSION_LIDAR if is_fused else plain
+    if kind in TYPES[Role.CAMERA]:
+        if "depth" in name:
+            return Role.LIDAR_DEPTH if "lidar" in name else Role.DEPTH
+        return Role.LIDAR_REFLECT if "lidar" in name else Role.CAMERA
+    return next((role for role, kinds in TYPES.items() if kind in kinds), None)
+
+
+def hints_of(
+    config: Config, routes: TopicMap, topics: Mapping[str, Mapping[str, Any]], around: Iterable[Seen] = ()
+) -> list[Hint]:
+    """Hints from what became of every topic, see ``report.accounts``, and what else there was ``around``."""
+    seen = {each.topic: each for each in around}
+    used: dict[str, str] = {each.topic: r.name for each in seen.values() if (r := routes.route(each.topic))}
+    heard: set[Role] = set()
+    for topic, account in topics.items():
+        seen.setdefault(topic, Seen(topic, account["type"]))
+        route = routes.route(topic)
+        if route is None:
+            continue
+        used[topic] = route.name
+        if account["received"] > account["refused"] and not route.instead:
+            heard.add(route.rule.role)
+    return find_hints(config, seen.values(), used=used, heard=heard)
