@@ -24,18 +24,17 @@ def warnings(log: str) -> list[str]:
 
 
 def test_two_sessions_and_a_split_of_a_normal_drive_warn_of_nothing(graph: Graph, tmp_path: Path) -> None:
+    # Nothing is late here, however long a busy machine takes to start the players.
+    quick = ("alive_s:=20.0", "clock_window_s:=0.5", "ego.wait_s:=2.0")
     players = [graph.player(drive(), "--restamp")]
-    node = graph.capture(
-        tmp_path / "out", "clock_window_s:=0.5", "ego.wait_s:=2.0", "formats:=[edgefirst,ncore]"
-    )
+    node = graph.capture(tmp_path / "out", *quick, "formats:=[edgefirst,ncore]")
     graph.activate()
     status = graph.status()
     first = status()["session"]
     assert players[0].join(60.0) == 0, players[0].text
-    players.append(graph.player(drive(), "--restamp"))
-    graph.wait("the player", lambda: "playing" in players[1].text, alive=[players[1]])
     assert graph.trigger("/capture/stop")[0]
     assert graph.trigger("/capture/start")[0]
+    players.append(graph.player(drive(), "--restamp"))
     graph.wait(
         "messages",
         lambda: status()["session"] not in {"none", first} and int(status()["received"]) > 50,
