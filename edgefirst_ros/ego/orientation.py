@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from operator import add, mul
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial.transform import Rotation, Slerp
+from scipy.spatial.transform import Rotation
 
 Floats = npt.NDArray[np.float64]
 
@@ -14,6 +15,8 @@ Quaternion = tuple[float, float, float, float]
 """x, y, z, w."""
 
 _GIMBAL = 1e-12
+_PARALLEL_RAD = 1e-8
+"""Below this angle the sines are their angles, to the last bit."""
 
 
 def rpy_deg(rotation_xyzw: Quaternion) -> tuple[float, float, float]:
@@ -44,10 +47,27 @@ def canonical(rotation_xyzw: Quaternion) -> Quaternion:
 
 
 def slerp(start: Quaternion, end: Quaternion, fraction: float) -> Quaternion:
-    """The rotation at a fraction (0..1) of the shortest way from one to another, at constant rate."""
-    between = Slerp([0.0, 1.0], Rotation.from_quat([start, end]))(fraction)
-    x, y, z, w = between.as_quat().tolist()
-    return canonical((x, y, z, w))
+    """The rotation at a fraction (0..1) of the shortest way from one to another, at constant rate.
+
+    Shoemake's formula on unit quaternions. Every pose asks for it: by arrays it took a fifth of a conversion.
+    """
+    a, b = _unit(start), _unit(end)
+    if sum(map(mul, a, b)) < 0:
+        b = (-b[0], -b[1], -b[2], -b[3])
+    # Unlike the arc cosine of the product this is exact for small angles, too.
+    angle = 2 * math.atan2(math.dist(a, b), math.hypot(*map(add, a, b)))
+    if angle < _PARALLEL_RAD:
+        one, other = 1 - fraction, fraction
+    else:
+        one, other = (math.sin(part * angle) / math.sin(angle) for part in (1 - fraction, fraction))
+    x, y, z, w = (one * p + other * q for p, q in zip(a, b, strict=True))
+    return canonical(_unit((x, y, z, w)))
+
+
+def _unit(rotation_xyzw: Quaternion) -> Quaternion:
+    x, y, z, w = rotation_xyzw
+    norm = math.sqrt(x * x + y * y + z * z + w * w)
+    return x / norm, y / norm, z / norm, w / norm
 
 
 def after(outer: Quaternion, inner: Quaternion) -> Quaternion:
