@@ -33,7 +33,7 @@ if sys.version_info < (3, 11) and {"egg_info", "dist_info", "install", "develop"
 
 REQUIRES = [
     "numpy>=1.26,<3",
-    "mcap>=1.2,<2",
+    "mcap>=1.6,<2",
     "lz4>=4.3,<5",
     "zstandard>=0.22,<1",
     "edgefirst-schemas>=4.1,<5",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -246,6 +247,17 @@ class Config(BaseModel):
         description="Live: another session begins when the rig has driven so many metres, by gps or "
         "odometry; 0 never.",
     )
+    record: bool = Field(
+        False,
+        description="Live: every message that is received, used or not, also goes to an MCAP in recordings/ "
+        "below the output. Converting that gives the session's own bytes.",
+    )
+    record_topics: str = Field(
+        "",
+        description="Live, with record: which topics besides those used, a regular expression that is "
+        'searched in names and "." is every one; empty: those of the device, or in the node\'s namespace, '
+        "whose type some configuration could use, raw pictures left out.",
+    )
     workers: int = Field(0, ge=0, description="Encoder threads; 0 is one a core. The result is the same.")
     formats: tuple[FormatName, ...] = Field(("edgefirst",), min_length=1, description="What to write.")
     ego: EgoOptions = EgoOptions()
@@ -259,6 +271,15 @@ class Config(BaseModel):
         if "edgefirst" in self.formats:
             return frozenset(Role)
         return self.l5kit.roles if "l5kit" in self.formats else frozenset()
+
+    @field_validator("record_topics")
+    @classmethod
+    def _expression(cls, value: str) -> str:
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise ValueError(f"{value!r} is no regular expression: {error}") from error
+        return value
 
     @field_validator("formats", mode="before")
     @classmethod

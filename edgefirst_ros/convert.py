@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,15 @@ from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.errors import OutputExists
 from edgefirst_ros.inputs import open_recordings
 from edgefirst_ros.job import Job
+from edgefirst_ros.livepause import PAUSED
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.naming import readable, renaming, safe_name
 from edgefirst_ros.pairing import reorder_window_ns
 from edgefirst_ros.pipeline import Pipeline, Progress
-from edgefirst_ros.sample import Sample
+from edgefirst_ros.recording.run import Replay, find_run
+from edgefirst_ros.recording.session import resumed_of
+from edgefirst_ros.recording.settings import is_as_captured
+from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
 from edgefirst_ros.survey import Survey, wants_survey
 
@@ -69,12 +75,16 @@ def convert(
     on_progress: Callable[[Position], None] | None = None,
     pace: Callable[[RawMessage], None] | None = None,
     committed: Callable[[Sample], None] | None = None,
+    notes: Sequence[str] = (),
 ) -> Conversion:
     """Convert recordings into one dataset below ``output``.
 
     Everything that can be known beforehand is checked before anything is written. When ``stop`` is set,
     what has been read is finished and the result says it was interrupted. ``pace`` is called before each
-    message and may wait; ``committed`` with every sample that is written, from a writing thread.
+    message and may wait; ``committed`` with every sample that is written, from a writing thread. ``notes`` go
+    into the report, before its own.
+
+    What live capture recorded is named as its session was, and begins with what was known before it.
 
     Raises:
         RecordingNotFound: a recording that is not there.
@@ -89,11 +99,13 @@ def convert(
     if "ncore" in config.formats and not overwrite:
         _refuse_existing(output / "ncore", drives)
     # Never a sequence's own name: readers take a container that holds one folder of its own name for nested.
-    name = dataset or f"{drives[0].path.stem}-dataset"
+    session = drives[0].parts[0].session
+    name = dataset or (f"{drives[0].path.stem}-dataset" if session is None else session.dataset)
     job = Job(config, output, name, overwrite=overwrite, committed=committed)
-    job.pipeline.notes += [*inputs.notes, *renaming("name", dataset)]
+    job.pipeline.notes += [*notes, *inputs.notes, *renaming("name", dataset)]
     try:
-        _feed(job.pipeline, inputs.drives, stop, on_progress, pace)
+        if pace is not None or not _replay(job.pipeline, inputs.drives, stop, on_progress):
+            _feed(job.pipeline, inputs.drives, stop, on_progress, pace)
         paths_written, report = job.finish(
             {
                 "recordings": [_recording(part, drive) for drive in drives for part in drive.parts],
@@ -167,17 +179,16 @@ def _feed(
         pipeline.feed(message)
 
     for number, ((drive, known), twice) in enumerate(zip(sources, surveyed, strict=True)):
-        motions: Sequence[Solution] = ()
+        motions: Sequence[Sequence[Solution]] = ()
         if twice:
-            survey = Survey(pipeline.config, known, lambda: not stop.is_set())
-            if reading.through(drive, survey.feed):
-                motions = survey.finish()
+            surveys = _Surveys(pipeline.config, known, lambda: not stop.is_set())
+            if reading.through(drive, surveys.feed):
+                motions = surveys.finish()
             if stop.is_set():
                 pipeline.unread.append(f"{readable(drive.path.name)}: {SURVEYED_ONLY}")
         if not stop.is_set():
-            first = drive.parts[0]
-            pipeline.begin_source(known, first.host, first.sequence_name, motions)
-            whole = reading.through(drive, take)
+            source = _Source(pipeline, drive, known, motions, take)
+            whole = reading.through(drive, source.take)
             pipeline.end_source(*(() if whole else ("interrupted",)))
             pipeline.notes += _notes(drive) if whole else ()
         if stop.is_set():
@@ -193,6 +204,94 @@ def _notes(drive: Drive) -> Iterator[str]:
             yield f"{name}: {part.note}"
         if part.displaced and part.is_sorted:
             yield f"{name}: {_displaced(part)}; read in the order of their receipt"
+
+
+def _replay(
+    pipeline: Pipeline,
+    sources: Sequence[tuple[Drive, Sequence[TopicInfo]]],
+    stop: threading.Event,
+    on_progress: Callable[[Position], None] | None,
+) -> bool:
+    """Feed a session that went on from another, or was gone on from; whether it is one.
+
+    Poses that know the whole recording are not those of the session, so there is nothing to take over then.
+    """
+    (drive, known), config = sources[0], pipeline.config
+    first = drive.parts[0]
+    if len(sources) > 1 or first.session is None or not is_as_captured(first.session, config):
+        return False
+    if wants_survey(config, known, streams=False):
+        return False
+    run = find_run(first)
+    pipeline.notes += run.notes
+    if len(run.drive.parts) == 1 and run.following is None:
+        return False
+    replay = Replay(run, config, pipeline)
+    reading = _Reading(pipeline, run.drive.size, stop, on_progress)
+    try:
+        if reading.through(run.drive, replay.take):
+            replay.finish(lambda: not stop.is_set())
+    finally:
+        replay.end()
+    pipeline.end_source(*(("interrupted",) if stop.is_set() else ()))
+    pipeline.notes += _notes(drive)
+    return True
+
+
+class _Surveys:
+    """What is found beforehand of each stretch of a recording between pauses."""
+
+    def __init__(self, config: Config, known: Sequence[TopicInfo], proceed: Callable[[], bool]) -> None:
+        self._make = partial(Survey, config, known, proceed)
+        self._survey = self._make()
+        self._found: list[Sequence[Solution]] = []
+
+    def feed(self, message: RawMessage) -> None:
+        """Take one message."""
+        if resumed_of(message) is not None:
+            self._found.append(self._survey.finish())
+            self._survey = self._make()
+        elif not message.repeated:
+            self._survey.feed(message)
+
+    def finish(self) -> list[Sequence[Solution]]:
+        """The motions of each stretch."""
+        return [*self._found, self._survey.finish()]
+
+
+class _Source:
+    """Feeds a pipeline one drive; a session that was captured live as it went then, with what was known."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        drive: Drive,
+        known: Sequence[TopicInfo],
+        motions: Sequence[Sequence[Solution]],
+        take: Callable[[RawMessage], None],
+    ) -> None:
+        first = drive.parts[0]
+        session, config = first.session, pipeline.config
+        self._pipeline = pipeline
+        self._again = session is not None and is_as_captured(session, config)
+        self._host, self._known, self._take = first.host, None if self._again else known, take
+        self._motions = deque(motions)
+        self._begin(first.sequence_name, session.known if session is not None and self._again else None)
+
+    def _begin(self, sequence: str | None, calibration: Calibration | None) -> None:
+        motions = self._motions.popleft() if self._motions else ()
+        self._pipeline.begin_source(self._known, self._host, sequence, motions, calibration=calibration)
+
+    def take(self, message: RawMessage) -> None:
+        """The next message."""
+        resumed = resumed_of(message)
+        if resumed is not None:
+            self._pipeline.end_source(PAUSED)
+            sequence, known = resumed
+            self._begin(sequence, known if self._again else self._pipeline.calibration)
+        # What the file repeats of before is known already, unless another configuration takes it.
+        elif not (self._again and message.repeated):
+            self._take(message)
 
 
 def _disorder(drives: Sequence[Drive], config: Config) -> list[str]:

@@ -67,7 +67,7 @@ def find_drives(recordings: Sequence[McapRecording]) -> list[Drive]:
 
     Files are of one drive if rosbag2's ``metadata.yaml`` beside them lists them; or if they are numbered
     (``_0``, ``_1``, ...), or named by host and time as the device does, and each begins where the last one
-    ends. A numbered file may be missing in between.
+    ends. A numbered file may be missing in between. What live capture recorded is of one session for itself.
     """
     drives: list[Drive] = []
     left = {recording.path: recording for recording in recordings}
@@ -77,7 +77,9 @@ def find_drives(recordings: Sequence[McapRecording]) -> list[Drive]:
     timed: dict[tuple[Path, str], list[McapRecording]] = defaultdict(list)
     for recording in left.values():
         path, found = recording.path, _NUMBERED.fullmatch(recording.path.stem)
-        if recording.sequence_name is not None:
+        if recording.session is not None:
+            drives.append(Drive([recording]))
+        elif recording.sequence_name is not None:
             timed[path.parent, recording.host].append(recording)
         elif found is not None:
             numbered[path.parent, found["drive"]].append((int(found["number"]), recording))

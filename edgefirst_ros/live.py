@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from edgefirst_ros.accounting import CUT_OFF, QUEUE_FULL
@@ -18,6 +18,8 @@ from edgefirst_ros.livesession import Finished, Split, Tail, begin_session, fini
 from edgefirst_ros.livesplit import SPLIT, SplitPoint, limit_reached, tail_ns
 from edgefirst_ros.livestatus import Disk, LiveStatus, Meter, build_status
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.recording.live import LiveRecording, Pending
+from edgefirst_ros.recording.session import Seam
 from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.sessionnames import SessionNames
 from edgefirst_ros.topics import full_type
@@ -53,6 +55,7 @@ class LiveCapture:
         now_ns: the wall clock, for names and latency only.
         committed: told of every sample that is in all outputs, from a writing thread; must be quick.
         known: the calibration of the same sensors from before.
+        offered: quality of service that topics are published with, for the recording; may grow.
 
     Attributes:
         known: the calibration after the last session.
@@ -67,6 +70,7 @@ class LiveCapture:
         now_ns: Callable[[], int] = time.time_ns,
         committed: Callable[[Sample], None] | None = None,
         known: Calibration | None = None,
+        offered: Mapping[str, str] | None = None,
     ) -> None:
         self.known = known
         self._config = config
@@ -75,7 +79,8 @@ class LiveCapture:
         self._now_ns = now_ns
         self._on_commit = committed
         self._commit_latency_ms: float | None = None
-        self._queue = LiveQueue(round(config.queue_mb * 1e6))
+        self._recording = LiveRecording(config, output, offered)
+        self._queue = LiveQueue(round(config.queue_mb * 1e6), self._recording.put)
         self._meter = Meter()
         self._job: Job | None = None
         self._thread: threading.Thread | None = None
@@ -134,8 +139,14 @@ class LiveCapture:
         self._aborting = self._late = False
         self._queue.clear()
         self._pause, self._paused = None, paused
-        job = self._begin()
+        self._recording.start()
+        try:
+            job = self._begin()
+        except BaseException:
+            self._recording.abort()
+            raise
         if paused:
+            self._recording.pause()
             self._pause = Pause(job, self._config, self._host, self._names.sequence)
         self._thread = threading.Thread(target=self._run, name="capture", daemon=True)
         self._open = True
@@ -146,6 +157,11 @@ class LiveCapture:
         """Take a message from a callback, at once."""
         if self._open:
             self._queue.put(message)
+
+    def record(self, message: RawMessage) -> None:
+        """Take a message that is of no use to the datasets, for the recording, at once."""
+        if self._open and not self._paused:
+            self._recording.put_unused(message)
 
     def split(self) -> None:
         """Finish the session in its place among the messages and begin another; returns at once.
@@ -198,6 +214,7 @@ class LiveCapture:
     def abort(self, timeout_s: float = 1.0) -> None:
         """End at once: nothing more is written, what was committed stays in ``.part`` files."""
         self._open, self._aborting = False, True
+        self._recording.abort()
         self._cut()
         self._queue.call(_nothing)
         if self._thread is not None:
@@ -220,10 +237,11 @@ class LiveCapture:
             ended=self.ended,
             commit_latency_ms=self._commit_latency_ms,
             paused=self._paused and self._job is not None,
+            recording=self._recording.outputs,
         )
 
     # ------------------------------------------------------------------ the capture thread
-    def _begin(self, after: tuple[Job, int] | None = None) -> Job:
+    def _begin(self, after: tuple[Job, Seam] | None = None) -> Job:
         """A session begins, the first, or ``after`` another without a gap, from the time of the seam on."""
         job = begin_session(
             self._config,
@@ -233,6 +251,7 @@ class LiveCapture:
             self._committed,
             known=self.known,
             after=after,
+            recording=self._recording,
         )
         self._commit_latency_ms = None
         self._meter.restart(self._queue.flows())
@@ -256,6 +275,8 @@ class LiveCapture:
                     self._give_up(job, "stopped at once")
                 elif isinstance(item, RawMessage) or item is None:
                     self._take(job, item)
+                    if item is not None:
+                        self._recording.passed(item.arrival)
                 else:
                     item()
                 self._watch_disk()
@@ -303,20 +324,23 @@ class LiveCapture:
         why = self._split_point.why
         seam_ns = job.pipeline.seam_ns(message)
         if seam_ns is None or self._late:
-            closed = self._finish(job, why)
+            closed = self._finish(job, why, last=False)
             following = self._begin()
             self.splits.append(Split(closed, following.dataset))
             return following
         self.known = job.pipeline.calibration
-        try:
-            following = self._begin((job, seam_ns))
-        except EdgeFirstError:
-            self._finish(job, why)
-            raise
-        job.pipeline.end_at(seam_ns)
         newest_ns = seam_ns if message is None else message.receive_ns
         length_ns = tail_ns(self._config)
-        self._tail = Tail(job, why, newest_ns + length_ns, time.monotonic() + 2 * length_ns / 1e9, following)
+        seam = Seam(seam_ns, newest_ns + length_ns)
+        recorded = self._recording.end(why, last=False, goes_on=True)
+        try:
+            following = self._begin((job, seam))
+        except EdgeFirstError:
+            self._end_recorded(job, why, recorded)
+            raise
+        job.pipeline.end_at(seam_ns)
+        until_s = time.monotonic() + 2 * length_ns / 1e9
+        self._tail = Tail(job, why, seam.until_ns, until_s, following, recorded)
         return following
 
     def _end_tail(self, tail: Tail) -> None:
@@ -330,7 +354,7 @@ class LiveCapture:
     def _finish_tail(self, tail: Tail) -> None:
         tail.job.pipeline.around = tuple(self.around())
         try:
-            finished = finish_session(tail.job, self._config, tail.why)
+            finished = finish_session(tail.job, self._config, tail.why, tail.recorded)
         except Exception as error:  # noqa: BLE001 - the capture thread gives up, stop() tells it
             tail.job.abort()
             self.failure = error
@@ -372,6 +396,7 @@ class LiveCapture:
 
     def _cut(self) -> None:
         self._late, job = True, self._job
+        self._recording.cut()
         if job is not None:
             job.pipeline.cut(CUT_OFF)
         tail = self._tail
@@ -391,12 +416,13 @@ class LiveCapture:
         if self._tail is not None:
             self._end_tail(self._tail)
         self._split_point = SplitPoint()
+        self._recording.pause()
         self._pause = Pause(self._job, self._config, self._host, self._names.sequence)
 
     def _end_pause(self) -> None:
         pause, self._pause = self._pause, None
         if pause is not None:
-            pause.resume()
+            self._recording.resume(pause.resume(), pause.calibration)
 
     def _want_split(self) -> None:
         self._split_point.ask(time.monotonic(), SPLIT)
@@ -405,13 +431,16 @@ class LiveCapture:
 
     def _end(self, why: str) -> None:
         if self._job is not None:
-            self._finish(self._job, why)
+            self._finish(self._job, why, last=True)
 
-    def _finish(self, job: Job, why: str) -> Finished:
+    def _finish(self, job: Job, why: str, *, last: bool) -> Finished:
         if self._tail is not None:
             self._end_tail(self._tail)
+        return self._end_recorded(job, why, self._recording.end(why, last=last))
+
+    def _end_recorded(self, job: Job, why: str, recorded: Pending) -> Finished:
         job.pipeline.around = tuple(self.around())
-        finished = finish_session(job, self._config, why)
+        finished = finish_session(job, self._config, why, recorded)
         self._wait_for_finishing()
         if self.failure is not None:
             raise self.failure
@@ -425,9 +454,11 @@ class LiveCapture:
         tail, self._tail = self._tail, None
         if tail is not None:
             tail.job.abort()
+        recorded = self._recording.end(why, last=True)
         if job is not None:
             self.known = job.pipeline.calibration
             job.abort()
+        recorded.result()
 
 
 def _nothing() -> None:

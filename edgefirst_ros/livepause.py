@@ -77,8 +77,9 @@ class Pause:
         else:
             ledger.release(ticket, Outcome.DECODED, unplaced=True)
 
-    def resume(self) -> None:
-        """Another sequence begins with the next message."""
+    def resume(self) -> str:
+        """Another sequence begins with the next message; its name."""
         before = len(self._pipeline.sequences)
         name = self._sequence if not before else f"{self._sequence}_part{before + 1}"
         self._pipeline.begin_source(None, self._host, name, calibration=self.calibration)
+        return name

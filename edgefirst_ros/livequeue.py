@@ -69,10 +69,15 @@ class LiveQueue:
     it goes, for video everything up to the next key frame or recovery point, because what follows a lost
     packet cannot be decoded. What goes is told by ``dropped``, between the actions that it lay between. Any
     number of threads may put and call; one reads.
+
+    Args:
+        limit_bytes: of what waits.
+        heard: told of every message with its ``arrival``, in that order, dropped or not; must be quick.
     """
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, heard: Callable[[RawMessage], None] = lambda _: None) -> None:
         self._limit_bytes = max(1, limit_bytes)
+        self._heard = heard
         self._lock = threading.Condition()
         self._items: OrderedDict[int, RawMessage | Action] = OrderedDict()
         self._lanes: dict[str, _Lane] = {}
@@ -92,6 +97,7 @@ class LiveQueue:
         with self._lock:
             message = replace(message, arrival=self._arrival)
             self._arrival += 1
+            self._heard(message)
             lane = self._lanes.setdefault(message.topic, _Lane(deque()))
             lane.messages += 1
             lane.newest_s = time.monotonic()

@@ -12,6 +12,8 @@ from edgefirst_ros.errors import OutputExists
 from edgefirst_ros.job import Job, report_path
 from edgefirst_ros.livestatus import silent_roles
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.recording.live import LiveRecording, Pending, said_of
+from edgefirst_ros.recording.session import Seam
 from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.sessionnames import SessionNames
 
@@ -56,6 +58,7 @@ class Tail:
     until_ns: int
     until_s: float
     following: Job
+    recorded: Pending
 
     def is_over(self, message: RawMessage | None, now_s: float) -> bool:
         """Whether nothing more is needed, at this message or in this pause."""
@@ -70,12 +73,13 @@ def begin_session(
     committed: Callable[[Sample], None],
     *,
     known: Calibration | None = None,
-    after: tuple[Job, int] | None = None,
+    after: tuple[Job, Seam] | None = None,
+    recording: LiveRecording,
 ) -> Job:
     """A job with its source begun, under the first of the names that is free.
 
     ``known`` is the calibration of the session before: what a robot says once holds for this one as well.
-    ``after`` is the session that this one follows without a gap, and the acquisition time of the seam.
+    ``after`` is the session that this one follows without a gap, and where the seam is.
 
     Raises:
         OutputExists: the name that the user gave is taken.
@@ -96,17 +100,20 @@ def begin_session(
                 raise
     names.take(dataset, sequence)
     job.pipeline.notes += names.notes
-    before = None if after is None else (after[0].pipeline, after[1])
+    before = None if after is None else (after[0].pipeline, after[1].time_ns)
     try:
         job.pipeline.begin_source(None, names.host, sequence, calibration=known, after=before)
     except BaseException:
         job.abort()
         raise
+    recording.begin(job.dataset, sequence, names.host, known, None if after is None else after[1])
     return job
 
 
-def finish_session(job: Job, config: Config, why: str) -> Finished:
+def finish_session(job: Job, config: Config, why: str, recorded: Pending) -> Finished:
     """Complete the files and write the report, which says why the session ended.
+
+    ``recorded`` is the session's recording, which has been ended.
 
     Raises:
         WriteError: or whatever made a writer fail.
@@ -116,7 +123,12 @@ def finish_session(job: Job, config: Config, why: str) -> Finished:
     if config.split_every_m and not job.pipeline.has_poses:
         warnings = ["split_every_m: where the rig was is not known, so nothing tells how far it drove"]
     silent = {role: list(t) for role, t in silent_roles(config, job.pipeline.ledger.topics).items()}
-    paths, report = job.finish(
-        {"recordings": [], "interrupted": False, "ended": why, "silent": silent}, warnings=warnings
-    )
+    head: dict[str, Any] = {"recordings": [], "interrupted": False, "ended": why, "silent": silent}
+    recording = recorded.result()
+    if recording is not None:
+        head["recording"] = said_of(recording)
+        warnings += recording.warnings
+    paths, report = job.finish(head, warnings=warnings)
+    if recording is not None:
+        paths.append(recording.path)
     return Finished(job.dataset, tuple(paths), report)

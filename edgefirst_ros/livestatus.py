@@ -70,7 +70,7 @@ class LiveStatus:
     spare_bytes: int = 0
     """Free space above ``min_free_mb``."""
     outputs: Mapping[str, OutputStatus] = field(default_factory=dict)
-    """What each writer has written so far, by its name."""
+    """What each writer has written so far, by its name; of the messages, if they are recorded, too."""
     paused: bool = False
     """Whether nothing of what comes is written, because somebody said so."""
     commit_latency_ms: float | None = None
@@ -168,6 +168,7 @@ def build_status(
     ended: str,
     commit_latency_ms: float | None = None,
     paused: bool = False,
+    recording: Mapping[str, Output] | None = None,
 ) -> LiveStatus:
     """Where a capture stands now; without a session under way, why the last one ended."""
     free = disk.free_bytes()
@@ -176,7 +177,7 @@ def build_status(
         return LiveStatus("", 0, 0, 0, 0, queue.fill, free, {}, (), failure, ended, spare_bytes=spare)
     pipeline, flows, waiting = job.pipeline, queue.flows(), queue.drops_waiting()
     progress, totals, streams = pipeline.progress, pipeline.ledger.totals, pipeline.streams
-    outputs = dict(pipeline.outputs)
+    outputs = {**pipeline.outputs, **(recording or {})}
     rates, bytes_per_s = meter.rates(flows, outputs)
     found = accounts(pipeline.ledger, streams)
     elapsed_s = time.monotonic() - meter.start_s

@@ -125,6 +125,13 @@ ARGUMENTS = (
         choices=["", "true", "false"],
         description="Begin sessions paused, until the service ~/resume is called; empty: as in config.",
     ),
+    DeclareLaunchArgument(
+        "record",
+        default_value="",
+        choices=["", "true", "false"],
+        description="Also write every message that comes to an MCAP in recordings/ below output; empty: as "
+        "in config.",
+    ),
     DeclareLaunchArgument("log_level", default_value="info", description="Level of the node's log."),
 )
 PARAMETERS: Mapping[str, type] = {
@@ -138,6 +145,7 @@ PARAMETERS: Mapping[str, type] = {
     "split_every_mb": float,
     "split_every_m": float,
     "start_paused": bool,
+    "record": bool,
 }
 """Arguments that are parameters, where something is given; ``formats`` is one, too, as a list."""
 

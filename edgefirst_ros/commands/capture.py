@@ -95,6 +95,16 @@ def capture(
     keyframes: Keyframes = False,
     incomplete: Incomplete = False,
     workers: Workers = None,
+    record: Annotated[
+        bool | None,
+        typer.Option(
+            "--record/--no-record", help="Also write every message that comes to an MCAP in recordings/."
+        ),
+    ] = None,
+    record_topics: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="Which topics besides those used; default: all of known types."),
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if anything was refused or poor.")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -132,6 +142,8 @@ def capture(
             "split_every_s": split_every_s,
             "split_every_mb": split_every_mb,
             "split_every_m": split_every_m,
+            "record": record,
+            "record_topics": record_topics,
         }
         config = make_config(config_file, chosen, edgefirst_values(schema, container), incomplete=incomplete)
         # Topics carry no prefix here, so a configured one only says which device is meant.
@@ -141,7 +153,14 @@ def capture(
         with interruptible(stop, err, "finishing what was received", output):
             taking = LiveCapture(config, output, host)
             with open_session(connect or [], listen or []) as link:
-                source = partial(ZenohSource, link, config, taking.put, namespace=namespace)
+                source = partial(
+                    ZenohSource,
+                    link,
+                    config,
+                    taking.put,
+                    namespace=namespace,
+                    record=taking.record if config.record else None,
+                )
                 tell = partial(_show, err, quiet=quiet, as_json=as_json)
                 try:
                     finished = _run(

@@ -35,6 +35,7 @@ from edgefirst_ros.commands.shared import (
     make_config,
 )
 from edgefirst_ros.convert import convert as run_convert
+from edgefirst_ros.recording.settings import recorded_settings
 from edgefirst_ros.terminal import ProgressView, make_console, print_report, say
 
 
@@ -74,6 +75,10 @@ def convert(
     for a model). By default a sample is complete: a frame that lacks a sensor which is alive is left out, and
     the summary says how many and why; [bold]--incomplete[/] keeps them.
 
+    What [bold]capture --record[/] recorded is converted with the settings, the names and the host of its
+    session, into the very bytes that the session wrote; options given here come first, and --config replaces
+    all settings.
+
     Ctrl-C finishes what has been read and exits with 130. Exit 0: done; 1: empty, or poor with --strict;
     2: wrong usage or input. With --json a failure is JSON too: an object with error and faults.
 
@@ -98,7 +103,15 @@ def convert(
             "keyframes": keyframes or None,
             "workers": workers,
         }
-        config = make_config(config_file, chosen, edgefirst_values(schema, container), incomplete=incomplete)
+        found = None if config_file is not None else recorded_settings(recordings)
+        recorded, said = found or (None, "")
+        config = make_config(
+            config_file,
+            chosen,
+            edgefirst_values(schema, container),
+            incomplete=incomplete,
+            recorded=recorded,
+        )
         stop = threading.Event()
         with interruptible(stop, err, output=output), ProgressView(err, quiet=quiet or as_json) as view:
             done = run_convert(
@@ -109,6 +122,7 @@ def convert(
                 overwrite=overwrite,
                 stop=stop,
                 on_progress=view.update,
+                notes=[said] if said else [],
             )
         if as_json:
             sys.stdout.write(json.dumps({**done.report, "paths": [str(p) for p in done.paths]}) + "\n")

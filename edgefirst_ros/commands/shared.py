@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -37,14 +37,19 @@ def exit_code(report: dict[str, Any], *, strict: bool) -> int:
 
 
 def make_config(
-    file: Path | None, chosen: dict[str, Any], edgefirst: dict[str, Any], *, incomplete: bool
+    file: Path | None,
+    chosen: dict[str, Any],
+    edgefirst: dict[str, Any],
+    *,
+    incomplete: bool,
+    recorded: Mapping[str, Any] | None = None,
 ) -> Config:
-    """The file's values, overridden by those of the command line.
+    """The file's values, overridden by those of the command line; ``recorded`` are taken without a file.
 
     Raises:
         ConfigError: with a sentence for every fault, those of the file with its name.
     """
-    values = {} if file is None else load_values(file)
+    values = dict(recorded or {}) if file is None else load_values(file)
     try:
         build_config(values)
     except ConfigError as error:

@@ -39,7 +39,8 @@ class RawMessage:
     Times are nanoseconds since 1970 of the receiver's clock; ``arrival`` counts the source's
     messages from 0 in the order they arrived. ``definition`` is the ROS message definition text
     where the source carries one (MCAP does), else empty; ``fault`` says why the source does not trust the
-    bytes (a damaged chunk), else empty.
+    bytes (a damaged chunk), else empty. ``repeated`` if it came before the recording and was put at its
+    beginning, because what it says holds.
     """
 
     topic: str
@@ -50,6 +51,7 @@ class RawMessage:
     arrival: int
     definition: str = ""
     fault: str = ""
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

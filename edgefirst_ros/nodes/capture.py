@@ -119,6 +119,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             depth=options.depth,
             unlisted=options.unlisted,
             previewed=lambda: "" if self._preview is None else self._preview.tf_topic,
+            record=self._record if self._configuration.record else None,
         )
         prefix = subscriptions.look().prefix
         self._sessions = Sessions(
@@ -128,6 +129,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             self._show,
             before=self._sessions,
             around=subscriptions.around,
+            offered=subscriptions.offered,
         )
         try:
             self.get_logger().info(self._sessions.begin())
@@ -253,6 +255,10 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
     def _put(self, message: RawMessage) -> None:
         if self._sessions is not None:
             self._sessions.put(message)
+
+    def _record(self, message: RawMessage) -> None:
+        if self._sessions is not None:
+            self._sessions.record(message)
 
     def _show(self, sample: Sample) -> None:
         preview = self._preview

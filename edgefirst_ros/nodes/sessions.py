@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,7 @@ class Sessions:
         committed: told of every sample that is written.
         around: tells which topics there are that do not come.
         before: those before; if they were of the same host, their calibration holds.
+        offered: quality of service by topic, for the recording; may grow.
 
     Attributes:
         host: as given.
@@ -46,16 +47,19 @@ class Sessions:
         options: CaptureOptions,
         host: str,
         committed: Callable[[Sample], None],
-        before: Sessions | None = None,
         *,
+        before: Sessions | None = None,
         around: Callable[[], Iterable[Seen]] = tuple,
+        offered: Mapping[str, str] | None = None,
     ) -> None:
         self.host = host
         known = before.known if before is not None and before.host == host else None
         self._options = options
         self._output = Path(options.output).expanduser()
         bare = config.model_copy(update={"prefix": ""})
-        self._capture = LiveCapture(bare, self._output, host, committed=committed, known=known)
+        self._capture = LiveCapture(
+            bare, self._output, host, committed=committed, known=known, offered=offered
+        )
         self._capture.around = around
         self._heard = 0
         """So many splits have been told."""
@@ -145,6 +149,10 @@ class Sessions:
     def put(self, message: RawMessage) -> None:
         """Take a message, at once."""
         self._capture.put(message)
+
+    def record(self, message: RawMessage) -> None:
+        """Take a message that only the recording is for, at once."""
+        self._capture.record(message)
 
     def status(self) -> LiveStatus:
         """Where it stands."""

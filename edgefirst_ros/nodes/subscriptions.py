@@ -23,8 +23,12 @@ from edgefirst_ros.config import Config
 from edgefirst_ros.hints import Seen
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.nodes.candidates import Offer
+from edgefirst_ros.nodes.definitions import definition_of
 from edgefirst_ros.nodes.discovery import Feed, Found, Plan, choose_prefix, plan
 from edgefirst_ros.nodes.statictransforms import SUFFIX, UNKNOWN
+from edgefirst_ros.nodes.unused import unused_feeds
+from edgefirst_ros.recording.choice import choice
+from edgefirst_ros.recording.file import qos_text
 from edgefirst_ros.topicnames import is_pattern
 from edgefirst_ros.topics import TF
 
@@ -48,6 +52,10 @@ class Subscriptions:
         depth: messages of a topic that the middleware keeps while we are busy; 0 for what each is due.
         unlisted: subscribe to the device's topics before anybody announces them.
         previewed: tells the topic that this node publishes transforms on for its previews, empty if none.
+        record: takes messages of topics that are of no use, and that ``record_topics`` means; None for none.
+
+    Attributes:
+        offered: with what quality of service topics are published, by their names in recordings.
     """
 
     def __init__(
@@ -59,6 +67,7 @@ class Subscriptions:
         depth: int,
         unlisted: bool,
         previewed: Callable[[], str] = str,
+        record: Callable[[RawMessage], None] | None = None,
     ) -> None:
         self._node = node
         self._config = config
@@ -66,6 +75,10 @@ class Subscriptions:
         self._depth = depth
         self._unlisted = unlisted
         self._previewed = previewed
+        self._record = record
+        self._wanted = choice(config.record_topics)
+        self._unused: dict[Feed, Any] = {}
+        self.offered: dict[str, str] = {}
         self._subscriptions: dict[Feed, Any] = {}
         self._classes: dict[str, Any] = {}
         self._told: set[tuple[str, str]] = set()
@@ -106,6 +119,8 @@ class Subscriptions:
             if each.note and ("", each.note) not in self._told:
                 self._told.add(("", each.note))
                 node.get_logger().info(each.note)
+        if self._record is not None:
+            self._look_for_unused(self._record, prefix)
         return self.plan
 
     def around(self) -> list[Seen]:
@@ -138,6 +153,37 @@ class Subscriptions:
             return ""
         return f"its publisher offers less than qos_overrides ask for: {reasons[0][1].strip().rstrip(';')}"
 
+    def _look_for_unused(self, record: Callable[[RawMessage], None], prefix: str) -> None:
+        """Subscribe to what only a recording takes, and find out how everything is offered."""
+        node = self._node
+        found = unused_feeds(
+            node.get_topic_names_and_types(),
+            used={feed.topic for feed in self.plan.feeds},
+            own=node.get_fully_qualified_name(),
+            root="/".join(part for part in (node.get_namespace().rstrip("/"), prefix) if part),
+            anywhere=bool(self._config.record_topics),
+            wanted=self._wanted,
+            offers=self._foreign_offers,
+            installed=lambda kind: self._message_class(kind) is not None,
+        )
+        # One whose publisher is gone stays, it may return; not one that is used from now on.
+        used = {feed.topic for feed in self.plan.feeds}
+        for feed in [each for each in self._unused if each.topic in used]:
+            node.destroy_subscription(self._unused.pop(feed))
+        held = {(feed.topic, feed.type) for feed in self._unused}
+        for feed in sorted(found, key=lambda each: (each.topic, each.type)):
+            if (feed.topic, feed.type) not in held:
+                try:
+                    self._unused[feed] = self._subscribe(feed, record, definition_of(feed.type))
+                except Exception as error:  # noqa: BLE001 - some middlewares refuse two types on one topic
+                    self._tell(feed.topic, f"cannot be recorded as {feed.type}: {error}")
+        for feed in (*self.plan.feeds, *self._unused):
+            if feed.canonical not in self.offered:
+                infos = node.get_publishers_info_by_topic(feed.topic)
+                texts = dict.fromkeys(_qos(info.qos_profile) for info in infos)
+                if texts:
+                    self.offered[feed.canonical] = "\n".join(texts)
+
     def hear_again(self) -> None:
         """Have publishers send their latched messages once more, as to somebody who comes late."""
         for feed, subscription in list(self._subscriptions.items()):
@@ -147,9 +193,10 @@ class Subscriptions:
 
     def close(self) -> None:
         """End every subscription."""
-        for subscription in self._subscriptions.values():
+        for subscription in (*self._subscriptions.values(), *self._unused.values()):
             self._node.destroy_subscription(subscription)
         self._subscriptions.clear()
+        self._unused.clear()
 
     def _published(self) -> list[str]:
         """Topics that could be ours and that somebody else publishes."""
@@ -168,15 +215,15 @@ class Subscriptions:
         return topic.startswith(f"{self._node.get_fully_qualified_name()}/")
 
     def _offers(self, topic: str) -> list[Offer]:
-        return [
-            Offer(
-                info.topic_type,
-                latched=info.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL
-                and info.qos_profile.reliability == ReliabilityPolicy.RELIABLE,
-            )
-            for info in self._node.get_publishers_info_by_topic(topic)
-            if not self._is_preview(topic, info)
-        ]
+        infos = self._node.get_publishers_info_by_topic(topic)
+        return [_offer(info) for info in infos if not self._is_preview(topic, info)]
+
+    def _foreign_offers(self, topic: str) -> list[Offer]:
+        """Of other nodes than this one."""
+        own = self._node.get_name(), self._node.get_namespace()
+        infos = self._node.get_publishers_info_by_topic(topic)
+        foreign = (info for info in infos if (info.node_name, info.node_namespace) != own)
+        return [_offer(info) for info in foreign if not self._is_preview(topic, info)]
 
     def _is_preview(self, topic: str, info: Any) -> bool:  # noqa: ANN401 - rclpy's endpoint, untyped
         """Whether a publisher repeats for viewers what was captured: that is not to be captured once more."""
@@ -192,7 +239,9 @@ class Subscriptions:
                 self._classes[kind] = None
         return self._classes[kind]
 
-    def _subscribe(self, feed: Feed) -> Any:  # noqa: ANN401 - rclpy's Subscription, untyped
+    def _subscribe(
+        self, feed: Feed, put: Callable[[RawMessage], None] | None = None, definition: str = ""
+    ) -> Any:  # noqa: ANN401 - rclpy's Subscription, untyped
         # What is compatible with every publisher; latched values need the publisher's own offer.
         qos = QoSProfile(
             history=HistoryPolicy.KEEP_LAST,
@@ -206,13 +255,14 @@ class Subscriptions:
             for kind in _POLICIES
             if self._node.has_parameter(f"qos_overrides.{feed.topic}.subscription.{kind.name.lower()}")
         ]
-        put, topic, kind = self._put, feed.canonical, feed.type
+        take_in, topic, kind = put or self._put, feed.canonical, feed.type
 
         def take(data: bytes, info: Mapping[str, int]) -> None:
             now_ns = time.time_ns()
             received_ns = info["received_timestamp"]
             receive_ns = received_ns if 0 <= now_ns - received_ns < SANE_NS else now_ns
-            put(RawMessage(topic, kind, data, receive_ns, info["source_timestamp"] or receive_ns, 0))
+            published_ns = info["source_timestamp"] or receive_ns
+            take_in(RawMessage(topic, kind, data, receive_ns, published_ns, 0, definition))
 
         return self._node.create_subscription(
             self._message_class(kind),
@@ -227,3 +277,18 @@ class Subscriptions:
         if problem and (topic, problem) not in self._told:
             self._told.add((topic, problem))
             self._node.get_logger().warning(f"{topic}: {problem}" if topic else problem)
+
+
+def _offer(info: Any) -> Offer:  # noqa: ANN401 - rclpy's TopicEndpointInfo, untyped
+    latched = info.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL
+    return Offer(info.topic_type, latched and info.qos_profile.reliability == ReliabilityPolicy.RELIABLE)
+
+
+def _qos(offered: QoSProfile) -> str:
+    """A publisher's offer as a recording has it."""
+    return qos_text(
+        depth=offered.depth or 10,  # not every middleware tells
+        reliable=offered.reliability != ReliabilityPolicy.BEST_EFFORT,
+        latched=offered.durability == DurabilityPolicy.TRANSIENT_LOCAL,
+        keep_all=offered.history == HistoryPolicy.KEEP_ALL,
+    )

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from mcap.exceptions import EndOfFile
+
 from edgefirst_ros.errors import RecordingError, RecordingNotFound
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.naming import readable
+from edgefirst_ros.recording.session import END, REPEATED, SESSION, RecordedSession, from_metadata
 from edgefirst_ros.sources.order import MAX_OPEN_BYTES, Displaced, is_suspect, merged, survey, within
-from edgefirst_ros.sources.records import MAGIC, Entry, Extent, Fault, Loaded, RecordReader, footer
+from edgefirst_ros.sources.records import MAGIC, Entry, Extent, Fault, Loaded, RecordReader, footer, metadata
 
 _NAME = re.compile(r"(?P<host>.+)_(?P<when>\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d)")
 NO_SUMMARY = "the recording is cut behind its data: its summary is lost, every message is there"
@@ -62,14 +66,38 @@ class McapRecording:
 
     @property
     def host(self) -> str:
-        """Host name in the file name ``{host}_%Y_%m_%d_%H_%M_%S.mcap``, else the whole stem."""
+        """Of the session that was recorded live; else from the file name, or the whole stem.
+
+        Devices name files ``{host}_%Y_%m_%d_%H_%M_%S.mcap``.
+        """
+        if self.session is not None:
+            return self.session.host
         found = _NAME.fullmatch(self.path.stem)
         return readable(found["host"] if found else self.path.stem)
 
     @property
     def sequence_name(self) -> str | None:
-        """``host_date_time`` if that is how the file is named."""
+        """Of the session that was recorded live; else ``host_date_time`` if that is how the file is named."""
+        if self.session is not None:
+            return self.session.sequence
         return self.path.stem if _NAME.fullmatch(self.path.stem) else None
+
+    @cached_property
+    def session(self) -> RecordedSession | None:
+        """The session whose live capture recorded this, None if it is of another recorder."""
+        return from_metadata(self._metadata(SESSION))
+
+    @cached_property
+    def goes_on(self) -> bool:
+        """Whether another session went on from the one recorded here, which that one's file tells."""
+        return self._metadata(END).get("goes_on") == "true"
+
+    def _metadata(self, name: str) -> dict[str, str]:
+        with self.path.open("rb") as file:
+            try:
+                return metadata(file, self.size, name) or {}
+            except (EndOfFile, struct.error, UnicodeDecodeError, ValueError):
+                return {}  # damaged: what can be read of it is found when it is read
 
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
@@ -112,7 +140,15 @@ class McapRecording:
                 topic, schema, definition = channel
                 data = loaded.plain[entry.start : entry.end]
                 yield RawMessage(
-                    topic, schema, data, entry.log_ns, entry.publish_ns, arrival, definition, loaded.fault
+                    topic,
+                    schema,
+                    data,
+                    entry.log_ns,
+                    entry.publish_ns,
+                    arrival,
+                    definition,
+                    loaded.fault or reader.faults_told.get(entry.channel, ""),
+                    repeated=self.session is not None and entry.sequence == REPEATED,
                 )
                 arrival += 1
             if reader.ended and footer(file, self.size) is None:
@@ -120,6 +156,14 @@ class McapRecording:
         self.position = self.size
 
     def _in_order(self, reader: RecordReader, file: BinaryIO) -> Iterator[tuple[Loaded, Entry]]:
+        if self.session is not None:
+            # It lies as it was received, whatever its times say.
+            for extent in reader.walk(file, self.size):
+                loaded = reader.load(file, extent)
+                self.position = extent.end
+                for entry in loaded.entries:
+                    yield loaded, entry
+            return
         if is_suspect(self.spans):
             looking = RecordReader()
             found = survey(looking, file, self.size)

@@ -13,13 +13,16 @@ import lz4.frame
 import zstandard
 from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
-from mcap.records import Channel, Schema
+from mcap.records import Channel, Metadata, MetadataIndex, Schema
 
+FAULT = "edgefirst_ros.fault"
+"""In a channel's metadata, where live capture recorded it: why its messages were not trusted."""
 MAGIC = b"\x89MCAP0\r\n"
 _RECORD = struct.Struct("<BQ")
 _MESSAGE = struct.Struct("<HIQQ")
 _CHUNK = struct.Struct("<QQQII")
 _SPAN = struct.Struct("<QQQ")
+_LEADING = frozenset({Opcode.HEADER, Opcode.METADATA})
 _IN_DATA = frozenset({Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE})
 _RUN_BYTES = 1 << 20
 CHECKSUM = "damaged chunk (its checksum does not match)"
@@ -59,6 +62,7 @@ class Entry(NamedTuple):
     publish_ns: int
     start: int
     end: int
+    sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ class RecordReader:
 
     Attributes:
         channels: topic, schema name and definition, by channel id.
+        faults_told: why the recorder did not trust a channel's messages, by channel id.
         faults: what could not be read.
         ended: whether the data section came to its own end.
         spans: log times (first, last) of the file's chunks in file order, if its summary lists them.
@@ -84,6 +89,7 @@ class RecordReader:
     def __init__(self) -> None:
         self.schemas: dict[int, Schema] = {}
         self.channels: dict[int, tuple[str, str, str]] = {}
+        self.faults_told: dict[int, str] = {}
         self.faults: list[Fault] = []
         self.ended = False
         self.spans: list[tuple[int, int]] = []
@@ -194,8 +200,8 @@ class RecordReader:
             if end > len(plain):
                 break
             if opcode == Opcode.MESSAGE and length >= _MESSAGE.size:
-                channel, _, log_ns, publish_ns = _MESSAGE.unpack_from(plain, start)
-                entries.append(Entry(log_ns, channel, publish_ns, start + _MESSAGE.size, end))
+                channel, sequence, log_ns, publish_ns = _MESSAGE.unpack_from(plain, start)
+                entries.append(Entry(log_ns, channel, publish_ns, start + _MESSAGE.size, end, sequence))
             elif opcode in {Opcode.SCHEMA, Opcode.CHANNEL}:
                 self._declared(opcode, plain[start:end])
             at = end
@@ -212,6 +218,8 @@ class RecordReader:
                 name = known.name if known is not None else ""
                 text = known.data.decode("utf-8", "replace") if known is not None else ""
                 self.channels[channel.id] = (channel.topic, name, text)
+                if FAULT in channel.metadata:
+                    self.faults_told[channel.id] = channel.metadata[FAULT]
         except Exception as error:  # noqa: BLE001 - damaged bytes make the parser raise whatever they hit
             self._note(0, len(body), f"a damaged {Opcode(opcode).name.lower()} record: {error}")
 
@@ -230,6 +238,42 @@ def footer(file: BinaryIO, size: int) -> int | None:
     if not end.endswith(MAGIC) or opcode != Opcode.FOOTER or length != 20:
         return None
     return int(struct.unpack_from("<Q", end, _RECORD.size)[0])
+
+
+def metadata(file: BinaryIO, size: int, name: str) -> dict[str, str] | None:
+    """The values of the first metadata record of a name, None if there is none.
+
+    It is looked for where the summary says; without one only among the records that the file begins with.
+    """
+    start = footer(file, size)
+    for opcode, at, length in _records(file, size, len(MAGIC) if start is None else start):
+        if opcode == Opcode.METADATA_INDEX and start is not None:
+            file.seek(at)
+            index = MetadataIndex.read(ReadDataStream(BytesIO(file.read(length))))
+            found = next(_records(file, size, index.offset), None) if index.name == name else None
+        else:
+            found = (opcode, at, length) if opcode == Opcode.METADATA else None
+            if start is None and opcode not in _LEADING:
+                return None
+        if found is not None and found[0] == Opcode.METADATA:
+            file.seek(found[1])
+            record = Metadata.read(ReadDataStream(BytesIO(file.read(found[2]))))
+            if record.name == name:
+                return dict(record.metadata)
+    return None
+
+
+def _records(file: BinaryIO, size: int, start: int) -> Iterator[tuple[int, int, int]]:
+    """Type, place and length of the bodies of whole records from an offset on."""
+    at = start
+    while 0 < at <= size - _RECORD.size:
+        file.seek(at)
+        opcode, length = _RECORD.unpack(file.read(_RECORD.size))
+        at += _RECORD.size
+        if length > size - at:
+            return
+        yield opcode, at, length
+        at += length
 
 
 def _decompress(compression: str, packed: bytes, plain_size: int, *, whole: bool) -> bytes:

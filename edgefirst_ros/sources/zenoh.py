@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Self
 from edgefirst_ros.config import Config
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.recording.choice import choice
 from edgefirst_ros.sample import Role
+from edgefirst_ros.sources.zenohunused import BARE, Unused, wide_keys
 from edgefirst_ros.topicnames import fits, is_full, is_pattern, key_expression
 from edgefirst_ros.topics import TYPES, TopicMap, full_type
 from edgefirst_ros.zenohlink import CDR, is_put, subscribe
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
 
 UNTYPED = frozenset({"", "zenoh/bytes"})
 """Encodings of a plain put that says nothing about its payload."""
-BARE = frozenset({"", "rt"})
-"""Prefixes of generations A and B, which one device may mix."""
 
 
 def key_expressions(topic: str, namespace: str) -> tuple[str, ...]:
@@ -79,6 +79,7 @@ class ZenohSource:
         config: its topics are subscribed to.
         take: called from Zenoh's threads; must not wait.
         namespace: prefix of the names, usually the host's; empty takes any.
+        record: called with messages of other topics that ``record_topics`` means; None asks for none.
         now_ns: the wall clock.
 
     Raises:
@@ -92,6 +93,7 @@ class ZenohSource:
         take: Callable[[RawMessage], None],
         *,
         namespace: str = "",
+        record: Callable[[RawMessage], None] | None = None,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self.notes: list[str] = []
@@ -113,6 +115,12 @@ class ZenohSource:
                     subscribe(session, key, take_it)
                 except ConfigError as error:
                     faults += error.faults
+        if record is not None and not faults:
+            named = [name for name in wanted if not is_pattern(name)]
+            recorded = choice(config.record_topics)
+            unused = Unused(named, self._namespace, recorded, self._is_ours, self._matches)
+            for key in wide_keys(self._namespace):
+                subscribe(session, key, partial(self._on_unused, unused, record))
         if faults:
             self.close()
             raise ConfigError(faults)
@@ -184,6 +192,19 @@ class ZenohSource:
         if self._any and rest and fits(pattern, rest) and self._is_ours(first):
             return f"/{rest}"
         return None
+
+    def _matches(self, key: str, schema: str) -> bool:
+        """Whether a regular expression takes a key for what it sends."""
+        names = [self._name(each, key) for each in self._patterns]
+        return any(name is not None and self._routes.route(name, schema) is not None for name in names)
+
+    def _on_unused(self, unused: Unused, record: Callable[[RawMessage], None], sample: zenoh.Sample) -> None:
+        receive_ns = self._now_ns()
+        if not is_put(sample):
+            return
+        found = unused.topic(str(sample.key_expr), str(sample.encoding), self._device)
+        if found is not None:
+            record(RawMessage(*found, sample.payload.to_bytes(), receive_ns, receive_ns, 0))
 
     def _is_ours(self, prefix: str) -> bool:
         device = "" if prefix in BARE else prefix

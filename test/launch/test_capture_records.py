@@ -1,0 +1,66 @@
+"""What a capture node records: the session's own bytes, and what nothing uses with its definition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from livedrive import SEQUENCE
+from mcap.reader import make_reader
+from mcap_ros2.decoder import DecoderFactory
+from rosgraph import Graph, needs_ros
+from typer.testing import CliRunner
+
+from edgefirst_ros.cli import app
+from edgefirst_ros.sources.mcap import McapRecording
+
+pytestmark = needs_ros
+
+FORMATS = ("edgefirst", "ncore", "l5kit")
+
+
+def files(root: Path) -> dict[str, bytes]:
+    found = {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
+    return {name: d for name, d in found.items() if not name.endswith((".mcap", "capture_report.json"))}
+
+
+def test_a_recording_converts_into_the_sessions_own_bytes(
+    graph: Graph, tmp_path: Path, recorded_drive: Path
+) -> None:
+    """The default configuration but for formats; the radar's points are turned off, and recorded."""
+    from diagnostic_msgs.msg import DiagnosticStatus, KeyValue  # noqa: PLC0415
+    from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: PLC0415
+
+    live = tmp_path / "live"
+    node = graph.capture(
+        live,
+        *("record:=true", "record_topics:=^/(odd|radar/targets)$", f"formats:=[{', '.join(FORMATS)}]"),
+        *("topics.radar_targets.topic:=''", f"session:={SEQUENCE}"),
+    )
+    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    odd = graph.node.create_publisher(DiagnosticStatus, "/odd", latched)
+    odd.publish(DiagnosticStatus(message="odd", values=[KeyValue(key="a", value="b")]))
+    graph.activate()
+    recording = live / "recordings" / f"{SEQUENCE}.mcap"
+    graph.wait("the odd one, heard", lambda: odd.get_subscription_count() > 0, alive=[node])
+    player = graph.player(recorded_drive)
+    assert player.join(60.0) == 0, player.text
+    played = int(player.text.split()[-1])
+    graph.wait(
+        "every message on disk",
+        lambda: recording.exists() and len(list(McapRecording(recording).messages())) == played + 1,
+        alive=[node],
+    )
+    assert graph.change("deactivate")
+    done = CliRunner().invoke(app, ["convert", str(recording), "-o", str(tmp_path / "again")])
+    assert done.exit_code == 0, done.output
+    made, again = files(live), files(tmp_path / "again")
+    assert {name.partition("/")[0] for name in made} == set(FORMATS)
+    assert again.keys() == made.keys()
+    assert [name for name, data in again.items() if data != made[name]] == []
+
+    with recording.open("rb") as stream:
+        found = list(make_reader(stream, decoder_factories=[DecoderFactory()]).iter_decoded_messages())
+    (message,) = [each for each in found if each.channel.topic == "/odd"]
+    assert message.decoded_message.values[0].value == "b"
+    assert "durability: 1" in message.channel.metadata["offered_qos_profiles"]
+    assert sum(each.channel.topic == "/radar/targets" for each in found) > 10
