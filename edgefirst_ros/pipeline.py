@@ -44,7 +44,7 @@ from edgefirst_ros.topics import (
     reference_role,
 )
 from edgefirst_ros.video.annexb import Content, content_of
-from edgefirst_ros.video.worker import UNJUDGED, judges_h265
+from edgefirst_ros.video.compiling import UNJUDGED, judges_h265
 
 SETS = "parameter sets, for the pictures after them"
 

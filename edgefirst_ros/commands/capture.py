@@ -48,6 +48,7 @@ from edgefirst_ros.liveview import LiveView
 from edgefirst_ros.signals import pausing
 from edgefirst_ros.sources.zenoh import ZenohSource
 from edgefirst_ros.terminal import make_console, print_report, say
+from edgefirst_ros.video.compiling import compile_ahead
 from edgefirst_ros.zenohlink import open_session
 
 VIEW_EVERY_S = 0.25
@@ -150,6 +151,7 @@ def capture(
         namespace, config = namespace or config.prefix or "", config.model_copy(update={"prefix": ""})
         host = namespace if namespace.strip("/") not in {"", "rt"} else _host_of([*(connect or ())])
         stop, view = threading.Event(), LiveView(err, quiet=quiet or as_json)
+        compile_ahead(lambda text: None if quiet or as_json else _note(err, text))
         with interruptible(stop, err, "finishing what was received", output):
             taking = LiveCapture(config, output, host)
             with open_session(connect or [], listen or []) as link:
@@ -218,6 +220,11 @@ def _run(
     for session in finished[told:]:
         tell(session)
     return finished
+
+
+def _note(err: Console, text: str) -> None:
+    with suppress(OSError):
+        err.print(f"note: {text}", highlight=False, soft_wrap=True)
 
 
 def _show(err: Console, finished: Finished, *, quiet: bool, as_json: bool) -> None:

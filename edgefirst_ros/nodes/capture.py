@@ -32,6 +32,7 @@ from edgefirst_ros.nodes.subscriptions import Subscriptions
 from edgefirst_ros.nodes.transitions import told
 from edgefirst_ros.nodes.usage import CAPTURE
 from edgefirst_ros.sample import Sample
+from edgefirst_ros.video.compiling import compile_ahead, may_be_h265, wait_compiled
 
 DIAGNOSE_EVERY_S = 1.0
 NOTHING = LiveStatus("", 0, 0, 0, 0, 0.0, 0, {}, (), "")
@@ -105,6 +106,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         if faults:
             self.complain("the configuration cannot be used", faults)
             return TransitionCallbackReturn.FAILURE
+        compile_ahead(self.get_logger().info)
         self._phase, self._trouble = "inactive", ""
         return TransitionCallbackReturn.SUCCESS
 
@@ -121,11 +123,13 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             previewed=lambda: "" if self._preview is None else self._preview.tf_topic,
             record=self._record if self._configuration.record else None,
         )
-        prefix = subscriptions.look().prefix
+        plan = subscriptions.look()
+        if any(may_be_h265(f.topic, f.type) and self.count_publishers(f.topic) for f in plan.feeds):
+            wait_compiled()  # else the first picture would wait, and everything behind it in the queue
         self._sessions = Sessions(
             self._configuration,
             options,
-            self._host(prefix),
+            self._host(plan.prefix),
             self._show,
             before=self._sessions,
             around=subscriptions.around,

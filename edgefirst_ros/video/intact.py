@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -94,6 +95,14 @@ class H265Syntax:
         tables = self._order, self._tile, self._tile_left, self._owner
         grids = self._depths, self._skipped, self._intra_modes, self._saved
         return int(ctu.segment(parameters, bytes_of, segment.data_at, segment.address, *tables, *grids))
+
+
+def compile_parser() -> None:
+    """Compile for the arguments that ``H265Syntax`` has, or take it from numba's cache."""
+    numbers, grid = np.zeros(0, np.int64), np.zeros((0, 0), np.uint8)
+    parameters, payload = np.zeros(ctu.PARAMETERS, np.int64), np.frombuffer(b"\0", np.uint8)
+    places: tuple[object, ...] = (parameters, payload, 0, 0, *(numbers,) * 4, *(grid,) * 4)
+    ctu.segment.compile(tuple(numba.typeof(each) for each in places))  # type: ignore[attr-defined,no-untyped-call]
 
 
 def _tiles(s: Sequence, p: Picture) -> tuple[_Numbers, _Numbers, _Numbers]:

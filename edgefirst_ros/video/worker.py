@@ -6,14 +6,13 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import cache
-from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import av
 
 from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.video.compiling import judges_h265, wait_compiled
 from edgefirst_ros.video.decoder import Decoder
 from edgefirst_ros.video.gops import Gop, Gops, Unit
 from edgefirst_ros.video.picture import Picture
@@ -31,18 +30,6 @@ KEPT_BYTES = 64 << 20
 _NEVER = -(1 << 63)
 _MAX_REORDER = 16
 """No picture is shown more than so many pictures after it was decoded (H.264 and H.265, annex A)."""
-
-
-UNJUDGED = (
-    "H.265 that is damaged in place is not found and becomes ruined pictures: numba, which that needs, "
-    "is not installed (pip install numba)"
-)
-
-
-@cache
-def judges_h265() -> bool:
-    """Whether H.265 can be told from what was damaged in place: numba has no wheel for every machine."""
-    return find_spec("numba") is not None
 
 
 @dataclass(slots=True, eq=False)
@@ -186,6 +173,7 @@ class Worker:
             return False
         if self._syntax is None:
             # Only here: what it needs is compiled when it is used first, and streams of H.264 do without.
+            wait_compiled()
             from edgefirst_ros.video.intact import H265Syntax  # noqa: PLC0415
 
             self._syntax = H265Syntax()
