@@ -205,8 +205,34 @@ class EgoOptions(BaseModel):
         None, description="How the IMU is mounted: turns its axes into the rig's. Unset: they are the same."
     )
     wait_s: float = Field(
-        2.0, ge=0, description="How long a sample waits for what comes after it, unless it is known before."
+        2.0,
+        ge=0,
+        description="How long a sample waits for navigation that comes after it, unless its pose is known "
+        "before; look-ahead included.",
     )
+
+
+class OverloadOptions(BaseModel):
+    """What a live capture does that cannot keep up."""
+
+    model_config = STRICT
+
+    latency_s: float = Field(
+        3.0,
+        ge=0,
+        description="Live: from a sample's time to the disk at most; where that cannot be kept, samples are "
+        "left out evenly. 0 leaves none out: what does not fit into the queue is dropped.",
+    )
+    shed_first: tuple[FormatName, ...] = Field(
+        (),
+        description="Live: formats whose samples are left out first, in this order; then those that take "
+        "longest.",
+    )
+
+    @field_validator("shed_first", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: object) -> object:
+        return names_of(value)
 
 
 class Config(BaseModel):
@@ -261,6 +287,7 @@ class Config(BaseModel):
     workers: int = Field(0, ge=0, description="Encoder threads; 0 is one a core. The result is the same.")
     formats: tuple[FormatName, ...] = Field(("edgefirst",), min_length=1, description="What to write.")
     ego: EgoOptions = EgoOptions()
+    overload: OverloadOptions = OverloadOptions()
     edgefirst: EdgeFirstOptions = EdgeFirstOptions()
     ncore: NCoreOptions = NCoreOptions()
     l5kit: L5KitOptions = L5KitOptions()

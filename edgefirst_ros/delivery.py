@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from edgefirst_ros.accounting import Ledger, Outcome
-from edgefirst_ros.formats.base import MeasurementWriter, Prepared, SampleWriter, Writer, Written
+from edgefirst_ros.entry import Entry
+from edgefirst_ros.formats.base import LeftOut, MeasurementWriter, Prepared, SampleWriter, Writer, Written
+from edgefirst_ros.overload import SHED, Overload
 from edgefirst_ros.production import OrderedWriter, chain
-from edgefirst_ros.sample import CameraImage, EgoPose, Observation, Sample, SequenceInfo
+from edgefirst_ros.sample import CameraImage, EgoPose, Observation, Role, Sample, SequenceInfo
 from edgefirst_ros.settlement import SAMPLE, Result, Settlement, Verdict, reason_of
 from edgefirst_ros.sink import Emitted, Observed
+
+LARGE_ROLES = frozenset(
+    {Role.CAMERA, Role.LIDAR_POINTS, Role.LIDAR_CLUSTERS, Role.FUSION_LIDAR, Role.RADAR_CUBE, Role.DEPTH}
+)
+"""Measurements worth shedding; the others are small, and labels or poses of what is kept."""
+SHED_ITEM = Written(left_out=LeftOut("dropped", SHED), items=0)
+
+Told = Callable[[float, float], None]
+"""Takes CPU seconds, and those that passed."""
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 
 @dataclass(slots=True)
@@ -49,7 +63,7 @@ class Delivery:
 
     Each writer has a thread of its own and takes items in the order in which they come here. ``committed`` is
     called with every sample that is in the output, picture included, in one of those threads: it must be
-    quick and must not raise.
+    quick and must not raise. An ``overload`` decides which samples each writer has time for.
     """
 
     def __init__(
@@ -59,11 +73,14 @@ class Delivery:
         workers: int,
         ledger: Ledger,
         committed: Callable[[Sample], None] | None = None,
+        *,
+        overload: Overload | None = None,
     ) -> None:
         self.samples = 0
         self.bytes_written = 0
         self.outputs = {writer.name: Output(writer.unit) for writer in writers}
         self._committed = committed
+        self._overload = overload
         self._pool = pool
         self._ledger = ledger
         self._lock = threading.Lock()
@@ -74,19 +91,55 @@ class Delivery:
         self._samplers: list[tuple[SampleWriter[Any], OrderedWriter[Any]]] = []
         self._observers: list[tuple[MeasurementWriter[Any], OrderedWriter[Any]]] = []
         for writer in writers:
-            thread: OrderedWriter[Any] = OrderedWriter(writer.name, writer.write, limit)
+            write = partial(_timed, self._wrote(writer), writer.write)
+            thread: OrderedWriter[Any] = OrderedWriter(writer.name, write, limit)
             self._threads.append(thread)
             if isinstance(writer, MeasurementWriter):
                 self._observers.append((writer, thread))
             else:
                 self._samplers.append((writer, thread))
+        self._sampler_names = [writer.name for writer, _ in self._samplers]
         self.observes = bool(self._observers)
+        self.sheds_early = self.observes and overload is not None
         self.needs_pose = self.observes and all(writer.needs_pose for writer, _ in self._observers)
 
     def begin(self, sequence: SequenceInfo) -> None:
         """A sequence starts; what follows belongs to it."""
         for writer, thread in zip(self._writers, self._threads, strict=True):
             thread.call(partial(writer.begin, sequence))
+        if self._overload is not None:
+            self._overload.begin()
+
+    def sample_takers(self, reference: Entry, camera: Entry | None, *, better: bool) -> frozenset[str] | None:
+        """Formats that have time for the sample to come, by its reference and its picture; None if all."""
+        overload = self._overload
+        if overload is None:
+            return None
+        overload.look(reference.measurement.receive_ns, self._backlog_s())
+        shares, takers = overload.shares, set[str]()
+        # Where measurements have their pictures made before, an earlier one cannot be had any more.
+        possible = not self.observes or camera is None or camera.image is not None
+        for number, name in enumerate(sorted(self._sampler_names, key=lambda name: -shares[name])):
+            # What another format has, too, costs less.
+            cheap = len(takers) > 0 if number else better or self.observes
+            if overload.takes(name, reference.time_ns, possible=possible, better=cheap):
+                takers.add(name)
+        overload.counted()
+        return frozenset(takers)
+
+    def wants_picture(self, *, better: bool) -> bool:
+        """Where ``sheds_early``: whether the next sample's picture is to be made, should a format take it."""
+        overload = self._overload
+        return overload is not None and overload.wants_picture(self._sampler_names, better=better)
+
+    def measurement_takers(self, entry: Entry, *, better: bool) -> frozenset[str] | None:
+        """Formats that have time for a measurement; None if all, as for what is small and labels others."""
+        overload, topic = self._overload, entry.route.topic
+        if overload is None or entry.route.rule.role not in LARGE_ROLES:
+            return None
+        overload.look(entry.measurement.receive_ns, self._backlog_s(), sample=False)
+        names = [writer.name for writer, _ in self._observers]
+        return frozenset(n for n in names if overload.takes(n, entry.time_ns, stream=topic, better=better))
 
     def sample(self, emitted: Emitted) -> None:
         """Hand a sample to every writer of samples; its entries stay open until all have settled."""
@@ -101,8 +154,12 @@ class Delivery:
             done=partial(self._sampled, emitted),
         )
         for writer, thread in self._samplers:
+            if emitted.takers is not None and writer.name not in emitted.takers:
+                self._settle(settlement, writer.name, SHED_ITEM, None)
+                continue
             prepare = partial(_prepare_sample, writer, emitted.sample)
-            submitted = chain(self._pool, _ready(emitted.image), prepare)
+            timed = partial(_timed, self._prepared(writer), prepare)
+            submitted = chain(self._pool, _ready(emitted.image), timed)
             thread.submit(submitted, partial(self._settle, settlement, writer.name))
 
     def measurement(self, observed: Observed) -> None:
@@ -112,8 +169,12 @@ class Delivery:
             self._ledger, (entry,), len(self._observers), damaged=partial(_damage, observed.image)
         )
         for writer, thread in self._observers:
+            if observed.takers is not None and writer.name not in observed.takers:
+                self._settle(settlement, writer.name, SHED_ITEM, None)
+                continue
             prepare = partial(_prepare_observation, writer, observed.observation)
-            submitted = chain(self._pool, _ready(observed.image), prepare)
+            timed = partial(_timed, self._prepared(writer), prepare)
+            submitted = chain(self._pool, _ready(observed.image), timed)
             thread.submit(submitted, partial(self._settle, settlement, writer.name))
 
     def pose(self, pose: EgoPose) -> None:
@@ -143,6 +204,18 @@ class Delivery:
         for writer in self._writers:
             writer.abort()
 
+    def _wrote(self, writer: Writer) -> Told | None:
+        """Takes what writing costs a writer."""
+        return None if self._overload is None else partial(self._overload.wrote, writer.name)
+
+    def _prepared(self, writer: Writer) -> Told | None:
+        """Takes what preparing costs a writer."""
+        return None if self._overload is None else partial(self._overload.prepared, writer.name)
+
+    def _backlog_s(self) -> float:
+        """How long what is handed to the writers now will wait."""
+        return max((thread.backlog_s for thread in self._threads), default=0.0)
+
     def _settle(
         self, settlement: Settlement, writer: str, written: Written | None, error: BaseException | None
     ) -> None:
@@ -166,7 +239,8 @@ class Delivery:
                     return
             ticket = emitted.entries[0].ticket
             written = ticket.outcome is Outcome.WRITTEN
-            self._close(emitted, SAMPLE if written else Verdict("unusable", ticket.reason))
+            kind = "dropped" if ticket.reason == SHED else "unusable"
+            self._close(emitted, SAMPLE if written else Verdict(kind, ticket.reason))
 
         for _, thread in self._observers:
             thread.call(followed)
@@ -202,6 +276,17 @@ class Delivery:
         if self._committed is not None and not _damage(emitted.image):
             image = None if emitted.image is None else emitted.image.result()
             self._committed(replace(emitted.sample, image=image))
+
+
+def _timed(told: Told | None, action: Callable[[Given], Made], given: Given) -> Made:
+    """What an action makes; its CPU time and what passed meanwhile are told."""
+    if told is None:
+        return action(given)
+    cpu_s, start_s = time.thread_time(), time.monotonic()
+    try:
+        return action(given)
+    finally:
+        told(time.thread_time() - cpu_s, time.monotonic() - start_s)
 
 
 def _prepare_sample(writer: SampleWriter[Prepared], sample: Sample, image: CameraImage | None) -> Prepared:

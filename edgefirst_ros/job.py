@@ -16,6 +16,7 @@ from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 from edgefirst_ros.formats.l5kit.writer import L5KitWriter
 from edgefirst_ros.formats.ncore.writer import NCoreWriter
 from edgefirst_ros.naming import safe_name
+from edgefirst_ros.overload import Overload
 from edgefirst_ros.pipeline import Pipeline
 from edgefirst_ros.sample import Role, Sample
 
@@ -44,6 +45,7 @@ class Job:
         *,
         overwrite: bool = False,
         committed: Callable[[Sample], None] | None = None,
+        overload: Overload | None = None,
     ) -> None:
         self.dataset = safe_name(dataset)
         self._output = output
@@ -66,7 +68,8 @@ class Job:
                 L5KitWriter(output / "l5kit", self.dataset, config.l5kit, overwrite=overwrite)
             )
         _check_writable(output)
-        self.pipeline = Pipeline(config, self.writers, committed)
+        self.overload = overload
+        self.pipeline = Pipeline(config, self.writers, committed, overload)
 
     def finish(
         self, head: Mapping[str, Any], *, warnings: Sequence[str] = ()

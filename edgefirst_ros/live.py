@@ -14,10 +14,11 @@ from edgefirst_ros.hints import Seen
 from edgefirst_ros.job import Job
 from edgefirst_ros.livepause import Pause
 from edgefirst_ros.livequeue import LiveQueue
-from edgefirst_ros.livesession import Finished, Split, Tail, begin_session, finish_session
+from edgefirst_ros.livesession import Finished, Split, Tail, begin_session, finish_session, overload_of
 from edgefirst_ros.livesplit import SPLIT, SplitPoint, limit_reached, tail_ns
 from edgefirst_ros.livestatus import Disk, LiveStatus, Meter, build_status
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.overload import Overload
 from edgefirst_ros.recording.live import LiveRecording, Pending
 from edgefirst_ros.recording.session import Seam
 from edgefirst_ros.sample import Calibration, Sample
@@ -87,6 +88,7 @@ class LiveCapture:
         self._timer: threading.Timer | None = None
         self._open = False
         self._aborting = False
+        self._overload: Overload | None = None
         self._lock = threading.Lock()
         self._late = False
         """The time to stop in is up."""
@@ -139,6 +141,7 @@ class LiveCapture:
         self._aborting = self._late = False
         self._queue.clear()
         self._pause, self._paused = None, paused
+        self._overload = None
         self._recording.start()
         try:
             job = self._begin()
@@ -243,6 +246,7 @@ class LiveCapture:
     # ------------------------------------------------------------------ the capture thread
     def _begin(self, after: tuple[Job, Seam] | None = None) -> Job:
         """A session begins, the first, or ``after`` another without a gap, from the time of the seam on."""
+        self._overload = overload_of(self._config, self._overload)
         job = begin_session(
             self._config,
             self._output,
@@ -252,6 +256,7 @@ class LiveCapture:
             known=self.known,
             after=after,
             recording=self._recording,
+            overload=self._overload,
         )
         self._commit_latency_ms = None
         self._meter.restart(self._queue.flows())
@@ -311,6 +316,7 @@ class LiveCapture:
             tail = self._tail
         if message is not None:
             if tail is not None:
+                self._tell_overload(tail.job, message)
                 tail.job.pipeline.feed(message, own=False)
             self._feed(job, message)
 
@@ -372,7 +378,12 @@ class LiveCapture:
             size = len(message.data)
             job.pipeline.ledger.lose(message.topic, full_type(message.schema), 1, size, CUT_OFF)
         else:
+            self._tell_overload(job, message)
             job.pipeline.feed(message)
+
+    def _tell_overload(self, job: Job, message: RawMessage) -> None:
+        if job.overload is not None:
+            job.overload.feeding(self._queue.taken_s, message.receive_ns)
 
     def _watch_disk(self) -> None:
         now_s = time.monotonic()
@@ -389,6 +400,8 @@ class LiveCapture:
             if not self._open:
                 return
             self._open = False
+        if self._job is not None and self._job.overload is not None:
+            self._job.overload.hold()
         self._timer = threading.Timer(max(0.0, timeout_s - CLOSING_S), self._cut)
         self._timer.daemon = True
         self._timer.start()

@@ -80,12 +80,15 @@ class LiveQueue:
         self._heard = heard
         self._lock = threading.Condition()
         self._items: OrderedDict[int, RawMessage | Action] = OrderedDict()
+        self._came_s: dict[int, float] = {}
         self._lanes: dict[str, _Lane] = {}
         self._arrival = 0
         self._boundaries: deque[int] = deque()
         self._drops: deque[_Drops] = deque([{}])
         self._passed = False
         self.bytes = 0
+        self.taken_s = 0.0
+        """When the message came that was taken last, on the monotonic clock."""
 
     @property
     def fill(self) -> float:
@@ -107,6 +110,7 @@ class LiveQueue:
                 return
             lane.broken = False
             self._items[message.arrival] = message
+            self._came_s[message.arrival] = lane.newest_s
             lane.arrivals.append(message.arrival)
             self._count(lane, _size(message))
             while self.bytes > self._limit_bytes:
@@ -133,7 +137,7 @@ class LiveQueue:
             _, item = self._items.popitem(last=False)
             if isinstance(item, RawMessage):
                 lane = self._lanes[item.topic]
-                lane.arrivals.popleft()
+                self.taken_s = self._came_s.pop(lane.arrivals.popleft())
                 self._count(lane, -_size(item))
             else:
                 self._boundaries.popleft()
@@ -166,6 +170,7 @@ class LiveQueue:
         """Forget everything: a new session begins."""
         with self._lock:
             self._items.clear()
+            self._came_s.clear()
             self._lanes.clear()
             self._boundaries.clear()
             self._drops, self._passed, self.bytes = deque([{}]), False, 0
@@ -190,7 +195,7 @@ class LiveQueue:
 
     def _remove(self, lane: _Lane) -> RawMessage:
         message = self._peek(lane)
-        del self._items[lane.arrivals.popleft()]
+        del self._items[message.arrival], self._came_s[lane.arrivals.popleft()]
         self._count(lane, -_size(message))
         self._drop(message)
         return message

@@ -12,6 +12,8 @@ from edgefirst_ros.errors import OutputExists
 from edgefirst_ros.job import Job, report_path
 from edgefirst_ros.livestatus import silent_roles
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.overload import Overload
+from edgefirst_ros.overloadadvice import shed_counts, shed_warnings
 from edgefirst_ros.recording.live import LiveRecording, Pending, said_of
 from edgefirst_ros.recording.session import Seam
 from edgefirst_ros.sample import Calibration, Sample
@@ -29,10 +31,12 @@ class Finished:
     @property
     def summary(self) -> str:
         """What came of it, in a sentence."""
-        totals = self.report["totals"]
+        totals, shed = self.report["totals"], self.report["shed"]
+        counts = shed_counts({name: (each["shed"], each["of"]) for name, each in shed.items()})
         return (
             f"session {self.name} is complete: {self.report['samples']} samples, "
             f"{totals['received']} messages, {totals['dropped']} dropped"
+            + (f"; shed for want of time: {counts}" if counts else "")
         )
 
 
@@ -65,6 +69,18 @@ class Tail:
         return now_s >= self.until_s if message is None else message.receive_ns >= self.until_ns
 
 
+def overload_of(config: Config, before: Overload | None = None) -> Overload | None:
+    """What decides which samples there is no time for, after a session before; None if all are kept."""
+    options = config.overload
+    if not options.latency_s:
+        return None
+    wait_s = max(config.lookahead_s, config.ego.wait_s)
+    overload = Overload(config.formats, latency_s=options.latency_s, wait_s=wait_s, first=options.shed_first)
+    if before is not None:
+        overload.go_on(before)
+    return overload
+
+
 def begin_session(
     config: Config,
     output: Path,
@@ -75,11 +91,13 @@ def begin_session(
     known: Calibration | None = None,
     after: tuple[Job, Seam] | None = None,
     recording: LiveRecording,
+    overload: Overload | None = None,
 ) -> Job:
     """A job with its source begun, under the first of the names that is free.
 
     ``known`` is the calibration of the session before: what a robot says once holds for this one as well.
     ``after`` is the session that this one follows without a gap, and where the seam is.
+    ``overload`` decides which samples there is no time for.
 
     Raises:
         OutputExists: the name that the user gave is taken.
@@ -93,7 +111,7 @@ def begin_session(
             report = report_path(config, output, dataset)
             if report.exists():
                 raise OutputExists(f"{report}: is there already; choose another name")  # noqa: TRY301
-            job = Job(config, output, dataset, committed=committed)
+            job = Job(config, output, dataset, committed=committed, overload=overload)
             break
         except OutputExists:
             if names.given:
@@ -118,12 +136,17 @@ def finish_session(job: Job, config: Config, why: str, recorded: Pending) -> Fin
     Raises:
         WriteError: or whatever made a writer fail.
     """
+    if job.overload is not None:
+        job.overload.hold()
     job.pipeline.end_source(why)
-    warnings = []
+    warnings: list[str] = []
     if config.split_every_m and not job.pipeline.has_poses:
         warnings = ["split_every_m: where the rig was is not known, so nothing tells how far it drove"]
     silent = {role: list(t) for role, t in silent_roles(config, job.pipeline.ledger.topics).items()}
     head: dict[str, Any] = {"recordings": [], "interrupted": False, "ended": why, "silent": silent}
+    head["shed"] = {} if job.overload is None else job.overload.report()
+    if job.overload is not None:
+        warnings += shed_warnings(job.overload, config)
     recording = recorded.result()
     if recording is not None:
         head["recording"] = said_of(recording)

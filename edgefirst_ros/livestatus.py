@@ -16,6 +16,8 @@ from edgefirst_ros.delivery import Output
 from edgefirst_ros.hints import Hint
 from edgefirst_ros.job import Job
 from edgefirst_ros.livequeue import Flow, LiveQueue
+from edgefirst_ros.overload import SHED
+from edgefirst_ros.overloadadvice import advice, shed_counts
 from edgefirst_ros.report import accounts
 from edgefirst_ros.streamstats import StreamStats
 from edgefirst_ros.topics import TopicMap
@@ -44,8 +46,8 @@ class LiveStatus:
 
     Each topic has, besides its account (see ``report.accounts``): ``rate_hz`` over the last seconds,
     ``usual_hz`` as learnt from its times (None if it has no steady rate), ``age_s`` since its newest message
-    came, ``latency_ms`` from that one's acquisition to its receipt (None while its clock is not known), and
-    ``waiting_bytes`` in the queue.
+    came, ``latency_ms`` from that one's acquisition to its receipt (None while its clock is not known),
+    ``waiting_bytes`` in the queue, and ``shed``, messages of ``dropped`` for which no format had time.
     """
 
     session: str
@@ -53,6 +55,7 @@ class LiveStatus:
     samples: int
     received: int
     dropped: int
+    """Messages that were lost; those of samples that were shed do not count."""
     bytes_written: int
     queue_fill: float
     free_bytes: int
@@ -76,10 +79,22 @@ class LiveStatus:
     commit_latency_ms: float | None = None
     """From a sample's acquisition to its place in every output, of the newest one; None before the first."""
 
+    shed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By format of which samples were shed in this session: how many, of how many."""
+    shedding: Mapping[str, float] = field(default_factory=dict)
+    """By format of which samples are being shed now: the share that is written."""
+    help: str = ""
+    """What would help against it; empty while nothing is shed."""
+
     @property
     def minutes_left(self) -> float | None:
         """How long the disk lasts at the present rate, None while nothing is written."""
         return max(0, self.spare_bytes) / self.bytes_per_s / 60 if self.bytes_per_s > 0 else None
+
+    @property
+    def shed_text(self) -> str:
+        """Samples shed in this session, by format; empty if there are none."""
+        return shed_counts(self.shed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +193,18 @@ def build_status(
     pipeline, flows, waiting = job.pipeline, queue.flows(), queue.drops_waiting()
     progress, totals, streams = pipeline.progress, pipeline.ledger.totals, pipeline.streams
     outputs = {**pipeline.outputs, **(recording or {})}
-    rates, bytes_per_s = meter.rates(flows, outputs)
     found = accounts(pipeline.ledger, streams)
+    for row in found.values():
+        row["shed"] = row["reasons"].get("dropped", {}).get(SHED, 0)
+    overload = job.overload
+    shedding = {} if overload is None else {n: share for n, share in overload.shares.items() if share < 1}
+    rates, bytes_per_s = meter.rates(flows, outputs)
     elapsed_s = time.monotonic() - meter.start_s
     return LiveStatus(
         job.dataset,
         progress.samples,
         progress.received + waiting,
-        totals["dropped"] + waiting,
+        totals["dropped"] - sum(row["shed"] for row in found.values()) + waiting,
         progress.bytes_written,
         queue.fill,
         free,
@@ -200,6 +219,9 @@ def build_status(
         outputs={name: OutputStatus(o.items, o.bytes, bytes_per_s[name]) for name, o in outputs.items()},
         commit_latency_ms=commit_latency_ms,
         paused=paused,
+        shed={} if overload is None else overload.shed,
+        shedding=shedding,
+        help=advice(overload, disk.config) if overload is not None and shedding else "",
     )
 
 

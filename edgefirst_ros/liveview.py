@@ -31,6 +31,7 @@ class LiveView:
         self._quiet = quiet
         self._told: set[str] = set()
         self._silent: set[str] = set()
+        self._shed: set[str] = set()
         self._connected = False
         self._line_s = time.monotonic()
         self._live: Live | None = None
@@ -59,6 +60,9 @@ class LiveView:
             self._quiet = True
 
     def _update(self, status: LiveStatus, connections: int, notes: Sequence[str]) -> None:
+        if set(status.shedding) - self._shed:
+            self._shed |= set(status.shedding)
+            self._say(f"shedding samples of {', '.join(status.shedding)}: {status.help}")
         for note in (*notes, *status.warnings):
             if note not in self._told:
                 self._told.add(note)
@@ -87,6 +91,7 @@ def line(status: LiveStatus, connections: int) -> str:
         f"{status.bytes_written / 1e6:,.0f} MB",
         f"{status.received:,} messages received",
         f"{status.dropped:,} dropped",
+        *([f"shed {status.shed_text} samples"] if status.shed else ()),
         f"{lost:,} lost upstream",
         f"queue {status.queue_fill:.0%}",
         f"disk {_left(status)}",
@@ -108,7 +113,8 @@ def _panel(status: LiveStatus, connections: int) -> Group:
     )
     missing = ", ".join(f"{role} ({', '.join(topics)})" for role, topics in status.silent.items())
     foot = Text(f"nothing yet of {missing}" if missing else "", style="dim")
-    return Group(head, _table(status), foot)
+    shed = [Text(f"shed: {status.shed_text} samples; {status.help}", style="yellow")] if status.shed else []
+    return Group(head, _table(status), *shed, foot)
 
 
 def _table(status: LiveStatus) -> Table:
@@ -117,7 +123,8 @@ def _table(status: LiveStatus) -> Table:
     for name in ("Hz", "usual", "age s", "latency ms", "received", "dropped", "refused", "lost\nupstream"):
         table.add_column(name, justify="right")
     for topic, row in status.topics.items():
-        counts = (row.get(name, 0) for name in ("received", "dropped", "refused", "lost_upstream"))
+        lost = {**row, "dropped": row.get("dropped", 0) - row.get("shed", 0)}
+        counts = (lost.get(name, 0) for name in ("received", "dropped", "refused", "lost_upstream"))
         cells = (
             f"{row['rate_hz']:.1f}",
             _number(row["usual_hz"]),

@@ -89,6 +89,22 @@ class Pictures:
             entry.image = self._stitched(entry) if entry.parts else self._single(entry)
         return entry.image
 
+    def is_behind(self, entry: Entry) -> bool:
+        """Whether decoding of an entry's video does not keep pace with what is asked for."""
+        parts = entry.parts or (entry,)
+        streams = (self._streams.get(part.route.topic) for part in parts)
+        return any(stream is not None and stream.is_behind for stream in streams)
+
+    def pass_over(self, entry: Entry) -> None:
+        """Nobody wants this picture of a video, but others after it: decode it now, so that those wait less.
+
+        Where decoding is slow it is left until then, and spared if none is wanted up to the next key frame.
+        """
+        if entry.image is None and not self.is_behind(entry):
+            for part in entry.parts or (entry,):
+                if isinstance(part.measurement.datum, VideoPacket):
+                    self._streams[part.route.topic].request(part.time_ns)
+
     def release(self, before_ns: int) -> None:
         """No picture before this time will be asked for."""
         if self._released_ns is not None and before_ns <= self._released_ns:

@@ -25,6 +25,7 @@ from edgefirst_ros.messages.measurement import Decoded, Measurement, RawMessage
 from edgefirst_ros.messages.odometry import odometry_of
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.messages.transform import Transforms
+from edgefirst_ros.overload import Overload
 from edgefirst_ros.production import worker_count
 from edgefirst_ros.report import build_report
 from edgefirst_ros.runs import Known, Runs, SequenceSummary
@@ -88,12 +89,13 @@ class Pipeline:
         config: Config,
         writers: Sequence[Writer],
         committed: Callable[[Sample], None] | None = None,
+        overload: Overload | None = None,
     ) -> None:
         self.config = config
         self.ledger = Ledger()
         workers = worker_count(config.workers)
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="encode")
-        self._delivery = Delivery(writers, self._pool, workers, self.ledger, committed)
+        self._delivery = Delivery(writers, self._pool, workers, self.ledger, committed, overload=overload)
         self._window = Window()
         self._recent: Recent | None = None
         self._broken = False

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import queue
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
@@ -14,6 +16,10 @@ from edgefirst_ros.formats.base import Written
 
 Prepared = TypeVar("Prepared")
 Result = TypeVar("Result")
+
+
+RECENT = 0.2
+"""Weight of the newest item in what one takes lately."""
 
 
 def worker_count(configured: int) -> int:
@@ -103,6 +109,10 @@ class OrderedWriter(Generic[Prepared]):
         self._write = write
         self._limit = limit
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._handed_s: deque[float] = deque()
+        self._done_s = 0.0
+        self._each_s = 0.0
+        """What an item took lately, while another one was waiting."""
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=f"write-{name}", daemon=True)
         self._thread.start()
@@ -114,7 +124,13 @@ class OrderedWriter(Generic[Prepared]):
     ) -> None:
         """Announce an item; blocks while too many are under way."""
         self._limit.acquire()
+        self._handed_s.append(time.monotonic())
         self._queue.put(lambda: self._one(prepared, settled))
+
+    @property
+    def backlog_s(self) -> float:
+        """How long it takes until all that is under way is written, as fast as it went lately; any thread."""
+        return len(self._handed_s) * self._each_s
 
     def call(self, action: Callable[[], Any]) -> None:
         """Run something in the writer's thread, after all that was submitted before."""
@@ -148,6 +164,12 @@ class OrderedWriter(Generic[Prepared]):
                 else:
                     settled(written, None)
         finally:
+            now_s = time.monotonic()
+            took_s = now_s - max(self._handed_s.popleft(), self._done_s)
+            if self._done_s:  # the first one also opens files and loads modules
+                weight = RECENT if self._each_s else 1.0
+                self._each_s += weight * (took_s - self._each_s)
+            self._done_s = now_s
             self._limit.release()
 
     def _run(self) -> None:

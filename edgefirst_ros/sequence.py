@@ -95,6 +95,7 @@ class SequenceRun:
             self._aligner.heard(start.last_ns)
         self._around = Surroundings(
             config.ego,
+            held_ns=self._window_ns,
             has_ego=bool(roles & EGO_ROLES),
             odometry=Role.ODOMETRY in roles,
             known=known,
@@ -272,10 +273,12 @@ class SequenceRun:
         role = entry.route.rule.role
         for part in entry.all_parts:
             self._ledger.hold(part.ticket)
-        image = self._pictures.request(entry) if role is Role.CAMERA else None
+        takers = self._sink.measurement_takers(entry, better=self._is_quick(entry))
+        wanted = role is Role.CAMERA and (takers is None or len(takers) > 0)
+        image = self._pictures.request(entry) if wanted else None
         around = self._around
         observation = Observation(role, entry.measurement, around.calibration, picture=around.picture)
-        observed = Observed(observation, image, entry)
+        observed = Observed(observation, image, entry, takers)
         if self._sink.needs_pose:
             self._unposed.append(observed)
         else:
@@ -301,6 +304,23 @@ class SequenceRun:
         self._unjudged[entry.measurement.arrival] = entry
         self._judge(self._around.navigate(entry.measurement))
 
+    def _is_quick(self, entry: Entry | None) -> bool:
+        """Whether a measurement costs no more than others; where decoding is slow, only key frames do not."""
+        return (
+            entry is None
+            or entry.route.rule.role is not Role.CAMERA
+            or (entry.keyframe or not self._pictures.is_behind(entry))
+        )
+
+    def _ask_early(self, camera: Entry | None) -> None:
+        """Ask for a sample's picture in its place among those of measurements, which are asked for before."""
+        if camera is None or not self._sink.sheds_early:
+            return
+        if self._sink.wants_picture(better=self._is_quick(camera)):
+            self._pictures.request(camera)
+        else:
+            self._pictures.pass_over(camera)
+
     def _judge(self, verdicts: Iterable[tuple[int, str | None]]) -> None:
         for arrival, refusal in verdicts:
             entry = self._unjudged.pop(arrival, None)
@@ -320,6 +340,7 @@ class SequenceRun:
             if aligned.kind == "sample":
                 for entry in entries_of(aligned):
                     self._ledger.hold(entry.ticket)
+                self._ask_early(_camera(aligned))
                 self._waiting.append((aligned, self._around.calibration))
                 for part in reference.all_parts:
                     self._ledger.release(part.ticket)
@@ -377,7 +398,8 @@ class SequenceRun:
         by_role: dict[Role, Entry] = {reference.route.rule.role: reference}
         for companion in aligned.companions.values():
             by_role.setdefault(companion.route.rule.role, companion)
-        camera = by_role.get(Role.CAMERA)
+        camera = _camera(aligned)
+        takers = self._sink.sample_takers(reference, camera, better=self._is_quick(camera))
         sample = Sample(
             sequence=self.info,
             frame=aligned.frame,
@@ -387,6 +409,19 @@ class SequenceRun:
             ego=self._around.pose(reference.time_ns),
             calibration=calibration,
         )
-        image = None if camera is None else self._pictures.request(camera)
+        image = None
+        if camera is not None:
+            if takers is None or takers:
+                image = self._pictures.request(camera)
+            else:
+                image = camera.image
+                if not self._sink.sheds_early:
+                    self._pictures.pass_over(camera)
         entries = (reference, *aligned.companions.values())
-        return Emitted(sample, image, entries, self.frames.count)
+        return Emitted(sample, image, entries, self.frames.count, takers)
+
+
+def _camera(aligned: Aligned[Entry]) -> Entry | None:
+    """What the picture of a sample is of."""
+    entries = (aligned.reference, *aligned.companions.values())
+    return next((entry for entry in entries if entry.route.rule.role is Role.CAMERA), None)

@@ -130,7 +130,7 @@ def _end_of(entry: Entry, written: Written) -> tuple[Outcome, str]:
     return Outcome.DECODED, told[0] if told else NO_FILE
 
 
-_OUTCOMES = {"skipped": Outcome.SKIPPED, "unusable": Outcome.UNPAIRED}
+_OUTCOMES = {"skipped": Outcome.SKIPPED, "unusable": Outcome.UNPAIRED, "dropped": Outcome.DROPPED}
 
 
 def reason_of(error: BaseException) -> str:

@@ -17,13 +17,15 @@ class Emitted:
     """A sample whose picture may still be in the making, and the entries it is made of.
 
     ``entries`` begin with the reference's. ``judged`` is called once, in any thread, when it is known what
-    became of the sample.
+    became of the sample. ``takers`` are the formats that it is for, None if all; where there is none, the
+    picture is only there if somebody else asked for it.
     """
 
     sample: Sample
     image: Future[CameraImage] | None
     entries: tuple[Entry, ...]
     judged: Callable[[Verdict], None]
+    takers: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Observed:
     observation: Observation
     image: Future[CameraImage] | None
     entry: Entry
+    takers: frozenset[str] | None = None
 
 
 class Sink(Protocol):
@@ -42,6 +45,21 @@ class Sink(Protocol):
     """Whether any format wants measurements and poses."""
     needs_pose: bool
     """Whether measurements at times of unknown pose are to be left out."""
+
+    sheds_early: bool
+    """Whether pictures are left out where measurements are handed over, which is before their samples are."""
+
+    def sample_takers(self, reference: Entry, camera: Entry | None, *, better: bool) -> frozenset[str] | None:
+        """Formats that have time for the sample to come, by its reference and its picture; None if all.
+
+        ``better`` says that its picture costs no more than others; so below.
+        """
+
+    def wants_picture(self, *, better: bool) -> bool:
+        """Where ``sheds_early``: whether the next sample's picture is to be made, should a format take it."""
+
+    def measurement_takers(self, entry: Entry, *, better: bool) -> frozenset[str] | None:
+        """Formats that have time for a measurement; None if all."""
 
     def sample(self, emitted: Emitted) -> None:
         """A sample is aligned and its pose known."""

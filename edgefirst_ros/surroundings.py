@@ -33,6 +33,7 @@ class Surroundings:
 
     Args:
         options: how poses are estimated.
+        held_ns: how long ordering has held measurements that come here; the wait for poses counts that in.
         has_ego: navigation messages are known to come, so that answers wait for them from the start.
         odometry: odometry is known to come and leads.
         known: the calibration in force before any has come.
@@ -53,6 +54,7 @@ class Surroundings:
         *,
         has_ego: bool,
         odometry: bool,
+        held_ns: int = 0,
         known: Calibration | None = None,
         motion: Solution | None = None,
         before: Trajectory | None = None,
@@ -63,14 +65,15 @@ class Surroundings:
         self.picture: tuple[int, int] | None = None
         self.moved: dict[str, str] = {}
         self._other_info: CameraInfo | None = None
-        self._wait_ns = round(options.wait_s * 1e9)
+        wait_ns = round(options.wait_s * 1e9)
+        self._wait_ns = max(0, wait_ns - held_ns)
         self.trajectory = before or Trajectory(
             motion,
             vehicle=vehicle(options),
             hold_ns=round(options.hold_s * 1e9),
             reckon_ns=round(options.max_dead_reckoning_s * 1e9),
             reckon_m=options.max_position_sigma_m,
-            wait_ns=self._wait_ns,
+            wait_ns=wait_ns,
             rig_from_imu_xyzw=options.rig_from_imu_xyzw,
             odometry=odometry,
         )

@@ -228,7 +228,8 @@ def _print_formats(console: Console, formats: Mapping[str, Mapping[str, Any]]) -
         count, unit = next((held[key], key) for key in held if key not in {"messages", "left_out"})
         text = f"{name}: {_several(count, unit)}, of {_several(held['messages'], 'messages')}"
         for reason, samples in held["left_out"].items():
-            text += f"; {_several(samples, 'samples')} left out: {reason}"
+            what = unit if unit == "measurements" else "samples"
+            text += f"; {_several(samples, what)} left out: {reason}"
         _line(console, escape(text))
 
 

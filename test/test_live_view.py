@@ -153,3 +153,23 @@ def test_a_report_names_what_was_lost_upstream_where_anything_was() -> None:
         print_report(console, report)
         assert ("upstream" in shown(console)) == ("37" in shown(console)) == bool(lost)
         assert "/imu: 5 dropped: pushed out of a full queue" in shown(console)
+
+
+def test_what_is_shed_is_told_with_what_would_help() -> None:
+    shedding = status(
+        shed={"ncore": (300, 900)},
+        shedding={"ncore": 0.5},
+        help="what would help: fewer formats",
+        topics={"/camera/h264": row(dropped=10, shed=10)},
+    )
+    assert "shed ncore 300 of 900 samples" in line(shedding, 1)
+    assert "shed" not in line(status(), 1)
+    text = io.StringIO()
+    with LiveView(Console(file=text, width=200), quiet=False) as view:
+        view.update(shedding, 1, ())
+        view.update(shedding, 1, ())
+    assert text.getvalue().count("shedding samples of ncore: what would help: fewer formats") == 1
+    text = io.StringIO()
+    Console(file=text, width=200).print(liveview._panel(shedding, 1))
+    assert "shed: ncore 300 of 900 samples; what would help: fewer formats" in text.getvalue()
+    assert "10" not in text.getvalue().partition("/camera/h264")[2].splitlines()[0]

@@ -55,7 +55,7 @@ class Trajectory:
         hold_ns: how long a pose is carried on that no gyroscope carries.
         reckon_ns: how far from a fix a position is carried on ...
         reckon_m: ... while its standard deviation is no larger.
-        wait_ns: how much later than its time a pose is usually asked for.
+        wait_ns: how much later than its time a pose is usually asked for, ordering of messages included.
         memory_ns: what is older than this, seen from the latest, is forgotten unasked.
         rig_from_imu_xyzw: rotation of vectors from the IMU's axes to the rig's (x forward, y left, z up).
         odometry: positions come from odometry from the start, also before its first message.

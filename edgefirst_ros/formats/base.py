@@ -26,10 +26,11 @@ EMPTY = NoPlace("nothing in it to write")
 class LeftOut:
     """Why a whole sample is not in the output.
 
-    ``kind`` is "skipped" where the format takes fewer samples, "unusable" where this one lacks something.
+    ``kind`` is "skipped" where the format takes fewer samples, "unusable" where this one lacks something,
+    "dropped" where there was no time for it.
     """
 
-    kind: Literal["skipped", "unusable"]
+    kind: Literal["skipped", "unusable", "dropped"]
     reason: str
 
 

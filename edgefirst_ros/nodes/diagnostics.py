@@ -81,6 +81,8 @@ def summarise(view: View) -> Entry:
         message = "; ".join(filter(None, (f"no {view.config.reference} yet", hint, message)))
     elif status.dropped > view.previous.dropped and status.session == view.previous.session:
         level, message = Level.WARN, f"dropping messages; {message}"
+    elif status.shedding:
+        level, message = Level.WARN, f"shedding {_shares(status)}; {message}"
     values = [
         ("state", view.state),
         ("session", status.session or "none"),
@@ -88,6 +90,8 @@ def summarise(view: View) -> Entry:
         ("samples", str(status.samples)),
         ("received", str(status.received)),
         ("dropped", str(status.dropped)),
+        ("shed", f"{status.shed_text} samples" if status.shed else "0"),
+        ("what would help", status.help.removeprefix("what would help: ") or "nothing is needed"),
         ("lost upstream", str(_lost(status))),
         ("queue", f"{status.queue_fill:.1%}"),
         ("written", f"{status.bytes_written / 1e6:.1f} MB"),
@@ -112,6 +116,10 @@ def _headline(view: View) -> str:
         f"{status.bytes_written / 1e6:.1f} MB, "
         f"{status.dropped} dropped, {_lost(status)} lost, queue {status.queue_fill:.0%}"
     )
+
+
+def _shares(status: LiveStatus) -> str:
+    return ", ".join(f"{name} ({share:.0%} written)" for name, share in status.shedding.items())
 
 
 def _lost(status: LiveStatus) -> int:
@@ -204,9 +212,8 @@ def _flowing(view: View, found: Found, canonical: str, now: Mapping[str, Any]) -
         expected_hz and _is_late(view) and rate_hz < SLOW * expected_hz and (promised_hz or not is_told_once)
     ):
         complaints.append(f"slow: {rate_hz:.1f} Hz, expected {expected_hz:.1f}")
-    for name, text in (("dropped", "dropping"), ("lost_upstream", "losing messages upstream")):
-        if now.get(name, 0) > then.get(name, 0) and then:
-            complaints.append(text)
+    before = _losses(then)
+    complaints += [text for text, count in _losses(now).items() if then and count > before[text]]
     if now.get("refused") and now["refused"] == now["received"]:
         complaints.append("every message is refused: " + "; ".join(now["reasons"].get("refused", ())))
     values = (
@@ -218,12 +225,22 @@ def _flowing(view: View, found: Found, canonical: str, now: Mapping[str, Any]) -
         ("age", "unknown" if age_s is None else f"{age_s:.2f} s"),
         ("queue", f"{now['waiting_bytes'] / 1e6:.2f} MB"),
         *((name, str(now.get(name, 0))) for name in _COUNTS),
+        ("shed", str(now.get("shed", 0))),
         ("lost upstream", str(now.get("lost_upstream", 0))),
     )
     if complaints:
         return Entry(level, canonical, "; ".join(complaints), values)
     short = f", documented {documented_hz:g}" if rate_hz < SLOW * documented_hz and _is_late(view) else ""
     return Entry(Level.OK, canonical, f"{rate_hz:.1f} Hz{short}", values)
+
+
+def _losses(row: Mapping[str, Any]) -> dict[str, int]:
+    shed = row.get("shed", 0)
+    return {
+        "dropping": row.get("dropped", 0) - shed,
+        "shedding": shed,
+        "losing messages upstream": row.get("lost_upstream", 0),
+    }
 
 
 _COUNTS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written")
@@ -235,9 +252,13 @@ def _writers(status: LiveStatus) -> Iterator[Entry]:
             ("items", str(output.items)),
             ("bytes", str(output.bytes)),
             ("rate", f"{output.bytes_per_s / 1e6:.2f} MB/s"),
+            ("shed", "{:,} of {:,}".format(*status.shed.get(name, (0, 0)))),
         )
         text = f"{output.items} items, {output.bytes / 1e6:.1f} MB, {output.bytes_per_s / 1e6:.2f} MB/s"
-        yield Entry(Level.OK, f"writer {name}", text, values)
+        level = Level.OK
+        if name in status.shedding:
+            level, text = Level.WARN, f"shedding, {status.shedding[name]:.0%} is written; {text}"
+        yield Entry(level, f"writer {name}", text, values)
 
 
 def _disk(view: View) -> Entry:

@@ -20,6 +20,8 @@ from edgefirst_ros.video.timeline import Mark, Timeline
 from edgefirst_ros.video.worker import Worker
 
 TOO_LATE = "arrived too late"
+BEHIND = 8
+"""More pictures than so many being asked for and not decoded, decoding is slow; threads hold back fewer."""
 UNKNOWN = "no packet of that time"
 
 
@@ -132,6 +134,11 @@ class VideoStream:
             refused.set_exception(DecodeError(reason or NO_PICTURE))
             return refused
         return self._worker.request(frame.unit)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether decoding does not keep pace with what is asked for."""
+        return self._worker.waiting > BEHIND
 
     def release(self, time_ns: int) -> None:
         """No frame at or before this time will be asked for any more."""

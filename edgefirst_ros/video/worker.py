@@ -97,6 +97,12 @@ class Worker:
         _resolve(request, outcome or self._failure or CLOSED)
         return request.future
 
+    @property
+    def waiting(self) -> int:
+        """Pictures that were asked for and are not decoded yet."""
+        with self.changed:
+            return len(self._pending)
+
     def release(self, time_ns: int) -> None:
         """No unit at or before this time will be asked for any more."""
         with self.changed:

@@ -94,7 +94,8 @@ def test_all_is_well() -> None:
     assert values["queue"] == "1.50 MB"
     assert values["written"] == "90"
     assert values["lost upstream"] == "0"
-    assert dict(entries[2].values) == {"items": "90", "bytes": "40000000", "rate": "2.00 MB/s"}
+    writer = {"items": "90", "bytes": "40000000", "rate": "2.00 MB/s", "shed": "0 of 0"}
+    assert dict(entries[2].values) == writer
     disk = dict(entries[3].values)
     assert disk["usable"] == "100000 MB"
     assert disk["left at this rate"] == "833 min"
@@ -299,3 +300,30 @@ def test_a_missing_reference_comes_with_its_hint() -> None:
     assert shown.message.startswith("no camera yet; /image (sensor_msgs/msg/Image) is there; ")
     values = dict(shown.values)
     assert (values["hint 1"], values["hint 2"]) == (hint.text, other.text)
+
+
+def test_what_is_shed_is_a_warning_that_says_what_would_help() -> None:
+    """The session, the topic and the writer say so; messages that no format had time for are no losses."""
+    before = replace(STATUS, topics={"/camera/h264": row(dropped=3, shed=3)})
+    now = replace(
+        STATUS,
+        topics={"/camera/h264": row(dropped=8, shed=8)},
+        shed={"edgefirst": (8, 98)},
+        shedding={"edgefirst": 0.5},
+        help="what would help: fewer samples (every_n)",
+    )
+    session, topic, writer, _ = diagnose(view(status=now, previous=before))
+    assert (session.level, session.message.partition(";")[0]) == (
+        Level.WARN,
+        "shedding edgefirst (50% written)",
+    )
+    values = dict(session.values)
+    assert values["shed"] == "edgefirst 8 of 98 samples"
+    assert values["what would help"] == "fewer samples (every_n)"
+    assert values["dropped"] == "0"
+    assert (topic.level, topic.message) == (Level.WARN, "shedding")
+    assert (writer.level, writer.message.partition(";")[0]) == (Level.WARN, "shedding, 50% is written")
+    assert dict(writer.values)["shed"] == "8 of 98"
+    later = replace(now, topics={"/camera/h264": row(dropped=9, shed=8)})
+    _, topic, *_ = diagnose(view(status=later, previous=now))
+    assert topic.message == "dropping"
