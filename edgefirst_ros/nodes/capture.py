@@ -17,6 +17,7 @@ from edgefirst_ros.config import Config
 from edgefirst_ros.errors import ConfigError, EdgeFirstError
 from edgefirst_ros.livestatus import LiveStatus
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.nodes.bond import MISSING, Bond, status_class
 from edgefirst_ros.nodes.declare import NodeParameters
 from edgefirst_ros.nodes.diagnostics import Level, View, diagnose
 from edgefirst_ros.nodes.discovery import Plan
@@ -64,6 +65,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         self._sessions: Sessions | None = None
         self._intake: Subscriptions | None = None
         self._preview: Preview | None = None
+        self._bond: Bond | None = None
         self._previous = NOTHING
         self._told_latched = ""
         """The session that latched messages were heard in."""
@@ -142,6 +144,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             self.complain(f"no session: {error}")
             return TransitionCallbackReturn.FAILURE
         self._intake = subscriptions
+        self._bind(options.bond_heartbeat_period)
         self._phase, self._trouble, self._previous = "active", "", NOTHING
         self._told_latched = self._sessions.status().session
         self._follow()
@@ -208,7 +211,18 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             log(self.get_logger(), Level.WARN if line.poor else Level.OK, line.text)
         return "; ".join(line.text for line in lines)
 
+    def _bind(self, period_s: float) -> None:
+        """Form the bond that a lifecycle manager waits for, where its message is installed."""
+        status = status_class() if period_s else None
+        if status is not None:
+            self._bond = Bond(self, status, period_s)
+        elif period_s and "bond_heartbeat_period" in self._settings.given:
+            self.get_logger().warning(MISSING)
+
     def _release(self) -> None:
+        if self._bond is not None:
+            self._bond.close()
+            self._bond = None
         if self._intake is not None:
             self._intake.close()
             self._intake = None

@@ -58,6 +58,13 @@ class CaptureOptions(BaseModel):
     start_paused: bool = Field(
         False, description="Sessions begin paused: nothing is written before the service ~/resume is called."
     )
+    bond_heartbeat_period: float = Field(
+        0.1,
+        ge=0.0,
+        le=2.0,
+        description="While active, seconds between heartbeats to a nav2_lifecycle_manager, as its own nodes "
+        "have it; 0: no bond. Needs the package bond; without it set bond_timeout: 0.0 in the manager.",
+    )
     autostart: bool = Field(
         False,
         description="Configure and activate by itself; what prevents it ends the node with exit code 2.",
