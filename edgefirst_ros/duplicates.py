@@ -77,6 +77,13 @@ class Duplicates:
             return None
         return Repeat(SECOND_STAMP if stamped else SECOND_RECEIVED, len(seen) - 1)
 
+    def copy(self) -> Duplicates:
+        """The same memory, for a second one to go on with."""
+        other = Duplicates()
+        other._received = {topic: recent.copy() for topic, recent in self._received.items()}
+        other._timed = {topic: recent.copy() for topic, recent in self._timed.items()}
+        return other
+
     def forget(self) -> None:
         """The time base ends: what follows may have the same times."""
         self._received.clear()
@@ -90,6 +97,13 @@ class _Recent:
         self._seen: dict[_Key, list[_Digest]] = {}
         self._order: deque[_Key] = deque()
         self._newest_ns = 0
+
+    def copy(self) -> _Recent:
+        """The same, to be added to by itself."""
+        other = _Recent()
+        other._seen = {key: list(digests) for key, digests in self._seen.items()}
+        other._order, other._newest_ns = deque(self._order), self._newest_ns
+        return other
 
     def at(self, key: _Key) -> list[_Digest]:
         """The digests of a key, to be added to."""

@@ -216,7 +216,7 @@ class Pipeline:
         self._reference, self._missed = before._reference, before._missed
         self._has_odometer, self._routes = before._has_odometer, before._routes
         self._tell_choices()
-        self._duplicates = copy.deepcopy(before._duplicates)
+        self._duplicates = before._duplicates.copy()
         for heard, known_ns, unshown in [] if before._recent is None else before._recent.messages():
             raw = heard.raw
             ticket = self.ledger.receive(raw.topic, full_type(raw.schema), len(raw.data), own=False)

@@ -23,11 +23,13 @@ from PIL import Image
 from test_refreshed_drive import refreshed_packets
 from written import Written, exif_time_ns
 
+from edgefirst_ros import livesplit
 from edgefirst_ros.config import build_config
 from edgefirst_ros.formats.l5kit.check import check as check_l5kit
 from edgefirst_ros.formats.l5kit.dataset import ChunkedDataset
 from edgefirst_ros.formats.ncore.check import check as check_ncore
 from edgefirst_ros.live import Finished, LiveCapture
+from edgefirst_ros.livequeue import starts_gop
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.simulation import DriveOptions, simulate
@@ -178,8 +180,48 @@ def test_without_video_every_cloud_is_in_one_session(tmp_path: Path, asked: floa
     check_datasets(parts)
 
 
+@pytest.mark.parametrize("what", [drive, refreshed], ids=["key frames", "intra refresh"])
+def test_a_seam_between_key_frames_loses_nothing_either(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    what: Any,  # noqa: ANN401
+) -> None:
+    """As where a camera sends none for so long that none is waited for."""
+    monkeypatch.setattr(livesplit, "WAIT_S", 0.0)
+    one = captured(tmp_path / "whole", what(), formats=("edgefirst",))
+    parts = captured(tmp_path / "parts", what(), [0.444], formats=("edgefirst",))
+    found, expected = samples(tmp_path / "parts", parts), samples(tmp_path / "whole", one)
+    assert found.keys() == expected.keys()
+    assert all(found[t]["pixels"] == expected[t]["pixels"] for t in expected)
+    first_ns = min(samples(tmp_path / "parts", parts[1:]))
+    keys_ns = [decode(m).stamp_ns for m in what() if m.topic == VIDEO and starts_gop(m)]
+    assert first_ns not in keys_ns
+
+
 def test_before_clocks_are_known_a_seam_is_where_it_was_asked_for(tmp_path: Path) -> None:
     what = [m for m in drive() if m.topic != VIDEO]
     parts = captured(tmp_path, what, [0.02], reference="lidar_points", formats=("edgefirst",))
     assert parts[0].report["totals"]["received"] == round(0.02 * len(what))
     assert sum(part.report["totals"]["received"] for part in parts) == len(what)
+
+
+@pytest.mark.parametrize("after_s", [0.3, 1.0])
+def test_a_clock_that_steps_near_a_seam_costs_no_account(tmp_path: Path, after_s: float) -> None:
+    what = list(drive())
+    place = round(0.4 * len(what))
+    key = next(m for m in what[place:] if m.topic == VIDEO and starts_gop(m))
+    from_ns = key.receive_ns + round(after_s * 1e9)
+    stepped = [
+        replace(m, receive_ns=m.receive_ns + 5_000_000_000, publish_ns=m.publish_ns + 5_000_000_000)
+        if m.receive_ns >= from_ns
+        else m
+        for m in what
+    ]
+    parts = captured(tmp_path, stepped, [0.4])
+    assert sum(part.report["totals"]["received"] for part in parts) == len(what)
+    for part in parts:
+        check_sums(part.report)
+    found = samples(tmp_path, parts)
+    assert len(found) > 60
+    assert any("new sequence" in note for part in parts for note in part.report["notes"])
+    check_datasets(parts)
