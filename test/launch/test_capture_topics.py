@@ -85,7 +85,7 @@ def test_topics_are_found_under_the_devices_prefix(
     status = graph.status()
     player = graph.player(recorded_drive, "--restamp", "--namespace", "/rt")
     graph.wait("samples", lambda: int(status().get("samples", 0)) >= 5, alive=[player])
-    assert status()["prefix"] == "rt"
+    graph.wait("the prefix", lambda: status()["prefix"] == "rt", alive=[player])
     assert player.join() == 0
     assert graph.change("deactivate")
     report = finished(tmp_path / "out")

@@ -81,6 +81,8 @@ def test_every_preview_is_in_a_frame_that_tf2_finds_and_rviz_is_set_up_for_it(
     player = graph.player(recorded_drive, "--restamp", "--namespace", prefix)
     for name, messages in previews.items():
         graph.wait(f"a preview of {name}", lambda messages=messages: bool(messages))
+    # Of whom is gone the status names no prefix.
+    graph.wait("the prefix", lambda: status()["prefix"] == (prefix.strip("/") or "none"), alive=[player])
     frames = {messages[0].header.frame_id for messages in previews.values()}
     truth = mounted(recorded_drive)
     assert frames == truth.keys()
@@ -93,7 +95,6 @@ def test_every_preview_is_in_a_frame_that_tf2_finds_and_rviz_is_set_up_for_it(
     late = listener(graph)
     graph.wait("what is latched", lambda: is_placed(late, "lidar"))
     graph.wait("every message", lambda: int(status()["received"]) >= played)
-    assert status()["prefix"] == (prefix.strip("/") or "none")
     assert graph.change("deactivate")
     (path,) = (tmp_path / "out").glob("edgefirst/*/capture_report.json")
     report = json.loads(path.read_text())
