@@ -14,6 +14,8 @@ from edgefirst_ros.topics import EGO_ROLES, TF, TYPES, TopicMap, full_type, is_m
 ALIKE = 0.6
 """Names with at least this similarity (0 to 1) are worth a hint for a role that nobody asked for."""
 SHOWN = 3
+FIRST_S = 5.0
+"""So long a live session may wait for its topics without a word."""
 
 
 @dataclass(frozen=True, slots=True)

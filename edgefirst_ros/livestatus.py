@@ -13,7 +13,7 @@ from typing import Any
 
 from edgefirst_ros.config import Config
 from edgefirst_ros.delivery import Output
-from edgefirst_ros.hints import Hint
+from edgefirst_ros.hints import FIRST_S, Hint
 from edgefirst_ros.job import Job
 from edgefirst_ros.livequeue import Flow, LiveQueue
 from edgefirst_ros.overload import SHED
@@ -26,8 +26,6 @@ WINDOW_S = 5.0
 """Rates are means over so long."""
 MOMENT_S = 0.5
 """And never over less than this."""
-FIRST_S = 5.0
-"""So long a session may wait for its topics without a word."""
 
 
 @dataclass(frozen=True, slots=True)

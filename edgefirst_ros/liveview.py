@@ -67,6 +67,10 @@ class LiveView:
             if note not in self._told:
                 self._told.add(note)
                 self._say(f"note: {note}")
+        for text in (f"hint: {hint.text}" for hint in status.hints):
+            if text not in self._told:
+                self._told.add(text)
+                self._say(text)
         if self._live is not None:
             self._live.update(_panel(status, connections), refresh=True)
         elif time.monotonic() - self._line_s >= LINE_EVERY_S or bool(connections) != self._connected:

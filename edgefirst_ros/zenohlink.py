@@ -63,7 +63,9 @@ def open_session(connect: Sequence[str], listen: Sequence[str]) -> zenoh.Session
         raise TransportError(f"Zenoh cannot use {shown}: {error}") from error
 
 
-def subscribe(session: zenoh.Session, key: str, callback: Callable[[zenoh.Sample], None]) -> None:
+def subscribe(
+    session: zenoh.Session, key: str, callback: Callable[[zenoh.Sample], None]
+) -> zenoh.Subscriber[None]:
     """Have ``callback`` called for every sample, by the thread that receives it, in order over all keys.
 
     Raises:
@@ -74,11 +76,16 @@ def subscribe(session: zenoh.Session, key: str, callback: Callable[[zenoh.Sample
     except zenoh.ZError as error:
         raise ConfigError([f"{key!r} is no Zenoh key: {error}"]) from error
     # Not indirect: a thread for each subscription would shuffle the topics.
-    session.declare_subscriber(expression, zenoh.handlers.Callback(callback, _nothing, indirect=False))
+    return session.declare_subscriber(expression, zenoh.handlers.Callback(callback, _nothing, indirect=False))
 
 
 def _nothing() -> None:
     """What is to be done when a subscription ends."""
+
+
+def key_includes(key: str, other: str) -> bool:
+    """Whether a key expression includes another one."""
+    return bool(zenoh.KeyExpr(key).includes(zenoh.KeyExpr(other)))
 
 
 def is_put(sample: zenoh.Sample) -> bool:

@@ -209,8 +209,11 @@ def _run(
     taking.start(dataset, sequence=sequence, paused=paused)
     told = 0
     with pausing(taking.pause, taking.resume), connect() as source, view:
+        taking.around = source.surroundings.around
         while taking.running and not stop.wait(VIEW_EVERY_S):
-            view.update(taking.status(), source.connections, source.notes)
+            status = taking.status()
+            source.surroundings.watch(status.silent, status.elapsed_s)
+            view.update(status, source.connections, source.notes)
             while told < len(taking.splits):
                 tell(taking.splits[told].closed)
                 told += 1

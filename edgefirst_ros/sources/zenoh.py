@@ -13,6 +13,7 @@ from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.recording.choice import choice
 from edgefirst_ros.sample import Role
+from edgefirst_ros.sources.zenoharound import Surroundings
 from edgefirst_ros.sources.zenohunused import BARE, Unused, wide_keys
 from edgefirst_ros.topicnames import fits, is_full, is_pattern, key_expression
 from edgefirst_ros.topics import TYPES, TopicMap, full_type
@@ -104,6 +105,7 @@ class ZenohSource:
         self._device: str | None = None
         self._others: set[str] = set()
         faults: list[str] = []
+        keys: list[str] = []
         self._namespace = namespace.strip("/")
         self._routes = TopicMap(config, "")
         wanted = {name: rule.role for rule in config.topics.values() for name in rule.names}
@@ -113,6 +115,7 @@ class ZenohSource:
             for key in key_expressions(name, self._namespace):
                 try:
                     subscribe(session, key, take_it)
+                    keys.append(key)
                 except ConfigError as error:
                     faults += error.faults
         if record is not None and not faults:
@@ -124,6 +127,7 @@ class ZenohSource:
         if faults:
             self.close()
             raise ConfigError(faults)
+        self.surroundings = Surroundings(session, config, keys)
 
     def __enter__(self) -> Self:
         return self

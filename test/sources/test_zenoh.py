@@ -13,6 +13,7 @@ from zenoh_loopback import await_condition, free_endpoint
 
 from edgefirst_ros.config import Config, build_config
 from edgefirst_ros.errors import ConfigError, TransportError
+from edgefirst_ros.hints import Seen
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.sample import Role
 from edgefirst_ros.sources.zenoh import ZenohSource, key_expressions, message_type
@@ -273,3 +274,26 @@ def test_a_regular_expression_hears_each_key_that_it_matches_once(
             await_condition("the end", lambda: any(m.data == b"end" for m in listening.messages))
         *got, last = [(m.topic, m.data) for m in listening.messages]
         assert (got, last) == ([(name, b"cloud") for name in names], ("/gps", b"end"))
+
+
+def test_what_else_is_published_is_looked_at_while_what_is_wanted_does_not_come() -> None:
+    config = build_config({"topics": {"camera": {"topic": "/camera/image_raw/compressed"}}})
+    with (
+        heard("", config) as listening,
+        device(listening.endpoint, "camera/image_raw", "rt/imu", wanted=1) as (image, imu),
+    ):
+        source = listening.source.surroundings
+        source.watch(["camera"], 1.0)
+        source.watch(["depth"], 60.0)
+        assert not image.wanted
+        source.watch(["camera"], 60.0)
+        await_condition("the look", lambda: image.wanted)
+        image.put("sensor_msgs/msg/Image", b"x")
+        imu.put("sensor_msgs/msg/Imu", b"x")
+        await_condition("the imu", lambda: bool(listening.messages))
+        await_condition("the image", lambda: bool(source.around()))
+        assert source.around() == [Seen("/camera/image_raw", "sensor_msgs/msg/Image")]
+        await_condition("the end of it", lambda: (source.watch(["camera"], 60.0), not image.wanted)[1])
+        source.watch(["camera"], 60.0)
+        assert not image.wanted
+        assert [m.topic for m in listening.messages] == ["/imu"]
