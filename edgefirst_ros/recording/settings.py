@@ -16,7 +16,7 @@ from edgefirst_ros.sources.mcap import McapRecording
 LIVE_ONLY = frozenset(
     {
         *("record", "record_topics", "queue_mb", "min_free_mb", "workers"),
-        *("split_every_s", "split_every_mb", "split_every_m"),
+        *("split_every_s", "split_every_mb", "split_every_m", "shed_first"),
     }
 )
 """What has no part in what comes of the messages."""
