@@ -18,7 +18,7 @@ SEQUENCE = "maivin-sim_2026_05_01_09_00_00"
 
 
 @cache
-def drive() -> Path:
+def drive(cube_shape: tuple[int, int, int, int] = (1, 100, 2, 64)) -> Path:
     """A recording of 3.5 s whose every frame has companions of every sensor."""
     options = DriveOptions(
         seconds=3.5,
@@ -26,7 +26,7 @@ def drive() -> Path:
         width=320,
         height=180,
         lidar_points=640,
-        cube_shape=(1, 100, 2, 64),
+        cube_shape=cube_shape,
         cube_hz=18.0,
         model_hz=10.0,
         imu_hz=50.0,
