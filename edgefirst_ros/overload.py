@@ -21,12 +21,14 @@ BEGIN = 0.25
 """Share of what it may be late at which shedding begins, unless it is catching up."""
 AIM = 0.3
 """Share of what it may be late that it is held to while something is shed."""
+IDLE = 0.1
+"""Share of what it may be late below which there is time for more."""
 PERIOD_S, CALM_S = 0.25, 0.5
 """How often it is looked whether shedding must begin, and how much is to be shed while something is."""
 CATCH_UP_S = 2.0
 """Within this it is to be back at its aim."""
-LEAST_STEP, MOST_STEP = 0.1, 1.08
-"""How much less or more work is taken on in one period."""
+LEAST_STEP, SOON_STEP, MOST_STEP = 0.1, 1.08, 1.15
+"""How much less work is taken on in one period; how much more at most, and while there is time to spare."""
 RECOVERY = 0.2
 """A second of what was held back at the start of a sequence is to be worked off in five."""
 REPLAY = 0.9
@@ -308,7 +310,7 @@ class Overload:
         wanted = max(0.5, 1 + (late_s - AIM * allowed_s) / CATCH_UP_S)
         step = pace / wanted
         if self._work < 1:
-            step = step**0.5
+            step = MOST_STEP if late_s < IDLE * allowed_s else min(step**0.5, SOON_STEP)
         elif min(late_s, was_late_s) < BEGIN * allowed_s or step >= 1:
             return
         self._work = min(1.0, max(KEEP, self._work * min(max(step, LEAST_STEP), MOST_STEP)))
