@@ -26,11 +26,12 @@ def warnings(log: str) -> list[str]:
 def test_two_sessions_and_a_split_of_a_normal_drive_warn_of_nothing(graph: Graph, tmp_path: Path) -> None:
     # Nothing is late here, however long a busy machine takes to start the players.
     quick = ("alive_s:=20.0", "clock_window_s:=0.5", "ego.wait_s:=2.0")
-    players = [graph.player(drive(), "--restamp")]
     node = graph.capture(tmp_path / "out", *quick, "formats:=[edgefirst,ncore]")
     graph.activate()
     status = graph.status()
     first = status()["session"]
+    graph.spin(4.5)  # a node may be there before the sensors are
+    players = [graph.player(drive(), "--restamp")]
     assert players[0].join(60.0) == 0, players[0].text
     assert graph.trigger("/capture/stop")[0]
     assert graph.trigger("/capture/start")[0]
@@ -50,18 +51,22 @@ def test_two_sessions_and_a_split_of_a_normal_drive_warn_of_nothing(graph: Graph
 
 
 def test_a_session_without_its_camera_says_which_one_may_be_meant(graph: Graph, tmp_path: Path) -> None:
+    from rclpy.qos import qos_profile_sensor_data  # noqa: PLC0415
     from sensor_msgs.msg import Image, LaserScan, PointCloud2  # noqa: PLC0415
 
     for kind, topic in (
         (Image, "/camera/image_raw"),
         (LaserScan, "/scan"),
         (PointCloud2, "/top/points"),
+        (PointCloud2, "/clusters"),
         (PointCloud2, "/s/rear/points"),
     ):
-        graph.node.create_publisher(kind, topic, 10)
+        graph.node.create_publisher(kind, topic, qos_profile_sensor_data)  # best effort
     camera = "/camera/image_raw/compressed"
     given = [f"topics.camera.topic:={camera}", "topics.lidar_points.topic:=/scan", "unlisted:=false"]
     given += ["topics.radar_targets.topic:=['/none', '/s/.*/points']", "topics.imu.topic:=''"]
+    given += ["topics.lidar_clusters.topic:=/clusters"]
+    given += ["qos_overrides./clusters.subscription.reliability:=reliable"]
     node = graph.capture(tmp_path / "out", "alive_s:=2.0", *given)
     graph.activate()
     status = graph.status()
@@ -76,3 +81,5 @@ def test_a_session_without_its_camera_says_which_one_may_be_meant(graph: Graph, 
     assert f"hint: {hint}" in node.text
     (report,) = (json.loads(path.read_text()) for path in (tmp_path / "out").rglob("capture_report.json"))
     assert report["hints"][:2] == [hint, wrong]
+    (weak,) = (each for each in report["hints"] if each.startswith("/clusters is there but its publisher"))
+    assert "reliab" in weak.lower()
