@@ -70,6 +70,7 @@ class Facts:
         cuboids: observations.
         cuboid_extra: rows of what observations have no field for.
         boxes2d_span_us: first and last time of 2-D boxes; ``boxattach`` reads them themselves.
+        early_labels: whether labels came before their camera; ``earlylabels`` reads them itself.
         cuboid_kinds: kinds of their objects.
         cuboid_tracked: whether each belongs to a track.
         cuboid_optical: whether its frame is an optical one.
@@ -94,6 +95,7 @@ class Facts:
     cuboids: list[Json] = field(default_factory=list)
     cuboid_extra: array[float] = field(default_factory=lambda: array("d"))
     boxes2d_span_us: tuple[int, int] | None = None
+    early_labels: bool = False
     cuboid_kinds: list[Kind] = field(default_factory=list)
     cuboid_tracked: list[bool] = field(default_factory=list)
     cuboid_optical: list[bool] = field(default_factory=list)
@@ -149,6 +151,9 @@ class Facts:
 
     def _take_boxes2d(self, value: list[Any]) -> None:
         self.boxes2d_span_us = _joined(self.boxes2d_span_us, value[2])
+
+    def _take_label(self, _: list[Any]) -> None:
+        self.early_labels = True
 
     def _take_radar_info(self, value: Json) -> None:
         self.radar_info = value

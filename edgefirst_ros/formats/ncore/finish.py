@@ -63,7 +63,8 @@ def finish(
     kind: StoreType = facts.sequence["store"]
     for group in [group for group, store in stores.items() if not len(store.contents)]:
         _drop(stores.pop(group))
-    settle_labels(files, stores, facts, remarks)
+    if facts.early_labels:
+        settle_labels(files, stores, facts, remarks)
     instances = {key: times for store in stores.values() for key, times in store.contents.instances.items()}
     span = _span(instances, facts)
     if span is None:
@@ -159,6 +160,8 @@ def _span(instances: Mapping[Instance, Times], facts: Facts) -> tuple[int, int] 
 
 def _attach_boxes(files: SequenceFiles, stores: Mapping[str, Store], facts: Facts, remarks: Remarks) -> None:
     """Put 2-D boxes to their frames, and what is to be said of them into the metadata."""
+    if facts.boxes2d_span_us is None:
+        return
     known = {transform[1] for transform in facts.transforms.values()}
     cameras = []
     for instance, told in facts.instances.items():
