@@ -53,7 +53,8 @@ class LiveCapture:
         config: what is captured; without a ``prefix`` topics are taken by their bare names.
         output: folder that the formats' folders go below.
         host: names sessions, unless the configuration does.
-        now_ns: the wall clock, for names and latency only.
+        now_ns: the wall clock, for names only.
+        clock_ns: the clock that messages are received by, for latencies only; the same if not given.
         committed: told of every sample that is in all outputs, from a writing thread; must be quick.
         known: the calibration of the same sensors from before.
         offered: quality of service that topics are published with, for the recording; may grow.
@@ -69,6 +70,7 @@ class LiveCapture:
         host: str,
         *,
         now_ns: Callable[[], int] = time.time_ns,
+        clock_ns: Callable[[], int] | None = None,
         committed: Callable[[Sample], None] | None = None,
         known: Calibration | None = None,
         offered: Mapping[str, str] | None = None,
@@ -78,6 +80,7 @@ class LiveCapture:
         self._output = output
         self._host = config.host or host
         self._now_ns = now_ns
+        self._clock_ns = clock_ns or now_ns
         self._on_commit = committed
         self._commit_latency_ms: float | None = None
         self._recording = LiveRecording(config, output, offered)
@@ -265,7 +268,7 @@ class LiveCapture:
         return job
 
     def _committed(self, sample: Sample) -> None:
-        self._commit_latency_ms = round((self._now_ns() - sample.time_ns) / 1e6, 1)
+        self._commit_latency_ms = round((self._clock_ns() - sample.time_ns) / 1e6, 1)
         if self._on_commit is not None:
             self._on_commit(sample)
 

@@ -466,6 +466,8 @@ class Pipeline:
         self._duplicates.forget()
 
     def _advance(self, receive_ns: int) -> None:
+        if receive_ns <= 0:
+            return  # received before there was a time
         if self._span is None:
             self._span = (receive_ns, receive_ns)
         start, end = self._span

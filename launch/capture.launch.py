@@ -113,6 +113,12 @@ ARGUMENTS = (
         description="Begin another session after so many metres driven; empty: as in config.",
     ),
     DeclareLaunchArgument(
+        "use_sim_time",
+        default_value="",
+        choices=["", "true", "false"],
+        description="Take times from /clock, as a simulation or a player publishes it; empty: as in config.",
+    ),
+    DeclareLaunchArgument(
         "rviz",
         default_value="false",
         choices=["true", "false"],
@@ -146,6 +152,7 @@ PARAMETERS: Mapping[str, type] = {
     "split_every_m": float,
     "start_paused": bool,
     "record": bool,
+    "use_sim_time": bool,
 }
 """Arguments that are parameters, where something is given; ``formats`` is one, too, as a list."""
 

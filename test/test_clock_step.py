@@ -77,3 +77,46 @@ def test_another_recording_knows_nothing_of_the_one_before(topic: str) -> None:
     last = samples[-1].calibration
     assert samples[10].calibration.transforms
     assert not last.transforms if topic == "/tf_static" else last.camera_info is None
+
+
+def simulated(message: RawMessage, first_ns: int) -> RawMessage:
+    """A message of a simulation that begins at 0.2 s."""
+    return moved(message, 200_000_000 - first_ns)
+
+
+def test_a_simulation_that_is_reset_is_another_sequence_and_loses_nothing() -> None:
+    """Every message comes once more, the same at the same simulated time."""
+    once = [m for m in spliced(SMALL, SMALL) if m.topic not in ONCE]
+    again = [simulated(m, once[0].receive_ns) for m in once] * 2
+    pipeline, samples = samples_of(again)
+    assert pipeline.notes == ["new sequence: the receiver's clock was set back"]
+    first, second = (
+        [s.time_ns for s in samples if s.sequence.name == run.name] for run in pipeline.sequences
+    )
+    assert first == second
+    assert len(first) > 30
+    refused = pipeline.report()["topics"]["/camera/h264"].get("reasons", {})
+    assert "refused" not in refused
+
+
+def test_a_step_below_a_second_pairs_nothing_wrong() -> None:
+    """All of a device's stamps jump back by 0.7 s, but the receiver's clock does not."""
+    at_ns, by_ns = START_NS + 5_000_000_000, -700_000_000
+    content = [
+        message
+        if message.receive_ns < at_ns or message.topic in ONCE
+        else replace(moved(message, by_ns), receive_ns=message.receive_ns, publish_ns=message.publish_ns)
+        for message in spliced(*[SMALL] * 5)
+    ]
+    pipeline, samples = samples_of(content)
+    (note,) = pipeline.notes
+    assert note.startswith("new sequence: the clock of /camera/h264")
+    assert note.endswith("was stepped by -700.0 ms")
+    assert len(samples) > 90
+    for sample in samples:
+        stamps = {m.stamp_ns - m.time_ns for m in sample.companions.values()}
+        assert len(stamps) == 1, "what is paired was stamped on one side of the step"
+        times = [m.time_ns for m in sample.companions.values()]
+        assert max(times) - min(times) < 60_000_000
+    times = [sample.time_ns for sample in samples]
+    assert times == sorted(times), "the axis of time goes on"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -120,6 +121,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             self,
             self._configuration,
             self._put,
+            simulated_ns=self._simulated_ns,
             depth=options.depth,
             unlisted=options.unlisted,
             previewed=lambda: "" if self._preview is None else self._preview.tf_topic,
@@ -136,6 +138,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             before=self._sessions,
             around=subscriptions.around,
             offered=subscriptions.offered,
+            clock_ns=self._clock_ns,
         )
         try:
             self.get_logger().info(self._sessions.begin())
@@ -269,6 +272,16 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
                 self.done, self.exit_code = True, USAGE
                 return
         self.get_logger().info(f"{self.get_name()} is active")
+
+    def _simulated_ns(self) -> int | None:
+        """The time on ``/clock``, 0 while none has come; None while time is not simulated."""
+        clock = self.get_clock()
+        return int(clock.now().nanoseconds) if clock.ros_time_is_active else None
+
+    def _clock_ns(self) -> int:
+        """The clock that messages are received by."""
+        simulated_ns = self._simulated_ns()
+        return time.time_ns() if simulated_ns is None else simulated_ns
 
     def _put(self, message: RawMessage) -> None:
         if self._sessions is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,7 @@ class Sessions:
         around: tells which topics there are that do not come.
         before: those before; if they were of the same host, their calibration holds.
         offered: quality of service by topic, for the recording; may grow.
+        clock_ns: the clock that messages are received by, for latencies.
 
     Attributes:
         host: as given.
@@ -51,6 +53,7 @@ class Sessions:
         before: Sessions | None = None,
         around: Callable[[], Iterable[Seen]] = tuple,
         offered: Mapping[str, str] | None = None,
+        clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self.host = host
         known = before.known if before is not None and before.host == host else None
@@ -58,7 +61,13 @@ class Sessions:
         self._output = Path(options.output).expanduser()
         bare = config.model_copy(update={"prefix": ""})
         self._capture = LiveCapture(
-            bare, self._output, host, committed=committed, known=known, offered=offered
+            bare,
+            self._output,
+            host,
+            clock_ns=clock_ns,
+            committed=committed,
+            known=known,
+            offered=offered,
         )
         self._capture.around = around
         self._heard = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -25,6 +24,7 @@ from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.nodes.candidates import Offer
 from edgefirst_ros.nodes.definitions import definition_of
 from edgefirst_ros.nodes.discovery import Feed, Found, Plan, choose_prefix, plan
+from edgefirst_ros.nodes.receipt import Receipt
 from edgefirst_ros.nodes.statictransforms import SUFFIX, UNKNOWN
 from edgefirst_ros.nodes.unused import unused_feeds
 from edgefirst_ros.recording.choice import choice
@@ -32,8 +32,8 @@ from edgefirst_ros.recording.file import qos_text
 from edgefirst_ros.topicnames import is_pattern
 from edgefirst_ros.topics import TF
 
-SANE_NS = 60_000_000_000
-"""A middleware whose receive time is this far off gives the time of another clock."""
+PATIENT = 3
+"""After so many looks without ``/clock`` that is told."""
 _POLICIES = (
     QoSPolicyKind.RELIABILITY,
     QoSPolicyKind.DURABILITY,
@@ -49,6 +49,7 @@ class Subscriptions:
         node: whose subscriptions these are; its namespace and remappings hold.
         config: which topics.
         put: takes each message, at once.
+        simulated_ns: the time on ``/clock``, 0 while none has come; None while time is not simulated.
         depth: messages of a topic that the middleware keeps while we are busy; 0 for what each is due.
         unlisted: subscribe to the device's topics before anybody announces them.
         previewed: tells the topic that this node publishes transforms on for its previews, empty if none.
@@ -64,6 +65,7 @@ class Subscriptions:
         config: Config,
         put: Callable[[RawMessage], None],
         *,
+        simulated_ns: Callable[[], int | None],
         depth: int,
         unlisted: bool,
         previewed: Callable[[], str] = str,
@@ -72,6 +74,9 @@ class Subscriptions:
         self._node = node
         self._config = config
         self._put = put
+        self._receipt = Receipt(simulated_ns)
+        self._simulated_ns = simulated_ns
+        self._looks = 0
         self._depth = depth
         self._unlisted = unlisted
         self._previewed = previewed
@@ -114,6 +119,7 @@ class Subscriptions:
                 self._tell(feed.topic, f"cannot be subscribed to as {feed.type}: {error}")
         self._around = self._look_around(found.found)
         self._tell("", unclear)
+        self._look_at_clock()
         for each in found.found:
             self._tell(each.topic, each.problem)
             if each.note and ("", each.note) not in self._told:
@@ -197,6 +203,17 @@ class Subscriptions:
             self._node.destroy_subscription(subscription)
         self._subscriptions.clear()
         self._unused.clear()
+        self._receipt.close()
+
+    def _look_at_clock(self) -> None:
+        """Say that a simulation does not begin; what waited goes on with it, though nothing else comes."""
+        simulated_ns = self._simulated_ns()
+        if simulated_ns == 0:
+            self._looks += 1
+            if self._looks >= PATIENT:
+                self._tell("/clock", "use_sim_time is true and no time has come: messages wait for it")
+        elif simulated_ns is not None:
+            self._receipt.release(simulated_ns)
 
     def _published(self) -> list[str]:
         """Topics that could be ours and that somebody else publishes."""
@@ -255,14 +272,12 @@ class Subscriptions:
             for kind in _POLICIES
             if self._node.has_parameter(f"qos_overrides.{feed.topic}.subscription.{kind.name.lower()}")
         ]
-        take_in, topic, kind = put or self._put, feed.canonical, feed.type
+        receipt, topic, kind = self._receipt, feed.canonical, feed.type
+        take_in = put or self._put
 
         def take(data: bytes, info: Mapping[str, int]) -> None:
-            now_ns = time.time_ns()
-            received_ns = info["received_timestamp"]
-            receive_ns = received_ns if 0 <= now_ns - received_ns < SANE_NS else now_ns
-            published_ns = info["source_timestamp"] or receive_ns
-            take_in(RawMessage(topic, kind, data, receive_ns, published_ns, 0, definition))
+            times = info["received_timestamp"], info["source_timestamp"]
+            receipt.take(RawMessage(topic, kind, data, *times, 0, definition), take_in)
 
         return self._node.create_subscription(
             self._message_class(kind),

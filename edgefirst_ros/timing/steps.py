@@ -11,6 +11,8 @@ from edgefirst_ros.timing.scene import SURE, SURE_OF_WALL, GroupMove, Late, Scen
 EVIDENCE_NS, DEADLINE_NS = 800_000_000, 1_600_000_000
 """A step is judged once it is so old; what cannot be told by the deadline is none."""
 AGAIN_NS = 100_000_000
+MOST_BACK_NS = 1_000_000_000
+"""A receiver's clock that was set back by more needs no proof, and all clocks are learnt anew."""
 
 
 class StepWatch:
@@ -59,9 +61,10 @@ class StepWatch:
             return False
         odd = topic.is_odd(topic.latency_ns(times.stamp_ns, times.receive_ns))
         before_ns, topic.newest_ns = topic.newest_ns, times.receive_ns
-        back = before_ns is not None and times.receive_ns < before_ns - LEAST_STEP_NS
-        if back and before_ns is not None:
-            self._back[times.topic] = times.receive_ns, times.receive_ns - before_ns
+        by_ns = 0 if before_ns is None else times.receive_ns - before_ns
+        back = -MOST_BACK_NS < by_ns < -LEAST_STEP_NS
+        if back:
+            self._back[times.topic] = times.receive_ns, by_ns
         if odd:
             self._since.setdefault(times.topic, times.receive_ns)
         else:

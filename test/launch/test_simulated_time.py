@@ -1,0 +1,60 @@
+"""use_sim_time: receive times are of /clock, at any pace, from 0, through pauses and resets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from livedrive import check_sums, messages
+from rosgraph import Graph, needs_ros
+from written import Written
+
+pytestmark = needs_ros
+
+FRAMES = 35
+SENSORS = ("/camera/h264", "/gps", "/imu", "/lidar/points", "/radar/targets")
+
+
+def captured(graph: Graph, output: Path, recording: Path, *options: str) -> tuple[dict[str, Any], int]:
+    """The report of a capture of simulated time, and how many messages were sent."""
+    node = graph.capture(output, "use_sim_time:=true", "name:=drive", "host:=sim", "clock_window_s:=1.0")
+    graph.activate()
+    status = graph.status()
+    player = graph.player(recording, "--simulate", *options)
+    assert player.join(90.0) == 0, player.text
+    played = int(player.text.split()[-1])
+    graph.wait("every message", lambda: int(status().get("received", 0)) == played, alive=[node])
+    assert graph.change("deactivate")
+    report: dict[str, Any] = json.loads((output / "edgefirst/drive/capture_report.json").read_text())
+    check_sums(report)
+    return report, played
+
+
+def test_a_simulation_at_another_pace_is_one_sequence(
+    graph: Graph, tmp_path: Path, recorded_drive: Path
+) -> None:
+    report, played = captured(graph, tmp_path, recorded_drive, "--rate", "0.6", "--pause", "1.5")
+    assert report["totals"]["received"] == played
+    assert report["totals"]["dropped"] == 0, report["topics"]
+    assert report["topics"]["/tf_static"]["refused"] == report["topics"]["/camera/info"]["refused"] == 0
+    assert len(report["sequences"]) == 1, report["notes"]
+    clocks = report["sequences"][0]["clocks"]
+    assert {name: clocks[name]["offset_ns"] for name in SENSORS} == dict.fromkeys(SENSORS, 0)
+    assert [note for note in report["notes"] if "sequence" in note or "later than" in note] == []
+    pictures = [m for m in messages() if m.topic == "/camera/h264"]
+    assert report["samples"] == pytest.approx(len(pictures), abs=1)
+    for kind in ("lidar.pcd", "radar.pcd"):
+        assert len(Written(tmp_path / "edgefirst" / "drive").of_kind(kind)) >= FRAMES - 2
+
+
+def test_a_simulation_that_is_reset_begins_another_sequence(
+    graph: Graph, tmp_path: Path, recorded_drive: Path
+) -> None:
+    report, played = captured(graph, tmp_path, recorded_drive, "--rounds", "2")
+    assert report["totals"]["received"] == played
+    assert report["totals"]["dropped"] == 0, (report["notes"], report["topics"])
+    assert len(report["sequences"]) == 2, report["notes"]
+    assert "new sequence: the receiver's clock was set back" in report["notes"]
+    assert report["samples"] == pytest.approx(2 * FRAMES, abs=6)
