@@ -16,6 +16,8 @@ SECOND_STAMP = "a second message with the stamp of the one before"
 SECOND_RECEIVED = "a second message received at the very time of the one before"
 KEPT_NS = 30_000_000_000
 """How far back in its topic's time a message is compared; what is later than that is late anyway."""
+SET_BACK_NS = 1_000_000_000
+"""A receiver's clock that was set back by so much may say the same time once more."""
 KEPT = 16_384
 """And with how many at most."""
 
@@ -51,7 +53,10 @@ class Duplicates:
         raw = heard.raw
         if heard.route.rule.role in CONTEXT_ROLES:
             return None
-        seen = self._received.setdefault(raw.topic, _Recent()).at((raw.receive_ns, Content.PICTURE))
+        recent = self._received.setdefault(raw.topic, _Recent())
+        if raw.receive_ns < recent.newest_ns - SET_BACK_NS:
+            recent = self._received[raw.topic] = _Recent()  # a simulation that begins anew repeats itself
+        seen = recent.at((raw.receive_ns, Content.PICTURE))
         digest = _digest(heard)
         if digest in seen:
             return Repeat(SAME)
@@ -96,7 +101,7 @@ class _Recent:
     def __init__(self) -> None:
         self._seen: dict[_Key, list[_Digest]] = {}
         self._order: deque[_Key] = deque()
-        self._newest_ns = 0
+        self.newest_ns = 0
 
     def copy(self) -> _Recent:
         """The same, to be added to by itself."""
@@ -107,11 +112,11 @@ class _Recent:
 
     def at(self, key: _Key) -> list[_Digest]:
         """The digests of a key, to be added to."""
-        self._newest_ns = max(self._newest_ns, key[0])
+        self.newest_ns = max(self.newest_ns, key[0])
         if key not in self._seen:
             self._seen[key] = []
             self._order.append(key)
-        while self._order and (len(self._order) > KEPT or self._order[0][0] < self._newest_ns - KEPT_NS):
+        while self._order and (len(self._order) > KEPT or self._order[0][0] < self.newest_ns - KEPT_NS):
             del self._seen[self._order.popleft()]
         return self._seen.get(key, [])
 

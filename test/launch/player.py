@@ -28,6 +28,8 @@ from edgefirst_ros.topics import full_type
 
 MATCH_S = 30.0
 TICK_S = 0.01
+RESET_S = 1.0
+"""A simulation takes so long to begin again."""
 BEGIN_NS = 200_000_000
 """Simulated time of the first message."""
 EARLY = ("tf_static", "camera/info")
@@ -60,6 +62,9 @@ class Simulation:
 
     def play(self, publishers: dict[str, Publisher], pause_s: float) -> None:
         """From 0 to the end, with a pause in the middle in which the clock stands still."""
+        for _ in range(round(RESET_S / TICK_S)):
+            self._tell(0)
+            time.sleep(TICK_S)
         start_s = time.monotonic()
         for number, message in enumerate(self._messages):
             if number == len(self._messages) // 2:
