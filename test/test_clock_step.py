@@ -91,7 +91,7 @@ def test_a_simulation_that_is_reset_is_another_sequence_and_loses_nothing() -> N
     pipeline, samples = samples_of(again)
     assert pipeline.notes == ["new sequence: the receiver's clock was set back"]
     first, second = (
-        [s.time_ns for s in samples if s.sequence.name == run.name] for run in pipeline.sequences
+        sorted(s.time_ns for s in samples if s.sequence.name == run.name) for run in pipeline.sequences
     )
     assert first == second
     assert len(first) > 30
@@ -118,5 +118,7 @@ def test_a_step_below_a_second_pairs_nothing_wrong() -> None:
         assert len(stamps) == 1, "what is paired was stamped on one side of the step"
         times = [m.time_ns for m in sample.companions.values()]
         assert max(times) - min(times) < 60_000_000
-    times = [sample.time_ns for sample in samples]
-    assert times == sorted(times), "the axis of time goes on"
+    before, after = (
+        [s.time_ns for s in samples if s.sequence.name == run.name] for run in pipeline.sequences
+    )
+    assert max(before) < min(after), "the axis of time goes on"

@@ -250,8 +250,8 @@ class Scene:
         ``between_ns`` are the times between which that was, where they are known.
         """
         held = self._by_topic.get(topic.name, ())
-        if not topic.known:
-            return sum(self._time_ns(t) <= between_ns[0] for t in held) if between_ns else 0
+        if not topic.recent:
+            return sum(t.receive_ns <= between_ns[0] for t in held) if between_ns else 0
         usual = topic.latencies()
         middle = float(np.median(usual))
         sigma = max(LEAST_SIGMA_NS, 1.5 * float(np.median(np.abs(usual - middle))))
@@ -286,7 +286,7 @@ class Scene:
 
         Those on their way then were received after it, so they are off by it, and those after them are not.
         """
-        if not topic.known:
+        if len(topic.recent) < 2:
             return 0
         held, pace = self._by_topic[topic.name], topic.pace()
         usual = topic.latencies()

@@ -17,10 +17,11 @@ class Bench:
     def __init__(self, simulated_ns: int | None) -> None:
         self.simulated_ns = simulated_ns
         self.put: list[RawMessage] = []
-        self.receipt = Receipt(self.put.append, lambda: self.simulated_ns, lambda: WALL_NS)
+        self.receipt = Receipt(lambda: self.simulated_ns, lambda: WALL_NS)
 
     def take(self, topic: str, received_ns: int = WALL_NS - 5, published_ns: int = WALL_NS - 9) -> None:
-        self.receipt.take(topic, "a/msg/B", b"1234", received_ns, published_ns)
+        message = RawMessage(topic, "a/msg/B", b"1234", received_ns, published_ns, 0)
+        self.receipt.take(message, self.put.append)
 
     @property
     def times(self) -> list[tuple[str, int, int]]:
