@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
-from scenarios import Figure, at_least, at_most, driven, exactly, scenario, seconds, told
+from scenarios import Figure, at_least, at_most, driven, exactly, scenario, seconds, simulated, told
 
+from edgefirst_ros.config import build_config
 from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.pipeline import Pipeline
+from edgefirst_ros.sample import Sample
 from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.simulation.lidar import Lidar
 from edgefirst_ros.simulation.options import Latency
 from edgefirst_ros.simulation.world import transform
+from edgefirst_ros.sources.mcap import McapRecording
 
 RARE = {"cube_hz": 0.0, "gps_hz": 2.0, "model_hz": 5.0}
 MASKS = {"masks": True, "mask_size": (96, 54), "lidar_hz": 0.0, "radar_hz": 0.0, "gps_hz": 1.0, "fps": 30}
@@ -136,3 +143,102 @@ def mask_ious(folder: Path, truth: Truth) -> Iterator[float]:
         true = truth.mask(shown_ns, (classes.shape[1], classes.shape[0]))
         either = (true > 0) | (classes > 0)
         yield float((true == classes)[either].mean()) if either.any() else 1.0
+
+
+Change = Callable[[RawMessage], RawMessage]
+CAMERAS = ("/camera/h264", "/camera/info", "/model/output")
+REALTIME = (*CAMERAS, "/gps")
+MONOTONIC = ("/imu", "/lidar/points", "/radar/targets", "/radar/info")
+
+
+def stamped_later(message: RawMessage, by_ns: int) -> RawMessage:
+    """A message whose stamp is moved."""
+    whole, rest = struct.unpack_from("<iI", message.data, 4)
+    whole, rest = divmod(whole * 1_000_000_000 + rest + by_ns, 1_000_000_000)
+    return replace(message, data=message.data[:4] + struct.pack("<iI", whole, rest) + message.data[12:])
+
+
+def stamp_ns(message: RawMessage) -> int:
+    """When it says that it was measured."""
+    whole, rest = struct.unpack_from("<iI", message.data, 4)
+    return int(whole * 1_000_000_000 + rest)
+
+
+class Stepped:
+    """What becomes of a drive's messages once some stamps, and perhaps the receiver's clock, have jumped."""
+
+    def __init__(self, messages: list[RawMessage], at_ns: int, topics: tuple[str, ...], by_ms: float) -> None:
+        by_ns = round(by_ms * 1e6)
+        self.at_ns = at_ns
+        self.samples: list[Sample] = []
+        self.found_s = float("nan")
+        pipeline = Pipeline(build_config(), [], self.samples.append)
+        pipeline.begin_source(sorted({(m.topic, m.schema) for m in messages}), "maivin-sim")
+        offset_ns = min(m.receive_ns - stamp_ns(m) for m in messages if m.topic == "/imu")
+        self.true_ns: dict[tuple[str, int], int] = {}
+        for number, message in enumerate(messages):
+            base_ns = offset_ns if message.topic in MONOTONIC else 0
+            true_ns = stamp_ns(message) + base_ns
+            moved = message.topic in topics and true_ns >= at_ns
+            seen = stamped_later(message, by_ns) if moved else message
+            self.true_ns[message.topic, number] = true_ns
+            before = len(pipeline.notes)
+            pipeline.feed(replace(seen, arrival=number))
+            if any("stepped" in note for note in pipeline.notes[before:]):
+                self.found_s = (message.receive_ns - at_ns) / 1e9
+        pipeline.end_source()
+        pipeline.close()
+        self.notes = pipeline.notes
+        self.sequences = len(pipeline.sequences)
+
+    @property
+    def wrong(self) -> int:
+        """Samples that hold a measurement more than 20 ms from where it is in relation to the reference."""
+        count = 0
+        for sample in self.samples:
+            off = [
+                m.time_ns - self.true_ns[m.topic, m.arrival]
+                for m in sample.companions.values()
+                if (m.topic, m.arrival) in self.true_ns
+            ]
+            count += bool(off) and max(off) - min(off) > 20_000_000
+        return count
+
+
+@scenario(
+    "clock steps", "steps of 50 to 900 ms found within 2 s of data, no sample paired across; none invented"
+)
+def clock_steps(folder: Path) -> Iterator[Figure]:
+    """Clocks that stamp jump in the middle of a drive, with usual and with no jitter of the receipt."""
+    end_s = seconds(14)
+    small = {"width": 192, "height": 108, "fps": 10, "lidar_points": 320, **RARE, "gps_hz": 10.0}
+    for noise, options in {"usual jitter": {}, "no jitter": {"jitter": {"*": 0.0}}}.items():
+        made = simulated(folder / noise, seconds=end_s, **(small | options))
+        messages = list(McapRecording(made.mcap).messages())
+        at_ns = messages[0].receive_ns + round(end_s / 2 * 1e9)
+        found: list[float] = []
+        wrong = sequences = 0
+        cases = {
+            "real-time": REALTIME,
+            "camera's": CAMERAS,
+            "monotonic": MONOTONIC,
+            "all": REALTIME + MONOTONIC,
+        }
+        for topics in cases.values():
+            for by_ms in (-900, -300, -50, 50, 300, 900):
+                done = Stepped(messages, at_ns, topics, by_ms)
+                found.append(done.found_s)
+                wrong += done.wrong
+                sequences += done.sequences
+        yield at_most(f"{noise}: latest of {len(found)} steps found after", float(np.max(found)), 2.0, "s")
+        yield exactly(f"{noise}: samples paired wrong", wrong, 0)
+        yield exactly(f"{noise}: sequences a step", sequences / len(found), 2.0)
+    for name, options in {
+        "jitter of the receipt x 5": {"jitter": {"*": 5.0}},
+        "stalls of a second": {"stalls": {"*": (0.01, 1000.0)}},
+        "sensors that die": {"silent": {"imu": ((end_s / 3, end_s / 2),), "camera": ((end_s / 2, end_s),)}},
+    }.items():
+        made = simulated(folder / name, seconds=end_s, **(small | options))
+        done = Stepped(list(McapRecording(made.mcap).messages()), 0, (), 0)
+        yield exactly(f"{name}: sequences", done.sequences, 1)
+        yield exactly(f"{name}: steps said", sum("stepped" in n or "jumped" in n for n in done.notes), 0)
