@@ -107,7 +107,7 @@ class _Recent:
         """The same, to be added to by itself."""
         other = _Recent()
         other._seen = {key: list(digests) for key, digests in self._seen.items()}
-        other._order, other._newest_ns = deque(self._order), self._newest_ns
+        other._order, other.newest_ns = deque(self._order), self.newest_ns
         return other
 
     def at(self, key: _Key) -> list[_Digest]:
