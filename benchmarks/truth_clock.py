@@ -172,7 +172,7 @@ class Stepped:
         self.at_ns = at_ns
         self.samples: list[Sample] = []
         self.found_s = float("nan")
-        pipeline = Pipeline(build_config(), [], self.samples.append)
+        pipeline = Pipeline(build_config({}), [], self.samples.append)
         pipeline.begin_source(sorted({(m.topic, m.schema) for m in messages}), "maivin-sim")
         offset_ns = min(m.receive_ns - stamp_ns(m) for m in messages if m.topic == "/imu")
         self.true_ns: dict[tuple[str, int], int] = {}
@@ -225,7 +225,7 @@ def clock_steps(folder: Path) -> Iterator[Figure]:
             "all": REALTIME + MONOTONIC,
         }
         for topics in cases.values():
-            for by_ms in (-900, -300, -50, 50, 300, 900):
+            for by_ms in (-900, -50, 50, 700):
                 done = Stepped(messages, at_ns, topics, by_ms)
                 found.append(done.found_s)
                 wrong += done.wrong
