@@ -116,6 +116,9 @@ def test_an_interpreter_that_has_everything_is_given_executables_alone(tmp_path:
     """As in a venv, where pip needs no network for it."""
     if importlib.util.find_spec("setuptools") is None or importlib.util.find_spec("pip") is None:
         pytest.skip("this interpreter has no setuptools or no pip")
+    ours = importlib.util.find_spec("polars")
+    if ours is None or ours.origin is None or "/opt/edgefirst_ros/" in ours.origin:
+        pytest.skip("this interpreter has its dependencies from the install space")
     prefix = tmp_path / "prefix"
     done = quietly(
         *(sys.executable, "setup.py", "-q", "egg_info", "--egg-base", tmp_path),

@@ -263,7 +263,7 @@ def test_what_is_assumed_is_said(tmp_path: Path) -> None:
 def test_journals_of_before_have_the_class_for_a_kind(tmp_path: Path) -> None:
     path = tmp_path / "old"
     journal = Journal(path)
-    Context(journal, NCoreOptions()).begin("id", SEQUENCE, 0, NCoreOptions())
+    Context(journal, NCoreOptions()).begin("id", SEQUENCE, 0, NCoreOptions(), {})
     bbox = {"centroid": [9.0, 0.0, 0.0], "dim": [1.8, 1.8, 1.5], "rot": [0.0] * 3}
     journal.append("cuboids", ["rig", [{"class_id": "car", "track_id": "a", "bbox3": bbox}], [[0.0] * 4]])
     journal.close()
