@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
@@ -25,6 +26,8 @@ BACKWARDS_NS = 1_000_000_000
 PAUSE_NS = 60_000_000_000
 HEARD_NS = 3_000_000_000
 """Topics heard so shortly before a clock was stepped are those of the sequence after it."""
+STAMPS = 16
+"""So many stamps of a topic are remembered: static transforms may have several that come in turn."""
 STEPPED = "; the clock was stepped: "
 
 _NO_CLOCK, _BACKWARDS, _PAUSE = -1, -2, -3
@@ -99,6 +102,7 @@ class ClockFinder(Generic[Item]):
         self._quarantine: list[tuple[Item, Times]] = []
         self._suspects: dict[int, list[tuple[int, int]]] = {}
         self._clocks: list[Clock] = [RECORDINGS_OWN]
+        self._stamps: dict[str, deque[int]] = {}
         self._watch.reset()
         self._steps.reset()
         self._first_ns: int | None = None
@@ -125,7 +129,10 @@ class ClockFinder(Generic[Item]):
         if self._first_ns is None:
             self._first_ns = self._latest_ns = times.receive_ns
         group, off_ns, broken = self._judge(times)
-        odd = self._steps.look(times)
+        stands = self._stands(times)
+        if stands and group >= 0:
+            group, broken = _NO_CLOCK, None
+        odd = self._steps.look(times, stands=stands)
         if broken is None and not odd and not self._quarantine:
             yield from self._accept(item, times, off_ns)
             return
@@ -249,6 +256,14 @@ class ClockFinder(Generic[Item]):
         if latest is not None and times.receive_ns > latest + PAUSE_NS:
             return _PAUSE, 0, f"nothing received for {(times.receive_ns - latest) / 1e9:,.0f} s"
         return group, off_ns, "the wall clock was stepped" if abs(off_ns) > OUTLIER_NS else None
+
+    def _stands(self, times: Times) -> bool:
+        """Whether a topic says the same stamps again and again, as calibration does: nothing of its clock."""
+        lately = self._stamps.setdefault(times.topic, deque(maxlen=STAMPS))
+        # After a step a clock may say a time once more, by chance; not the same one twice in a row.
+        stands = lately.count(times.stamp_ns) > 1 or (len(lately) > 0 and lately[-1] == times.stamp_ns)
+        lately.append(times.stamp_ns)
+        return stands
 
     def _forgive(self) -> Iterator[Timed[Item] | Boundary]:
         """No step after all: those out of line were damaged, or late and have caught up."""

@@ -54,12 +54,18 @@ class StepWatch:
         """Whether a clock's step is possible."""
         return any(self._topics[name].group == group for name in self._since)
 
-    def look(self, times: Times) -> bool:
-        """Take a message in, in order of receipt: whether it is out of line."""
+    def look(self, times: Times, *, stands: bool = False) -> bool:
+        """Take a message in, in order of receipt: whether it is out of line.
+
+        ``stands`` if its topic said that stamp before, so that only its receipt says something.
+        """
         topic = self._topics.get(times.topic)
         if topic is None or not topic.known:
             return False
-        odd = topic.is_odd(topic.latency_ns(times.stamp_ns, times.receive_ns))
+        if stands:
+            odd = times.topic in self._since
+        else:
+            odd = topic.is_odd(topic.latency_ns(times.stamp_ns, times.receive_ns))
         before_ns, topic.newest_ns = topic.newest_ns, times.receive_ns
         by_ns = 0 if before_ns is None else times.receive_ns - before_ns
         back = -MOST_BACK_NS < by_ns < -LEAST_STEP_NS

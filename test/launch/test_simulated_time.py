@@ -9,6 +9,8 @@ from typing import Any
 from livedrive import check_sums
 from rosgraph import Graph, needs_ros
 
+from edgefirst_ros.overload import SHED
+
 pytestmark = needs_ros
 
 FRAMES = 35
@@ -53,5 +55,7 @@ def test_a_simulation_that_is_reset_begins_another_sequence(
     assert report["totals"]["received"] == played
     assert len(report["sequences"]) == 2, report["notes"]
     assert "new sequence: the receiver's clock was set back" in report["notes"]
-    # A picture that came while the clock was being reset may cost those up to the next key frame.
-    assert report["samples"] >= FRAMES // 2
+    # A busy machine may shed samples, after their pictures were decoded; nothing else may be missing.
+    camera = report["topics"]["/camera/h264"]
+    shed = sum(count for why, count in camera["reasons"].get("dropped", {}).items() if why.startswith(SHED))
+    assert camera["written"] + shed == 2 * FRAMES, camera
