@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.ncore.boxes2d import read_flat_boxes
 from edgefirst_ros.formats.ncore.entry import FlatBoxes, Json, generic_data
 from edgefirst_ros.formats.ncore.marks import FLAT_BOXES, Times
 from edgefirst_ros.formats.ncore.rays import safe_name
@@ -95,14 +93,16 @@ class Attached:
     loose: Arrays = field(default_factory=dict)
 
 
-def attach_boxes(journal: Path, cameras: Sequence[Camera], tolerance_us: Callable[[str], int]) -> Attached:
+def attach_boxes(
+    messages: Callable[[], Iterable[FlatBoxes]], cameras: Sequence[Camera], tolerance_us: Callable[[str], int]
+) -> Attached:
     """Append every message's boxes to the frame nearest in time; a frame gets one message of a topic.
 
     Boxes are of the cameras in the frame that their message names, of the first one where it names none of
     them; and of all four tiles of a picture.
 
     Args:
-        journal: of the sequence.
+        messages: of the sequence, in the order in which they came; called twice.
         cameras: that have frames, in the order in which they came.
         tolerance_us: by topic, the farthest that a picture may begin from the time of its boxes.
 
@@ -111,25 +111,25 @@ def attach_boxes(journal: Path, cameras: Sequence[Camera], tolerance_us: Callabl
     """
     times: dict[Source, list[int]] = {}
     looking: dict[str, bool] = {}
-    for boxes in read_flat_boxes(journal):
+    for boxes in messages():
         times.setdefault((boxes.topic, boxes.frame_id), []).append(boxes.time_us)
         sees = bool(boxes.packed[""][1]) or not boxes.masked
         looking[boxes.topic] = looking.get(boxes.topic, False) or sees
-    times = {source: messages for source, messages in times.items() if looking[source[0]]}
+    times = {source: own for source, own in times.items() if looking[source[0]]}
     result, names = Attached(), dict[tuple[str, str], str]()
     frames: dict[Source, list[tuple[Camera, dict[int, int]]]] = {}
-    for (topic, frame_id), messages in times.items():
+    for (topic, frame_id), own_us in times.items():
         frames[topic, frame_id] = []
         for camera in _seeing(frame_id, cameras):
             used = [name for (known, _), name in names.items() if known == camera.name]
             name = FLAT_BOXES if not used else f"{FLAT_BOXES}_{safe_name(topic.strip('/'))}"
             names.setdefault((camera.name, topic), name)
-            paired = _paired(messages, camera.times, tolerance_us(topic))
+            paired = _paired(own_us, camera.times, tolerance_us(topic))
             frames[topic, frame_id].append((camera, paired))
     for (camera_name, topic), name in names.items():
         meta = result.meta.setdefault(camera_name, {FLAT_BOXES: META | {"topics": {}}})
         meta[FLAT_BOXES]["topics"][name] = topic
-    _append(journal, frames, names, result)
+    _append(messages(), frames, names, result)
     return result
 
 
@@ -156,7 +156,7 @@ def _paired(messages: Sequence[int], times: Times, tolerance_us: int) -> dict[in
 
 
 def _append(
-    journal: Path,
+    messages: Iterable[FlatBoxes],
     frames: Mapping[Source, Sequence[tuple[Camera, dict[int, int]]]],
     names: Mapping[tuple[str, str], str],
     result: Attached,
@@ -166,7 +166,7 @@ def _append(
     waiting: dict[str, list[Record]] = {}
     stores: dict[str, Store] = {}
     marked: set[str] = set()
-    for boxes in read_flat_boxes(journal):
+    for boxes in messages:
         source = (boxes.topic, boxes.frame_id)
         if source not in frames:
             continue
@@ -194,13 +194,17 @@ def _append(
 
 
 def _records(name: str, boxes: FlatBoxes, camera: Camera) -> list[Record]:
-    columns = boxes.columns()
-    corners = camera.pixels(columns.pop(""))
-    shown = camera.shows(corners)
-    arrays = {column_name(name, key): column[shown] for key, column in columns.items()}
-    records = generic_data(
-        {name: corners[shown], **arrays}, {FLAT_BOXES: {"timestamp_us": boxes.time_us, **_CORNERS}}
-    )
+    meta = {FLAT_BOXES: {"timestamp_us": boxes.time_us, **_CORNERS}}
+    if boxes.encoded and not camera.tile:
+        records = generic_data({name: camera.pixels(boxes.shares())}, meta)
+        for key, column in boxes.encoded.items():
+            records += under(f"generic_data/{column_name(name, key)}", column)
+    else:
+        columns = boxes.columns()
+        corners = camera.pixels(columns.pop(""))
+        shown = camera.shows(corners)
+        arrays = {column_name(name, key): column[shown] for key, column in columns.items()}
+        records = generic_data({name: corners[shown], **arrays}, meta)
     return [record for record in records if not record[0].endswith(f"generic_data/{GROUP_KEY}")]
 
 

@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.ncore.entry import FlatBoxes
+from edgefirst_ros.formats.ncore.entry import COMPRESSOR, FlatBoxes
 from edgefirst_ros.formats.ncore.extrinsics import clean
 from edgefirst_ros.formats.ncore.journal import read_journal
+from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.messages.detection import Box, Detections
 from edgefirst_ros.sample import Observation
 
@@ -38,7 +39,9 @@ def flat_boxes(observation: Observation) -> tuple[FlatBoxes, tuple[str, ...]]:
     packed = {name: (column.dtype.str, column.tobytes()) for name, column in columns.items()}
     time_us = measurement.time_ns // 1000
     masked = bool(measurement.datum.masks)
-    return FlatBoxes(measurement.topic, clean(measurement.frame_id), time_us, packed, masked), refused
+    encoded = {name: tuple(array_records("", column, COMPRESSOR)) for name, column in columns.items() if name}
+    boxes = FlatBoxes(measurement.topic, clean(measurement.frame_id), time_us, packed, masked, encoded)
+    return boxes, refused
 
 
 def _columns(boxes: Sequence[Box], labels: Sequence[str]) -> dict[str, npt.NDArray[Any]]:

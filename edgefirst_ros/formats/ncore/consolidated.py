@@ -5,12 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Self
 
 import cbor2
 
 from edgefirst_ros.formats.ncore.packed import BREAK, MAP, OPEN_MAP, XzStream, cbor_head
 
 KEY = ".zmetadata.cbor.xz"
+
+
+class JsonPayload(bytes):
+    """JSON with the same in CBOR, so that large tables need not be read again to be consolidated."""
+
+    cbor: bytes
+
+    def __new__(cls, json_: bytes, cbor: bytes) -> Self:
+        """The payload of a metadata record, and its CBOR."""
+        payload = super().__new__(cls, json_)
+        payload.cbor = cbor
+        return payload
 
 
 class Consolidation:
@@ -23,7 +36,10 @@ class Consolidation:
     def add(self, key: str, payload: bytes) -> None:
         """One metadata record: its key and its JSON."""
         self._stream.add(cbor2.dumps(key))
-        self._stream.add(_cbor(payload) if len(payload) <= _SMALL else cbor2.dumps(json.loads(payload)))
+        if isinstance(payload, JsonPayload):
+            self._stream.add(payload.cbor)
+        else:
+            self._stream.add(_cbor(payload) if len(payload) <= _SMALL else cbor2.dumps(json.loads(payload)))
 
     def finish(self) -> bytes:
         """The payload; nothing may be added afterwards."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.ncore.cuboidtable import SOURCE
 from edgefirst_ros.formats.ncore.cuboidtracks import Heading, kind_of
 from edgefirst_ros.formats.ncore.entry import Cuboids, Json
 from edgefirst_ros.formats.ncore.extrinsics import clean
@@ -82,6 +83,6 @@ def _observation(box: Box, time_us: int, index: int, *, optical: bool) -> Json:
         "timestamp_us": time_us,
         "reference_frame_timestamp_us": time_us,
         "bbox3": {"centroid": [float(v) for v in centroid], "dim": [float(v) for v in dim], "rot": [0.0] * 3},
-        "source": "AUTOLABEL",
+        "source": SOURCE,
         "source_version": None,
     }

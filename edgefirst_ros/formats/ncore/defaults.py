@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore import cuboids
 from edgefirst_ros.formats.ncore.closing import COMPONENT_VERSION, instance_attributes
-from edgefirst_ros.formats.ncore.cuboidtracks import Boxes, solved
+from edgefirst_ros.formats.ncore.consolidated import JsonPayload
+from edgefirst_ros.formats.ncore.cuboidtracks import solved
 from edgefirst_ros.formats.ncore.entry import Json, generic_data
 from edgefirst_ros.formats.ncore.extrinsics import (
     RIG,
@@ -37,7 +38,7 @@ from edgefirst_ros.formats.ncore.trajectory import (
     thin,
 )
 from edgefirst_ros.formats.zarr2.array import blob_records
-from edgefirst_ros.formats.zarr2.metadata import Record, group, under
+from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, group, under
 
 DEFAULT = "default"
 NAMES = ("poses", "intrinsics", "masks", "cuboids")
@@ -234,14 +235,15 @@ def _masks(facts: Facts, instances: Mapping[Instance, Times], remarks: Remarks) 
 
 
 def _cuboids(facts: Facts) -> Component:
-    boxes = Boxes(facts.cuboids, facts.cuboid_kinds, facts.cuboid_tracked, facts.cuboid_optical)
+    boxes = facts.cuboids
     poses = facts.rig_poses() if facts.pose_times_us else None
     rig_frame = facts.sequence.get("rig_frame", "base_link")
-    observations, headings = solved(boxes, poses, [*facts.transforms.values()], rig_frame, facts.nodes)
-    records = [*group(""), *group("cuboids", {"cuboid_track_observations": observations})]
-    if not facts.cuboids:
+    dims, rotations, headings = solved(boxes, poses, [*facts.transforms.values()], rig_frame, facts.nodes)
+    attributes = JsonPayload(*boxes.attributes(dims, rotations))
+    records: list[Record] = [*group(""), *group("cuboids"), (f"cuboids/{ATTRIBUTES_KEY}", attributes)]
+    if not len(boxes):
         return {}, records, {}
-    extra = np.array(facts.cuboid_extra).reshape(len(facts.cuboids), len(cuboids.EXTRA))
+    extra = np.array(boxes.extra).reshape(len(boxes), len(cuboids.EXTRA))
     columns: Arrays = {name: extra[:, index] for index, name in enumerate(cuboids.EXTRA)}
     columns["heading_basis"] = headings
     return cuboids.META, records, columns

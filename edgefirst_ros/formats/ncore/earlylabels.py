@@ -44,7 +44,7 @@ def descriptor_of(shared: Json | None, camera: str) -> Json:
 
 
 def settle_labels(files: SequenceFiles, stores: dict[str, Store], facts: Facts, remarks: Remarks) -> None:
-    """Append the labels of the journal that are not there yet; stores are begun where they need one.
+    """Append the early labels that are not there yet; stores are begun where they need one.
 
     Raises:
         WriteError: the disk is full or gone.
@@ -56,7 +56,8 @@ def settle_labels(files: SequenceFiles, stores: dict[str, Store], facts: Facts, 
         if component == "cameras" and (component, name) in store.contents.instances
     }
     lost: Counter[str] = Counter()
-    for _, value in read_journal(files.journal, [KIND]):
+    kept = facts.labels
+    for value in (value for _, value in read_journal(files.journal, [KIND])) if kept is None else kept:
         topic, name, frame_id, end_us, shared, records = value
         mine = [camera for camera, (frame, _) in cameras.items() if frame == frame_id] or list(cameras)
         if not mine:

@@ -101,7 +101,7 @@ class Cuboids:
     Attributes:
         frame_id: their coordinate frame as sent.
         time_us: of the message.
-        observations: without their frame of reference; ``bbox3`` as measured, see ``cuboidtracks.Boxes``.
+        observations: without their frame of reference; ``bbox3`` as measured, see ``cuboidtable``.
         extra: what NCore has no field for.
         kinds: what kind of object each is, by the name of its class.
         tracked: False for a box that the device numbers anew in every message.
@@ -121,8 +121,13 @@ class Cuboids:
 class FlatBoxes:
     """2-D boxes of one message, places as shares of the whole picture.
 
-    ``packed`` are columns of equal length by name: dtype and bytes. ``masked`` messages have masks, too: a
-    model that never has a box then is none that looks for any.
+    Attributes:
+        topic: the name on the wire.
+        frame_id: coordinate frame as sent.
+        time_us: of the message.
+        packed: columns of equal length by name: dtype and bytes.
+        masked: whether it has masks, too: a model that never has a box then is none that looks for any.
+        encoded: records of every column but the places, by its name; none if it was read from a journal.
     """
 
     topic: str
@@ -130,11 +135,23 @@ class FlatBoxes:
     time_us: int
     packed: Mapping[str, tuple[str, bytes]]
     masked: bool
+    encoded: Mapping[str, tuple[Record, ...]] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory they take."""
+        records = [len(data) + 200 for column in self.encoded.values() for _, data in column]
+        return 500 + sum(records) + sum(len(data) + 200 for _, data in self.packed.values())
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """The columns as arrays; that of the places is called "" and (N, 4)."""
         found = {name: np.frombuffer(data, dtype) for name, (dtype, data) in self.packed.items()}
-        return found | {"": found[""].reshape(-1, 4)}
+        return found | {"": self.shares()}
+
+    def shares(self) -> npt.NDArray[np.float64]:
+        """Corners (N, 4)."""
+        dtype, data = self.packed[""]
+        return np.frombuffer(data, dtype).reshape(-1, 4)
 
 
 @dataclass(frozen=True, slots=True)

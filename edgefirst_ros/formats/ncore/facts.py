@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.formats.ncore.cuboidtable import CuboidTable
 from edgefirst_ros.formats.ncore.cuboidtracks import kind_of
-from edgefirst_ros.formats.ncore.entry import Json
+from edgefirst_ros.formats.ncore.entry import FlatBoxes, Json
 from edgefirst_ros.formats.ncore.extrinsics import TransformRow
 from edgefirst_ros.formats.ncore.journal import read_journal
 from edgefirst_ros.formats.ncore.marks import Instance
 from edgefirst_ros.formats.ncore.trajectory import BASES, RigPoses
 from edgefirst_ros.sample import PoseBasis
-from edgefirst_ros.tracks.classes import Kind
 
 _OLDER_POSE = (float(BASES.index(PoseBasis.INTERPOLATED)),) * 2 + (math.nan,) * 6
 """Earlier journals hold known poses alone, and not what they rest on."""
@@ -67,13 +67,11 @@ class Facts:
         pose_rests: (N * 8,) what position and rotation rest on, indices of ``trajectory.BASES``, and their
             standard deviations, NaN where unknown.
         series: raw series by prefix.
-        cuboids: observations.
-        cuboid_extra: rows of what observations have no field for.
-        boxes2d_span_us: first and last time of 2-D boxes; ``boxattach`` reads them themselves.
-        early_labels: whether labels came before their camera; ``earlylabels`` reads them itself.
-        cuboid_kinds: kinds of their objects.
-        cuboid_tracked: whether each belongs to a track.
-        cuboid_optical: whether its frame is an optical one.
+        cuboids: as they came.
+        boxes2d_span_us: first and last time of 2-D boxes.
+        boxes2d: themselves, if they were kept; None where they are to be read from the journal.
+        early_labels: whether labels came before their camera.
+        labels: themselves, if they were kept; None where they are to be read from the journal.
         generic: component-level generic data by instance.
         meta: component-level metadata given later, by instance.
     """
@@ -92,13 +90,13 @@ class Facts:
     poses: array[float] = field(default_factory=lambda: array("d"))
     pose_rests: array[float] = field(default_factory=lambda: array("d"))
     series: dict[str, Series] = field(default_factory=dict)
-    cuboids: list[Json] = field(default_factory=list)
-    cuboid_extra: array[float] = field(default_factory=lambda: array("d"))
+    cuboids: CuboidTable = field(default_factory=CuboidTable)
     boxes2d_span_us: tuple[int, int] | None = None
+    boxes2d: list[FlatBoxes] | None = None
+    _boxes2d_size: int = 0
     early_labels: bool = False
-    cuboid_kinds: list[Kind] = field(default_factory=list)
-    cuboid_tracked: list[bool] = field(default_factory=list)
-    cuboid_optical: list[bool] = field(default_factory=list)
+    labels: list[list[Any]] | None = None
+    _labels_size: int = 0
     generic: dict[Instance, dict[str, npt.NDArray[Any]]] = field(default_factory=dict)
     meta: dict[Instance, Json] = field(default_factory=dict)
 
@@ -111,12 +109,35 @@ class Facts:
         """
         facts = cls()
         for kind, value in read_journal(path):
-            take = getattr(facts, f"_take_{kind}", None)
-            if take is not None:  # a later version may write more than this one knows
-                take(value)
+            facts.take(kind, value)
         if "id" not in facts.sequence:
             raise ValueError(f"{path}: the journal does not say of which sequence it is")
         return facts
+
+    @classmethod
+    def keeping(cls) -> Facts:
+        """Nothing yet, of a sequence whose 2-D boxes and early labels are to be kept as well."""
+        return cls(boxes2d=[], labels=[])
+
+    def keep(self, boxes: FlatBoxes) -> None:
+        """The 2-D boxes of one message."""
+        if self.boxes2d is not None:
+            self.boxes2d.append(boxes)
+            self._boxes2d_size += boxes.size
+
+    def take(self, kind: str, value: Any) -> None:  # noqa: ANN401 - what the journal holds
+        """One record of the journal."""
+        take = getattr(self, f"_take_{kind}", None)
+        if take is not None:  # a later version may write more than this one knows
+            take(value)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory what grows with the sequence takes."""
+        numbers = len(self.pose_times_us) + len(self.poses) + len(self.pose_rests)
+        numbers += sum(len(series.times_us) + len(series.values) for series in self.series.values())
+        generic = sum(array_.nbytes for arrays in self.generic.values() for array_ in arrays.values())
+        return 8 * numbers + self.cuboids.size + self._boxes2d_size + self._labels_size + generic
 
     def rig_poses(self) -> RigPoses:
         """The trajectory as it was told."""
@@ -131,7 +152,7 @@ class Facts:
     def times_us(self) -> list[int]:
         """First and last time of what the journal itself holds but poses."""
         times = [t for series in self.series.values() if series.times_us for t in _ends(series.times_us)]
-        return times + [observation["timestamp_us"] for observation in self.cuboids]
+        return [*times, *(_ends(self.cuboids.times_us) if len(self.cuboids) else ())]
 
     def _take_sequence(self, value: Json) -> None:
         self.sequence.update(value)
@@ -152,8 +173,11 @@ class Facts:
     def _take_boxes2d(self, value: list[Any]) -> None:
         self.boxes2d_span_us = _joined(self.boxes2d_span_us, value[2])
 
-    def _take_label(self, _: list[Any]) -> None:
+    def _take_label(self, value: list[Any]) -> None:
         self.early_labels = True
+        if self.labels is not None:
+            self.labels.append(value)
+            self._labels_size += sum(len(payload) + 200 for _, payload in value[-1])
 
     def _take_radar_info(self, value: Json) -> None:
         self.radar_info = value
@@ -187,12 +211,8 @@ class Facts:
             [True] * len(observations),
             False,
         )
-        self.cuboid_kinds += [Kind(kind) for kind in kinds]
-        self.cuboid_tracked += tracked
-        self.cuboid_optical += [optical] * len(observations)
-        self.cuboids += [{**observation, "reference_frame_id": node} for observation in observations]
-        for row in extra:
-            self.cuboid_extra.extend(row)
+        self.cuboids.add(node, observations, extra)
+        self.cuboids.mark(kinds, tracked, optical=optical)
 
     def _take_generic(self, value: list[Any]) -> None:
         component, name, key, dtype, shape, data = value

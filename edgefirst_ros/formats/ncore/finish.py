@@ -10,6 +10,7 @@ from pathlib import Path
 
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.ncore.boxattach import UNPAIRED_META, Camera, attach_boxes
+from edgefirst_ros.formats.ncore.boxes2d import read_flat_boxes
 from edgefirst_ros.formats.ncore.closing import (
     COMPONENT_VERSION,
     instance_meta,
@@ -50,7 +51,7 @@ def finish(
     Args:
         files: where the sequence is.
         stores: every component group that was begun; closed afterwards.
-        facts: the journal.
+        facts: what the journal says, read from it or kept.
         remarks: told what a user should know of the sequence.
         lidars: their models so far; None finds them in what is on disk.
 
@@ -179,7 +180,10 @@ def _attach_boxes(files: SequenceFiles, stores: Mapping[str, Store], facts: Fact
         names = [name for name in by_topic_us if f"/{topic}".endswith(f"/{name}")]
         return int(by_topic_us[max(names, key=len)] if names else every_us)
 
-    attached = attach_boxes(files.journal, cameras, tolerance_us)
+    kept = facts.boxes2d
+    attached = attach_boxes(
+        lambda: read_flat_boxes(files.journal) if kept is None else kept, cameras, tolerance_us
+    )
     for camera, meta in attached.meta.items():
         meta[FLAT_BOXES]["classes"] = facts.classes
         facts.meta.setdefault(("cameras", camera), {}).update(meta)

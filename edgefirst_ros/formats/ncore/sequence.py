@@ -124,7 +124,7 @@ class SequenceWriter:
         """
         try:
             self._cubes.settle_all()
-            facts = Facts.read(self.files.journal)
+            facts = self._context.facts or Facts.read(self.files.journal)
             return finish(self.files, self._stores.open, facts, remarks, self._models)
         finally:
             self.abort()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import cbor2
 import numpy as np
 import pytest
 from ncoremade import CALIBRATION, ORIGIN, SEQUENCE, START_NS, observation
@@ -14,12 +16,14 @@ from ncoreread import Sequence as Read
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.formats.ncore.context import Context
+from edgefirst_ros.formats.ncore.cuboidtable import CuboidTable
 from edgefirst_ros.formats.ncore.cuboidtracks import Heading
 from edgefirst_ros.formats.ncore.facts import Facts
 from edgefirst_ros.formats.ncore.journal import Journal
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.recover import recover
 from edgefirst_ros.formats.ncore.writer import NCoreWriter
+from edgefirst_ros.formats.zarr2.metadata import json_bytes
 from edgefirst_ros.messages.detection import Box, Detections, ModelInfo
 from edgefirst_ros.sample import Calibration, EgoPose, Role
 
@@ -265,7 +269,50 @@ def test_journals_of_before_have_the_class_for_a_kind(tmp_path: Path) -> None:
     journal = Journal(path)
     Context(journal, NCoreOptions()).begin("id", SEQUENCE, 0, NCoreOptions(), {})
     bbox = {"centroid": [9.0, 0.0, 0.0], "dim": [1.8, 1.8, 1.5], "rot": [0.0] * 3}
-    journal.append("cuboids", ["rig", [{"class_id": "car", "track_id": "a", "bbox3": bbox}], [[0.0] * 4]])
+    times = {"timestamp_us": 1, "reference_frame_timestamp_us": 1}
+    seen = {"class_id": "car", "track_id": "a", "bbox3": bbox, **times}
+    journal.append("cuboids", ["rig", [seen], [[0.0] * 4]])
     journal.close()
     facts = Facts.read(path)
-    assert (facts.cuboid_kinds, facts.cuboid_tracked, facts.cuboid_optical) == (["CAR"], [True], [False])
+    boxes = facts.cuboids
+    assert (boxes.kinds, [*boxes.tracked], [*boxes.optical]) == (["CAR"], [True], [False])
+
+
+def test_observations_are_the_json_and_cbor_that_libraries_make_of_them() -> None:
+    random = np.random.default_rng(0)
+    table, expected = CuboidTable(), []
+    names = ("a", "é", 'quote"', "x" * 30, "y" * 300, "")
+    for message in range(12):
+        time_us = (7, 300, 70_000, START_NS // 1000 + message)[message % 4]
+        observations = [
+            {
+                "track_id": names[(message + number) % len(names)],
+                "class_id": names[number],
+                "timestamp_us": time_us,
+                "reference_frame_timestamp_us": time_us,
+                "bbox3": {
+                    "centroid": [*random.normal(size=2).tolist(), -0.0],
+                    "dim": [1.0, 1.0, 1e22],
+                    "rot": [0.0] * 3,
+                },
+                "source": "AUTOLABEL",
+                "source_version": None,
+            }
+            for number in range(message % 5)
+        ]
+        table.add("node", observations, [[0.0] * 4] * len(observations))
+        table.mark(["CAR"] * len(observations), [True] * len(observations), optical=False)
+        expected += observations
+    dims, rotations = (random.normal(size=(len(expected), 3)) for _ in range(2))
+    rotations[::2] = 0.0
+    for row, each in enumerate(expected):
+        each["bbox3"] |= {"dim": dims[row].tolist(), "rot": rotations[row].tolist()}
+        each["reference_frame_id"] = "node"
+    text, packed = table.attributes(dims, rotations)
+    assert text == json_bytes({"cuboid_track_observations": expected})
+    assert packed == cbor2.dumps(json.loads(text))
+    empty = CuboidTable().attributes(np.zeros((0, 3)), np.zeros((0, 3)))
+    assert empty == (json_bytes({"cuboid_track_observations": []}), cbor2.dumps(json.loads(empty[0])))
+    dims[3, 1] = np.nan
+    with pytest.raises(ValueError, match="not finite"):
+        table.attributes(dims, rotations)

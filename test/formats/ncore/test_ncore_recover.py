@@ -12,7 +12,7 @@ from ncoremade import SEQUENCE, START_NS, cube, drive, lidar, pose, radar
 from ncoreread import Sequence, tree
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
-from edgefirst_ros.formats.ncore import finish
+from edgefirst_ros.formats.ncore import boxes2d, context, earlylabels, facts, finish, lidarfit
 from edgefirst_ros.formats.ncore import recover as recover_module
 from edgefirst_ros.formats.ncore.check import check
 from edgefirst_ros.formats.ncore.facts import Facts
@@ -20,7 +20,7 @@ from edgefirst_ros.formats.ncore.journal import Journal, lock, read_journal
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.recover import recover
 from edgefirst_ros.formats.ncore.writer import NCoreWriter
-from edgefirst_ros.sample import EgoPose, Observation
+from edgefirst_ros.sample import EgoPose, Observation, Role
 
 MS = 1_000_000
 STORES = [
@@ -64,6 +64,35 @@ def test_a_recovered_sequence_is_the_one_that_would_have_been_closed(
     again = recover(tmp_path / "killed")
     assert (again.sequences, again.complete, again.busy) == ((), 1, ())
     assert tree(folder) == tree(closed)
+
+
+@pytest.mark.parametrize(("store", "profile"), STORES)
+def test_closing_reads_its_journal_only_when_that_is_too_much_to_keep(
+    tmp_path: Path, store: str, profile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = list(drive(0.3))
+    steps.insert(0, steps.pop(next(at for at, step in enumerate(steps) if _is_label(step))))
+    options = {"store": store, "profile": profile}
+    with monkeypatch.context() as patch:
+        patch.setattr(context, "_LOOK_EVERY", 1)
+        patch.setattr(context, "_KEPT_BYTES", 2_000)
+        read = killed(tmp_path / "read", steps, close=True, **options)
+    for module in (facts, boxes2d, earlylabels, lidarfit):
+        monkeypatch.setattr(module, "read_journal", _no_reading)
+    kept = killed(tmp_path / "kept", steps, close=True, **options)
+    assert tree(kept) == tree(read)
+    monkeypatch.setattr(context, "_LOOK_EVERY", 1)
+    monkeypatch.setattr(context, "_KEPT_BYTES", 2_000)
+    with pytest.raises(AssertionError, match="is read"):
+        killed(tmp_path / "again", steps, close=True, **options)
+
+
+def _is_label(step: Observation | EgoPose) -> bool:
+    return isinstance(step, Observation) and step.role is Role.MASK
+
+
+def _no_reading(path: Path, *_: object) -> Iterable[tuple[str, object]]:
+    raise AssertionError(f"{path} is read")
 
 
 @pytest.fixture(scope="module")
@@ -333,8 +362,8 @@ def test_facts_of_a_later_version_are_passed_over(tmp_path: Path) -> None:
     journal.append("not_known_yet", [1, 2])
     journal.append("origin", [1.0, 2.0, 3.0])
     journal.close()
-    facts = Facts.read(tmp_path / "j")
-    assert facts.origin == (1.0, 2.0, 3.0)
+    found = Facts.read(tmp_path / "j")
+    assert found.origin == (1.0, 2.0, 3.0)
 
 
 def test_the_module_finishes_with_the_same_code_as_close() -> None:
