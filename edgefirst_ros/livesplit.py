@@ -47,8 +47,11 @@ class SplitPoint:
 
 
 def tail_ns(config: Config) -> int:
-    """How long after a seam messages still matter to the session before it: late ones, and its last poses."""
-    return round((config.lookahead_s + config.ego.wait_s) * 1e9) + TAIL_NS
+    """How long after a seam messages still matter to the session before it: for late ones, and last poses.
+
+    Both are waited for at the same time.
+    """
+    return round(max(config.lookahead_s, config.ego.wait_s) * 1e9) + TAIL_NS
 
 
 def limit_reached(config: Config, pipeline: Pipeline) -> str:

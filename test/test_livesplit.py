@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from livedrive import messages
 
+from edgefirst_ros.config import build_config
 from edgefirst_ros.livequeue import starts_gop
-from edgefirst_ros.livesplit import WAIT_S, SplitPoint
+from edgefirst_ros.livesplit import TAIL_NS, WAIT_S, SplitPoint, tail_ns
 
 VIDEO = [m for m in messages() if m.topic == "/camera/h264"]
 KEY = next(m for m in VIDEO[5:] if starts_gop(m))
@@ -42,3 +43,11 @@ def test_without_video_it_is_at_once(message: object) -> None:
     point.see(OTHER, 0.0)
     point.ask(0.0)
     assert point.see(message, 0.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("lookahead_s", "wait_s", "longer_s"), [(1.0, 2.0, 2), (3.0, 0.5, 3), (1.0, 0.0, 1)])
+def test_a_session_before_a_seam_is_fed_as_long_as_its_last_sample_waits(
+    lookahead_s: float, wait_s: float, longer_s: int
+) -> None:
+    config = build_config({"lookahead_s": lookahead_s, "ego": {"wait_s": wait_s}})
+    assert tail_ns(config) == longer_s * 1_000_000_000 + TAIL_NS

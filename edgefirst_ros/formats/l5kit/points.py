@@ -14,6 +14,17 @@ from edgefirst_ros.messages.pointcloud import PointCloud
 _REACH_M = 327.0
 
 
+def check_points(measurement: Measurement, setting: Setting) -> None:
+    """Find out, without the work, whether ``sensor_points`` can be made of a measurement.
+
+    Raises:
+        DecodeError: as ``sensor_points`` does.
+    """
+    cloud = _cloud_of(measurement)
+    setting.frame_pose(measurement.frame_id)
+    PointCloud(cloud.points[:0], 1, 0).xyz()
+
+
 def sensor_points(measurement: Measurement, sensor: int, setting: Setting) -> Records:
     """The highest point of every square cell; if those are too many, cells evenly spread over all.
 
@@ -22,10 +33,9 @@ def sensor_points(measurement: Measurement, sensor: int, setting: Setting) -> Re
     Raises:
         DecodeError: no cloud, or a frame that is not connected to the rig.
     """
-    if not isinstance(measurement.datum, PointCloud):
-        raise DecodeError(f"message is {type(measurement.datum).__name__}, not a cloud")
+    cloud = _cloud_of(measurement)
     T_base_sensor = setting.frame_pose(measurement.frame_id)
-    sensed = measurement.datum.xyz()
+    sensed = cloud.xyz()
     points = moved(T_base_sensor, sensed[np.isfinite(sensed).all(axis=1)].astype(np.float64))
     points = points[(np.abs(points) < _REACH_M).all(axis=1)]
     cell = np.floor(points[:, :2] / setting.options.points_cell_m).astype(np.int64)
@@ -40,6 +50,12 @@ def sensor_points(measurement: Measurement, sensor: int, setting: Setting) -> Re
     rows["position_cm"] = np.rint(points * 100)
     rows["sensor"] = sensor
     return rows
+
+
+def _cloud_of(measurement: Measurement) -> PointCloud:
+    if not isinstance(measurement.datum, PointCloud):
+        raise DecodeError(f"message is {type(measurement.datum).__name__}, not a cloud")
+    return measurement.datum
 
 
 def seen_from(points: Records, now_from_then: Floats) -> Records:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -22,11 +23,11 @@ from edgefirst_ros.formats.l5kit.geometry import Floats, rotation_matrix
 from edgefirst_ros.formats.l5kit.labels import status_row
 from edgefirst_ros.formats.l5kit.matching import identified
 from edgefirst_ros.formats.l5kit.options import ROLES, L5KitOptions, Source
-from edgefirst_ros.formats.l5kit.points import sensor_points
+from edgefirst_ros.formats.l5kit.points import check_points, sensor_points
 from edgefirst_ros.formats.l5kit.schema import FACE, LIDAR, RADAR, Records
 from edgefirst_ros.messages.detection import Detections
 from edgefirst_ros.messages.measurement import Measurement
-from edgefirst_ros.sample import GeoPoint, Role, Sample
+from edgefirst_ros.sample import EgoPose, GeoPoint, Role, Sample
 from edgefirst_ros.tracks.classes import class_key
 
 NO_POSE = "no ego pose at the frame's time"
@@ -50,13 +51,31 @@ class _Account:
     refused: list[tuple[str, str]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cloud:
-    """A sensor's points in the rig's frame at the time of the measurement, rows of POINT."""
+    """A sensor's points that a frame can be made of, sound as ``points.check_points`` has it."""
 
-    topic: str
-    time_ns: int
-    points: Records
+    measurement: Measurement
+    sensor: int
+    setting: Setting
+
+    @property
+    def topic(self) -> str:
+        """Of the measurement."""
+        return self.measurement.topic
+
+    @property
+    def time_ns(self) -> int:
+        """Of the measurement."""
+        return self.measurement.time_ns
+
+    @cached_property
+    def points(self) -> Records:
+        """In the rig's frame at the time of the measurement, rows of POINT.
+
+        Made when a frame wants them: there are fewer frames than samples, and sweeps come in several samples.
+        """
+        return sensor_points(self.measurement, self.sensor, self.setting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +111,20 @@ class PreparedFrame:
     topics: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
 
+    @property
+    def newest_ns(self) -> int:
+        """Time of the latest of its clouds and lights, 0 if there are none."""
+        times = [cloud.time_ns for cloud in self.clouds.values()]
+        return max(times if self.lights is None else [*times, self.lights.time_ns], default=0)
+
 
 def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
-    """Place every detection of the sample in the rig's frame; pure."""
+    """Place every detection of the sample in the rig's frame, points when a frame wants them; pure."""
     setting, account = Setting(sample.calibration, options), _Account()
     candidates = _candidates(sample, setting, account)
     lights = _lights(sample, setting)
     clouds = _clouds(sample, setting, account)
-    pose = _pose(sample)
+    pose = pose_of(sample.ego)
     if lights is not None:
         account.topics.add(lights.topic)
     if pose is None:
@@ -122,8 +147,8 @@ def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
     )
 
 
-def _pose(sample: Sample) -> Pose | None:
-    ego = sample.ego
+def pose_of(ego: EgoPose) -> Pose | None:
+    """An ego pose as frames have it; None if it is not known."""
     if ego.position_m is None or ego.rotation_xyzw is None:
         return None
     rotation, position = rotation_matrix(ego.rotation_xyzw), np.array(ego.position_m, np.float64)
@@ -206,10 +231,10 @@ def _clouds(sample: Sample, setting: Setting, account: _Account) -> dict[int, Cl
         if measurement is None or wanted not in {name, "both"}:
             continue
         try:
-            points = sensor_points(measurement, sensor, setting)
+            check_points(measurement, setting)
         except DecodeError as error:
             account.refused.append((measurement.topic, str(error)))
             continue
         account.topics.add(measurement.topic)
-        clouds[sensor] = Cloud(measurement.topic, measurement.time_ns, points)
+        clouds[sensor] = Cloud(measurement, sensor, setting)
     return clouds

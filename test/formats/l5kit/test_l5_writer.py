@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,14 @@ from l5_samples import (
 from pydantic import ValidationError
 
 from edgefirst_ros.errors import OutputExists, WriteError
-from edgefirst_ros.formats.base import LeftOut, MeasurementWriter, SampleWriter
-from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter, schema
+from edgefirst_ros.formats.base import LeftOut, MeasurementWriter, SampleWriter, Written
+from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter, prepare, schema
+from edgefirst_ros.formats.l5kit.boxes import Setting
+from edgefirst_ros.formats.l5kit.points import sensor_points
+from edgefirst_ros.formats.l5kit.schema import Records
 from edgefirst_ros.formats.l5kit.store import GrowingDataset
 from edgefirst_ros.formats.zarr2.array import ArraySpec
+from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.sample import Role, Sample, SequenceInfo
 
 needs_judge = pytest.mark.skipif(
@@ -484,3 +489,39 @@ def test_is_a_sample_writer() -> None:
     writer = L5KitWriter(Path("nowhere"), "ds", L5KitOptions())
     assert isinstance(writer, SampleWriter)
     assert not isinstance(writer, MeasurementWriter)
+
+
+# ---------------------------------------------------------------- no more work than frames need
+
+
+def test_points_are_made_for_frames_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three samples a frame, every sweep in three of them, as a camera of 30 Hz and a lidar of 10 have it."""
+    made: list[int] = []
+
+    def counted(measurement: Measurement, sensor: int, setting: Setting) -> Records:
+        made.append(measurement.time_ns)
+        return sensor_points(measurement, sensor, setting)
+
+    monkeypatch.setattr(prepare, "sensor_points", counted)
+    given = [each for each, _ in drive_samples(1, 2.0, rate_hz=30, lidar=True)]
+    sweeps = [given[1 + 3 * (number // 3)].companions[Role.LIDAR_POINTS] for number in range(len(given))]
+    given = [
+        replace(each, companions={**each.companions, Role.LIDAR_POINTS: sweep})
+        for each, sweep in zip(given, sweeps, strict=True)
+    ]
+    said: dict[str, list[Written]] = {}
+    for name in ("lazy", "whole"):
+        writer = L5KitWriter(tmp_path, name, L5KitOptions())
+        writer.begin(given[0].sequence)
+        results = []
+        for each in given:
+            prepared = writer.prepare(each)
+            if name == "whole":
+                assert {len(sweep.points) > 0 for sweep in prepared.clouds.values()} == {True}
+            results.append(writer.write(prepared))
+        writer.close()
+        said[name] = [each.result() if isinstance(each, Future) else each for each in results]
+        if name == "lazy":
+            assert 10 <= len(made) <= len(ChunkedDataset(tmp_path / "lazy.zarr").open().frames)
+    assert tree(tmp_path / "lazy.zarr") == tree(tmp_path / "whole.zarr")
+    assert said["lazy"] == said["whole"]
