@@ -101,6 +101,17 @@ class SampleWriter(Protocol[Prepared]):
 
 
 @runtime_checkable
+class LooksAhead(Protocol):
+    """A format of samples that holds one until others after it have come."""
+
+    def pass_by(self, ego: EgoPose) -> None:
+        """A sample with this pose is left out for want of time: called in its place among ``write`` calls.
+
+        So that what is held need not wait for the next one that is not.
+        """
+
+
+@runtime_checkable
 class MeasurementWriter(Protocol[Prepared]):
     """A format made of every sensor's own measurements, delivered in order of time.
 

@@ -24,6 +24,8 @@ BRIDGED_NS = 300_000_000
 _NEAR_NS = 250_000_000
 """Nothing is of a frame that was measured further away from it in time."""
 
+_NEVER_NS = -1
+
 _SHARED = Fraction(7, 10)
 """Points and lights may be this much of a period away: a little more than half of one, so that a sensor
 of the same rate but another phase has some for every frame."""
@@ -65,7 +67,8 @@ class Grid:
     Frames are due at the first sample's time and every period from there on, up to the last sample; with a
     rate of 0 at the time of every sample. There is none where the ego's pose is not known, nor where samples
     are more than 0.3 s apart, but at the times nearest to these. A frame is made once all that it depends on
-    has come, which is after ``track_gap_s``, or half of ``velocity_window_s`` if that is longer.
+    has come, which is after ``track_gap_s``, or half of ``velocity_window_s`` if that is longer. A sample is
+    done with as soon as no frame to come is made of anything in it, some 0.1 s after the frames next to it.
 
     Attributes:
         poseless: frames that were due where no pose is known.
@@ -79,7 +82,7 @@ class Grid:
         self._period_ns = Fraction(10**9) / Fraction(options.rate_hz) if options.rate_hz else None
         half_ns = round(options.velocity_window_s * 1e9) // 2
         self._gap_ns = round(options.track_gap_s * 1e9)
-        self._ahead_ns = max(self._gap_ns, half_ns)
+        self._ahead_ns = round(options.ahead_s * 1e9)
         # Heading and size come from sightings whose whole window is known.
         self._learn_ns = self._ahead_ns - half_ns
         self._back_ns = max(self._ahead_ns, BRIDGED_NS)
@@ -88,6 +91,12 @@ class Grid:
         self._held: deque[Held] = deque()
         self._unplaced: deque[Held] = deque()
         self._seen_ns: dict[int, int] = {}
+        self._passed_ns = 0
+        """No sample up to this time is still to come."""
+        self._gone_ns = _NEVER_NS
+        """Time of the last sample that is done with."""
+        self._apart_ns = 0
+        """Most that a message was measured from its sample."""
         self._count = 0
         self._start_ns = 0
         self._step = 0
@@ -105,13 +114,22 @@ class Grid:
         while len(self._unplaced) > 1:
             self._place(self._unplaced.popleft())
 
+    def pass_by(self, time_ns: int, pose: Pose | None) -> None:
+        """A sample that is left out for want of time: nothing waits for the next one on its account."""
+        if not self._count:
+            return
+        self._ego.add(time_ns, pose)
+        self._passed_ns = time_ns
+        while self._unplaced:
+            self._place(self._unplaced.popleft())
+
     def frames(self, *, final: bool = False) -> Iterator[Frame]:
         """The frames that can be made by now; all that are left when no sample follows."""
         while final and self._unplaced:
             self._place(self._unplaced.popleft())
         while self._held:
             due_ns = self._due_ns()
-            if due_ns is None or due_ns > self._held[-1].sample.time_ns:
+            if due_ns is None or not self._is_bounded(due_ns):
                 return
             if not final and due_ns + self._ahead_ns > self._placed_ns():
                 return
@@ -126,8 +144,9 @@ class Grid:
 
     def done(self, *, final: bool = False) -> Iterator[Held]:
         """Samples that no frame to come can need, each once, in order; all when no sample follows."""
-        oldest_ns = self._oldest_ns()
-        while self._held and (final or self._held[0].sample.time_ns < oldest_ns):
+        needed = math.inf if final else self._needed()
+        while self._held and self._held[0].number < needed:
+            self._gone_ns = self._held[0].sample.time_ns
             yield self._held.popleft()
 
     def credit(self, frame: Frame, size: int) -> None:
@@ -155,8 +174,39 @@ class Grid:
 
     def _placed_ns(self) -> int:
         """Up to when detections are placed, which takes the pose of the sample after them."""
+        if not self._unplaced and self._held:
+            return max(self._held[-1].sample.time_ns, self._passed_ns)
         last = len(self._held) - len(self._unplaced) - 1
         return self._held[last].sample.time_ns if last >= 0 else 0
+
+    def _is_bounded(self, due_ns: int) -> bool:
+        """Whether what comes cannot change between which samples a frame lies."""
+        last_ns = self._held[-1].sample.time_ns
+        beside = self._period_ns is not None and due_ns - last_ns < self._half_ns()
+        return due_ns <= last_ns or (beside and due_ns <= self._passed_ns)
+
+    def _needed(self) -> int:
+        """Number of the first sample that frames to come are made of."""
+        if not self._held:
+            return 0
+        last_ns, due_ns = self._held[-1].sample.time_ns, self._due_ns()
+        # Then the next sample is too far away for frames between.
+        apart = self._passed_ns > last_ns + BRIDGED_NS
+        if due_ns is None:  # the next sample's own, whenever that will be
+            due_ns = max(last_ns, self._passed_ns) + 1
+        elif apart and not self._is_bounded(due_ns):
+            due_ns = max(due_ns, self._passed_ns - self._half_ns())
+        if self._period_ns is None:
+            wanted_ns = self._own_ns(due_ns)[0]
+        else:
+            wanted_ns = due_ns - min(round(self._period_ns * _SHARED), _NEAR_NS)
+        numbers = [self._count, *(held.number for held in self._unplaced)]
+        if not apart or due_ns <= last_ns:
+            earlier = (held for held in reversed(self._held) if held.sample.time_ns < due_ns)
+            numbers.append(next(earlier, self._held[0]).number)
+        numbers += [held.number for held in self._held if held.sample.newest_ns >= wanted_ns]
+        seen = self._tracks.needs(due_ns, self._placed_ns() - self._apart_ns, wanted_ns)
+        return min(numbers) if seen is None else min(*numbers, seen)
 
     def _oldest_ns(self) -> int:
         """Frames to come need nothing from before."""
@@ -203,6 +253,7 @@ class Grid:
             if pose is None:
                 continue
             seen = found.taken(found.time_ns == time_ns)
+            self._apart_ns = max(self._apart_ns, abs(time_ns - held.sample.time_ns))
             level = np.concatenate([seen.place_m, np.zeros((len(seen), 1))], axis=1)
             world = (level @ pose.rotation.T + pose.position_m)[:, :2].tolist()
             bearing = (seen.bearing_rad + yaw_of(pose.rotation)).tolist()
@@ -253,8 +304,10 @@ class Grid:
         """First and last time of messages that are shown in this frame and no other."""
         if self._period_ns is not None:
             return due_ns - self._half_ns() + 1, due_ns + self._half_ns()
-        times = [held.sample.time_ns for held in self._held]
-        before = max((time for time in times if time < due_ns), default=due_ns - 2 * _NEAR_NS)
+        times = [self._gone_ns, *(held.sample.time_ns for held in self._held)]
+        before = max(time for time in times if time < due_ns)
+        if before == _NEVER_NS:
+            before = due_ns - 2 * _NEAR_NS
         after = min((time for time in times if time > due_ns), default=due_ns + 2 * _NEAR_NS)
         return (before + due_ns) // 2 + 1, (due_ns + after) // 2
 

@@ -163,6 +163,11 @@ class L5KitOptions(BaseModel):
         points["both"] = points["lidar"] | points["radar"]
         return frozenset({ROLES[source] for source in self.sources} | points[self.points] | {Role.MODEL})
 
+    @property
+    def ahead_s(self) -> float:
+        """How much later than its time a frame is made."""
+        return max(self.track_gap_s, self.velocity_window_s / 2)
+
     @cached_property
     def all_labels(self) -> Mapping[str, AgentLabel]:
         """Labels by class key, built-in ones included; classes that are lights are none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -104,6 +105,19 @@ class Track:
     def forget(self, before_ns: int) -> None:
         """Drop what rows from this time on do not need."""
         del self._sightings[: self._path.forget(before_ns)]
+
+    def needs(self, from_ns: int, known_ns: int) -> int | None:
+        """Number of the first sample whose sighting rows from a time on are made of; None if there is none.
+
+        ``known_ns`` is up to when sightings have come.
+        """
+        times, gap_ns = self._path.times_ns, round(self._options.track_gap_s * 1e9)
+        first = max(bisect_right(times, from_ns) - 1, 0)
+        if times[first] < from_ns - REACH_NS:
+            following = times[first + 1] if first + 1 < len(times) else known_ns
+            if following - times[first] > gap_ns:
+                first += 1
+        return self._sightings[first].sample if first < len(times) else None
 
     def learn(self, until_ns: int) -> None:
         """Take heading, size and class from the sightings up to this time."""
@@ -210,6 +224,23 @@ class Tracks:
             if not any(_same(better, shown) for better in kept):
                 kept.append(shown)
         return kept
+
+    def needs(self, from_ns: int, known_ns: int, loose_ns: int) -> int | None:
+        """Number of the first sample whose sightings frames from a time on show; None if there is none.
+
+        ``known_ns`` is up to when sightings have come, ``loose_ns`` the time of the first ones without a
+        track that can be shown.
+        """
+        loose = (
+            track
+            for messages in self._loose.values()
+            for time_ns, tracks in messages.items()
+            if time_ns >= loose_ns
+            for track in tracks
+        )
+        numbers = [track.needs(from_ns, known_ns) for track in self._all]
+        numbers += [track.last.sample for track in loose]
+        return min((number for number in numbers if number is not None), default=None)
 
     def forget(self, before_ns: int) -> None:
         """Drop what frames from this time on do not need."""

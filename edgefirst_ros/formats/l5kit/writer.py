@@ -15,7 +15,7 @@ from edgefirst_ros.formats.base import LeftOut, NoPlace, Written
 from edgefirst_ros.formats.l5kit.attributes import SceneNote
 from edgefirst_ros.formats.l5kit.grid import Frame, Grid, Held
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
-from edgefirst_ros.formats.l5kit.prepare import NO_POSE, PreparedFrame, prepare_frame
+from edgefirst_ros.formats.l5kit.prepare import NO_POSE, PreparedFrame, pose_of, prepare_frame
 from edgefirst_ros.formats.l5kit.schema import (
     AGENTS,
     FACES,
@@ -28,7 +28,7 @@ from edgefirst_ros.formats.l5kit.schema import (
 )
 from edgefirst_ros.formats.l5kit.store import GrowingDataset, old_path, part_path
 from edgefirst_ros.naming import safe_name
-from edgefirst_ros.sample import Sample, SequenceInfo
+from edgefirst_ros.sample import EgoPose, Sample, SequenceInfo
 
 _HOST_LENGTH = 16
 _NO_HOST = "unknown"
@@ -120,6 +120,19 @@ class L5KitWriter:
         grid.add(prepared)
         self._advance(store, grid, final=False)
         return result
+
+    def pass_by(self, ego: EgoPose) -> None:
+        """A sample with this pose was left out for want of time: frames before it need not wait for the next.
+
+        Raises:
+            WriteError: as ``write`` does.
+        """
+        store = self._growing()
+        if self._grid is None or ego.time_ns <= self._last_ns:
+            return
+        self._last_ns = ego.time_ns
+        self._grid.pass_by(ego.time_ns, pose_of(ego))
+        self._advance(store, self._grid, final=False)
 
     @property
     def warnings(self) -> Sequence[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +12,11 @@ import pytest
 from l5_samples import SEQUENCE, START_NS, STEP_NS, box, boxes, cloud, drive_samples, hand_over, sample, write
 from test_l5_drive import compare
 
+from edgefirst_ros.formats.base import LooksAhead, Written
 from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter
 from edgefirst_ros.formats.l5kit.candidates import track_key
 from edgefirst_ros.formats.l5kit.geometry import yaw_of
+from edgefirst_ros.formats.l5kit.grid import Grid
 from edgefirst_ros.formats.l5kit.recover import recover
 from edgefirst_ros.sample import Role, Sample, SequenceInfo
 
@@ -238,3 +242,53 @@ def test_scenes_of_their_own_have_grids_of_their_own(tmp_path: Path) -> None:
     dataset = write(tmp_path, [*ahead([0.0, 60.0, 120.0]), *later])
     assert milliseconds(dataset) == [0, 100, 5033, 5133, 5233]
     assert dataset.scenes[:]["end_time"].tolist() == [START_NS + 100 * MS, START_NS + 5233 * MS]
+
+
+def held_ms(root: Path, given: list[Sample], every: int = 1, **options: float) -> tuple[float, list[Written]]:
+    """How much later than a sample the one is that sets it free, at most; and what is said of them all.
+
+    But for one in ``every`` they are left out for want of time.
+    """
+    writer = L5KitWriter(root, "ds", L5KitOptions(**options))
+    writer.begin(SEQUENCE)
+    held: deque[tuple[int, Future[Written]]] = deque()
+    said, longest_ns = [], 0
+    for number, each in enumerate(given):
+        if number % every:
+            writer.pass_by(each.ego)
+        else:
+            held.append((each.time_ns, hand_over(writer, each)))
+        while held and held[0][1].done():
+            said.append(held.popleft()[1].result())
+        longest_ns = max(longest_ns, each.time_ns - held[0][0] if held else 0)
+    writer.close()
+    return longest_ns / MS, [*said, *(result.result() for _, result in held)]
+
+
+@pytest.mark.parametrize("rate_hz", [10.0, 0.0, 4.0, 30.0])
+def test_a_sample_is_held_until_its_frames_are_made_and_its_bytes_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate_hz: float
+) -> None:
+    given = [each for each, _ in drive_samples(1, 4.0, rate_hz=30, lidar=True, solid=True)]
+    longest_ms, said = held_ms(tmp_path / "soon", given, rate_hz=rate_hz)
+    # Half a second that a track may be away, the way to the next frame, and two samples.
+    assert longest_ms <= 500 + (1000 / rate_hz if rate_hz else 0) + 2 * 34
+    monkeypatch.setattr(Grid, "_needed", lambda _: 0)
+    assert said == held_ms(tmp_path / "late", given, rate_hz=rate_hz)[1]
+
+
+@pytest.mark.parametrize("rate_hz", [10.0, 0.0])
+@pytest.mark.parametrize("every", [3, 10, 30, 60])
+def test_samples_that_are_left_out_hold_up_none_that_are_not(
+    tmp_path: Path, every: int, rate_hz: float
+) -> None:
+    given = [each for each, _ in drive_samples(1, 4.0, rate_hz=30, lidar=True, solid=True)]
+    longest_ms, said = held_ms(tmp_path, given, every, rate_hz=rate_hz)
+    # Between the last frame of one and the first of the next, if that comes soon, a track may be in both.
+    assert longest_ms <= 500 + max(100, min(every * 34, 340)) + 2 * 34
+    assert isinstance(L5KitWriter(tmp_path, "other", L5KitOptions()), LooksAhead)
+    # Frames lie next to the samples, each of which is in one, and the car is where it was.
+    dataset = ChunkedDataset(tmp_path / "ds.zarr").open()
+    assert all(each.left_out is None for each in said)
+    errors = compare(dataset, next(drive_samples(1, 0.1, solid=True))[1])
+    assert np.percentile(errors["place"], 95) < 0.05
