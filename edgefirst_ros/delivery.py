@@ -14,7 +14,15 @@ from typing import Any, TypeVar
 
 from edgefirst_ros.accounting import Ledger, Outcome
 from edgefirst_ros.entry import Entry
-from edgefirst_ros.formats.base import LeftOut, MeasurementWriter, Prepared, SampleWriter, Writer, Written
+from edgefirst_ros.formats.base import (
+    LeftOut,
+    LooksAhead,
+    MeasurementWriter,
+    Prepared,
+    SampleWriter,
+    Writer,
+    Written,
+)
 from edgefirst_ros.overload import SHED, Overload
 from edgefirst_ros.production import OrderedWriter, chain
 from edgefirst_ros.sample import CameraImage, EgoPose, Observation, Role, Sample, SequenceInfo
@@ -110,7 +118,14 @@ class Delivery:
         if self._overload is not None:
             self._overload.begin()
 
-    def sample_takers(self, reference: Entry, camera: Entry | None, *, better: bool) -> frozenset[str] | None:
+    @property
+    def keyframes_only(self) -> bool:
+        """Whether there is no time to decode other pictures of a video that has key frames."""
+        return self._overload is not None and self._overload.keyframes_only
+
+    def sample_takers(
+        self, reference: Entry, camera: Entry | None, *, possible: bool, better: bool
+    ) -> frozenset[str] | None:
         """Formats that have time for the sample to come, by its reference and its picture; None if all."""
         overload = self._overload
         if overload is None:
@@ -118,7 +133,7 @@ class Delivery:
         overload.look(reference.measurement.receive_ns, self._backlog_s())
         shares, takers = overload.shares, set[str]()
         # Where measurements have their pictures made before, an earlier one cannot be had any more.
-        possible = not self.observes or camera is None or camera.image is not None
+        possible = possible and (not self.observes or camera is None or camera.image is not None)
         for number, name in enumerate(sorted(self._sampler_names, key=lambda name: -shares[name])):
             # What another format has, too, costs less.
             cheap = len(takers) > 0 if number else better or self.observes
@@ -127,19 +142,20 @@ class Delivery:
         overload.counted()
         return frozenset(takers)
 
-    def wants_picture(self, *, better: bool) -> bool:
+    def wants_picture(self, *, possible: bool, better: bool) -> bool:
         """Where ``sheds_early``: whether the next sample's picture is to be made, should a format take it."""
-        overload = self._overload
-        return overload is not None and overload.wants_picture(self._sampler_names, better=better)
+        overload, names = self._overload, self._sampler_names
+        return overload is not None and overload.wants_picture(names, possible=possible, better=better)
 
-    def measurement_takers(self, entry: Entry, *, better: bool) -> frozenset[str] | None:
+    def measurement_takers(self, entry: Entry, *, possible: bool, better: bool) -> frozenset[str] | None:
         """Formats that have time for a measurement; None if all, as for what is small and labels others."""
         overload, topic = self._overload, entry.route.topic
         if overload is None or entry.route.rule.role not in LARGE_ROLES:
             return None
         overload.look(entry.measurement.receive_ns, self._backlog_s(), sample=False)
         names = [writer.name for writer, _ in self._observers]
-        return frozenset(n for n in names if overload.takes(n, entry.time_ns, stream=topic, better=better))
+        takes = partial(overload.takes, stream=topic, possible=possible, better=better)
+        return frozenset(name for name in names if takes(name, entry.time_ns))
 
     def sample(self, emitted: Emitted) -> None:
         """Hand a sample to every writer of samples; its entries stay open until all have settled."""
@@ -155,6 +171,8 @@ class Delivery:
         )
         for writer, thread in self._samplers:
             if emitted.takers is not None and writer.name not in emitted.takers:
+                if isinstance(writer, LooksAhead):
+                    thread.call(partial(writer.pass_by, emitted.sample.ego))
                 self._settle(settlement, writer.name, SHED_ITEM, None)
                 continue
             prepare = partial(_prepare_sample, writer, emitted.sample)

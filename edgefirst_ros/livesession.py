@@ -19,6 +19,9 @@ from edgefirst_ros.recording.session import Seam
 from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.sessionnames import SessionNames
 
+APART_S = 0.1
+"""A frame of L5Kit waits for the next sample, and a sample for the next frame."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finished:
@@ -75,7 +78,13 @@ def overload_of(config: Config, before: Overload | None = None) -> Overload | No
     if not options.latency_s:
         return None
     wait_s = max(config.lookahead_s, config.ego.wait_s)
-    overload = Overload(config.formats, latency_s=options.latency_s, wait_s=wait_s, first=options.shed_first)
+    overload = Overload(
+        config.formats,
+        latency_s=options.latency_s,
+        wait_s=wait_s,
+        hold_s=config.l5kit.ahead_s + APART_S if "l5kit" in config.formats else 0.0,
+        first=options.shed_first,
+    )
     if before is not None:
         overload.go_on(before)
     return overload

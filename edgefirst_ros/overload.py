@@ -37,6 +37,10 @@ STAY = 1.5
 """How much dearer another format must be to be shed instead of one that is."""
 MEMORY = 0.99
 """Of the costs measured, after every sample."""
+KEYFRAMES = 0.5
+"""Share of what it may be late beyond which, at the least of every format, only key frames are decoded."""
+GAINS = 1.1
+"""Seconds that a capture which is catching up gets through in one."""
 NO_SAMPLES_S = 2.0
 """Without a sample for so long, measurements tell how late a capture is."""
 SPANS = 1000
@@ -126,6 +130,8 @@ class Overload:
     and poses need. When that grows, the share of samples is lowered: of the format that comes first in the
     order down to one in ten, then of the next. When it shrinks, the share rises again. What is held back
     at the start of a sequence, until clocks are known, is given time to be worked off.
+    Where one in ten of every format is too much, ``keyframes_only`` says that no pictures but key frames are
+    to be decoded until there is time to spare.
 
     One thread feeds and asks; what formats spend and what is told may be used from any.
 
@@ -133,6 +139,7 @@ class Overload:
         formats: that are written.
         latency_s: from a sample's time to the disk, at most.
         wait_s: of it, what pairing and poses wait for what comes later, at most.
+        hold_s: of it, what a format holds a sample to see what follows.
         first: formats to shed first, in this order; of the others the one that takes longest.
         clock_s: a clock that only goes forward.
     """
@@ -143,11 +150,13 @@ class Overload:
         *,
         latency_s: float,
         wait_s: float,
+        hold_s: float = 0.0,
         first: Sequence[str] = (),
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.latency_s = latency_s
         self.wait_s = wait_s
+        self.hold_s = hold_s
         self._formats = tuple(formats)
         self._first = tuple(name for name in first if name in formats)
         self._clock_s = clock_s
@@ -163,6 +172,10 @@ class Overload:
         self._credit_s = 0.0
         """The latency that a sequence began with, as far as it may still be."""
         self._pause_s = 0.0
+        self.keyframes_only = False
+        """Whether there is time for pictures that can be decoded by themselves alone; any thread."""
+        self.had_keyframes_only = False
+        """Whether that was ever so."""
         self._sampled_s = -math.inf
         self._held = False
         self._cpu_s = self._passed_s = 0.0
@@ -178,6 +191,7 @@ class Overload:
     def go_on(self, before: Overload) -> None:
         """A session follows another at once: the same is shed, and the same known of costs."""
         self._work, self._shares = before._work, dict(before._shares)
+        self.keyframes_only = before.keyframes_only
         for name, tally in self._tallies.items():
             tally.seconds, tally.samples = before._tallies[name].seconds, before._tallies[name].samples
         self._cpu_s, self._passed_s = before._cpu_s, before._passed_s
@@ -244,10 +258,10 @@ class Overload:
             self._tallies[name].count(time_ns, shed=not taken, thinned=share < 1 or not taken)
         return taken
 
-    def wants_picture(self, names: Sequence[str], *, better: bool) -> bool:
+    def wants_picture(self, names: Sequence[str], *, possible: bool = True, better: bool) -> bool:
         """Whether the picture of the next sample is to be made, before these formats decide about it."""
         share = max((self._shares[name] for name in names), default=0.0)
-        return self._even.setdefault(("", ""), Even()).takes(share, better=better)
+        return self._even.setdefault(("", ""), Even()).takes(share, possible=possible, better=better)
 
     def counted(self) -> None:
         """A sample has been decided upon for every format."""
@@ -302,13 +316,19 @@ class Overload:
 
     # ------------------------------------------------------------------ control
     def _steer(self, before: _Look, now: _Look, passed_s: float) -> None:
-        allowed_s = max(LEAST_S, self.latency_s - MARGIN_S - now.wait_s)
+        allowed_s = max(LEAST_S, self.latency_s - MARGIN_S - self.hold_s - now.wait_s)
         recovering = self._credit_s > now.wait_s
         late_s, was_late_s = now.late_s(self._credit_s), before.late_s(self._credit_s)
         slip_s = now.latency_s - before.latency_s if recovering else late_s - was_late_s
         pace = max(0.0, 1 - slip_s / passed_s)
         wanted = max(0.5, 1 + (late_s - AIM * allowed_s) / CATCH_UP_S)
         step = pace / wanted
+        if self.keyframes_only:
+            self.keyframes_only = not late_s < IDLE * allowed_s
+        elif self._work <= KEEP and pace < GAINS and min(late_s, was_late_s) > KEYFRAMES * allowed_s:
+            self.keyframes_only = self.had_keyframes_only = True
+        if self.keyframes_only:
+            return
         if self._work < 1:
             step = MOST_STEP if late_s < IDLE * allowed_s else min(step**0.5, SOON_STEP)
         elif min(late_s, was_late_s) < BEGIN * allowed_s or step >= 1:

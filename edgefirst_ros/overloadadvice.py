@@ -22,9 +22,10 @@ def shed_warnings(overload: Overload, config: Config) -> list[str]:
     """What formats lack for want of time, in a sentence."""
     if not overload.shed:
         return []
+    keys = " (at times only key frames were decoded)" if overload.had_keyframes_only else ""
     text = (
         f"writing fell behind, so that samples were shed, evenly, to stay within overload.latency_s "
-        f"{config.overload.latency_s:g}: {shed_counts(overload.shed)}; {advice(overload, config)}"
+        f"{config.overload.latency_s:g}: {shed_counts(overload.shed)}{keys}; {advice(overload, config)}"
     )
     return [text]
 

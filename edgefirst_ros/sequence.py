@@ -33,6 +33,9 @@ from edgefirst_ros.video.annexb import Content
 
 TORN = "a part of a picture that was given to the decoder without it"
 
+KEYS_APART_NS = 10_000_000_000
+"""A video without a key frame for so long is decoded however little time there is."""
+
 POSE_UNKNOWN = "the rig's pose is unknown then (ncore.unknown_pose: cut)"
 
 
@@ -113,6 +116,8 @@ class SequenceRun:
         self._unposed: deque[Observed] = deque()
         """Measurements that wait for their pose, where they are wanted only with one."""
         self._now_ns = 0
+        self._key_ns: dict[str, int] = {}
+        """Time of the last key frame by topic."""
         self._newest = 0, "", 0
         """The last measurement in order of time."""
         self._cut = ""
@@ -250,6 +255,8 @@ class SequenceRun:
                 self._observe(entry)
             else:
                 self._around.picture = whole_size(entry) or self._around.picture
+                if entry.keyframe:
+                    self._key_ns[entry.route.topic] = entry.time_ns
             if entry.route.rule.tile:
                 self._joined(self._tiles.feed(entry))
             else:
@@ -273,7 +280,9 @@ class SequenceRun:
         role = entry.route.rule.role
         for part in entry.all_parts:
             self._ledger.hold(part.ticket)
-        takers = self._sink.measurement_takers(entry, better=self._is_quick(entry))
+        takers = self._sink.measurement_takers(
+            entry, possible=not self._is_spared(entry), better=self._is_quick(entry)
+        )
         wanted = role is Role.CAMERA and (takers is None or len(takers) > 0)
         image = self._pictures.request(entry) if wanted else None
         around = self._around
@@ -312,13 +321,23 @@ class SequenceRun:
             or (entry.keyframe or not self._pictures.is_behind(entry))
         )
 
+    def _is_spared(self, entry: Entry | None) -> bool:
+        """Whether it is a picture that there is no time to decode, because it is no key frame."""
+        if entry is None or entry.keyframe or entry.image is not None or not self._sink.keyframes_only:
+            return False
+        if entry.route.rule.role is not Role.CAMERA or entry.route.topic not in self.reference_topics:
+            return False
+        key_ns = self._key_ns.get(entry.route.topic)
+        return key_ns is not None and abs(entry.time_ns - key_ns) < KEYS_APART_NS
+
     def _ask_early(self, camera: Entry | None) -> None:
         """Ask for a sample's picture in its place among those of measurements, which are asked for before."""
         if camera is None or not self._sink.sheds_early:
             return
-        if self._sink.wants_picture(better=self._is_quick(camera)):
+        spared = self._is_spared(camera)
+        if self._sink.wants_picture(possible=not spared, better=self._is_quick(camera)):
             self._pictures.request(camera)
-        else:
+        elif not spared:
             self._pictures.pass_over(camera)
 
     def _judge(self, verdicts: Iterable[tuple[int, str | None]]) -> None:
@@ -399,7 +418,10 @@ class SequenceRun:
         for companion in aligned.companions.values():
             by_role.setdefault(companion.route.rule.role, companion)
         camera = _camera(aligned)
-        takers = self._sink.sample_takers(reference, camera, better=self._is_quick(camera))
+        spared = self._is_spared(camera)
+        takers = self._sink.sample_takers(
+            reference, camera, possible=not spared, better=self._is_quick(camera)
+        )
         sample = Sample(
             sequence=self.info,
             frame=aligned.frame,
@@ -415,7 +437,7 @@ class SequenceRun:
                 image = self._pictures.request(camera)
             else:
                 image = camera.image
-                if not self._sink.sheds_early:
+                if not (spared or self._sink.sheds_early):
                     self._pictures.pass_over(camera)
         entries = (reference, *aligned.companions.values())
         return Emitted(sample, image, entries, self.frames.count, takers)

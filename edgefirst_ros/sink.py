@@ -49,16 +49,23 @@ class Sink(Protocol):
     sheds_early: bool
     """Whether pictures are left out where measurements are handed over, which is before their samples are."""
 
-    def sample_takers(self, reference: Entry, camera: Entry | None, *, better: bool) -> frozenset[str] | None:
+    @property
+    def keyframes_only(self) -> bool:
+        """Whether there is no time to decode other pictures of a video that has key frames."""
+
+    def sample_takers(
+        self, reference: Entry, camera: Entry | None, *, possible: bool, better: bool
+    ) -> frozenset[str] | None:
         """Formats that have time for the sample to come, by its reference and its picture; None if all.
 
-        ``better`` says that its picture costs no more than others; so below.
+        ``possible`` says that there is time to decode its picture, ``better`` that it costs no more than
+        others; so below.
         """
 
-    def wants_picture(self, *, better: bool) -> bool:
+    def wants_picture(self, *, possible: bool, better: bool) -> bool:
         """Where ``sheds_early``: whether the next sample's picture is to be made, should a format take it."""
 
-    def measurement_takers(self, entry: Entry, *, better: bool) -> frozenset[str] | None:
+    def measurement_takers(self, entry: Entry, *, possible: bool, better: bool) -> frozenset[str] | None:
         """Formats that have time for a measurement; None if all."""
 
     def sample(self, emitted: Emitted) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
+from concurrent.futures import Future
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import av
 import pytest
 from livedrive import HOST, check_sums, messages
 from written import Written as Dataset
@@ -18,13 +21,17 @@ from edgefirst_ros.config import build_config
 from edgefirst_ros.formats.base import Written
 from edgefirst_ros.formats.edgefirst.prepare import PreparedSample
 from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+from edgefirst_ros.formats.l5kit import L5KitWriter
+from edgefirst_ros.formats.l5kit.prepare import PreparedFrame
 from edgefirst_ros.formats.ncore.entry import Prepared
 from edgefirst_ros.formats.ncore.writer import NCoreWriter
 from edgefirst_ros.live import LiveCapture
+from edgefirst_ros.livequeue import starts_gop
 from edgefirst_ros.livestatus import LiveStatus
 from edgefirst_ros.liveview import line
-from edgefirst_ros.overload import KEEP, SHED
-from edgefirst_ros.sample import Role
+from edgefirst_ros.overload import KEEP, SHED, Overload
+from edgefirst_ros.sample import EgoPose, Role
+from edgefirst_ros.video.decoder import Decoder
 
 PACE = 2.0
 """So much faster than it was received the drive is put in."""
@@ -45,6 +52,20 @@ class SlowNCore(NCoreWriter):
         if prepared.role in {Role.CAMERA, Role.LIDAR_POINTS}:
             time.sleep(0.1)
         return super().write(prepared)
+
+
+class SlowL5Kit(L5KitWriter):
+    """Slow, and told what it has no time for."""
+
+    passed: ClassVar[list[int]] = []
+
+    def write(self, prepared: PreparedFrame) -> Written | Future[Written]:
+        time.sleep(0.15)
+        return super().write(prepared)
+
+    def pass_by(self, ego: EgoPose) -> None:
+        self.passed.append(ego.time_ns)
+        super().pass_by(ego)
 
 
 def captured(
@@ -133,6 +154,45 @@ def test_the_other_formats_have_what_one_sheds(tmp_path: Path, monkeypatch: pyte
     # A picture is lost where neither NCore nor EdgeFirst has it.
     assert shed(report, "/camera/h264") <= told.get("ncore", {"shed": 0})["shed"]
     assert held["ncore"]["messages"] > held["edgefirst"]["messages"]
+
+
+def test_a_format_that_looks_ahead_is_told_what_it_has_no_time_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "L5KitWriter", SlowL5Kit)
+    SlowL5Kit.passed.clear()
+    report, _ = captured(tmp_path, formats=["l5kit"])
+    told = report["shed"]["l5kit"]
+    assert told["shed"] > 3
+    assert len(SlowL5Kit.passed) == told["shed"]
+    assert SlowL5Kit.passed == sorted(SlowL5Kit.passed)
+
+
+def test_where_only_key_frames_have_time_nothing_else_is_decoded_and_all_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if it were so from the first sample on; the drive has a key frame each second."""
+    fed: list[bytes] = []
+    feed = Decoder.feed
+
+    def counted(decoder: Decoder, number: int, data: bytes) -> Iterable[tuple[int, av.VideoFrame]]:
+        fed.append(data)
+        return feed(decoder, number, data)
+
+    monkeypatch.setattr(Decoder, "feed", counted)
+    monkeypatch.setattr(Overload, "_steer", lambda *_: None)
+    monkeypatch.setattr(Overload, "keyframes_only", property(lambda _: True, lambda *_: None), raising=False)
+    report, _ = captured(tmp_path, formats=["edgefirst", "ncore", "l5kit"])
+    (sequence,) = report["sequences"]
+    keys = [m for m in messages() if m.topic == "/camera/h264" and starts_gop(m)]
+    assert len(keys) >= 3
+    assert len(fed) == sequence["sample"] == len(keys)
+    assert sequence["dropped"] == sequence["reference_frames"] - len(keys) == shed(report, "/camera/h264")
+    for name in ("edgefirst", "l5kit"):
+        told = report["shed"][name]
+        assert told["of"] - told["shed"] == len(keys)
+    # What is no picture NCore has all the same.
+    assert report["topics"]["/lidar/points"]["dropped"] == 0
 
 
 def test_measurements_are_shed_by_topic_and_poses_and_labels_never(

@@ -40,13 +40,21 @@ class Machine:
     flush_s: float = math.inf
     first: tuple[str, ...] = ()
     at_a_time: int = 16
+    hold_s: float = 0.0
+    decode_s: float = 0.0
+    keys_apart: int = 30
     now_s: float = 0.0
     latency_s: list[float] = field(default_factory=list)
     taken: dict[str, list[bool]] = field(default_factory=dict)
 
     def run(self) -> Overload:
         overload = Overload(
-            tuple(self.costs_s), latency_s=3.0, wait_s=2.0, first=self.first, clock_s=lambda: self.now_s
+            tuple(self.costs_s),
+            latency_s=3.0,
+            wait_s=2.0,
+            hold_s=self.hold_s,
+            first=self.first,
+            clock_s=lambda: self.now_s,
         )
         overload.begin()
         under_way: deque[tuple[float, float]] = deque()
@@ -64,9 +72,12 @@ class Machine:
                 self.now_s = max(self.now_s, under_way.popleft()[1])
             overload.feeding(came_s, round(came_s * S))
             overload.look(round(time_s * S), max(0.0, free_s - self.now_s))
-            work_s = 0.0
+            is_key = number % self.keys_apart == 0
+            possible = is_key or not overload.keyframes_only
+            # Every picture is built on the one before it.
+            work_s = self.decode_s if possible else 0.0
             for name, cost_s in self.costs_s.items():
-                takes = overload.takes(name, round(time_s * S))
+                takes = overload.takes(name, round(time_s * S), possible=possible)
                 self.taken[name].append(takes)
                 if takes:
                     overload.prepared(name, cost_s, cost_s)
@@ -158,6 +169,19 @@ def test_what_is_written_is_on_disk_in_time(fps: float, load: float, wait_s: flo
         assert {*overload.shed} == {"ncore"}
 
 
+@pytest.mark.parametrize("load", [1.1, 1.5, 2.0])
+@pytest.mark.parametrize("hold_s", [0.3, 0.6])
+def test_what_a_format_holds_is_on_disk_in_time_as_well(load: float, hold_s: float) -> None:
+    machine = Machine(costs(load), hold_s=hold_s)
+    machine.run()
+    assert max(machine.latency_s[5 * 30 :]) + hold_s < 3.0
+
+
+@pytest.mark.parametrize("load", [0.3, 0.7, 0.9])
+def test_what_a_format_holds_sheds_nothing(load: float) -> None:
+    assert Machine(costs(load), hold_s=0.6).run().shed == {}
+
+
 def test_a_start_that_is_too_much_ends_in_time_all_the_same() -> None:
     machine = Machine(costs(3.0), window_s=3.0, wait_s=1.0)
     machine.run()
@@ -207,7 +231,7 @@ def test_whatever_comes_counts_add_up_and_samples_are_shed_evenly(
         for takes in taken:
             run = 0 if takes else run + 1
             longest = max(longest, run)
-        assert longest <= 1 / KEEP
+        assert longest <= 1 / KEEP + (machine.keys_apart if overload.had_keyframes_only else 0)
 
 
 def test_a_replay_is_held_to_its_own_pace() -> None:
@@ -231,6 +255,34 @@ def test_at_the_end_no_more_is_shed_than_before() -> None:
         machine.now_s += 1.0
         overload.look(number, 5.0)
         assert all(overload.takes(name, number) for name in FORMATS)
+
+
+@pytest.mark.parametrize("keys_apart", [15, 30, 60])
+def test_where_even_the_least_is_too_much_key_frames_alone_are_decoded(keys_apart: int) -> None:
+    """Decoding takes 1.2 times the time there is, until the machine is free again after 40 s."""
+    machine = Machine(
+        costs(1.0),
+        seconds=90.0,
+        decode_s=0.012,
+        keys_apart=keys_apart,
+        work_s=lambda now_s: 0.3 if now_s < 40 else 1.0,
+    )
+    overload = machine.run()
+    assert overload.had_keyframes_only
+    assert max(machine.latency_s[15 * 30 :]) < 3.0
+    # All the same key frames are written, and what lies between them is counted.
+    first, last = 15 * 30, 38 * 30
+    for name, taken in machine.taken.items():
+        keys = [takes for number, takes in enumerate(taken[first:last], first) if number % keys_apart == 0]
+        assert sum(keys) > 0.4 * len(keys)
+        assert overload.shed[name] == (taken.count(False), len(taken))
+    assert not overload.keyframes_only
+    assert machine.kept("l5kit", 70.0) > 0.5
+
+
+def test_while_the_least_is_little_enough_all_pictures_are_decoded() -> None:
+    for load in (1.5, 3.0):
+        assert not Machine(costs(load)).run().had_keyframes_only
 
 
 def test_a_session_that_follows_goes_on_shedding() -> None:
@@ -263,5 +315,9 @@ def test_the_configuration_decides() -> None:
     assert overload is not None
     assert overload.order == ("l5kit", "edgefirst")
     assert overload.latency_s == 3.0
+    assert overload.hold_s == pytest.approx(chosen.l5kit.track_gap_s + 0.1)
+    without = overload_of(build_config({"formats": "edgefirst"}))
+    assert without is not None
+    assert without.hold_s == 0.0
     with pytest.raises(ConfigError, match="shed_first"):
         build_config({"overload": {"shed_first": ["nuscenes"]}})
