@@ -164,9 +164,11 @@ class McapRecording:
                 for entry in loaded.entries:
                     yield loaded, entry
             return
+        as_received: bool | None = None
         if is_suspect(self.spans):
             looking = RecordReader()
             found = survey(looking, file, self.size)
+            as_received = found.as_received
             topics = looking.channels
             self.displaced = {topics[c][0]: d for c, d in sorted(found.displaced.items()) if c in topics}
             self.is_sorted = found.open_bytes <= MAX_OPEN_BYTES
@@ -179,7 +181,13 @@ class McapRecording:
         for extent in reader.walk(file, self.size):
             loaded = reader.load(file, extent)
             self.position = extent.end
-            for entry in within(loaded) if self.is_sorted else loaded.entries:
+            entries = within(loaded) if self.is_sorted and not as_received else loaded.entries
+            if entries is not loaded.entries and as_received is None:
+                # Whether the clock was set back in here only the messages around can tell.
+                with self.path.open("rb") as again:
+                    as_received = survey(RecordReader(), again, self.size).as_received
+                entries = loaded.entries if as_received else entries
+            for entry in entries:
                 yield loaded, entry
 
     def _reading(self, extent: Extent) -> None:

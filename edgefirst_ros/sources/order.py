@@ -4,7 +4,8 @@ A recorder writes what it receives as it comes, so its file's order is the order
 step of its wall clock, where log_time runs backwards. Other programs write one topic after the other, or
 append one recording to another. The two are told apart topic by topic: within one topic log_time runs
 backwards only if the clock was set back; what lies behind later messages of other topics alone was merely
-written later.
+written later. A clock set back by less than a second is seen only where all else lies in order, as
+``sources.setback`` has it: threads that write may have a topic's messages change places, too.
 """
 
 from __future__ import annotations
@@ -17,11 +18,8 @@ from itertools import pairwise
 from typing import BinaryIO, NamedTuple
 
 from edgefirst_ros.sources.records import Entry, Extent, Loaded, RecordReader
+from edgefirst_ros.sources.setback import BEGINNING, DISORDER_NS, STEP_NS, Setbacks
 
-DISORDER_NS = 100_000_000
-"""Recorders of several threads write messages late by less than this."""
-STEP_NS = 1_000_000_000
-"""A clock set back by less is none to the clock finder, too."""
 MAX_PENDING = 1000
 AT_STEP_NS = 1_000_000_000
 """Topics show a step of the clock within so long of each other."""
@@ -166,6 +164,8 @@ class Survey:
     displaced: Mapping[int, Displaced]
     bases: Mapping[tuple[int, int], int]
     """The file's time base by a channel's own; empty while the clock was never set back."""
+    as_received: bool = False
+    """Whether the file lies in the order of receipt, its clock having been set back a little."""
 
     @property
     def open_bytes(self) -> int:
@@ -190,7 +190,7 @@ def is_suspect(spans: Iterable[tuple[int, int]]) -> bool:
 
 def survey(reader: RecordReader, file: BinaryIO, size: int) -> Survey:
     """Look a file through, one extent at a time."""
-    disorder = Disorder()
+    disorder, setbacks = Disorder(), Setbacks()
     found: list[tuple[Extent, dict[int, tuple[int, int]], int, dict[tuple[int, int], tuple[int, int]]]] = []
     for extent in reader.walk(file, size):
         loaded = reader.load(file, extent)
@@ -200,6 +200,8 @@ def survey(reader: RecordReader, file: BinaryIO, size: int) -> Survey:
         spans: dict[tuple[int, int], tuple[int, int]] = {}
         for entry in loaded.entries:
             key = entry.channel, disorder.feed(entry.channel, entry.log_ns)
+            beginning = loaded.plain[entry.start : min(entry.end, entry.start + BEGINNING)]
+            setbacks.feed(entry.channel, entry.log_ns, beginning)
             first_ns, last_ns = spans.get(key, (entry.log_ns, entry.log_ns))
             spans[key] = min(first_ns, entry.log_ns), max(last_ns, entry.log_ns)
         stepped = any(base for base, _ in before.values()) or any(base for _, base in spans)
@@ -215,6 +217,8 @@ def survey(reader: RecordReader, file: BinaryIO, size: int) -> Survey:
         )
         for extent, before, plain_bytes, spans in found
     ]
+    if setbacks.explain:
+        return Survey(pieces, {}, {}, as_received=True)
     return Survey(pieces, disorder.displaced(), bases)
 
 

@@ -113,12 +113,10 @@ def test_a_step_is_converted_as_it_was_captured(
     made = files(tmp_path / "live")
     assert {name.partition("/")[0] for name in made} == set(FORMATS)
     (own,) = (path for path in session.paths if path.suffix == ".mcap")
-    recordings: list[tuple[Path, list[str]]] = [(own, [])]
-    if not case.receiver:
-        (tmp_path / "formats.yaml").write_text(f"formats: [{', '.join(FORMATS)}]\nego: {{smoothing: lag}}\n")
-        told = ["--config", str(tmp_path / "formats.yaml"), "--name", session.name]
-        recordings.append((recorded(tmp_path / "other" / f"{own.stem}.mcap", messages), told))
-    for recording, options in recordings:
+    (tmp_path / "formats.yaml").write_text(f"formats: [{', '.join(FORMATS)}]\nego: {{smoothing: lag}}\n")
+    told = ["--config", str(tmp_path / "formats.yaml"), "--name", session.name]
+    other = recorded(tmp_path / "other" / f"{own.stem}.mcap", messages)
+    for recording, options in ((own, []), (other, told)):
         again = tmp_path / f"from {recording.parent.name}"
         done = CliRunner().invoke(app, ["convert", str(recording), "-o", str(again), "--json", *options])
         assert done.exit_code == 0, done.output

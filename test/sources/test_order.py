@@ -31,18 +31,24 @@ def drive(seconds: int = 60, *, start: int = START) -> list[Message]:
 
 
 def write(
-    path: Path, messages: Iterable[Message], *, chunk: int = 4000, chunked: bool = True, summary: bool = True
+    path: Path,
+    messages: Iterable[Message],
+    *,
+    chunk: int = 4000,
+    chunked: bool = True,
+    summary: bool = True,
+    repeats: bool = False,
 ) -> McapRecording:
-    """The messages in this order, each with its number in it."""
+    """The messages in this order, each with its time and its number, of its time if it ``repeats`` itself."""
     with path.open("wb") as stream:
         writer = Writer(stream, chunk_size=chunk, compression=CompressionType.LZ4, use_chunking=chunked)
         writer.start(profile="", library="test")
         schema = writer.register_schema("std_msgs/msg/String", "ros2msg", b"string data")
         ids: dict[str, int] = {}
-        for topic, log_ns in messages:
+        for number, (topic, log_ns) in enumerate(messages):
             if topic not in ids:
                 ids[topic] = writer.register_channel(topic, "cdr", schema)
-            data = struct.pack("<Q", log_ns) + bytes(150)
+            data = struct.pack("<QQ", log_ns, 0 if repeats else number) + bytes(142)
             writer.add_message(ids[topic], log_time=log_ns, publish_time=log_ns, data=data)
         writer.finish()
     if not summary:
@@ -108,11 +114,56 @@ def test_a_clock_set_back_stays_where_it_was_in_every_order(
     """Half a minute, then the clock is set back and half a minute more is received."""
     before = drive(30)
     after = [(t, log_ns + 30 * SECOND - round(back * SECOND)) for t, log_ns in drive(30)]
-    found = read(write(tmp_path / "a.mcap", lie(before, after)))
-    if back > 1:
+    recording = write(tmp_path / "a.mcap", lie(before, after))
+    found = read(recording)
+    if back > 1 or lie is interleaved:
         assert found == [*before, *after]
-    else:  # no step to the clock finder
+        assert (recording.displaced == {}) == (lie is interleaved)
+    else:  # one topic's messages may have changed places by as much
         assert found == sorted([*before, *after], key=lambda m: m[1])
+
+
+@pytest.mark.parametrize("chunk", [800, 4000, 30_000, 10_000_000])
+@pytest.mark.parametrize("back_ms", [150, 300, 700, 1000])
+def test_a_clock_set_back_a_little_is_seen_wherever_chunks_end(
+    tmp_path: Path, back_ms: int, chunk: int
+) -> None:
+    """Twice; and around the step topics' messages are written in another order than they were received."""
+    pick = Random(back_ms + chunk)
+    step_ns = START + 10 * SECOND + pick.randrange(SECOND)
+    written = sorted(drive(30), key=lambda m: m[1] + pick.randrange(60_000_000) * (m[0] != "/imu"))
+    in_turn = [
+        max(log_ns for t, log_ns in written[: n + 1] if t == topic) for n, (topic, _) in enumerate(written)
+    ]
+    back = [
+        (topic, log_ns - back_ms * 1_000_000 * ((log_ns >= step_ns) + (log_ns >= step_ns + 9 * SECOND)))
+        for (topic, _), log_ns in zip(written, in_turn, strict=True)
+    ]
+    recording = write(tmp_path / "a.mcap", back, chunk=chunk)
+    assert read(recording) == back
+    assert recording.displaced == {}
+
+
+@pytest.mark.parametrize("chunk_s", [0.25, 0.4])
+def test_chunks_that_changed_places_are_no_step(tmp_path: Path, chunk_s: float) -> None:
+    """A recorder that compresses in several threads wrote one chunk after the one that follows it."""
+    parts: dict[int, list[Message]] = {}
+    for message in drive(20):
+        parts.setdefault(round((message[1] - START) // (chunk_s * SECOND)), []).append(message)
+    order = sorted(parts)
+    order[20], order[21] = order[21], order[20]
+    assert read(write(tmp_path / "a.mcap", [m for n in order for m in parts[n]])) == drive(20)
+
+
+def test_one_topic_that_falls_back_is_no_step(tmp_path: Path) -> None:
+    """Half a second of the imu's was written after the half second that follows."""
+
+    def swapped(message: Message) -> int:
+        topic, log_ns = message
+        half = (log_ns - START) // (SECOND // 2)
+        return log_ns + (SECOND // 2 if half == 20 else -SECOND // 2 if half == 21 else 0) * (topic == "/imu")
+
+    assert read(write(tmp_path / "a.mcap", sorted(drive(20), key=swapped))) == drive(20)
 
 
 @pytest.mark.parametrize("lie", [interleaved, topic_by_topic])
@@ -141,6 +192,15 @@ def test_two_recordings_of_one_drive_appended_are_merged(tmp_path: Path) -> None
     found = read(write(tmp_path / "a.mcap", [*one, *other]))
     assert [m for m in found if m[0] != "/tf"] == [m for m in drive() if m[0] != "/tf"]
     assert [log_ns for _, log_ns in found] == sorted(log_ns for _, log_ns in found)
+
+
+def test_recordings_of_one_drive_that_overlap_a_little_are_merged(tmp_path: Path) -> None:
+    """The second recorder was started half a second before the first one was stopped."""
+    messages = drive(20)
+    one = [m for m in messages if m[1] < START + 10 * SECOND]
+    other = [m for m in messages if m[1] >= START + 9.5 * SECOND]
+    found = read(write(tmp_path / "a.mcap", [*one, *other], repeats=True))
+    assert found == sorted([*one, *other], key=lambda m: m[1])
 
 
 def test_one_topic_written_late_is_put_in_its_place(tmp_path: Path) -> None:
