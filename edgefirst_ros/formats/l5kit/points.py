@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.l5kit.boxes import Setting
@@ -39,17 +40,38 @@ def sensor_points(measurement: Measurement, sensor: int, setting: Setting) -> Re
     points = moved(T_base_sensor, sensed[np.isfinite(sensed).all(axis=1)].astype(np.float64))
     points = points[(np.abs(points) < _REACH_M).all(axis=1)]
     cell = np.floor(points[:, :2] / setting.options.points_cell_m).astype(np.int64)
-    order = np.lexsort((-points[:, 2], cell[:, 1], cell[:, 0]))
-    cell, points = cell[order], points[order]
-    first = np.ones(len(cell), np.bool_)
-    first[1:] = (cell[1:] != cell[:-1]).any(axis=1)
-    points, most = points[first], setting.options.points_per_frame
+    points, most = points[highest(cell, points[:, 2])], setting.options.points_per_frame
     if len(points) > most:
         points = points[np.arange(most) * len(points) // most]
     rows = np.zeros(len(points), POINT)
     rows["position_cm"] = np.rint(points * 100)
     rows["sensor"] = sensor
     return rows
+
+
+def highest(cell: npt.NDArray[np.int64], height: Floats) -> npt.NDArray[np.int64]:
+    """Indices of the highest point of every cell, the first of several, in the order of cells.
+
+    Args:
+        cell: (N, 2) each point's cell.
+        height: (N,).
+    """
+    if not len(cell):
+        return np.zeros(0, np.int64)
+    low = cell.min(axis=0)
+    tall, wide = (int(extent) + 1 for extent in cell.max(axis=0) - low)
+    bits = len(cell).bit_length()
+    if tall * wide >> (62 - bits):  # cell and index are too large for one number
+        order = np.lexsort((-height, cell[:, 1], cell[:, 0]))
+        return order[np.diff(cell[order], axis=0, prepend=cell[order[:1]] - 1).any(axis=1)]
+    # Sorting one number a point takes a quarter of the time of sorting by three columns.
+    number = (cell[:, 0] - low[0]) * wide + (cell[:, 1] - low[1])
+    key = np.sort((number << bits) | np.arange(len(cell)))
+    order, number = key & ((1 << bits) - 1), key >> bits
+    starts = np.flatnonzero(np.diff(number, prepend=-1))
+    tops = np.maximum.reduceat(height[order], starts)
+    at = np.flatnonzero(height[order] == np.repeat(tops, np.diff(starts, append=len(order))))
+    return order[at[np.diff(number[at], prepend=-1) > 0]]
 
 
 def _cloud_of(measurement: Measurement) -> PointCloud:

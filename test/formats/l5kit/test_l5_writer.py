@@ -35,7 +35,7 @@ from edgefirst_ros.errors import OutputExists, WriteError
 from edgefirst_ros.formats.base import LeftOut, MeasurementWriter, SampleWriter, Written
 from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter, prepare, schema
 from edgefirst_ros.formats.l5kit.boxes import Setting
-from edgefirst_ros.formats.l5kit.points import sensor_points
+from edgefirst_ros.formats.l5kit.points import highest, sensor_points
 from edgefirst_ros.formats.l5kit.schema import Records
 from edgefirst_ros.formats.l5kit.store import GrowingDataset
 from edgefirst_ros.formats.zarr2.array import ArraySpec
@@ -492,6 +492,20 @@ def test_is_a_sample_writer() -> None:
 
 
 # ---------------------------------------------------------------- no more work than frames need
+
+
+@pytest.mark.parametrize("spread", [1, 30, 1 << 45])
+@pytest.mark.parametrize("count", [0, 1, 2, 700])
+def test_of_every_cell_the_first_of_its_highest_points_is_kept(count: int, spread: int) -> None:
+    rng = np.random.default_rng(count)
+    cell = rng.integers(-3, 4, (count, 2)) * spread
+    height = np.round(rng.normal(size=count), 1)
+    height[rng.random(count) < 0.2] = -0.0
+    best: dict[tuple[int, int], int] = {}
+    for index, (x, y) in enumerate(cell.tolist()):
+        if (x, y) not in best or height[index] > height[best[x, y]]:
+            best[x, y] = index
+    assert highest(cell, height).tolist() == [best[key] for key in sorted(best)]
 
 
 def test_points_are_made_for_frames_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
