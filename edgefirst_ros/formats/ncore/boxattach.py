@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.ncore.entry import FlatBoxes, Json, generic_data
+from edgefirst_ros.formats.ncore.entry import COMPRESSOR, FlatBoxes, Json
 from edgefirst_ros.formats.ncore.marks import FLAT_BOXES, Times
 from edgefirst_ros.formats.ncore.rays import safe_name
 from edgefirst_ros.formats.ncore.store import Store
-from edgefirst_ros.formats.zarr2.metadata import GROUP_KEY, Record, under
+from edgefirst_ros.formats.zarr2.array import array_records
+from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, json_bytes, under
 from edgefirst_ros.tileframes import TILES, Tile
 
 UNPAIRED = f"{FLAT_BOXES}_unpaired"
@@ -65,7 +66,10 @@ class Camera:
 
     def pixels(self, shares: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
         """Corners (N, 4), shares of the whole picture, in pixels of this camera's."""
-        whole = np.array(self.size) * (2 if self.tile else 1)
+        if not self.tile:
+            scaled: npt.NDArray[np.float64] = shares * np.array(self.size * 2)
+            return scaled.astype(np.float32)
+        whole = np.array(self.size) * 2
         offset = np.array(TILES.get(self.tile, (0, 0))) * self.size
         corners: npt.NDArray[np.float64] = shares * np.tile(whole, 2) - np.tile(offset, 2)
         return corners.astype(np.float32)
@@ -142,10 +146,12 @@ def _seeing(frame_id: str, cameras: Sequence[Camera]) -> list[Camera]:
 def _paired(messages: Sequence[int], times: Times, tolerance_us: int) -> dict[int, int]:
     """End of the frame that each message is of, by the message's number; the nearest pairs come first."""
     starts = np.array(times.starts, np.int64)
+    times_us = np.array(messages, np.int64)
+    lows = np.searchsorted(starts, times_us - tolerance_us).tolist()
+    highs = np.searchsorted(starts, times_us + tolerance_us, "right").tolist()
     pairs = []
-    for number, time_us in enumerate(messages):
-        low, high = np.searchsorted(starts, (time_us - tolerance_us, time_us + tolerance_us + 1)).tolist()
-        pairs += [(abs(int(starts[at]) - time_us), number, at) for at in range(low, high)]
+    for number, (time_us, low, high) in enumerate(zip(messages, lows, highs, strict=True)):
+        pairs += [(abs(times.starts[at] - time_us), number, at) for at in range(low, high)]
     found: dict[int, int] = {}
     taken: set[int] = set()
     for _, number, at in sorted(pairs):
@@ -177,11 +183,10 @@ def _append(
                 found = True
                 stores[camera.name] = camera.store
                 group = f"cameras/{camera.name}/frames/{paired[number]}"
-                records = _records(names[camera.name, boxes.topic], boxes, camera)
+                records = _records(group, names[camera.name, boxes.topic], boxes, camera)
                 # A second topic's arrays go to the same group, whose attributes cannot be written again.
-                records = [record for record in records if group not in marked or record[0].count("/") > 1]
+                waiting.setdefault(camera.name, []).extend(records[group in marked :])
                 marked.add(group)
-                waiting.setdefault(camera.name, []).extend(under(group, records))
                 if len(waiting[camera.name]) >= _BATCH:
                     camera.store.append(waiting.pop(camera.name))
         result.messages[boxes.topic] += 1
@@ -193,19 +198,22 @@ def _append(
     result.loose = _loose(loose)
 
 
-def _records(name: str, boxes: FlatBoxes, camera: Camera) -> list[Record]:
+def _records(group: str, name: str, boxes: FlatBoxes, camera: Camera) -> list[Record]:
+    group = f"{group}/generic_data"
     meta = {FLAT_BOXES: {"timestamp_us": boxes.time_us, **_CORNERS}}
+    records: list[Record] = [(f"{group}/{ATTRIBUTES_KEY}", json_bytes(meta))]
     if boxes.encoded and not camera.tile:
-        records = generic_data({name: camera.pixels(boxes.shares())}, meta)
-        for key, column in boxes.encoded.items():
-            records += under(f"generic_data/{column_name(name, key)}", column)
-    else:
-        columns = boxes.columns()
-        corners = camera.pixels(columns.pop(""))
-        shown = camera.shows(corners)
-        arrays = {column_name(name, key): column[shown] for key, column in columns.items()}
-        records = generic_data({name: corners[shown], **arrays}, meta)
-    return [record for record in records if not record[0].endswith(f"generic_data/{GROUP_KEY}")]
+        corners = array_records("", camera.pixels(boxes.shares()), COMPRESSOR)
+        for key, column in {"": corners, **boxes.encoded}.items():
+            records += under(f"{group}/{column_name(name, key)}", column)
+        return records
+    columns = boxes.columns()
+    corners_px = camera.pixels(columns.pop(""))
+    shown = camera.shows(corners_px)
+    arrays = {"": corners_px, **columns}
+    for key, array in arrays.items():
+        records += array_records(f"{group}/{column_name(name, key)}", array[shown], COMPRESSOR)
+    return records
 
 
 def column_name(name: str, column: str) -> str:

@@ -148,8 +148,8 @@ class CuboidTable:
 
 def _rows(values: Floats) -> list[str]:
     """Each row of (N, 3) as compact JSON."""
-    rows = repr(values.tolist())[2:-2].replace(" ", "").split("],[")
-    return [f"[{row}]" for row in rows] if len(values) else []
+    texts = repr(values.ravel().tolist())[1:-1].split(", ")
+    return [f"[{x},{y},{z}]" for x, y, z in zip(texts[::3], texts[1::3], texts[2::3], strict=False)]
 
 
 def _pair(key: str, value: object) -> bytes:

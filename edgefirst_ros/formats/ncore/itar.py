@@ -14,6 +14,7 @@ from edgefirst_ros.formats.ncore.packed import (
     BREAK,
     MAP,
     OPEN_ARRAY,
+    TEXT,
     XzStream,
     cbor_head,
     cbor_uints,
@@ -59,12 +60,13 @@ class RecordIndex:
 
     def pack(self) -> None:
         """Pack the keys so far, which are not rewound any more."""
-        for name in self.names(self._streamed):
-            self._stream.add(cbor2.dumps(name))
+        names = bytes(self._names[self._streamed :]).split(b"\n")[:-1]
+        self._stream.add(b"".join([cbor_head(TEXT, len(name)) + name for name in names]))
         self._streamed = len(self._names)
 
-    def names(self, start: int = 0) -> Iterator[str]:
-        """Keys in the order of the file, those whose text begins at ``start`` or behind."""
+    def names(self) -> Iterator[str]:
+        """Keys in the order of the file."""
+        start = 0
         while (end := self._names.find(b"\n", start)) >= 0:
             yield self._names[start:end].decode()
             start = end + 1

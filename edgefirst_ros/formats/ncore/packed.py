@@ -10,6 +10,7 @@ import cbor2
 import numpy as np
 import numpy.typing as npt
 
+TEXT = 3
 ARRAY = 4
 MAP = 5
 OPEN_ARRAY, OPEN_MAP, BREAK = b"\x9f", b"\xbf", b"\xff"
@@ -25,10 +26,12 @@ _ROWS = 1 << 16
 
 
 def cbor_head(major: int, count: int) -> bytes:
-    """Head of a CBOR array or map of ``count`` items (RFC 8949, 3)."""
+    """Head of a CBOR array or map of ``count`` items, or text of so many bytes (RFC 8949, 3)."""
     if count < 24:
-        return bytes([major << 5 | count])
-    for code, kind, limit in ((24, "B", 8), (25, "H", 16), (26, "I", 32)):
+        return bytes((major << 5 | count,))
+    if count < 1 << 8:
+        return bytes((major << 5 | 24, count))
+    for code, kind, limit in ((25, "H", 16), (26, "I", 32)):
         if count < 1 << limit:
             return bytes([major << 5 | code]) + struct.pack(f">{kind}", count)
     return bytes([major << 5 | 27]) + struct.pack(">Q", count)
