@@ -9,7 +9,7 @@ from typing import Self
 
 import cbor2
 
-from edgefirst_ros.formats.ncore.packed import BREAK, MAP, OPEN_MAP, XzStream, cbor_head
+from edgefirst_ros.formats.ncore.packed import BREAK, MAP, OPEN_MAP, TEXT, XzStream, cbor_head
 
 KEY = ".zmetadata.cbor.xz"
 
@@ -35,11 +35,13 @@ class Consolidation:
 
     def add(self, key: str, payload: bytes) -> None:
         """One metadata record: its key and its JSON."""
-        self._stream.add(cbor2.dumps(key))
+        name = key.encode()
+        head = cbor_head(TEXT, len(name)) + name
         if isinstance(payload, JsonPayload):
-            self._stream.add(payload.cbor)
+            self._stream.add(head + payload.cbor)
         else:
-            self._stream.add(_cbor(payload) if len(payload) <= _SMALL else cbor2.dumps(json.loads(payload)))
+            small = len(payload) <= _SMALL
+            self._stream.add(head + (_cbor(payload) if small else cbor2.dumps(json.loads(payload))))
 
     def finish(self) -> bytes:
         """The payload; nothing may be added afterwards."""

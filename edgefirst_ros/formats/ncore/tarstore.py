@@ -25,6 +25,9 @@ from edgefirst_ros.formats.zarr2.metadata import Record, is_metadata
 _BUFFERS = 1024
 """Most buffers one writev takes (IOV_MAX)."""
 
+_SMALL = 2 * BLOCK
+"""Buffers of no more than this on average are copied into one, which takes less time than one by one."""
+
 _SHALLOW = 3
 """Slashes in the key of a collection's group, the deepest that several entries share."""
 
@@ -145,14 +148,16 @@ class TarStore:
         for start in range(0, len(buffers), _BUFFERS):
             batch = buffers[start : start + _BUFFERS]
             expected = sum(map(len, batch))
+            if expected <= len(batch) * _SMALL:
+                batch = [b"".join(batch)]
             written = os.pwritev(self._descriptor, batch, position)
             if written < expected:
                 self._write_rest(b"".join(batch)[written:], position + written)
             position += expected
+            for buffer in batch:
+                self._digest.update(buffer)
         if self._sync:
             os.fdatasync(self._descriptor)
-        for buffer in buffers:
-            self._digest.update(buffer)
 
     def _write_rest(self, rest: bytes, position: int) -> None:
         """What a short write left over: a signal came in between, or the next write says why not."""
