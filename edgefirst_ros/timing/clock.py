@@ -26,6 +26,7 @@ BACKWARDS_NS = 1_000_000_000
 PAUSE_NS = 60_000_000_000
 HEARD_NS = 3_000_000_000
 """Topics heard so shortly before a clock was stepped are those of the sequence after it."""
+FUTURE = "stamp lies in the future"
 STAMPS = 16
 """So many stamps of a topic are remembered: static transforms may have several that come in turn."""
 STEPPED = "; the clock was stepped: "
@@ -64,6 +65,13 @@ class _Topic:
     finding: Finding | None = None
     told: bool = False
     """Whether the finding has been told in the sequence under way."""
+
+    def off_ns(self, times: Times) -> int:
+        """How much later than usual a message is, by its stamp; 0 if that tells nothing or is believed."""
+        finding = self.finding
+        if finding is None or finding.group is None or self.rule.choice != "auto":
+            return 0
+        return times.receive_ns - times.stamp_ns - finding.offset_ns - self.usual_ns
 
 
 class ClockFinder(Generic[Item]):
@@ -149,6 +157,7 @@ class ClockFinder(Generic[Item]):
             suspects = self._suspects.setdefault(group, [])
             suspects.append((times.receive_ns, off_ns))
             if group == _PAUSE or (_is_step(suspects) and not self._steps.is_judging(group)):
+                yield from self._end_before(group)
                 yield from self._restart(broken)
                 return
         else:
@@ -166,7 +175,7 @@ class ClockFinder(Generic[Item]):
     def _accept(self, item: Item, times: Times, off_ns: int) -> Iterator[Timed[Item] | Boundary]:
         """A message of the time base in force, though perhaps damaged by itself."""
         if off_ns < -OUTLIER_NS:
-            yield Timed(item, times, 0, refusal="stamp lies in the future")
+            yield Timed(item, times, 0, refusal=FUTURE)
             return
         self._latest_ns = max(self._latest_ns or 0, times.receive_ns)
         topic = self._topics.get(times.topic)
@@ -205,9 +214,13 @@ class ClockFinder(Generic[Item]):
         self._decide(due)
         held, self._held = self._held, []
         for item, times in held:
-            finding = self._topics[times.topic].finding
+            topic = self._topics[times.topic]
+            finding = topic.finding
             if finding is None:
                 self._held.append((item, times))
+            elif topic.off_ns(times) < -OUTLIER_NS:
+                # As what is still under way when a simulation is reset, and comes first after it.
+                yield Timed(item, times, 0, refusal=FUTURE)
             else:
                 self._steps.learn(times)
                 yield self._timed(item, times, finding)
@@ -248,9 +261,7 @@ class ClockFinder(Generic[Item]):
         finding = topic.finding if topic is not None else None
         latest = self._latest_ns
         group = _NO_CLOCK if finding is None or finding.group is None else finding.group
-        off_ns = 0
-        if topic is not None and finding is not None and group != _NO_CLOCK and topic.rule.choice == "auto":
-            off_ns = times.receive_ns - times.stamp_ns - finding.offset_ns - topic.usual_ns
+        off_ns = 0 if topic is None else topic.off_ns(times)
         if latest is not None and times.receive_ns < latest - BACKWARDS_NS:
             return _BACKWARDS, 0, "the receiver's clock was set back"
         if latest is not None and times.receive_ns > latest + PAUSE_NS:
@@ -272,6 +283,17 @@ class ClockFinder(Generic[Item]):
         for item, times in held:
             group, off_ns, _ = self._judge(times)
             yield from self._accept(item, times, 0 if group == _BACKWARDS else off_ns)
+
+    def _end_before(self, group: int) -> Iterator[Timed[Item] | Boundary]:
+        """What was held for another reason before receipt broke off is of the time base that ends."""
+        if group not in {_BACKWARDS, _PAUSE}:
+            return
+        places = (n for n, (_, times) in enumerate(self._quarantine) if self._judge(times)[0] == group)
+        place = next(places, 0)
+        after = self._quarantine[place:]
+        self._quarantine = self._quarantine[:place]
+        yield from self._forgive()
+        self._quarantine = after
 
     def _restart(self, reason: str) -> Iterator[Timed[Item] | Boundary]:
         held, self._quarantine = self._quarantine, []

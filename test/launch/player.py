@@ -62,6 +62,7 @@ class Simulation:
 
     def play(self, publishers: dict[str, Publisher], pause_s: float) -> None:
         """From 0 to the end, with a pause in the middle in which the clock stands still."""
+        time.sleep(RESET_S)  # what is under way arrives while its own time is told
         for _ in range(round(RESET_S / TICK_S)):
             self._tell(0)
             time.sleep(TICK_S)
