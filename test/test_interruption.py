@@ -22,6 +22,29 @@ with interruptible(threading.Event(), Console(stderr=True), "finishing", Path("o
             print("lost", flush=True)
 """
 
+ABORTING = """
+import atexit, os, threading, time
+from rich.console import Console
+from edgefirst_ros.commands.shared import guarded, interruptible
+atexit.register(os.abort)  # as the interpreter's end does with a thread that is inside a native library
+with guarded(Console(stderr=True)), interruptible(threading.Event(), Console(stderr=True)):
+    print("ready", flush=True)
+    for _ in range(600):
+        time.sleep(0.1)
+"""
+
+
+def test_a_second_signal_does_not_end_by_way_of_what_may_abort() -> None:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", ABORTING], **pipes) as child:  # type: ignore[call-overload]
+        assert child.stdout.readline() == "ready\n"
+        child.send_signal(signal.SIGINT)
+        assert "finishing" in child.stderr.readline()
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=LIMIT_S)
+    assert child.returncode == 130
+    assert "interrupted at once" in err
+
 
 def test_an_exception_that_is_lost_does_not_keep_the_process() -> None:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

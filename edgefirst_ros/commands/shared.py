@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shlex
@@ -106,6 +107,13 @@ def guarded(
         raise typer.Exit(EXIT_INTERRUPTED) from error
 
 
+def _leave() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(EXIT_INTERRUPTED)
+
+
 def _has_parts(output: Path) -> bool:
     return output.is_dir() and any(output.rglob("*.part"))
 
@@ -171,6 +179,8 @@ def interruptible(
     def insist(_: int) -> None:
         if last.ident is None:
             last.start()
+            # Not through the interpreter's end: that aborts where a thread is inside a native library.
+            atexit.register(_leave)
         raise KeyboardInterrupt
 
     with asked_to_finish(ask, insist):

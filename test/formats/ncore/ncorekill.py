@@ -61,7 +61,8 @@ def kill_trial(root: Path, after_s: float, **options: object) -> Trial:
     done = recover(root)
     held: dict[str, set[int]] = defaultdict(set)
     for folder in sorted(root.iterdir()):
-        _collect(Sequence(folder), held)
+        if any(folder.iterdir()):  # else it was killed before the folder's first file
+            _collect(Sequence(folder), held)
     lost = [
         f"{kind} {time_us}"
         for kind, times in acknowledged.items()
