@@ -129,6 +129,12 @@ def test_an_output_that_cannot_be_made_is_said_before_anything_is_read(
     assert "recover" not in said
 
 
+def test_formats_are_repeated_or_listed(drive: Path, tmp_path: Path) -> None:
+    code, _, said = run("convert", drive, "-o", tmp_path, "--format", "edgefirst,l5kit", "--format", "ncore")
+    assert code == 0, said
+    assert {path.name for path in tmp_path.iterdir()} == {"edgefirst", "ncore", "l5kit"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -43,7 +43,8 @@ ConfigFile = Annotated[
     typer.Option("--config", help="YAML or ROS 2 parameter file, as share/edgefirst_ros/config/maivin.yaml."),
 ]
 Formats = Annotated[
-    str | None, typer.Option("--format", metavar="NAME,...", help="edgefirst (default), ncore, l5kit.")
+    list[str] | None,
+    typer.Option("--format", metavar="NAME,...", help="edgefirst (default), ncore, l5kit; also repeated."),
 ]
 Annotations = Annotated[
     Schema | None,
@@ -79,6 +80,8 @@ def edgefirst_values(schema: Schema | None, container: ContainerChoice | None) -
     }
 
 
-def format_names(formats: str | None) -> list[str] | None:
-    """Names from a list with commas, None if none was given."""
-    return None if formats is None else [name.strip() for name in formats.split(",")]
+def format_names(formats: list[str] | None) -> list[str] | None:
+    """Names from lists with commas, each once, None if none was given."""
+    return (
+        list(dict.fromkeys(name.strip() for each in formats for name in each.split(","))) if formats else None
+    )
