@@ -61,6 +61,8 @@ def limit_reached(config: Config, pipeline: Pipeline) -> str:
     which is behind what has come by what is still being encoded; distance that of the rig's poses, which are
     known ``ego.wait_s`` later.
     """
+    if not (config.split_every_s or config.split_every_mb or config.split_every_m):
+        return ""
     progress = pipeline.progress
     if 0 < config.split_every_s <= progress.recorded_s:
         return f"{SPLIT} after {config.split_every_s:g} s (split_every_s)"

@@ -42,6 +42,26 @@ def messages() -> tuple[RawMessage, ...]:
     return tuple(McapRecording(drive()).messages())
 
 
+@cache
+def two_clocks(seconds: float) -> tuple[RawMessage, ...]:
+    """Messages of a smaller drive with jitter, by receipt, whose sensors have two clocks."""
+    options = DriveOptions(
+        seconds=seconds,
+        fps=5,
+        width=160,
+        height=96,
+        lidar_points=200,
+        cube_shape=(1, 16, 1, 8),
+        cube_hz=18.0,
+        model_hz=5.0,
+        imu_hz=50.0,
+        clock="mixed",
+        host=HOST,
+        jitter={"*": 3.0},
+    )
+    return tuple(McapRecording(simulated(options).mcap).messages())
+
+
 def output_files(output: Path) -> dict[str, bytes]:
     """All that was written below an output folder, by path; not the report, which says how it came to be."""
     found = {

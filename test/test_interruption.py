@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 LIMIT_S = 60.0
 CHILD = """
@@ -34,12 +36,19 @@ with guarded(Console(stderr=True)), interruptible(threading.Event(), Console(std
 """
 
 
-def test_a_second_signal_does_not_end_by_way_of_what_may_abort() -> None:
+@contextmanager
+def interrupted(code: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that was asked once to finish."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", ABORTING], **pipes) as child:  # type: ignore[call-overload]
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as child:  # type: ignore[call-overload]
         assert child.stdout.readline() == "ready\n"
         child.send_signal(signal.SIGINT)
         assert "finishing" in child.stderr.readline()
+        yield child
+
+
+def test_a_second_signal_does_not_end_by_way_of_what_may_abort() -> None:
+    with interrupted(ABORTING) as child:
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=LIMIT_S)
     assert child.returncode == 130
@@ -47,11 +56,7 @@ def test_a_second_signal_does_not_end_by_way_of_what_may_abort() -> None:
 
 
 def test_an_exception_that_is_lost_does_not_keep_the_process() -> None:
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", CHILD], **pipes) as child:  # type: ignore[call-overload]
-        assert child.stdout.readline() == "ready\n"
-        child.send_signal(signal.SIGINT)
-        assert "finishing" in child.stderr.readline()
+    with interrupted(CHILD) as child:
         child.send_signal(signal.SIGTERM)  # what a launcher sends by itself
         child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=LIMIT_S)

@@ -29,7 +29,7 @@ from edgefirst_ros.nodes.preview import Preview
 from edgefirst_ros.nodes.publishing import SplitPublisher, StatusPublisher
 from edgefirst_ros.nodes.receivebuffer import allowed_bytes, granted_bytes, receive_buffer
 from edgefirst_ros.nodes.running import USAGE, run
-from edgefirst_ros.nodes.sessions import Sessions, check_output, tell
+from edgefirst_ros.nodes.sessions import Sessions, Told, check_output, tell
 from edgefirst_ros.nodes.subscriptions import Subscriptions
 from edgefirst_ros.nodes.transitions import told
 from edgefirst_ros.nodes.usage import CAPTURE
@@ -203,16 +203,18 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
     def _tell_splits(self, sessions: Sessions) -> None:
         for split in sessions.splits():
             self._events.publish(split)
-            for line in tell(split.closed):
-                log(self.get_logger(), Level.WARN if line.poor else Level.OK, line.text)
+            self._log(tell(split.closed))
             self.get_logger().info(f"session {split.opened} follows: {split.closed.report['ended']}")
 
     def _finish(self, sessions: Sessions) -> str:
         self._tell_splits(sessions)
         lines = sessions.finish(float(self.get_parameter("stop_within_s").value))
+        self._log(lines)
+        return "; ".join(line.text for line in lines)
+
+    def _log(self, lines: Sequence[Told]) -> None:
         for line in lines:
             log(self.get_logger(), Level.WARN if line.poor else Level.OK, line.text)
-        return "; ".join(line.text for line in lines)
 
     def _bind(self, period_s: float) -> None:
         """Form the bond that a lifecycle manager waits for, where its message is installed."""

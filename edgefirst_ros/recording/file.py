@@ -9,6 +9,7 @@ from pathlib import Path
 from mcap.well_known import MessageEncoding, SchemaEncoding
 from mcap.writer import CompressionType, Writer
 
+from edgefirst_ros.formats.crashsafe import sync_path
 from edgefirst_ros.messages.definitions import definition
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.recording.session import END, SESSION, STRING, RecordedSession
@@ -58,7 +59,7 @@ class RecordingFile:
             self._writer.start(PROFILE, library="edgefirst_ros")
             self._writer.add_metadata(SESSION, session.to_metadata())
             self.sync()
-            _sync_folder(path.parent)
+            sync_path(path.parent)
         except BaseException:
             self._file.close()
             raise
@@ -147,11 +148,3 @@ def _own_definition(schema: str) -> str:
         return definition(schema)
     except KeyError:
         return ""
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

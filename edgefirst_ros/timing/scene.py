@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgefirst_ros.timing.finding import Times, seconds
 from edgefirst_ros.timing.pace import LEAST_SIGMA_NS, LEAST_STEP_NS, UNLIKELIEST, Move, Watched
@@ -17,6 +18,8 @@ SURE_OF_WALL = 8.0
 """The same, where a jump is looked for among several messages."""
 SLACK_NS = 1_000_000
 """An offset is not known better."""
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,18 +255,12 @@ class Scene:
         held = self._by_topic.get(topic.name, ())
         if not topic.recent:
             return sum(t.receive_ns <= between_ns[0] for t in held) if between_ns else 0
-        usual = topic.latencies()
-        middle = float(np.median(usual))
-        sigma = max(LEAST_SIGMA_NS, 1.5 * float(np.median(np.abs(usual - middle))))
-        late = np.array([topic.latency_ns(t.stamp_ns, t.receive_ns) for t in held], dtype=np.float64) - middle
-        before = np.minimum(UNLIKELIEST, (late / sigma) ** 2 / 2)
-        after = np.minimum(UNLIKELIEST, ((late - by_ns) / sigma) ** 2 / 2)
+        before, after = _unlikely(topic, held, by_ns)
         if between_ns is not None:
             times_ns = np.array([self._time_ns(t) for t in held], dtype=np.int64)
             before += UNLIKELIEST * (times_ns > between_ns[1] + SLACK_NS)
             after += UNLIKELIEST * (times_ns + by_ns < between_ns[0] - SLACK_NS)
-        costs = np.concatenate(([0.0], np.cumsum(before))) + np.append(np.cumsum(after[::-1])[::-1], 0.0)
-        return int(np.argmin(costs))
+        return int(np.argmin(_costs(before, after)))
 
     def _after_wall(self, moved_ns: Mapping[str, int], by_ns: int) -> list[bool]:
         """Which of the messages held were measured after the wall clock was stepped."""
@@ -289,16 +286,29 @@ class Scene:
         if len(topic.recent) < 2:
             return 0
         held, pace = self._by_topic[topic.name], topic.pace()
-        usual = topic.latencies()
-        middle = float(np.median(usual))
-        sigma = max(LEAST_SIGMA_NS, 1.5 * float(np.median(np.abs(usual - middle))))
-        late = np.array([topic.latency_ns(t.stamp_ns, t.receive_ns) for t in held], dtype=np.float64) - middle
-        after = np.minimum(UNLIKELIEST, (late / sigma) ** 2 / 2)
-        before = np.minimum(after, ((late - by_ns) / sigma) ** 2 / 2)
+        after, off_ns = _unlikely(topic, held, by_ns)
+        before = np.minimum(after, off_ns)
         intervals = np.diff([topic.recent[-1][0], *(t.stamp_ns for t in held)]).tolist()
         gains = [pace.unlikely(ns) - pace.unlikely(ns - by_ns) for ns in intervals]
-        costs = np.concatenate(([0.0], np.cumsum(before))) + np.append(np.cumsum(after[::-1])[::-1], 0.0)
-        return int(np.argmin(costs - np.array([*gains, 0.0])))
+        return int(np.argmin(_costs(before, after) - np.array([*gains, 0.0])))
+
+
+def _unlikely(topic: Watched, held: Sequence[Times], by_ns: int) -> tuple[Floats, Floats]:
+    """How unlikely the latency of each message held is: as it came, and with its stamp later by so much."""
+    usual = topic.latencies()
+    middle = float(np.median(usual))
+    sigma = max(LEAST_SIGMA_NS, 1.5 * float(np.median(np.abs(usual - middle))))
+    late = np.array([topic.latency_ns(t.stamp_ns, t.receive_ns) for t in held], dtype=np.float64) - middle
+    return (
+        np.minimum(UNLIKELIEST, (late / sigma) ** 2 / 2),
+        np.minimum(UNLIKELIEST, ((late - by_ns) / sigma) ** 2 / 2),
+    )
+
+
+def _costs(before: Floats, after: Floats) -> Floats:
+    """What a step costs after none of the messages, after the first, ... after all."""
+    costs: Floats = np.concatenate(([0.0], np.cumsum(before))) + np.append(np.cumsum(after[::-1])[::-1], 0.0)
+    return costs
 
 
 def listed(topics: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from livedrive import FORMATS, HOST
+from livedrive import FORMATS, HOST, two_clocks
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli import app
@@ -22,7 +22,6 @@ from edgefirst_ros.livequeue import starts_gop
 from edgefirst_ros.livesession import Finished
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.recording.session import RESUMED
-from edgefirst_ros.simulation import DriveOptions, simulate
 from edgefirst_ros.sources.mcap import McapRecording
 
 NOON_NS = 1_777_636_800_000_000_000
@@ -32,28 +31,14 @@ REPORT = "capture_report.json"
 
 
 @pytest.fixture(scope="module")
-def received(tmp_path_factory: pytest.TempPathFactory) -> Sequence[RawMessage]:
+def received() -> Sequence[RawMessage]:
     """Messages as a middleware hands them over: two clocks, jitter, tf_static once, topics out of turn.
 
     Each topic has its receive times from a queue of its own, so that between topics they run backwards.
     """
-    options = DriveOptions(
-        seconds=SECONDS,
-        fps=5,
-        width=160,
-        height=96,
-        lidar_points=200,
-        cube_shape=(1, 16, 1, 8),
-        cube_hz=18.0,
-        model_hz=5.0,
-        imu_hz=50.0,
-        clock="mixed",
-        host=HOST,
-        jitter={"*": 3.0},
-    )
     draw, clocks = Random(7), dict.fromkeys(("/imu", "/gps", "/radar/targets", "/lidar/points"), 0)
     found: list[RawMessage] = []
-    for message in McapRecording(simulate(tmp_path_factory.mktemp("drive"), options).mcap).messages():
+    for message in two_clocks(SECONDS):
         if message.topic == "/tf_static" and sum(m.topic == "/tf_static" for m in found) >= 3:
             continue
         late_ns = draw.randrange(0, 40_000_000) if message.topic in clocks else 0

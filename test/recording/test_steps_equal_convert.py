@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from livedrive import FORMATS, HOST
+from livedrive import FORMATS, HOST, two_clocks
 from resized import recorded
 from typer.testing import CliRunner
 
@@ -16,8 +16,6 @@ from edgefirst_ros.cli import app
 from edgefirst_ros.config import build_config
 from edgefirst_ros.live import LiveCapture
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.simulation import DriveOptions, simulate
-from edgefirst_ros.sources.mcap import McapRecording
 
 MS = 1_000_000
 AT_S = 5.0
@@ -47,23 +45,9 @@ CASES = (
 
 
 @pytest.fixture(scope="module")
-def drive(tmp_path_factory: pytest.TempPathFactory) -> Sequence[RawMessage]:
+def drive() -> Sequence[RawMessage]:
     """Messages of two clocks by receipt."""
-    options = DriveOptions(
-        seconds=9.0,
-        fps=5,
-        width=160,
-        height=96,
-        lidar_points=200,
-        cube_shape=(1, 16, 1, 8),
-        cube_hz=18.0,
-        model_hz=5.0,
-        imu_hz=50.0,
-        clock="mixed",
-        host=HOST,
-        jitter={"*": 3.0},
-    )
-    return tuple(McapRecording(simulate(tmp_path_factory.mktemp("drive"), options).mcap).messages())
+    return two_clocks(9.0)
 
 
 def stepped(messages: Sequence[RawMessage], case: Case) -> list[RawMessage]:

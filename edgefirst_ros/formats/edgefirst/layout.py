@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgefirst_ros.formats.crashsafe import sync_path
 from edgefirst_ros.formats.edgefirst.archive import Archive, remove_archive
 from edgefirst_ros.formats.edgefirst.journal import Journal
 from edgefirst_ros.formats.edgefirst.options import Container, EdgeFirstOptions
@@ -89,7 +89,7 @@ def finish_dataset(
     part(paths.arrow).replace(paths.arrow)
     remove_archive(paths.container("folder" if options.container == "zip" else "zip"))
     remove_archive(old(paths.container("folder")))
-    _sync_folder(paths.folder)
+    sync_path(paths.folder)
     paths.journal.unlink()
     journal.close()
     return rows
@@ -104,11 +104,3 @@ def restore_old(paths: DatasetPaths) -> None:
     container = paths.container("folder")
     if old(container).exists() and not container.exists():
         old(container).replace(container)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

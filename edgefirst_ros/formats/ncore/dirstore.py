@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.crashsafe import sync_path
 from edgefirst_ros.formats.ncore.consolidated import KEY, consolidate
 from edgefirst_ros.formats.ncore.marks import (
     ATTACHED,
@@ -116,9 +117,9 @@ class DirectoryStore:
 
     def _flush(self, folders: dict[str, Path], records: Sequence[Record]) -> None:
         for key, _ in records:
-            _sync_path(self.part / key)
+            sync_path(self.part / key)
         for folder in folders.values():
-            _sync_path(folder)
+            sync_path(folder)
 
     def has(self, key: str) -> bool:
         """True if a record was appended."""
@@ -158,14 +159,6 @@ class DirectoryStore:
 
     def release(self) -> None:
         """Nothing is held open."""
-
-
-def _sync_path(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _remove(path: Path) -> int:

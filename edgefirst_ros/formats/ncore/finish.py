@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.crashsafe import sync_path
 from edgefirst_ros.formats.ncore.boxattach import UNPAIRED_META, Camera, attach_boxes
 from edgefirst_ros.formats.ncore.boxes2d import read_flat_boxes
 from edgefirst_ros.formats.ncore.closing import (
@@ -129,11 +129,7 @@ def _sync(stores: Iterable[Path]) -> None:
     for store in stores:
         for path in (store, *store.rglob("*")):
             if path.exists():
-                descriptor = os.open(path, os.O_RDONLY)
-                try:
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
+                sync_path(path)
 
 
 def discard(files: SequenceFiles) -> None:
