@@ -176,7 +176,7 @@ def test_closing_may_be_interrupted_at_any_step(
         elif step == "write_table":
             patch.setattr(layout, "write_table", stop)
         elif step == "remove other":
-            patch.setattr(layout, "_sync_folder", stop)
+            patch.setattr(layout, "sync_path", stop)
         else:
             _stop_at(patch, "replace" if step == "replace table" else "unlink", stop)
         with pytest.raises(KeyboardInterrupt):
