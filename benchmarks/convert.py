@@ -20,8 +20,7 @@ from pathlib import Path
 import av
 import simplejpeg
 
-from edgefirst_ros.config import build_config
-from edgefirst_ros.convert import convert
+from edgefirst_ros.config.model import build_config
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.edgefirst.cube import encode_cube
 from edgefirst_ros.formats.edgefirst.pcd import encode_lidar, encode_radar
@@ -29,6 +28,7 @@ from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.pointcloud import PointCloud
 from edgefirst_ros.messages.radar import RadarCube
 from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions, simulate
 from edgefirst_ros.sources.mcap import McapRecording
 

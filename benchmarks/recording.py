@@ -14,13 +14,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgefirst_ros.config import Config
+from edgefirst_ros.config.model import Config
+from edgefirst_ros.live.latched import Latched
+from edgefirst_ros.live.recorder import Recorded, Recorder
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.recording.latched import Latched
-from edgefirst_ros.recording.recorder import Recorded, Recorder
-from edgefirst_ros.recording.session import RecordedSession
 from edgefirst_ros.simulation import DriveOptions, simulate
 from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.sources.session import RecordedSession
 
 LIMIT_BYTES = 8 << 30
 

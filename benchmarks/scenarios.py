@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.config import build_config
-from edgefirst_ros.convert import Conversion, convert
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.offline.convert import Conversion, convert
 from edgefirst_ros.simulation import DriveOptions, Recording, Truth, simulate
 
 SMALL: dict[str, Any] = {

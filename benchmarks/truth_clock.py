@@ -16,10 +16,10 @@ import numpy.typing as npt
 from PIL import Image
 from scenarios import Figure, at_least, at_most, driven, exactly, scenario, seconds, simulated, told
 
-from edgefirst_ros.config import build_config
+from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.zarr2.array import read_array
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.pipeline import Pipeline
+from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.sample import Sample
 from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.simulation.lidar import Lidar

@@ -27,9 +27,9 @@ from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.formats.l5kit import ChunkedDataset
 from edgefirst_ros.formats.l5kit.candidates import track_key
-from edgefirst_ros.formats.ncore.reading import FinishedTar
+from edgefirst_ros.formats.ncore.store.reading import FinishedTar
+from edgefirst_ros.formats.tracks.classes import KINDS, PRIORS
 from edgefirst_ros.simulation import Truth
-from edgefirst_ros.tracks.classes import KINDS, PRIORS
 
 Floats = npt.NDArray[np.float64]
 

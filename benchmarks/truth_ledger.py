@@ -11,9 +11,9 @@ from typing import Any
 
 from scenarios import Figure, driven, exactly, scenario, seconds, told
 
-from edgefirst_ros.accounting import COLUMNS
-from edgefirst_ros.checks import check
-from edgefirst_ros.duplicates import SAME, SECOND_STAMP
+from edgefirst_ros.formats.checks import check
+from edgefirst_ros.pipeline.duplicates import SAME, SECOND_STAMP
+from edgefirst_ros.pipeline.ledger import COLUMNS
 
 FORMATS = ("edgefirst", "ncore", "l5kit")
 CAMERA = "/camera/h264"

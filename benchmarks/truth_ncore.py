@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scenarios import Figure, at_least, at_most, driven, exactly, scenario, seconds
 
-from edgefirst_ros.convert import Conversion
+from edgefirst_ros.offline.convert import Conversion
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PYTHON = REPOSITORY / ".venv-ncore" / "bin" / "python"

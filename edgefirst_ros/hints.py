@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from edgefirst_ros.config import MAIVIN_TOPICS, Config, TopicRule
+from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
 from edgefirst_ros.sample import Role
 from edgefirst_ros.topics import EGO_ROLES, TF, TYPES, TopicMap, full_type, is_meant
 

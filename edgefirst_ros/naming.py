@@ -6,6 +6,8 @@ import re
 import unicodedata
 from datetime import UTC, datetime
 
+REPORT = "capture_report.json"
+"""Beside every dataset: what became of every message."""
 MAX_NAME_BYTES = 180
 """Leaves room for frame number and extension in the 255 bytes that file systems allow."""
 

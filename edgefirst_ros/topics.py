@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from edgefirst_ros.config import Config, TopicRule
+from edgefirst_ros.config.model import Config, TopicRule
+from edgefirst_ros.config.names import fits, is_full, is_pattern
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.sample import Role
-from edgefirst_ros.topicnames import fits, is_full, is_pattern
 
 _CLOUD = ("sensor_msgs/msg/PointCloud2",)
 _IMAGE = ("sensor_msgs/msg/Image",)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgefirst_ros.live.names import SessionNames
 from edgefirst_ros.naming import renaming, safe_name, sequence_name, visible
-from edgefirst_ros.sessionnames import SessionNames
 
 
 @given(st.text(max_size=400))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgefirst_ros.config import Config, build_config
+from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.sample import Role
 from edgefirst_ros.topics import TopicMap, choose_reference, find_prefix, full_type

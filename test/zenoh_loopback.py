@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-COMMAND = [sys.executable, "-m", "edgefirst_ros.cli"]
+COMMAND = [sys.executable, "-m", "edgefirst_ros.cli.app"]
 LIMIT_S = 120.0
 
 

@@ -9,9 +9,9 @@ import av
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.codecs.png import SIGNATURE
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.pixels import Pixels, quoted
-from edgefirst_ros.png import SIGNATURE
 
 _HEADER = struct.Struct("<iff")
 _HEAD_BYTES = 26

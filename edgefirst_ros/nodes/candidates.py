@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from edgefirst_ros.config import Config, TopicRule
-from edgefirst_ros.topicnames import fits, is_full, is_pattern
+from edgefirst_ros.config.model import Config, TopicRule
+from edgefirst_ros.config.names import fits, is_full, is_pattern
 from edgefirst_ros.topics import TYPES, choice_note
 
 

@@ -14,16 +14,15 @@ from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from std_srvs.srv import Trigger
 
-from edgefirst_ros.config import Config
+from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import ConfigError, EdgeFirstError
-from edgefirst_ros.livestatus import LiveStatus
+from edgefirst_ros.live.status import LiveStatus
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.nodes.bond import MISSING, Bond, status_class
 from edgefirst_ros.nodes.declare import NodeParameters
 from edgefirst_ros.nodes.diagnostics import Level, View, diagnose
 from edgefirst_ros.nodes.discovery import Plan
-from edgefirst_ros.nodes.herald import Herald
-from edgefirst_ros.nodes.logbook import log
+from edgefirst_ros.nodes.log import log
 from edgefirst_ros.nodes.options import CaptureOptions
 from edgefirst_ros.nodes.preview import Preview
 from edgefirst_ros.nodes.publishing import SplitPublisher, StatusPublisher
@@ -31,6 +30,7 @@ from edgefirst_ros.nodes.receivebuffer import allowed_bytes, granted_bytes, rece
 from edgefirst_ros.nodes.running import USAGE, run
 from edgefirst_ros.nodes.sessions import Sessions, Told, check_output, tell
 from edgefirst_ros.nodes.subscriptions import Subscriptions
+from edgefirst_ros.nodes.throttle import Herald
 from edgefirst_ros.nodes.transitions import told
 from edgefirst_ros.nodes.usage import CAPTURE
 from edgefirst_ros.sample import Sample

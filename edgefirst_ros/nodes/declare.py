@@ -15,9 +15,9 @@ from rcl_interfaces.msg import (
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from edgefirst_ros.config import Config, build_config
-from edgefirst_ros.configfaults import no_such, sentences
+from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.faults import no_such, sentences
 from edgefirst_ros.nodes.options import LIVE, NAMES, OTHERS, READ_ONLY
 from edgefirst_ros.nodes.parameters import ParameterSpec, Value, fits, nest, specify
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from edgefirst_ros.config import MAIVIN_TOPICS, Config
+from edgefirst_ros.config.model import MAIVIN_TOPICS, Config
 from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.livestatus import LiveStatus
+from edgefirst_ros.live.status import LiveStatus
 from edgefirst_ros.nodes.discovery import Found, Plan
 from edgefirst_ros.sample import Role
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES, TopicMap, choose_reference

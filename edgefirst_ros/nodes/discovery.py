@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from edgefirst_ros.config import Config, TopicRule
+from edgefirst_ros.config.model import Config, TopicRule
 from edgefirst_ros.nodes.candidates import Candidates, Offer, Place, choice_of
 from edgefirst_ros.sample import Role
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES, TYPES

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.config import read_yaml
+from edgefirst_ros.config.model import read_yaml
 from edgefirst_ros.errors import ConfigError
 
 _WILDCARDS = {"*": "/[^/]+", "**": "(/[^/]+)*"}

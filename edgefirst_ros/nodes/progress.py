@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from edgefirst_ros.convert import Conversion, Position
 from edgefirst_ros.nodes.diagnostics import Entry, Level
+from edgefirst_ros.offline.convert import Conversion, Position
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 
-from edgefirst_ros.livesession import Split
+from edgefirst_ros.live.session import Split
 from edgefirst_ros.nodes.diagnostics import Entry, Level
 from edgefirst_ros.nodes.sessions import split_values
 

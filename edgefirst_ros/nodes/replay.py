@@ -12,19 +12,19 @@ from pathlib import Path
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
-from edgefirst_ros.config import Config
-from edgefirst_ros.convert import Conversion, Position, convert
+from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import ConfigError, EdgeFirstError
 from edgefirst_ros.nodes.declare import NodeParameters
 from edgefirst_ros.nodes.diagnostics import Entry
-from edgefirst_ros.nodes.logbook import log
+from edgefirst_ros.nodes.log import log
 from edgefirst_ros.nodes.options import ReplayOptions
 from edgefirst_ros.nodes.preview import Preview
 from edgefirst_ros.nodes.progress import Outcome, finished_entry, progress_entry
 from edgefirst_ros.nodes.publishing import StatusPublisher
 from edgefirst_ros.nodes.running import run
 from edgefirst_ros.nodes.usage import REPLAY
-from edgefirst_ros.pacing import Pacer
+from edgefirst_ros.offline.convert import Conversion, Position, convert
+from edgefirst_ros.sources.pacing import Pacer
 
 STATUS_EVERY_S = 0.5
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgefirst_ros.config import Config
+from edgefirst_ros.config.model import Config
 from edgefirst_ros.hints import Seen
-from edgefirst_ros.live import STOPPED, LiveCapture
-from edgefirst_ros.livesession import Finished, Split
-from edgefirst_ros.livestatus import LiveStatus
+from edgefirst_ros.live.capture import STOPPED, LiveCapture
+from edgefirst_ros.live.session import Finished, Split
+from edgefirst_ros.live.status import LiveStatus
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.nodes.options import CaptureOptions
 from edgefirst_ros.sample import Calibration, Sample

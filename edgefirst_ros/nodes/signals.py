@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from edgefirst_ros.signals import asked_to_finish
+from edgefirst_ros.live.signals import asked_to_finish
 
 TWIN_S = 1.0
 """A terminal and a launcher may both pass on one Ctrl-C; what comes this soon after is the same one."""

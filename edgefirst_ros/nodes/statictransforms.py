@@ -16,7 +16,7 @@ from tf2_msgs.msg import TFMessage
 
 from edgefirst_ros.messages.transform import Transform, bare
 from edgefirst_ros.nodes.diagnostics import Level
-from edgefirst_ros.nodes.logbook import log
+from edgefirst_ros.nodes.log import log
 from edgefirst_ros.topics import TF
 
 SUFFIX = "_preview_tf"

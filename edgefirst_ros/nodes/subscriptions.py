@@ -18,8 +18,10 @@ from rclpy.qos import (
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from rosidl_runtime_py.utilities import get_message
 
-from edgefirst_ros.config import Config
+from edgefirst_ros.config.model import Config
+from edgefirst_ros.config.names import is_pattern
 from edgefirst_ros.hints import Seen
+from edgefirst_ros.live.recordingfile import qos_text
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.nodes.candidates import Offer
 from edgefirst_ros.nodes.definitions import definition_of
@@ -27,9 +29,7 @@ from edgefirst_ros.nodes.discovery import Feed, Found, Plan, choose_prefix, plan
 from edgefirst_ros.nodes.receipt import Receipt
 from edgefirst_ros.nodes.statictransforms import SUFFIX, UNKNOWN
 from edgefirst_ros.nodes.unused import unused_feeds
-from edgefirst_ros.recording.choice import choice
-from edgefirst_ros.recording.file import qos_text
-from edgefirst_ros.topicnames import is_pattern
+from edgefirst_ros.sources.choice import choice
 from edgefirst_ros.topics import TF
 
 PATIENT = 3

@@ -14,9 +14,9 @@ from mcap.exceptions import EndOfFile
 from edgefirst_ros.errors import RecordingError, RecordingNotFound
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.naming import readable
-from edgefirst_ros.recording.session import END, REPEATED, SESSION, RecordedSession, from_metadata
 from edgefirst_ros.sources.order import MAX_OPEN_BYTES, Displaced, is_suspect, merged, survey, within
 from edgefirst_ros.sources.records import MAGIC, Entry, Extent, Fault, Loaded, RecordReader, footer, metadata
+from edgefirst_ros.sources.session import END, REPEATED, SESSION, RecordedSession, from_metadata
 
 _NAME = re.compile(r"(?P<host>.+)_(?P<when>\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d)")
 NO_SUMMARY = "the recording is cut behind its data: its summary is lost, every message is there"

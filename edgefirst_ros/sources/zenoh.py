@@ -8,16 +8,16 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from edgefirst_ros.config import Config
+from edgefirst_ros.config.model import Config
+from edgefirst_ros.config.names import fits, is_full, is_pattern, key_expression
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.recording.choice import choice
 from edgefirst_ros.sample import Role
+from edgefirst_ros.sources.choice import choice
 from edgefirst_ros.sources.zenoharound import Surroundings
+from edgefirst_ros.sources.zenohlink import CDR, is_put, subscribe
 from edgefirst_ros.sources.zenohunused import BARE, Unused, wide_keys
-from edgefirst_ros.topicnames import fits, is_full, is_pattern, key_expression
 from edgefirst_ros.topics import TYPES, TopicMap, full_type
-from edgefirst_ros.zenohlink import CDR, is_put, subscribe
 
 if TYPE_CHECKING:
     import zenoh

@@ -6,10 +6,10 @@ import time
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from edgefirst_ros.config import Config
+from edgefirst_ros.config.model import Config
 from edgefirst_ros.hints import FIRST_S, Seen, explicit_entries
+from edgefirst_ros.sources.zenohlink import key_includes, subscribe
 from edgefirst_ros.topics import full_type, reference_role
-from edgefirst_ros.zenohlink import key_includes, subscribe
 
 if TYPE_CHECKING:
     import zenoh

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from edgefirst_ros.config import MAIVIN_TOPICS
+from edgefirst_ros.config.model import MAIVIN_TOPICS
+from edgefirst_ros.sources.zenohlink import CDR
 from edgefirst_ros.topics import full_type
-from edgefirst_ros.zenohlink import CDR
 
 BARE = frozenset({"", "rt"})
 """Prefixes of generations A and B, which one device may mix."""

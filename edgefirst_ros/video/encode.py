@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 import simplejpeg
 
-from edgefirst_ros.deflate import compress
+from edgefirst_ros.codecs.png import SIGNATURE, chunk
+from edgefirst_ros.codecs.zlib_backend import compress
 from edgefirst_ros.messages.camera import CompressedImage
-from edgefirst_ros.png import SIGNATURE, chunk
 from edgefirst_ros.sample import CameraImage
 from edgefirst_ros.video.picture import Picture, Rgb
 from edgefirst_ros.video.still import jpeg_size, png_size

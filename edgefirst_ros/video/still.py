@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import zlib
 
+from edgefirst_ros.codecs.png import SIGNATURE
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import CompressedImage
-from edgefirst_ros.png import SIGNATURE
 
 _CHUNK_FRAME = 12
 _SOI, _EOI, _SOS, _FILL = 0xD8, 0xD9, 0xDA, 0xFF

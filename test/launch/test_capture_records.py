@@ -10,7 +10,7 @@ from mcap_ros2.decoder import DecoderFactory
 from rosgraph import Graph, needs_ros
 from typer.testing import CliRunner
 
-from edgefirst_ros.cli import app
+from edgefirst_ros.cli.app import app
 from edgefirst_ros.sources.mcap import McapRecording
 
 pytestmark = needs_ros

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from rosgraph import Graph, NeverCame, Process, needs_install, needs_ros
 
-from edgefirst_ros.config import build_config
-from edgefirst_ros.convert import convert
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.offline.convert import convert
 
 pytestmark = [needs_ros, needs_install]
 

@@ -9,7 +9,7 @@ from typing import Any
 from livedrive import check_sums
 from rosgraph import Graph, needs_ros
 
-from edgefirst_ros.overload import SHED
+from edgefirst_ros.pipeline.overload import SHED
 
 pytestmark = needs_ros
 

@@ -18,14 +18,14 @@ from recorded import messages, record
 from wire_encoder import encode
 from written import Written
 
-from edgefirst_ros import pipeline
-from edgefirst_ros.accounting import COLUMNS
-from edgefirst_ros.checks import check
-from edgefirst_ros.config import build_config
-from edgefirst_ros.convert import convert
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.formats.checks import check
 from edgefirst_ros.messages.definitions import definition
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.pipeline import assembly as pipeline
+from edgefirst_ros.pipeline.ledger import COLUMNS
 from edgefirst_ros.video import compiling, worker
 
 Rgb = npt.NDArray[np.uint8]

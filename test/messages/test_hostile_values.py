@@ -18,17 +18,15 @@ from recorded import messages, record
 from valid_messages import VALUES
 from wire_encoder import encode
 
-from edgefirst_ros.accounting import COLUMNS
-from edgefirst_ros.checks import check
-from edgefirst_ros.config import build_config
-from edgefirst_ros.convert import convert
+from edgefirst_ros.config.model import build_config
 from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.checks import check
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.prepare import prepare_sample
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.formats.l5kit.prepare import prepare_frame
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.prepare import prepare
+from edgefirst_ros.formats.ncore.write.prepare import prepare
 from edgefirst_ros.messages.camera import CameraInfo
 from edgefirst_ros.messages.definitions import definition
 from edgefirst_ros.messages.detection import ModelInfo
@@ -36,6 +34,8 @@ from edgefirst_ros.messages.measurement import Decoded, Measurement, RawMessage
 from edgefirst_ros.messages.radar import RadarInfo
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.messages.transform import Transforms
+from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.pipeline.ledger import COLUMNS
 from edgefirst_ros.sample import (
     Calibration,
     CameraImage,

@@ -16,11 +16,11 @@ from wire_encoder import encode
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from resized import HOST, SMALL, START_NS, spliced
 
-from edgefirst_ros.config import build_config
+from edgefirst_ros.config.model import build_config
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.odometry import odometry_of
 from edgefirst_ros.messages.transform import decode_tf
-from edgefirst_ros.pipeline import Pipeline
+from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.sample import Sample
 
 SCHEMA = "tf2_msgs/TFMessage"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from edgefirst_ros.config import Config, build_config
+from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.hints import Hint
-from edgefirst_ros.livestatus import LiveStatus, OutputStatus
+from edgefirst_ros.live.status import LiveStatus, OutputStatus
 from edgefirst_ros.nodes.diagnostics import Entry, Level, View, diagnose, summarise
 from edgefirst_ros.nodes.discovery import Found, Plan
 from edgefirst_ros.sample import Role

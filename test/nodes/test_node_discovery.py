@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edgefirst_ros.config import Config, build_config
+from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.nodes.candidates import Offer, wire_names
 from edgefirst_ros.nodes.discovery import (
     Feed,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from edgefirst_ros.config import (
+from edgefirst_ros.config.model import (
     MAIVIN_TOPICS,
     NODE_PARAMETERS,
     Config,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from edgefirst_ros.convert import Conversion, Position
 from edgefirst_ros.nodes.diagnostics import Level
 from edgefirst_ros.nodes.progress import Outcome, finished_entry, progress_entry
-from edgefirst_ros.pipeline import Progress
+from edgefirst_ros.offline.convert import Conversion, Position
+from edgefirst_ros.pipeline.assembly import Progress
 
 POSITION = Position("a.mcap", 25_000_000, 100_000_000, Progress(900, 40, 7_000_000, 12.5), ["a finding"])
 

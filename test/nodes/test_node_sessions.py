@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from livedrive import HOST, SEQUENCE, messages
 
-from edgefirst_ros.config import build_config
+from edgefirst_ros.config.model import build_config
 from edgefirst_ros.errors import EdgeFirstError, OutputExists
 from edgefirst_ros.nodes.options import CaptureOptions
 from edgefirst_ros.nodes.sessions import Sessions, Told, check_output, split_values, tell

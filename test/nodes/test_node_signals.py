@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from edgefirst_ros.live.signals import ASKING, ESCALATION_S, asked_to_finish
 from edgefirst_ros.nodes.signals import TWIN_S, UNFINISHED, finishing
-from edgefirst_ros.signals import ASKING, ESCALATION_S, asked_to_finish
 
 CHILD = """
 import os, signal, sys, threading, time

@@ -11,13 +11,13 @@ import pytest
 import zenoh
 from zenoh_loopback import await_condition, free_endpoint
 
-from edgefirst_ros.config import Config, build_config
+from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.errors import ConfigError, TransportError
 from edgefirst_ros.hints import Seen
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.sample import Role
 from edgefirst_ros.sources.zenoh import ZenohSource, key_expressions, message_type
-from edgefirst_ros.zenohlink import Outlet, open_session
+from edgefirst_ros.sources.zenohlink import Outlet, open_session
 
 CUBE, CLOUD = "edgefirst_msgs/msg/RadarCube", "sensor_msgs/msg/PointCloud2"
 

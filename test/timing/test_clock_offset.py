@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from streams import MONOTONIC, MS, WALL, Made, monotonic, run, stream, wall
 
-from edgefirst_ros.config import MAIVIN_TOPICS
+from edgefirst_ros.config.model import MAIVIN_TOPICS
 from edgefirst_ros.timing.clock import ClockFinder
 from edgefirst_ros.timing.finding import Finding, Rule
 from edgefirst_ros.timing.offset import Arrivals, estimate

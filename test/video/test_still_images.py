@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from edgefirst_ros.codecs.png import SIGNATURE, chunk
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import CompressedImage
-from edgefirst_ros.png import SIGNATURE, chunk
 from edgefirst_ros.video.encode import encode, passthrough
 from edgefirst_ros.video.picture import Picture
 

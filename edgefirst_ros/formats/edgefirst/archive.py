@@ -13,7 +13,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Protocol
 
-from edgefirst_ros.deflate import crc32
+from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.formats.edgefirst.ziprecords import (
     LOCAL,
     ZipEntry,

@@ -11,8 +11,7 @@ from edgefirst_ros.formats.edgefirst.checksamples import FILES, Samples
 from edgefirst_ros.formats.edgefirst.checktable import check_table
 from edgefirst_ros.formats.edgefirst.checkzip import folder_files, zip_files
 from edgefirst_ros.formats.findings import Check, Findings, concluded
-
-REPORT = "capture_report.json"
+from edgefirst_ros.naming import REPORT
 
 
 def check(path: Path) -> Check:

@@ -12,9 +12,9 @@ from datetime import datetime
 
 from PIL import Image
 
-from edgefirst_ros.deflate import crc32
+from edgefirst_ros.codecs.png import SIGNATURE
+from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.formats.findings import Findings
-from edgefirst_ros.png import SIGNATURE
 
 GRAY_DEPTHS: Mapping[str, tuple[int, ...]] = {"depth.png": (16,), "radar.png": (16,), "lidar.png": (8, 16)}
 """Bits of the gray pixels that each kind has."""

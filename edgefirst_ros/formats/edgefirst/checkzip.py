@@ -11,7 +11,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
-from edgefirst_ros.deflate import crc32
+from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.formats.edgefirst.ziprecords import (
     CENTRAL,
     END,

@@ -15,10 +15,10 @@ from PIL import Image
 from PIL.ExifTags import GPS, IFD, Base
 from PIL.TiffImagePlugin import IFDRational
 
-from edgefirst_ros.calibration import picture_intrinsics
+from edgefirst_ros.codecs.png import SIGNATURE, chunk
 from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.messages.calibration import picture_intrinsics
 from edgefirst_ros.messages.camera import CameraInfo
-from edgefirst_ros.png import SIGNATURE, chunk
 from edgefirst_ros.sample import CameraImage, GeoPoint
 
 EXIF_HEADER = b"Exif\0\0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgefirst_ros.formats.crashsafe import sync_path
+from edgefirst_ros.formats.crashsafe.sync import sync_path
 from edgefirst_ros.formats.edgefirst.archive import Archive, remove_archive
 from edgefirst_ros.formats.edgefirst.journal import Journal
 from edgefirst_ros.formats.edgefirst.options import Container, EdgeFirstOptions

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.deflate import compress
+from edgefirst_ros.codecs.png import SIGNATURE, chunk
+from edgefirst_ros.codecs.zlib_backend import compress
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.png import SIGNATURE, chunk
 
 GRAY = 0
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from edgefirst_ros.deflate import crc32
+from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.base import EMPTY, NoPlace
 from edgefirst_ros.formats.edgefirst.annotations import Annotations, annotate

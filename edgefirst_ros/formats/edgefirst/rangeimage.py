@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.pointcloud import PointCloud
-from edgefirst_ros.reflectivity import float_scale, type_scale
+from edgefirst_ros.messages.reflectivity import float_scale, type_scale
 
 REFLECTIVITY_FIELDS = ("reflect", "reflectivity", "intensity")
 """Where clouds keep reflectivity, the device's own name first."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgefirst_ros.errors import RecordingNotFound, WriteError
-from edgefirst_ros.formats.aside import move_aside
+from edgefirst_ros.formats.crashsafe.aside import move_aside
 from edgefirst_ros.formats.edgefirst.archive import Archive, open_archive, remove_archive
 from edgefirst_ros.formats.edgefirst.journal import Journal
 from edgefirst_ros.formats.edgefirst.layout import DatasetPaths, finish_dataset, part, restore_old

@@ -13,10 +13,10 @@ from edgefirst_ros.formats.l5kit.candidates import Candidates, track_key
 from edgefirst_ros.formats.l5kit.geometry import Floats, clean, frame_in_base, image_plane, moved
 from edgefirst_ros.formats.l5kit.labels import AgentLabel, label_rows
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
+from edgefirst_ros.formats.tracks.classes import class_key
 from edgefirst_ros.messages.detection import Box, Detections
 from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.sample import Calibration
-from edgefirst_ros.tracks.classes import class_key
 
 _OPTICAL = "_optical"
 _EDGE_PX = 1.5

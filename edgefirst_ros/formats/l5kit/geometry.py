@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.calibration import picture_intrinsics
 from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.messages.calibration import picture_intrinsics
 from edgefirst_ros.messages.camera import CameraInfo
 from edgefirst_ros.messages.transform import Transform
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.l5kit.schema import FACE_STATUSES, LABELS, UNKNOWN
-from edgefirst_ros.tracks.classes import KINDS, class_key
+from edgefirst_ros.formats.tracks.classes import KINDS, class_key
 
 
 class AgentLabel(StrEnum):

@@ -25,10 +25,10 @@ from edgefirst_ros.formats.l5kit.matching import identified
 from edgefirst_ros.formats.l5kit.options import ROLES, L5KitOptions, Source
 from edgefirst_ros.formats.l5kit.points import check_points, sensor_points
 from edgefirst_ros.formats.l5kit.schema import FACE, LIDAR, RADAR, Records
+from edgefirst_ros.formats.tracks.classes import class_key
 from edgefirst_ros.messages.detection import Detections
 from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.sample import EgoPose, GeoPoint, Role, Sample
-from edgefirst_ros.tracks.classes import class_key
 
 NO_POSE = "no ego pose at the frame's time"
 _COLORS = ("red", "yellow", "amber", "green")

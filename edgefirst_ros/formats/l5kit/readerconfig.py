@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from edgefirst_ros.configfaults import sentences
 from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.faults import sentences
 
 MapType = Literal["py_box", "box_debug", "lidar", "stub_debug"]
 

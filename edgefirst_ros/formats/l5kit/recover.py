@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from edgefirst_ros.errors import DatasetNotFound, EdgeFirstError, WriteError
-from edgefirst_ros.formats.aside import free_name
+from edgefirst_ros.formats.crashsafe.aside import free_name
 from edgefirst_ros.formats.l5kit.attributes import read_attributes, scene_notes
 from edgefirst_ros.formats.l5kit.chunkfiles import Files, OwnFiles
 from edgefirst_ros.formats.l5kit.growing import stored_blocks, stored_length, stored_rows

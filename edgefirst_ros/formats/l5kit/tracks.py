@@ -16,10 +16,10 @@ from edgefirst_ros.formats.l5kit.geometry import wrapped
 from edgefirst_ros.formats.l5kit.labels import AgentLabel
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.formats.l5kit.schema import AGENT, LABELS, Records
-from edgefirst_ros.tracks.classes import Prior
-from edgefirst_ros.tracks.motion import Path, Place, Spot
-from edgefirst_ros.tracks.sizes import Extent, SizeEstimate
-from edgefirst_ros.tracks.still import NEW_SIDE_RAD, View, still_heading
+from edgefirst_ros.formats.tracks.classes import Prior
+from edgefirst_ros.formats.tracks.motion import Path, Place, Spot
+from edgefirst_ros.formats.tracks.sizes import Extent, SizeEstimate
+from edgefirst_ros.formats.tracks.still import NEW_SIDE_RAD, View, still_heading
 
 REACH_NS = 50_000_000
 """How far beyond its first and last sighting a track is carried on: half a step at 10 Hz."""

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound, WriteError
-from edgefirst_ros.formats.aside import move_aside
-from edgefirst_ros.formats.ncore.cubes import CubePairing, HeldCubes
-from edgefirst_ros.formats.ncore.extrinsics import RIG
-from edgefirst_ros.formats.ncore.facts import Facts
-from edgefirst_ros.formats.ncore.files import PART, SequenceFiles, recover_store, remove
-from edgefirst_ros.formats.ncore.finish import complete, discard, finish
-from edgefirst_ros.formats.ncore.journal import lock
-from edgefirst_ros.formats.ncore.marks import Contents
+from edgefirst_ros.formats.crashsafe.aside import move_aside
 from edgefirst_ros.formats.ncore.options import Profile
-from edgefirst_ros.formats.ncore.reading import entry_counts
-from edgefirst_ros.formats.ncore.remarks import Remarks
-from edgefirst_ros.formats.ncore.stores import StoreSet
+from edgefirst_ros.formats.ncore.store.files import PART, SequenceFiles, recover_store, remove
+from edgefirst_ros.formats.ncore.store.journal import lock
+from edgefirst_ros.formats.ncore.store.marks import Contents
+from edgefirst_ros.formats.ncore.store.reading import entry_counts
+from edgefirst_ros.formats.ncore.write.cubes import CubePairing, HeldCubes
+from edgefirst_ros.formats.ncore.write.extrinsics import RIG
+from edgefirst_ros.formats.ncore.write.facts import Facts
+from edgefirst_ros.formats.ncore.write.finish import complete, discard, finish
+from edgefirst_ros.formats.ncore.write.remarks import Remarks
+from edgefirst_ros.formats.ncore.write.stores import StoreSet
 
 
 @dataclass(frozen=True, slots=True)

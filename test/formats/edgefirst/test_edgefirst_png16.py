@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from PIL import Image
 
-from edgefirst_ros import deflate
+from edgefirst_ros.codecs import zlib_backend as deflate
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.edgefirst.png16 import Pixels, encode_gray
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ncoreread import Sequence
 
-from edgefirst_ros.formats.ncore.check import check
+from edgefirst_ros.formats.ncore.check.sequence import check
 from edgefirst_ros.formats.ncore.recover import recover
 
 CHILD = Path(__file__).with_name("ncorekilled.py")

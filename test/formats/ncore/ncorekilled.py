@@ -10,7 +10,7 @@ from pathlib import Path
 from ncoremade import SEQUENCE, drive
 
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.writer import NCoreWriter
+from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.sample import EgoPose
 
 

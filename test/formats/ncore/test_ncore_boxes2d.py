@@ -13,11 +13,11 @@ import pytest
 from ncoremade import CALIBRATION, HEIGHT, SEQUENCE, START_NS, WIDTH, camera, observation
 from ncoreread import Sequence, tree
 
-from edgefirst_ros.formats.ncore import finish
-from edgefirst_ros.formats.ncore.check import check
+from edgefirst_ros.formats.ncore.check.sequence import check
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.recover import recover
-from edgefirst_ros.formats.ncore.writer import NCoreWriter
+from edgefirst_ros.formats.ncore.write import finish
+from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.messages.detection import Box, Detections, Mask, ModelInfo
 from edgefirst_ros.sample import Observation, Role
 

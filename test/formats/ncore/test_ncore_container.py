@@ -16,13 +16,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from edgefirst_ros.errors import WriteError
-from edgefirst_ros.formats.ncore.consolidated import consolidate
-from edgefirst_ros.formats.ncore.dirstore import DirectoryStore
-from edgefirst_ros.formats.ncore.itar import RecordIndex, read_index
-from edgefirst_ros.formats.ncore.packed import cbor_head, cbor_uints, unxz, xz
-from edgefirst_ros.formats.ncore.store import Store, new_groups
-from edgefirst_ros.formats.ncore.tar import header, members, parse_header
-from edgefirst_ros.formats.ncore.tarstore import TarStore
+from edgefirst_ros.formats.ncore.store.base import Store, new_groups
+from edgefirst_ros.formats.ncore.store.consolidated import consolidate
+from edgefirst_ros.formats.ncore.store.directory import DirectoryStore
+from edgefirst_ros.formats.ncore.store.itar import RecordIndex, read_index
+from edgefirst_ros.formats.ncore.store.packed import cbor_head, cbor_uints, unxz, xz
+from edgefirst_ros.formats.ncore.store.tar import header, members, parse_header
+from edgefirst_ros.formats.ncore.store.tarfile import TarStore
 from edgefirst_ros.formats.zarr2.metadata import Record, group, is_metadata
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1)

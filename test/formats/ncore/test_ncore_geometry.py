@@ -12,9 +12,16 @@ from hypothesis import strategies as st
 from ncoremade import CAMERA_INFO
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.formats.ncore.extrinsics import clean, frames_in_rig, inverse, matrix, node, sensor_edges
-from edgefirst_ros.formats.ncore.intrinsics import camera_info_json, camera_model, fisheye_max_angle_rad
-from edgefirst_ros.formats.ncore.trajectory import (
+from edgefirst_ros.formats.ncore.write.extrinsics import (
+    clean,
+    frames_in_rig,
+    inverse,
+    matrix,
+    node,
+    sensor_edges,
+)
+from edgefirst_ros.formats.ncore.write.intrinsics import camera_info_json, camera_model, fisheye_max_angle_rad
+from edgefirst_ros.formats.ncore.write.trajectory import (
     BASES,
     RigPoses,
     cover,

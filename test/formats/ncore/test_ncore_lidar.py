@@ -13,11 +13,11 @@ import pytest
 from ncoremade import SEQUENCE, START_NS, cloud, observation
 from ncoreread import Sequence, tree
 
-from edgefirst_ros.formats.ncore.lidarmodel import Sweeps, grid_of
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.rays import rays_of
 from edgefirst_ros.formats.ncore.recover import recover
-from edgefirst_ros.formats.ncore.writer import NCoreWriter
+from edgefirst_ros.formats.ncore.write.lidarmodel import Sweeps, grid_of
+from edgefirst_ros.formats.ncore.write.rays import rays_of
+from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.sample import Observation, Role
 
 START_US = START_NS // 1000

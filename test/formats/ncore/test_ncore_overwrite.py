@@ -16,10 +16,10 @@ from ncoremade import SEQUENCE, START_NS, camera, cube, lidar, pose, radar
 from ncoreread import Sequence, tree
 
 from edgefirst_ros.errors import WriteError
-from edgefirst_ros.formats.ncore.check import check
+from edgefirst_ros.formats.ncore.check.sequence import check
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.recover import recover
-from edgefirst_ros.formats.ncore.writer import NCoreWriter
+from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.sample import EgoPose, Observation
 
 NAME = SEQUENCE.name
@@ -219,7 +219,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from ncoremade import SEQUENCE, drive
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.writer import NCoreWriter
+from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.sample import EgoPose
 
 root, store, entries, renames = Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5])

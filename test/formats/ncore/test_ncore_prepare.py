@@ -29,9 +29,9 @@ from ncoremade import (
 )
 from PIL import Image
 
-from edgefirst_ros.formats.ncore.entry import Cuboids, Entry, FlatBoxes, Prepared, SeriesValue
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.prepare import prepare
+from edgefirst_ros.formats.ncore.write.entry import Cuboids, Entry, FlatBoxes, Prepared, SeriesValue
+from edgefirst_ros.formats.ncore.write.prepare import prepare
 from edgefirst_ros.formats.zarr2.array import read_array
 from edgefirst_ros.messages.camera import RawImage
 from edgefirst_ros.messages.detection import Box, Detections, Mask

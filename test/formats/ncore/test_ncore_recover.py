@@ -12,14 +12,14 @@ from ncoremade import SEQUENCE, START_NS, cube, drive, lidar, pose, radar
 from ncoreread import Sequence, tree
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
-from edgefirst_ros.formats.ncore import boxes2d, context, earlylabels, facts, finish, lidarfit
 from edgefirst_ros.formats.ncore import recover as recover_module
-from edgefirst_ros.formats.ncore.check import check
-from edgefirst_ros.formats.ncore.facts import Facts
-from edgefirst_ros.formats.ncore.journal import Journal, lock, read_journal
+from edgefirst_ros.formats.ncore.check.sequence import check
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.recover import recover
-from edgefirst_ros.formats.ncore.writer import NCoreWriter
+from edgefirst_ros.formats.ncore.store.journal import Journal, lock, read_journal
+from edgefirst_ros.formats.ncore.write import boxes2d, context, earlylabels, facts, finish, lidarfit
+from edgefirst_ros.formats.ncore.write.facts import Facts
+from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.sample import EgoPose, Observation, Role
 
 MS = 1_000_000
@@ -227,7 +227,7 @@ def test_a_cube_that_found_its_scan_is_not_stored_twice(
     writer.write(writer.prepare(radar(START_NS)))
     writer.write(writer.prepare(cube(START_NS + 40 * MS)))
     with monkeypatch.context() as patched:  # killed between placing the cube and forgetting it
-        patched.setattr("edgefirst_ros.formats.ncore.cubes.HeldCubes.drop", lambda *_: None)
+        patched.setattr("edgefirst_ros.formats.ncore.write.cubes.HeldCubes.drop", lambda *_: None)
         writer.write(writer.prepare(radar(START_NS + 50 * MS)))
     writer.abort()
     recover(tmp_path)

@@ -25,7 +25,7 @@ from PIL import Image
 
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.writer import NCoreWriter
+from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.messages.camera import RawImage
 from edgefirst_ros.sample import Calibration, Observation, Role
 

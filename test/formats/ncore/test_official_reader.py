@@ -33,12 +33,12 @@ from ncoremade import (
 from ncoreread import Sequence
 from PIL import Image
 
-from edgefirst_ros.formats.ncore.check import check
-from edgefirst_ros.formats.ncore.component import Component, OwnRecord
+from edgefirst_ros.formats.ncore.check.sequence import check
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.recover import recover
-from edgefirst_ros.formats.ncore.trajectory import enu_to_ecef
-from edgefirst_ros.formats.ncore.writer import NCoreWriter
+from edgefirst_ros.formats.ncore.write.component import Component, OwnRecord
+from edgefirst_ros.formats.ncore.write.trajectory import enu_to_ecef
+from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.messages.camera import RawImage
 from edgefirst_ros.messages.detection import Detections, Mask
 from edgefirst_ros.messages.odometry import Odometry

@@ -1,0 +1,137 @@
+"""edgefirst-ros convert: recordings become datasets."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgefirst_ros.cli.options import (
+    Annotations,
+    AsJson,
+    ConfigFile,
+    Container,
+    EveryN,
+    Formats,
+    Incomplete,
+    Keyframes,
+    Output,
+    Quiet,
+    Rate,
+    Reference,
+    Workers,
+    edgefirst_values,
+    format_names,
+)
+from edgefirst_ros.cli.shared import (
+    EXIT_INTERRUPTED,
+    exit_code,
+    guarded,
+    interruptible,
+    make_config,
+)
+from edgefirst_ros.cli.terminal import ProgressView, make_console, print_report, say
+from edgefirst_ros.offline.convert import convert as run_convert
+from edgefirst_ros.offline.settings import recorded_settings
+
+
+def convert(
+    recordings: Annotated[
+        list[Path], typer.Argument(metavar="RECORDING...", help="MCAP files, or folders of them.")
+    ],
+    *,
+    output: Output,
+    config_file: ConfigFile = None,
+    formats: Formats = None,
+    name: Annotated[str, typer.Option("--name", help="Dataset name; default: RECORDING-dataset.")] = "",
+    schema: Annotations = None,
+    container: Container = None,
+    reference: Reference = None,
+    prefix: Annotated[
+        str | None, typer.Option(help="Topic prefix, when several devices are in it; default: found.")
+    ] = None,
+    rate: Rate = None,
+    every_n: EveryN = None,
+    keyframes: Keyframes = False,
+    incomplete: Incomplete = False,
+    workers: Workers = None,
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Replace a dataset of that name, once the new one is complete."),
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 1 if anything was refused, damaged or poor.")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Convert MCAP recordings into EdgeFirst datasets, NCore sequences and L5Kit datasets.
+
+    A sample is a camera frame with its nearest radar, lidar and model messages (within 50 ms; the same frame
+    for a model). By default a sample is complete: a frame that lacks a sensor which is alive is left out, and
+    the summary says how many and why; [bold]--incomplete[/] keeps them.
+
+    What [bold]capture --record[/] recorded is converted with the settings, the names and the host of its
+    session, into the very bytes that the session wrote; options given here come first, and --config replaces
+    all settings.
+
+    Ctrl-C finishes what has been read and exits with 130. Exit 0: done; 1: empty, or poor with --strict;
+    2: wrong usage or input. With --json a failure is JSON too: an object with error and faults.
+
+    [bold]Examples[/]
+
+      edgefirst-ros convert maivin_2026_03_14_10_20_30.mcap -o out
+
+      edgefirst-ros convert drive/ -o out --rate 2 --name monday
+
+      edgefirst-ros convert drive.mcap -o out --format edgefirst,ncore,l5kit
+    """
+    err = make_console(stderr=True)
+    with guarded(
+        err, instead="--overwrite replaces it, another -o keeps both", output=output, as_json=as_json
+    ):
+        chosen = {
+            "formats": format_names(formats),
+            "reference": reference,
+            "prefix": prefix,
+            "rate_hz": rate,
+            "every_n": every_n,
+            "keyframes": keyframes or None,
+            "workers": workers,
+        }
+        found = None if config_file is not None else recorded_settings(recordings)
+        recorded, said = found or (None, "")
+        config = make_config(
+            config_file,
+            chosen,
+            edgefirst_values(schema, container),
+            incomplete=incomplete,
+            recorded=recorded,
+        )
+        stop = threading.Event()
+        with interruptible(stop, err, output=output), ProgressView(err, quiet=quiet or as_json) as view:
+            done = run_convert(
+                recordings,
+                output,
+                config,
+                dataset=name,
+                overwrite=overwrite,
+                stop=stop,
+                on_progress=view.update,
+                notes=[said] if said else [],
+            )
+        if as_json:
+            sys.stdout.write(json.dumps({**done.report, "paths": [str(p) for p in done.paths]}) + "\n")
+        else:
+            print_report(err, done.report, details=not quiet)
+            if done.interrupted:
+                err.print(done.interruption, highlight=False)
+            if not quiet:
+                for path in done.paths:
+                    say(f"{path}")
+        code = exit_code(done.report, strict=strict)
+    raise typer.Exit(EXIT_INTERRUPTED if done.interrupted else code)

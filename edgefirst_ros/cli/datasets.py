@@ -1,0 +1,108 @@
+"""edgefirst-ros recover, check and sheet: finish, verify and look at what was written."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgefirst_ros.cli.shared import EXIT_POOR, EXIT_USAGE, guarded, print_error
+from edgefirst_ros.cli.terminal import make_console, say
+from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.checks import check as run_checks
+from edgefirst_ros.formats.recovery import recover as run_recovery
+from edgefirst_ros.view.sheet import contact_sheet
+
+
+def recover(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="An output folder, or anything above it.")],
+) -> None:
+    """Finish what a crash, a kill or a full disk left in .part files.
+
+    Everything that had been committed is kept, a torn end is dropped, and what was kept is said. Running it
+    twice does no harm. A complete dataset is never replaced by an unfinished one: what a killed --overwrite
+    left is finished beside it, as NAME_recovered. Exit 0: all is finished; 2: something could not be, or
+    there is nothing.
+
+    [bold]Example[/]
+
+      edgefirst-ros recover out
+    """
+    err, failed = make_console(stderr=True), False
+    with guarded(err):
+        for done in run_recovery(path):
+            failed |= done.failed
+            if done.failed:
+                print_error(err, done.text)
+            else:
+                say(f"{done.path}\n  {done.text}")
+                sys.stdout.flush()
+        if failed:
+            err.print("  what failed is as it was; mend the cause and run it again", highlight=False)
+    if failed:
+        raise typer.Exit(EXIT_USAGE)
+
+
+def check(
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A dataset, one of its files, or a folder above it.")
+    ],
+    *,
+    official: Annotated[
+        Path | None,
+        typer.Option(metavar="PYTHON", help="Python with nvidia-ncore: its reader looks, too."),
+    ] = None,
+) -> None:
+    """Check every dataset at or below PATH, of any format: is all of it there, whole, and what it says?
+
+    EdgeFirst: every file's CRC-32, name and header, picture sizes, points; columns, samples, values and
+    groups of the table; counts of the report. L5Kit: arrays, chunks, intervals, times, rotations,
+    probabilities. NCore: container, index, metadata, times, unit rays, pose tree. Prints what is wrong, then
+    a line for each dataset.
+
+    Needs nothing but this package, and writes nothing. Exit 0: sound; 1: errors; 2: no dataset there.
+
+    [bold]Examples[/]
+
+      edgefirst-ros check out
+
+      edgefirst-ros check out/edgefirst/monday
+
+      edgefirst-ros check out/ncore --official /opt/ncore/bin/python
+    """
+    sound = True
+    with guarded(make_console(stderr=True)):
+        for result in run_checks(path, official_python=official):
+            sys.stdout.write(result.text + "\n")
+            sys.stdout.flush()
+            sound &= result.ok
+    if not sound:
+        raise typer.Exit(EXIT_POOR)
+
+
+def sheet(
+    dataset: Annotated[
+        Path, typer.Argument(metavar="DATASET", help="Folder of an EdgeFirst dataset, OUT/edgefirst/NAME.")
+    ],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="PNG to write.")],
+    rows: Annotated[int, typer.Option(min=1, max=50, help="Samples to show.")] = 6,
+) -> None:
+    """Draw a contact sheet of an EdgeFirst dataset: camera with boxes, lidar, radar and cube.
+
+    A row a sample, spread evenly over the dataset. Clouds are seen from above, a ring every 10 m.
+
+    [bold]Example[/]
+
+      edgefirst-ros sheet out/edgefirst/monday -o sheet.png --rows 12
+    """
+    err = make_console(stderr=True)
+    with guarded(err):
+        picture = contact_sheet(dataset, rows)
+        try:
+            picture.save(output, "PNG")
+        except OSError as error:
+            raise WriteError(f"{output}: cannot be written: {error.strerror or error}") from error
+        say(f"{output}")

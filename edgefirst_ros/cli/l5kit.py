@@ -1,0 +1,92 @@
+"""edgefirst-ros l5kit: look at, merge and split L5Kit datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from edgefirst_ros.cli.shared import guarded
+from edgefirst_ros.cli.terminal import make_console, say
+from edgefirst_ros.formats.l5kit.dataset import ChunkedDataset
+from edgefirst_ros.formats.l5kit.rearrange import merge as merge_datasets
+from edgefirst_ros.formats.l5kit.rearrange import split as split_dataset
+
+app = typer.Typer(
+    help="Look at, merge and split L5Kit datasets.", no_args_is_help=True, rich_markup_mode="rich"
+)
+
+
+@app.command()
+def show(dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="A .zarr folder.")]) -> None:
+    """Print a summary table of a dataset.
+
+    [bold]Example[/]
+
+      edgefirst-ros l5kit show out/l5kit/monday.zarr
+    """
+    err = make_console(stderr=True)
+    with guarded(err):
+        _warn_of_missing(err, [dataset])
+        say(f"{ChunkedDataset(dataset).open()}")
+
+
+@app.command()
+def merge(
+    datasets: Annotated[list[Path], typer.Argument(metavar="DATASET...", help="In the order of scenes.")],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The new dataset, NAME.zarr.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+) -> None:
+    """Make one dataset of several, their scenes one after another.
+
+    [bold]Example[/]
+
+      edgefirst-ros l5kit merge monday.zarr tuesday.zarr -o week.zarr
+    """
+    err = make_console(stderr=True)
+    with guarded(err, instead="--overwrite replaces it"):
+        _warn_of_missing(err, datasets)
+        say(f"{merge_datasets(datasets, output, overwrite=overwrite)}")
+
+
+@app.command()
+def split(
+    dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="A .zarr folder.")],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the parts.")],
+    at: Annotated[
+        list[int] | None,
+        typer.Option(metavar="SCENE", help="A part begins with this scene; repeat. Default: a part a scene."),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace parts that are there.")] = False,
+) -> None:
+    """Cut a dataset between scenes.
+
+    [bold]Examples[/]
+
+      edgefirst-ros l5kit split week.zarr -o parts
+
+      edgefirst-ros l5kit split week.zarr -o parts --at 10 --at 20
+    """
+    err = make_console(stderr=True)
+    with guarded(err, instead="--overwrite replaces it"):
+        _warn_of_missing(err, [dataset])
+        for part in split_dataset(dataset, output, at, overwrite=overwrite):
+            say(f"{part}")
+
+
+def _warn_of_missing(console: Console, datasets: Sequence[Path]) -> None:
+    for dataset in datasets:
+        missing = ChunkedDataset(dataset).open().missing()
+        if missing:
+            console.print(
+                f"[bold yellow]warning[/]: {escape(str(missing[0]))}: is missing, its rows read as zero; "
+                f"{len(missing):,} such files: was the dataset copied whole?",
+                highlight=False,
+                soft_wrap=True,
+            )

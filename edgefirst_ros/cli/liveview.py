@@ -1,0 +1,155 @@
+"""What a person sees of a live capture: a table in its place, or plain lines where there is no terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from edgefirst_ros.cli.terminal import clock
+from edgefirst_ros.live.status import LiveStatus
+
+LINE_EVERY_S = 5.0
+STALE_S = 2.0
+"""A topic of which nothing came for so long, and for three of its usual intervals, is marked."""
+
+
+class LiveView:
+    """Shows where a capture stands: rates, drops, queue, samples, disk.
+
+    A terminal that is gone is no reason to end: then nothing is shown any more.
+    """
+
+    def __init__(self, console: Console, *, quiet: bool) -> None:
+        self._console = console
+        self._quiet = quiet
+        self._told: set[str] = set()
+        self._silent: set[str] = set()
+        self._shed: set[str] = set()
+        self._connected = False
+        self._line_s = time.monotonic()
+        self._live: Live | None = None
+        if console.is_terminal and not quiet:
+            self._live = Live(console=console, auto_refresh=False, transient=True)
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            try:
+                self._live.stop()
+            except OSError:
+                self._live = None
+
+    def update(self, status: LiveStatus, connections: int, notes: Sequence[str]) -> None:
+        """Show where it stands; called a few times a second."""
+        if self._quiet:
+            return
+        try:
+            self._update(status, connections, notes)
+        except OSError:
+            self._quiet = True
+
+    def _update(self, status: LiveStatus, connections: int, notes: Sequence[str]) -> None:
+        if set(status.shedding) - self._shed:
+            self._shed |= set(status.shedding)
+            self._say(f"shedding samples of {', '.join(status.shedding)}: {status.help}")
+        for note in (*notes, *status.warnings):
+            if note not in self._told:
+                self._told.add(note)
+                self._say(f"note: {note}")
+        for text in (f"hint: {hint.text}" for hint in status.hints):
+            if text not in self._told:
+                self._told.add(text)
+                self._say(text)
+        if self._live is not None:
+            self._live.update(_panel(status, connections), refresh=True)
+        elif time.monotonic() - self._line_s >= LINE_EVERY_S or bool(connections) != self._connected:
+            self._line_s, self._connected = time.monotonic(), bool(connections)
+            self._say(line(status, connections))
+            if set(status.silent) != self._silent:
+                self._silent = set(status.silent)
+                self._say(f"nothing yet of {', '.join(status.silent)}" if status.silent else "all have come")
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def line(status: LiveStatus, connections: int) -> str:
+    """Everything that matters in one line."""
+    rates = ", ".join(
+        f"{topic.strip('/')} {row['rate_hz']:g}" for topic, row in status.topics.items() if row["rate_hz"]
+    )
+    lost = sum(row.get("lost_upstream", 0) for row in status.topics.values())
+    parts = [
+        f"{clock(status.elapsed_s)}: {'paused, ' if status.paused else ''}{status.samples:,} samples",
+        f"{status.bytes_written / 1e6:,.0f} MB",
+        f"{status.received:,} messages received",
+        f"{status.dropped:,} dropped",
+        *([f"shed {status.shed_text} samples"] if status.shed else ()),
+        f"{lost:,} lost upstream",
+        f"queue {status.queue_fill:.0%}",
+        f"disk {_left(status)}",
+        f"Hz: {rates or 'nothing comes'}",
+    ]
+    parts.append(f"{connections} connected" if connections else "not connected")
+    return "; ".join(parts)
+
+
+def _panel(status: LiveStatus, connections: int) -> Group:
+    heard = f"{connections} connected" if connections else "[bold yellow]not connected[/]"
+    latency = status.commit_latency_ms
+    late = "" if latency is None else f", {latency / 1000:.1f} s after acquisition"
+    head = Text.from_markup(
+        f"[bold]{escape(status.session)}[/]  {clock(status.elapsed_s)}  {heard}"
+        f"{'  [bold yellow]paused[/]' if status.paused else ''}\n"
+        f"[bold]{status.samples:,}[/] samples{late}  {status.bytes_written / 1e6:,.1f} MB "
+        f"({status.bytes_per_s / 1e6:.1f} MB/s)  queue {status.queue_fill:.0%}  disk {_left(status)}"
+    )
+    missing = ", ".join(f"{role} ({', '.join(topics)})" for role, topics in status.silent.items())
+    foot = Text(f"nothing yet of {missing}" if missing else "", style="dim")
+    shed = [Text(f"shed: {status.shed_text} samples; {status.help}", style="yellow")] if status.shed else []
+    return Group(head, _table(status), *shed, foot)
+
+
+def _table(status: LiveStatus) -> Table:
+    table = Table()
+    table.add_column("topic", overflow="fold", min_width=14)
+    for name in ("Hz", "usual", "age s", "latency ms", "received", "dropped", "refused", "lost\nupstream"):
+        table.add_column(name, justify="right")
+    for topic, row in status.topics.items():
+        lost = {**row, "dropped": row.get("dropped", 0) - row.get("shed", 0)}
+        counts = (lost.get(name, 0) for name in ("received", "dropped", "refused", "lost_upstream"))
+        cells = (
+            f"{row['rate_hz']:.1f}",
+            _number(row["usual_hz"]),
+            f"{row['age_s'] or 0:.1f}",
+            _number(row["latency_ms"]),
+            *(f"{count:,}" if count else "·" for count in counts),
+        )
+        table.add_row(escape(topic), *cells, style="yellow" if _stale(row) else None)
+    return table
+
+
+def _stale(row: dict[str, float | None]) -> bool:
+    usual_hz, age_s = row["usual_hz"], row["age_s"]
+    return age_s is not None and age_s > max(STALE_S, 3 / usual_hz if usual_hz else 0)
+
+
+def _number(value: float | None) -> str:
+    return "·" if value is None else f"{value:.1f}"
+
+
+def _left(status: LiveStatus) -> str:
+    minutes = status.minutes_left
+    lasts = "" if minutes is None else f" ({minutes / 60:,.1f} h left)"
+    return f"{status.free_bytes / 1e9:,.1f} GB free{lasts}"

@@ -1,0 +1,161 @@
+"""edgefirst-ros info and simulate: what is in a recording, and one whose truth is known."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from rich.progress import Progress
+
+from edgefirst_ros.cli.options import ConfigFile
+from edgefirst_ros.cli.shared import guarded, make_config
+from edgefirst_ros.cli.terminal import make_console, print_info, say
+from edgefirst_ros.errors import ConfigError, RecordingError
+from edgefirst_ros.naming import readable
+from edgefirst_ros.offline.drives import find_drives
+from edgefirst_ros.offline.inputs import find_recordings
+from edgefirst_ros.simulation import simulate as run_simulation
+from edgefirst_ros.simulation.options import drive_options
+from edgefirst_ros.sources.info import inspect
+from edgefirst_ros.sources.mcap import McapRecording
+
+
+class CodecChoice(StrEnum):
+    """Video codec of a simulated camera."""
+
+    H264 = "h264"
+    H265 = "h265"
+
+
+def info(
+    recordings: Annotated[
+        list[Path], typer.Argument(metavar="RECORDING...", help="MCAP files, or folders of them.")
+    ],
+    *,
+    config_file: ConfigFile = None,
+    prefix: Annotated[
+        str | None, typer.Option(help="Topic prefix, when several devices are in it; default: found.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a recording, a line each.")
+    ] = False,
+) -> None:
+    """Say what is in a recording: topics, types, counts, rates, gaps, clocks, damage.
+
+    Nothing is converted or written. What a topic is used for, and the clock findings, are those that
+    [bold]convert[/] will act on. A gap is a pause of more than three usual intervals; bad are messages that
+    do not decode. Files that [bold]convert[/] takes for one drive are named after the last of them. Exit 0:
+    read; 2: no recording.
+
+    [bold]Examples[/]
+
+      edgefirst-ros info drive.mcap
+
+      edgefirst-ros info monday/ --json
+    """
+    err, out = make_console(stderr=True), make_console(stderr=False)
+    with guarded(err, as_json=as_json):
+        config = make_config(config_file, {"prefix": prefix}, {}, incomplete=False)
+        opened: list[McapRecording] = []
+        unusable: list[RecordingError] = []
+        for path in find_recordings(recordings):
+            try:
+                opened.append(McapRecording(path))
+            except RecordingError as error:
+                unusable.append(error)
+        for drive in find_drives(opened):
+            files = [readable(part.path.name) for part in drive.parts]
+            for part in drive.parts:
+                found = {**inspect(part, config), "drive": files}
+                if as_json:
+                    sys.stdout.write(json.dumps(found) + "\n")
+                else:
+                    print_info(out, found)
+            for note in () if as_json else drive.notes:
+                say(note)
+        if unusable:
+            raise unusable[0]
+
+
+def simulate(
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the recording and its truth.")],
+    seconds: Annotated[float, typer.Option(help="Length of the drive.")] = 10.0,
+    seed: Annotated[
+        int, typer.Option(help="Another seed, another drive; the same seed, the same bytes.")
+    ] = 0,
+    fps: Annotated[int, typer.Option(help="Camera frames a second.")] = 30,
+    size: Annotated[str, typer.Option(metavar="WxH", help="Camera picture size.")] = "1280x720",
+    codec: Annotated[CodecChoice, typer.Option(help="Video codec.")] = CodecChoice.H264,
+    splits: Annotated[int, typer.Option(help="Write so many files, as rosbag2 splits a bag.")] = 1,
+    more: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other option of a drive, several times: what fails, what is noisy, how it is written.",
+        ),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a drive that is there.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the recording's path only.")] = False,
+) -> None:
+    """Make a Maivin recording of a simulated drive whose truth is known.
+
+    Camera, radar, lidar, IMU, GPS, calibration and model boxes are computed from one world, with the device's
+    clocks and latencies; NAME.truth.json beside the recording says where everything was. Equal options give
+    equal bytes.
+
+    [bold]Examples[/]
+
+      edgefirst-ros simulate -o recording --seconds 30 --seed 1
+
+      edgefirst-ros simulate -o recording --splits 3 --set silent.gps='[[8,20]]'
+    """
+    err = make_console(stderr=True)
+    with guarded(err, instead="--overwrite replaces it"):
+        width, height = _size(size)
+        given = {"seconds": seconds, "seed": seed, "fps": fps, "width": width, "height": height}
+        options = drive_options(given | {"codec": codec.value, "splits": splits} | _values(more or ()))
+        bar = Progress(console=err, transient=True, disable=quiet or not err.is_terminal)
+        with bar:
+            task = bar.add_task("simulating", total=1.0)
+            made = run_simulation(
+                output, options, lambda share: bar.update(task, completed=share), overwrite=overwrite
+            )
+        for path in made.files:
+            say(f"{path}")
+        if not quiet:
+            say(f"{made.truth}")
+
+
+def _size(text: str) -> tuple[int, int]:
+    width, _, height = text.partition("x")
+    if not (width.isdecimal() and height.isdecimal()):
+        raise ConfigError([f"--size {text}: expected WIDTHxHEIGHT, e.g. 1280x720"])
+    return int(width), int(height)
+
+
+def _values(settings: Iterable[str]) -> dict[str, Any]:
+    """``a.b=value``, the value in YAML, as nested mappings."""
+    values: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        *parents, last = name.split(".")
+        place = values
+        for parent in parents:
+            place = place.setdefault(parent, {})
+            if not isinstance(place, dict):
+                raise ConfigError([f"--set {setting}: {parent} has a value already"])
+        if not equals or not last:
+            raise ConfigError([f"--set {setting}: expected NAME=VALUE, e.g. boxes3d=true"])
+        try:
+            place[last] = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ConfigError([f"--set {setting}: {text!r} cannot be read as YAML"]) from error
+    return values

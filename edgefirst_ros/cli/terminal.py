@@ -1,0 +1,285 @@
+"""What a person sees: progress while it runs, and the account at the end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
+from rich.table import Table
+
+from edgefirst_ros.naming import visible
+from edgefirst_ros.offline.convert import Position
+from edgefirst_ros.pipeline.ledger import COLUMNS
+
+_LAYOUT = "\n\t"
+LINE_EVERY_S = 5.0
+PLAIN_WIDTH = 140
+"""Columns of output that goes to a file or a log, where nobody knows the width."""
+
+
+class PlainConsole(Console):
+    """A console on which names from files and networks cannot steer the terminal."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """What rich makes of it, with control characters that were in the text made visible."""
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.is_control else visible(segment.text, keep=_LAYOUT)
+            yield segment if text == segment.text else Segment(text, segment.style)
+
+
+def make_console(*, stderr: bool) -> Console:
+    """A console as wide as the terminal, or of a fixed width where there is none."""
+    console = PlainConsole(stderr=stderr)
+    return console if console.is_terminal else PlainConsole(stderr=stderr, width=PLAIN_WIDTH)
+
+
+def say(text: str) -> None:
+    """A line on standard output: as it is to a program, with control characters made visible to a person."""
+    sys.stdout.write((visible(text, keep=_LAYOUT) if sys.stdout.isatty() else text) + "\n")
+
+
+class ProgressView:
+    """A bar on a terminal, a line every few seconds elsewhere, nothing when quiet."""
+
+    def __init__(self, console: Console, *, quiet: bool) -> None:
+        self._console = console
+        self._quiet = quiet
+        self._start_s = time.monotonic()
+        self._last_s = self._start_s
+        self._told = 0
+        self._bar: Progress | None = None
+        if console.is_terminal and not quiet:
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TextColumn("{task.fields[detail]}"),
+                TimeRemainingColumn(),
+                console=console,
+                transient=True,
+            )
+            self._task = self._bar.add_task("reading", total=None, detail="")
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def update(self, position: Position) -> None:
+        """Show how far it has come; called many times a second."""
+        now_s = time.monotonic()
+        if self._quiet or (self._bar is None and now_s - self._last_s < LINE_EVERY_S):
+            return
+        self._last_s = now_s
+        elapsed_s = now_s - self._start_s
+        run = position.run
+        speed = run.recorded_s / elapsed_s if elapsed_s > 0 else 0.0
+        detail = (
+            f"{clock(run.recorded_s)} of drive, {speed:.1f}× real time, {run.samples} samples, "
+            f"{run.bytes_written / 1e6:,.0f} MB"
+        )
+        while self._told < len(position.notes):
+            _line(self._console, f"note: {escape(position.notes[self._told])}")
+            self._told += 1
+        if self._bar is not None:
+            self._bar.update(
+                self._task,
+                description=escape(position.file),
+                completed=position.bytes_read,
+                total=position.bytes_total,
+                detail=detail,
+            )
+            return
+        share = position.bytes_read / position.bytes_total if position.bytes_total else 0.0
+        eta = elapsed_s * (1 - share) / share if share > 0 else 0.0
+        _line(self._console, f"{escape(position.file)}: {share:.0%}, {detail}, {clock(eta)} to go")
+
+
+def clock(seconds: float) -> str:
+    """Seconds as h:mm:ss or m:ss."""
+    whole = round(seconds)
+    hours, rest = divmod(whole, 3600)
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
+
+
+def print_report(console: Console, report: Mapping[str, Any], *, details: bool = True) -> None:
+    """The account by topic, what the clocks were found to be, and warnings."""
+    if details:
+        _print_account(console, report["topics"])
+        _print_reasons(console, report["topics"])
+        for sequence in report["sequences"]:
+            _print_clocks(console, sequence)
+        _print_formats(console, report["formats"])
+    for recording in report.get("recordings", ()):
+        _print_faults(console, recording["file"], recording["faults"])
+    for note in report["notes"]:
+        _line(console, f"note: {escape(note)}")
+    for warning in report["warnings"]:
+        _line(console, f"[bold yellow]warning[/]: {escape(warning)}")
+    for hint in report.get("hints", ()):
+        _line(console, f"[yellow]hint[/]: {escape(hint)}")
+
+
+def _line(console: Console, text: str) -> None:
+    """One line whatever the width, so that it can be searched and copied; names in it are escaped."""
+    console.print(text, highlight=False, soft_wrap=True)
+
+
+def _print_faults(console: Console, head: str, faults: Sequence[Mapping[str, Any]]) -> None:
+    """A line for each kind of damage: a bad card gives thousands."""
+    kinds: dict[str, list[Mapping[str, Any]]] = {}
+    for fault in faults:
+        kinds.setdefault(fault["what"], []).append(fault)
+    for what, alike in kinds.items():
+        size, first = sum(fault["bytes"] for fault in alike), alike[0]["offset"]
+        times = f", {len(alike):,} times" if len(alike) > 1 else ""
+        where = f"the first at {first:,}" if len(alike) > 1 else f"at {first:,}"
+        _line(
+            console, f"[yellow]{escape(head)}[/]: {escape(what)}{times} ({_several(size, 'bytes')}, {where})"
+        )
+
+
+def _print_account(console: Console, topics: Mapping[str, Mapping[str, Any]]) -> None:
+    """A table where it fits without cutting a number, else a line a topic."""
+    if not topics:
+        return
+    if _fits(console, table := _account(topics)):
+        console.print(table)
+        return
+    _line(console, "What became of every message")
+    for topic, account in topics.items():
+        ends = [f"{_count(account[c])} {c.replace('_', ' ')}" for c in _columns(topics)[1:] if account[c]]
+        off = _pairing(account)
+        ends += [f"p50 / p95 / max {off} ms off"] if off else []
+        _line(console, f"{escape(topic)}: {account['received']:,} received: {', '.join(ends)}")
+
+
+def _fits(console: Console, table: Table) -> bool:
+    """Whether no cell would be cut at the console's width."""
+    wide = console.options.update(max_width=10 * PLAIN_WIDTH)
+    return Measurement.get(console, wide, table).maximum <= console.width
+
+
+def _pairing(account: Mapping[str, Any]) -> str:
+    found = account["pairing_error_ms"]
+    return " / ".join(f"{found[k]:.1f}" for k in ("p50", "p95", "max")) if found else ""
+
+
+def _columns(topics: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
+    lossy = any(account["lost_upstream"] for account in topics.values())
+    return ("received", *COLUMNS, *(("lost_upstream",) if lossy else ()))
+
+
+def _account(topics: Mapping[str, Mapping[str, Any]]) -> Table:
+    table = Table(title="What became of every message", title_justify="left")
+    table.add_column("topic", no_wrap=True)
+    names = _columns(topics)
+    for name in names:
+        table.add_column(name.replace("_", "\n"), justify="right", no_wrap=True)
+    table.add_column("pairing error ms\np50 / p95 / max", justify="right", no_wrap=True)
+    for topic, account in topics.items():
+        table.add_row(escape(topic), *(_count(account[name]) for name in names), _pairing(account))
+    return table
+
+
+def _several(count: int, things: str) -> str:
+    """A number and what it is of, in the plural where there is not just one."""
+    return f"{count:,} {things.removesuffix('s') if count == 1 else things}"
+
+
+def _count(value: int) -> str:
+    return f"{value:,}" if value else "·"
+
+
+def _print_reasons(console: Console, topics: Mapping[str, Mapping[str, Any]]) -> None:
+    for topic, account in topics.items():
+        for column, reasons in account["reasons"].items():
+            for reason, count in reasons.items():
+                _line(console, f"  {escape(topic)}: {count:,} {column}: {escape(reason)}")
+        for reason, count in account["refused_parts"].items():
+            _line(console, f"  {escape(topic)}: {_several(count, 'parts')} refused: {escape(reason)}")
+
+
+def _print_clocks(console: Console, sequence: Mapping[str, Any]) -> None:
+    _line(
+        console,
+        f"{escape(sequence['name'])}: {_several(sequence['sample'], 'samples')} of "
+        f"{_several(sequence['reference_frames'], 'reference frames')}; clocks:",
+    )
+    for topic, found in sequence["clocks"].items():
+        _line(console, f"  {escape(topic)}: {escape(found['finding'])}")
+
+
+def _print_formats(console: Console, formats: Mapping[str, Mapping[str, Any]]) -> None:
+    """What is in each dataset: its own count, how many messages that holds, and what it left out."""
+    for name, held in formats.items():
+        count, unit = next((held[key], key) for key in held if key not in {"messages", "left_out"})
+        text = f"{name}: {_several(count, unit)}, of {_several(held['messages'], 'messages')}"
+        for reason, samples in held["left_out"].items():
+            what = unit if unit == "measurements" else "samples"
+            text += f"; {_several(samples, what)} left out: {reason}"
+        _line(console, escape(text))
+
+
+def print_info(console: Console, info: Mapping[str, Any]) -> None:
+    """What is in a recording, topic by topic."""
+    head = f"{escape(info['file'])}: {info['bytes'] / 1e6:,.1f} MB, {_several(info['messages'], 'messages')}"
+    if info["messages"]:
+        start = datetime.fromtimestamp(info["start_ns"] / 1e9, UTC)
+        prefix = escape(info["prefix"]) or "none"
+        head += f", {clock(info['duration_s'])} from {start:%Y-%m-%d %H:%M:%S} UTC, topic prefix {prefix}"
+    _line(console, head)
+    if info["topics"]:
+        table = _contents(info["topics"])
+        console.print(table if _fits(console, table) else _contents(info["topics"], narrow=True))
+    for topic, t in info["topics"].items():
+        if t["clock"]:
+            _line(console, f"  {escape(topic)}: {escape(t['clock'])}")
+    for text in info["clock_breaks"]:
+        _line(console, f"[yellow]clock break[/]: {escape(text)}")
+    _print_faults(console, "damage", info["faults"])
+    for topic, displaced in info.get("displaced", {}).items():
+        lie = "lies" if displaced["messages"] == 1 else "lie"
+        behind = (
+            f"{_several(displaced['messages'], 'messages')} {lie} up to {displaced['worst_s']:,.1f} s behind "
+            "later ones"
+        )
+        _line(console, f"[yellow]file order[/]: {escape(topic)}: {behind}")
+    for text in filter(None, (info["note"], info["ambiguous"], *info.get("choices", ()))):
+        _line(console, f"[yellow]note[/]: {escape(text)}")
+    for hint in info.get("hints", ()):
+        _line(console, f"[yellow]hint[/]: {escape(hint)}")
+
+
+def _contents(topics: Mapping[str, Mapping[str, Any]], *, narrow: bool = False) -> Table:
+    """The table of topics; a narrow one does without frame and type."""
+    table = Table(box=None, pad_edge=False) if narrow else Table()
+    for name in ("topic", *(() if narrow else ("type",)), "used as"):
+        table.add_column(name, overflow="fold")
+    for name in ("messages", "Hz", "MB", "bad", "gaps", "longest s"):
+        table.add_column(name, justify="right")
+    for topic, t in topics.items():
+        table.add_row(
+            escape(topic),
+            *(() if narrow else (escape(t["type"].rpartition("/")[2]),)),
+            t["use"] or "·",
+            f"{t['messages']:,}",
+            f"{t['rate_hz']:.1f}",
+            f"{t['bytes'] / 1e6:,.1f}",
+            _count(t["undecodable"]),
+            _count(t["gaps"]),
+            f"{t['longest_gap_s']:.2f}" if t["gaps"] else "·",
+        )
+    return table

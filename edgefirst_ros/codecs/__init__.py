@@ -1,0 +1,1 @@
+"""Compressed bytes that several rooms make: zlib streams and PNG."""

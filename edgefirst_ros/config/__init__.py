@@ -1,0 +1,1 @@
+"""Configuration: one validated model behind the command line, YAML files and ROS parameters."""

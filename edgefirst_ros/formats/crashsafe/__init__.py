@@ -1,0 +1,1 @@
+"""What survives a kill or a power cut, for every format."""

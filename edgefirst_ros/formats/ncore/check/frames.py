@@ -1,0 +1,151 @@
+"""Checks of sensors: frame times, pictures, ray bundles."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from edgefirst_ros.formats.findings import Findings
+from edgefirst_ros.formats.ncore.store.marks import BOX_ARRAYS, FLAT_BOXES
+from edgefirst_ros.formats.ncore.store.reading import FinishedStore
+from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY, ATTRIBUTES_KEY
+
+_UNIT_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """An instance of a component in a finished store."""
+
+    component: str
+    name: str
+    store: FinishedStore
+    metadata: Mapping[str, Any]
+    interval_us: tuple[int, int]
+
+    @property
+    def path(self) -> str:
+        """Group of the instance."""
+        return f"{self.component}/{self.name}"
+
+    def attributes(self, group: str = "") -> Any:  # noqa: ANN401  JSON
+        """Attributes of a group below the instance, empty if it has none."""
+        where = f"{self.path}/{group}" if group else self.path
+        return self.metadata.get(f"{where}/{ATTRIBUTES_KEY}", {})
+
+    def array(self, name: str) -> npt.NDArray[Any]:
+        """An array below the instance.
+
+        Raises:
+            KeyError: no such array.
+            ValueError: it does not decode.
+        """
+        return read_array(self.store.get, f"{self.path}/{name}")
+
+
+def check_times(instance: Instance, findings: Findings) -> npt.NDArray[np.int64]:
+    """Frames start and end in order and inside the sequence; (N, 2) of them, as far as they are there."""
+    where, (start, stop) = instance.path, instance.interval_us
+    times = np.array(instance.attributes("frames").get("frames_timestamps_us", []), np.int64).reshape(-1, 2)
+    if not len(times):
+        findings.error(where, "no frames: readers refuse the whole sequence")
+    if (times[:, 1] < times[:, 0]).any():
+        findings.error(where, "a frame ends before it starts")
+    for column, what in enumerate(("starts", "ends")):
+        if (np.diff(times[:, column]) <= 0).any():
+            findings.error(where, f"frame {what} are not strictly increasing")
+    if len(times) and (times.min() < start or times.max() >= stop):
+        findings.error(where, "frames leave the sequence", f"[{start}, {stop})")
+    if (times[1:, 0] < times[:-1, 1]).any():
+        findings.warning(where, "frames overlap")
+    return times
+
+
+def check_picture(instance: Instance, end_us: int, size: tuple[int, int] | None, findings: Findings) -> None:
+    """The picture is of the format it says and of the size of the intrinsics."""
+    where = f"{instance.path}@{end_us}"
+    try:
+        data = instance.array(f"frames/{end_us}/image")
+        kind = instance.attributes(f"frames/{end_us}/image").get("format", "")
+        with Image.open(io.BytesIO(data.item()), formats=[kind]) as image:
+            found = image.size
+    except (KeyError, ValueError, OSError, TypeError) as error:
+        findings.error(where, "picture cannot be read", str(error))
+        return
+    if size is not None and found != size:
+        findings.error(where, "picture size", f"{found}, intrinsics say {size}")
+
+
+def check_boxes(instance: Instance, end_us: int, findings: Findings) -> None:
+    """The 2-D boxes of a picture: corners in order, and as many of everything as there are boxes."""
+    where, group = f"{instance.path}@{end_us}", f"frames/{end_us}/generic_data"
+    shapes = {name: _shape(instance, f"{group}/{name}") for name in BOX_ARRAYS}
+    if shapes[FLAT_BOXES] is None:
+        return
+    try:
+        corners = instance.array(f"{group}/{FLAT_BOXES}")
+    except (KeyError, ValueError) as error:
+        findings.error(where, "2-D boxes cannot be read", str(error))
+        return
+    if corners.ndim != 2 or corners.shape[1] != 4 or not (corners[:, :2] < corners[:, 2:]).all():
+        findings.error(where, "2-D boxes are not left, top, right, bottom")
+    lacking = [name for name, shape in shapes.items() if not shape or shape[0] != len(corners)]
+    if lacking:
+        findings.error(where, "2-D boxes without as many of", ", ".join(lacking))
+
+
+def _shape(instance: Instance, name: str) -> list[int] | None:
+    """The shape of an array below the instance, None if there is none."""
+    found = instance.metadata.get(f"{instance.path}/{name}/{ARRAY_KEY}")
+    return None if found is None else list(found["shape"])
+
+
+def check_rays(instance: Instance, start_us: int, end_us: int, findings: Findings) -> None:
+    """Unit directions, times inside the frame, and returns that agree on what is valid."""
+    where, frame = f"{instance.path}@{end_us}", f"frames/{end_us}"
+    try:
+        direction = instance.array(f"{frame}/ray_bundle/direction").astype(np.float64)
+        times = instance.array(f"{frame}/ray_bundle/timestamp_us").astype(np.int64)
+        rays = instance.attributes(f"{frame}/ray_bundle")["n_rays"]
+        returns = instance.attributes(f"{frame}/ray_bundle_returns")["n_returns"]
+        distance = instance.array(f"{frame}/ray_bundle_returns/distance_m")
+        packed = instance.array(f"{frame}/ray_bundle_returns_valid_mask_packed")
+    except (KeyError, ValueError) as error:
+        findings.error(where, "ray bundle cannot be read", str(error))
+        return
+    if direction.shape != (rays, 3) or times.shape != (rays,) or distance.shape != (returns, rays):
+        findings.error(where, "ray bundle has arrays of different lengths")
+        return
+    if not np.isfinite(direction).all() or (np.abs((direction**2).sum(1) - 1) > _UNIT_TOLERANCE).any():
+        findings.error(where, "directions are not unit vectors")
+    if rays and (times.min() < start_us or times.max() > end_us):
+        findings.error(where, "ray times leave the frame")
+    valid = np.unpackbits(packed, count=returns * rays).astype(bool).reshape(returns, rays)
+    _check_returns(where, "distance_m", distance, valid, findings)
+    if instance.component == "lidars":
+        try:
+            intensity = instance.array(f"{frame}/ray_bundle_returns/intensity")
+        except (KeyError, ValueError) as error:
+            findings.error(where, "no intensity", str(error))
+        else:
+            _check_returns(where, "intensity", intensity, valid, findings)
+            if intensity[valid].size and intensity[valid].max() > 1:
+                findings.error(where, "intensity above 1")
+
+
+def _check_returns(
+    where: str, name: str, values: npt.NDArray[Any], valid: npt.NDArray[np.bool_], findings: Findings
+) -> None:
+    if values.shape != valid.shape or not np.array_equal(~np.isnan(values), valid):
+        findings.error(where, f"{name} does not match the valid mask")
+    elif values[valid].size and not (np.isfinite(values[valid]).all() and values[valid].min() >= 0):
+        findings.error(where, f"{name} is negative or infinite")
+    elif name == "distance_m" and (values[valid] == 0).any():
+        findings.warning(where, "returns at distance 0")

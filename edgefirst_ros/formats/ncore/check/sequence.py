@@ -1,0 +1,123 @@
+"""What can be verified about NCore sequences without nvidia-ncore, and its reader where it is installed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from edgefirst_ros.errors import DatasetNotFound
+from edgefirst_ros.formats.findings import Check, Findings, concluded
+from edgefirst_ros.formats.ncore.check.components import check_components
+from edgefirst_ros.formats.ncore.check.frames import Instance
+from edgefirst_ros.formats.ncore.check.official import run_official
+from edgefirst_ros.formats.ncore.check.store import check_chunks, check_tar, read_metadata
+from edgefirst_ros.formats.ncore.store.meta import md5_of
+from edgefirst_ros.formats.ncore.store.reading import FinishedTar, Reading
+from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY
+
+
+def check(path: Path, *, official_python: Path | None = None) -> list[Check]:
+    """Check every sequence at ``path``: a sequence's meta file, its folder, or the folder above.
+
+    Args:
+        path: where to look.
+        official_python: interpreter with nvidia-ncore, which must work then; by default this one if it has
+            it, or the one that the environment variable EDGEFIRST_NCORE_PYTHON names.
+
+    Raises:
+        DatasetNotFound: no finished or unfinished sequence there.
+    """
+    if not path.exists():
+        raise DatasetNotFound(f"{path}: no such file or folder")
+    if path.is_file() and not path.name.startswith(f"{path.parent.name}."):
+        raise DatasetNotFound(f"{path}: no file of an NCore sequence; expected {path.parent.name}.json")
+    folder = path if path.is_dir() else path.parent
+    files = [file for pattern in ("*", "*/*") for file in folder.glob(pattern) if _is_mine(file)]
+    found = sorted({file.parent for file in files})
+    if not found:
+        raise DatasetNotFound(f"{path}: holds no NCore sequence, finished or not")
+    return [_check_sequence(sequence, official_python) for sequence in found]
+
+
+def _is_mine(file: Path) -> bool:
+    """A store or journal of the sequence that the folder is called after."""
+    return file.name.startswith((f"{file.parent.name}.ncore4", f"{file.parent.name}.journal"))
+
+
+def _check_sequence(folder: Path, official_python: Path | None) -> Check:
+    findings = Findings()
+    sequence_id = folder.name
+    mine = [path for path in sorted(folder.iterdir()) if path.name.startswith(f"{sequence_id}.")]
+    for path in mine:
+        if path.suffix in {".part", ".new"}:
+            findings.error(path.name, "unfinished; run recover")
+    counts: dict[str, int] = {}
+    with ExitStack() as stack:
+        instances: list[Instance] = []
+        roots: dict[str, Any] = {}
+        for path in mine:
+            if path.name.endswith((".zarr", ".zarr.itar")):
+                instances += _open_store(path, stack, roots, findings)
+        _check_roots(sequence_id, roots, findings)
+        counts = check_components(instances, findings)
+        _check_meta(folder / f"{sequence_id}.json", roots, findings)
+    if not findings.counts["error"]:
+        run_official(folder / f"{sequence_id}.json", official_python, findings)
+    return concluded("ncore", sequence_id, findings, counts)
+
+
+def _open_store(path: Path, stack: ExitStack, roots: dict[str, Any], findings: Findings) -> list[Instance]:
+    """The instances in a store; its root's attributes go into ``roots``."""
+    try:
+        store = stack.enter_context(Reading(path)).store
+    except (ValueError, OSError) as error:
+        findings.error(path.name, "store cannot be opened", str(error))
+        return []
+    if isinstance(store, FinishedTar):
+        check_tar(path, store, findings)
+    metadata = read_metadata(path.name, store, findings)
+    check_chunks(path.name, store, metadata, findings)
+    root = roots[path.name] = metadata.get(ATTRIBUTES_KEY, {})
+    interval = root.get("sequence_timestamp_interval_us", {})
+    interval_us = (int(interval.get("start", 0)), int(interval.get("stop", 0)))
+    names = sorted({tuple(key.split("/")[:2]) for key in metadata if key.count("/") >= 2})
+    return [Instance(component, name, store, metadata, interval_us) for component, name in names]
+
+
+def _check_roots(sequence_id: str, roots: Mapping[str, Any], findings: Findings) -> None:
+    """All stores are of one sequence and say the same about it."""
+    if not roots:
+        findings.error(sequence_id, "no finished store")
+    groups = [root.get("component_group_name") for root in roots.values()]
+    if len(set(groups)) != len(groups):
+        findings.error(sequence_id, "two stores have the same component group", str(sorted(map(str, groups))))
+    first: dict[str, Any] = next(iter(roots.values()), {})
+    for name, root in roots.items():
+        if root.get("version") != "v4":
+            findings.error(name, "version is not v4", str(root.get("version")))
+        for key in ("sequence_id", "sequence_timestamp_interval_us", "generic_meta_data"):
+            if root.get(key) != first.get(key) or key not in root:
+                findings.error(name, f"{key} is not that of the other stores", str(root.get(key)))
+
+
+def _check_meta(path: Path, roots: Mapping[str, Any], findings: Findings) -> None:
+    """The sequence meta file lists the stores with their MD5."""
+    try:
+        meta = json.loads(path.read_bytes())
+        listed = {store["path"]: store["md5"] for store in meta["component_stores"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        findings.error(path.name, "no sequence meta file", str(error))
+        return
+    if listed.keys() != roots.keys():
+        findings.error(
+            path.name, "lists other stores than there are", str(sorted(listed.keys() ^ roots.keys()))
+        )
+    for name in sorted(listed.keys() & roots.keys()):
+        if md5_of(path.parent / name) != listed[name]:
+            findings.error(name, "MD5 differs from the sequence meta file")
+        for key in ("sequence_id", "sequence_timestamp_interval_us", "generic_meta_data"):
+            if meta.get(key) != roots[name].get(key):
+                findings.error(path.name, f"{key} differs from {name}")

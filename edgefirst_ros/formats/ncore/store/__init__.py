@@ -1,0 +1,1 @@
+"""Where records lie: tar files or directories, their journal and commit marks."""

@@ -1,0 +1,112 @@
+"""Names of a sequence's files, while it is written and afterwards."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgefirst_ros.formats.ncore.options import StoreType
+from edgefirst_ros.formats.ncore.store.base import Store, suffix
+from edgefirst_ros.formats.ncore.store.directory import DirectoryStore
+from edgefirst_ros.formats.ncore.store.tarfile import TarStore
+
+PART = ".part"
+_STORE = "ncore4"
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceFiles:
+    """Where a sequence is: ``folder`` is named after its ``id``."""
+
+    folder: Path
+    id: str
+
+    @property
+    def meta(self) -> Path:
+        """The sequence meta file, there once the sequence is complete."""
+        return self.folder / f"{self.id}.json"
+
+    @property
+    def meta_part(self) -> Path:
+        """The sequence meta file while stores are being renamed; it is there when all are complete."""
+        return self.folder / f"{self.id}.json{PART}"
+
+    @property
+    def journal(self) -> Path:
+        """The journal, there until the sequence is complete."""
+        return self.folder / f"{self.id}.journal{PART}"
+
+    @property
+    def held(self) -> Path:
+        """Where a radar cube waits for its scan."""
+        return self.folder / f"{self.id}.cube{PART}"
+
+    @property
+    def note(self) -> Path:
+        """Says where the unfinished sequence goes while it is moved from beside a complete one."""
+        return self.folder / f"{self.id}.aside{PART}"
+
+    def leftovers(self) -> list[Path]:
+        """What a finished sequence does not need.
+
+        Last the journal, since without it nothing is recovered; behind it only the meta file of a sequence
+        that is complete.
+        """
+        last = [self.journal, self.meta_part]
+        mine = [path for path in self.mine() if path.suffix in {PART, ".new"} and path not in last]
+        return [*mine, *last]
+
+    def finished_stores(self) -> list[Path]:
+        """Stores that have their final names, of whatever group and kind."""
+        start, ends = f"{self.id}.{_STORE}", (suffix("itar"), suffix("directory"))
+        return [p for p in self.mine() if p.name.startswith(start) and p.name.endswith(ends)]
+
+    def store(self, group: str, kind: StoreType) -> Path:
+        """The finished store of a component group; the group of poses and calibration has no name."""
+        stem = f"{self.id}.{_STORE}" + (f"-{group}" if group else "")
+        return self.folder / f"{stem}{suffix(kind)}"
+
+    def parts(self) -> dict[str, Path]:
+        """Unfinished stores by component group."""
+        start = f"{self.id}.{_STORE}"
+        found = {}
+        for kind in ("itar", "directory"):
+            end = f"{suffix(kind)}{PART}"
+            for path in sorted(self.folder.glob(f"*{end}")):
+                if path.name.startswith(start):
+                    found[path.name[len(start) : -len(end)].removeprefix("-")] = path
+        return found
+
+    def exists(self) -> bool:
+        """True if anything of the sequence is on disk."""
+        return self.folder.is_dir() and any(self.mine())
+
+    def mine(self) -> list[Path]:
+        """Everything of the sequence that is on disk."""
+        return sorted(path for path in self.folder.glob("*") if path.name.startswith(f"{self.id}."))
+
+
+def remove(path: Path) -> None:
+    """Remove a store of either kind, or a file, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def part_of(path: Path) -> Path:
+    """The name of a store while it is written."""
+    return path.with_name(path.name + PART)
+
+
+def create_store(path: Path, kind: StoreType, *, sync: bool = False) -> Store:
+    """An empty store that will be ``path`` when it is finished."""
+    if kind == "itar":
+        return TarStore.create(part_of(path), sync=sync)
+    return DirectoryStore.create(part_of(path), sync=sync)
+
+
+def recover_store(part: Path) -> tuple[Store, int]:
+    """A store as a killed writer left it, cut back to its last commit mark; the bytes cut off."""
+    return DirectoryStore.recover(part) if part.is_dir() else TarStore.recover(part)

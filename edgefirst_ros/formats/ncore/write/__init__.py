@@ -1,0 +1,1 @@
+"""Measurements to NCore V4 sequences."""

@@ -1,0 +1,221 @@
+"""What of a sequence goes into its journal, each fact once: calibration, poses, raw series, cuboids."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import cbor2
+import numpy as np
+import numpy.typing as npt
+
+from edgefirst_ros.formats.ncore.options import SAME_PICTURE_MS, NCoreOptions
+from edgefirst_ros.formats.ncore.store.journal import Journal
+from edgefirst_ros.formats.ncore.store.marks import Instance
+from edgefirst_ros.formats.ncore.write.earlylabels import KIND as EARLY_LABEL
+from edgefirst_ros.formats.ncore.write.earlylabels import label_json
+from edgefirst_ros.formats.ncore.write.entry import Cuboids, Entry, FlatBoxes, Json, SeriesValue
+from edgefirst_ros.formats.ncore.write.extrinsics import clean, node
+from edgefirst_ros.formats.ncore.write.facts import Facts
+from edgefirst_ros.formats.ncore.write.intrinsics import camera_info_json
+from edgefirst_ros.formats.ncore.write.radar import radar_info_meta
+from edgefirst_ros.formats.ncore.write.rays import safe_name
+from edgefirst_ros.formats.ncore.write.trajectory import ASSUMED, BASES
+from edgefirst_ros.messages.camera import CameraInfo
+from edgefirst_ros.messages.radar import RadarInfo
+from edgefirst_ros.messages.transform import Transform
+from edgefirst_ros.sample import Calibration, EgoPose, GeoPoint, SequenceInfo
+
+SWEEP = "sweep"
+_KEPT_BYTES = 128_000_000
+"""An hour of IMU, poses and GPS takes 90 MB; of a sequence with more the journal is read again at its end."""
+_LOOK_EVERY = 1024
+_OFTEN = {"pose", "row", "cuboids", "boxes2d", EARLY_LABEL}
+"""What ``Facts`` keeps of these is the same before and after CBOR; of the others there are few."""
+
+
+class Context:
+    """Writes facts to a journal when they are new; every method returns the bytes written.
+
+    Attributes:
+        facts: what the journal says so far, the same as if it were read; None if that became too much.
+    """
+
+    def __init__(self, journal: Journal, options: NCoreOptions) -> None:
+        self._journal = journal
+        self._rig_frame = options.rig_frame
+        self._transforms: dict[str, Transform] = {}
+        self._radar_info: RadarInfo | None = None
+        self._classes: tuple[str, ...] = ()
+        self._seen_info: dict[str, CameraInfo] = {}
+        self._camera_info: dict[str, Json] = {}
+        self._nodes: set[str] = set()
+        self._series: dict[str, str] = {}
+        self._origin: GeoPoint | None = None
+        self._pose_us = -1
+        self.facts: Facts | None = Facts.keeping()
+        self._told = 0
+
+    def _tell(self, kind: str, value: object) -> int:
+        """Into the journal, and once it is there into what is kept of it."""
+        written = self._journal.append(kind, value)
+        if self.facts is not None and kind != SWEEP:
+            self.facts.take(kind, value if kind in _OFTEN else cbor2.loads(cbor2.dumps(value)))
+            self._told += 1
+            look = self._told % _LOOK_EVERY == 0 or kind == EARLY_LABEL
+            if look and self.facts.size > _KEPT_BYTES:
+                self.facts = None
+        return written
+
+    def begin(
+        self,
+        files_id: str,
+        sequence: SequenceInfo,
+        part: int,
+        options: NCoreOptions,
+        boxes2d_tolerances_ms: Mapping[str, float],
+    ) -> None:
+        """Which sequence this is, and the options that finishing it needs."""
+        every_ms = options.boxes2d_tolerance_ms
+        by_topic_ms = boxes2d_tolerances_ms if every_ms is None else {}
+        self._tell("sequence", {
+            "id": files_id,
+            "host": sequence.host,
+            "name": sequence.name,
+            "part": part,
+            "store": options.store,
+            "profile": options.profile,
+            "rig_frame": options.rig_frame,
+            "pose_gap_us": round(options.pose_gap_ms * 1000),
+            "hfov_deg": options.assumed_camera_hfov_deg,
+            "rolling": options.camera_readout_ms > 0,
+            "boxes2d_tolerance_us": round((SAME_PICTURE_MS if every_ms is None else every_ms) * 1000),
+            "boxes2d_tolerances_us": {topic: round(ms * 1000) for topic, ms in by_topic_ms.items()},
+            "cube_tolerance_us": round(options.radar_cube_tolerance_ms * 1000),
+        })  # fmt: skip
+
+    def masks(self, masks: Mapping[str, Mapping[str, bytes]]) -> None:
+        """Ego masks by camera and name, as PNG."""
+        for camera, named in masks.items():
+            for name, png in named.items():
+                self._tell("mask", [camera, name, png])
+
+    def calibration(self, calibration: Calibration) -> int:
+        """Transforms, radar settings and classes of the model that changed."""
+        written = 0
+        if calibration.transforms != self._transforms:
+            known = self._transforms
+            new = [t for child, t in calibration.transforms.items() if known.get(child) != t]
+            self._transforms = dict(calibration.transforms)
+            rows = [[t.parent, t.child, t.translation_m, t.rotation_xyzw] for t in new]
+            written += self._tell("transforms", rows)
+        if calibration.radar_info is not None and calibration.radar_info != self._radar_info:
+            self._radar_info = calibration.radar_info
+            written += self._tell("radar_info", radar_info_meta(calibration.radar_info))
+        info = calibration.model_info
+        if info is not None and info.labels != self._classes:
+            self._classes = info.labels
+            written += self._tell("classes", list(info.labels))
+        return written
+
+    def camera(self, name: str, info: CameraInfo | None) -> int:
+        """The CameraInfo in force for a camera."""
+        if info is None or self._seen_info.get(name) is info:
+            return 0
+        self._seen_info[name] = info
+        found = camera_info_json(info)
+        if self._camera_info.get(name) == found:
+            return 0
+        self._camera_info[name] = found
+        return self._tell("camera_info", [name, found])
+
+    def instance(self, component: str, name: str, facts: Json) -> int:
+        """What a new instance is."""
+        return self._tell("instance", {"component": component, "name": name, **facts})
+
+    def generic_data(self, instance: Instance, data: Mapping[str, npt.NDArray[Any]], meta: Json) -> None:
+        """Arrays and metadata of a whole instance."""
+        for key, array in data.items():
+            flat = np.asarray(array, order="C")
+            value = [*instance, safe_name(key), flat.dtype.str, flat.shape, flat.tobytes()]
+            self._tell("generic", value)
+        if meta:
+            self._tell("meta", [*instance, meta])
+
+    def sweep(self, name: str, end_us: int, grid: tuple[tuple[int, int], int | None, bytes]) -> int:
+        """Which cells of an organised cloud the rays of a lidar's sweep are of."""
+        return self._tell(SWEEP, [name, end_us, *grid])
+
+    def label(self, entry: Entry, topic: str) -> int:
+        """A label of a camera that has no picture yet."""
+        return self._tell(EARLY_LABEL, label_json(entry, topic))
+
+    def boxes2d(self, boxes: FlatBoxes) -> int:
+        """The 2-D boxes of one message."""
+        value = [boxes.topic, boxes.frame_id, boxes.time_us, boxes.packed, boxes.masked]
+        written = self._tell("boxes2d", value)
+        if self.facts is not None:
+            self.facts.keep(boxes)
+        return written
+
+    def node(self, frame_id: str) -> int:
+        """A coordinate frame that something refers to."""
+        name = node(frame_id, self._rig_frame)
+        if name in self._nodes:
+            return 0
+        self._nodes.add(name)
+        return self._tell("node", [name, clean(frame_id)])
+
+    def pose(self, pose: EgoPose) -> bool:
+        """A rig pose, whatever of it is known; False for one without progress, or of another origin."""
+        time_us = pose.time_ns // 1000
+        if time_us <= self._pose_us:
+            return False
+        if pose.origin is not None and pose.origin != self._origin:
+            if self._origin is not None:
+                return False
+            self._origin = pose.origin
+            origin = (pose.origin.latitude_deg, pose.origin.longitude_deg, pose.origin.altitude_m)
+            self._tell("origin", origin)
+        self._pose_us = time_us
+        self._tell("pose", [
+            time_us,
+            *(pose.position_m or (math.nan,) * 3),
+            *(pose.rotation_xyzw or (math.nan,) * 4),
+            BASES.index(pose.position_basis) if pose.position_m else ASSUMED,
+            BASES.index(pose.rotation_basis) if pose.rotation_xyzw else ASSUMED,
+            *(pose.position_sigma_m or (math.nan,) * 3),
+            *(pose.rotation_sigma_rad or (math.nan,) * 3),
+        ])  # fmt: skip
+        return True
+
+    def row(self, value: SeriesValue, topic: str) -> int:
+        """One message of a raw series, named after its topic."""
+        written = 0
+        if topic not in self._series:
+            prefix = safe_name(topic.strip("/")) or value.kind
+            while prefix in self._series.values():
+                prefix += "_"
+            self._series[topic] = prefix
+            layout = [list(column) for column in value.layout]
+            written = self._tell("series", [prefix, topic, value.kind, layout])
+        return written + self._tell("row", [self._series[topic], value.time_us, *value.values])
+
+    def cuboids(self, cuboids: Cuboids) -> int:
+        """The boxes of one message."""
+        if not cuboids.observations:
+            return 0
+        written = self.node(cuboids.frame_id)
+        name = node(cuboids.frame_id, self._rig_frame)
+        return written + self._tell(
+            "cuboids",
+            [
+                name,
+                cuboids.observations,
+                cuboids.extra,
+                cuboids.kinds,
+                cuboids.tracked,
+                cuboids.optical,
+            ],
+        )

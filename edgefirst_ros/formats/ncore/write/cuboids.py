@@ -1,0 +1,88 @@
+"""3-D boxes to ``cuboids``: one observation a box, tracked where the device tracks."""
+
+from __future__ import annotations
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.ncore.write.cuboidtable import SOURCE
+from edgefirst_ros.formats.ncore.write.cuboidtracks import Heading, kind_of
+from edgefirst_ros.formats.ncore.write.entry import Cuboids, Json
+from edgefirst_ros.formats.ncore.write.extrinsics import clean
+from edgefirst_ros.messages.detection import Box, Detections
+from edgefirst_ros.sample import Observation
+
+EXTRA = ("score", "speed_m_s", "track_lifetime", "track_created_us")
+"""Per observation, in the component's generic data: what an observation has no field for."""
+
+META: Json = {
+    "dim": "length, width, height; the device sends height and the width across its view, length and width "
+    "are solved over each track from these, the headings, and what is typical of and possible for the class",
+    "rot": "heading of the track's motion, the box upright in the world; see heading_basis",
+    "heading_basis": [each.name.lower() for each in Heading],
+    "generic_data": "one row an observation, in order",
+}
+"""``heading_basis`` is by the numbers of the array of that name."""
+
+_OPTICAL = "_optical"
+
+
+def cuboids_of(observation: Observation) -> tuple[Cuboids, tuple[str, ...]]:
+    """The boxes of a message that have an extent, and why others are left out.
+
+    Centres are sent in the optical sense whatever the frame: they become x = distance, y = -center_x,
+    z = -center_y, but in a frame called ``*_optical`` they are optical indeed (fusion before 1.7.2).
+
+    Raises:
+        DecodeError: not a message of boxes.
+    """
+    measurement = observation.measurement
+    if not isinstance(measurement.datum, Detections):
+        raise DecodeError(f"message is {type(measurement.datum).__name__}, not boxes")
+    time_us = measurement.time_ns // 1000
+    frame = clean(measurement.frame_id)
+    known = frame in {clean(child) for child in observation.calibration.transforms}
+    optical = frame.endswith(_OPTICAL) and known
+    observations, extra, kinds, tracked, refused = [], [], [], [], set()
+    labels = observation.calibration.model_info.labels if observation.calibration.model_info else ()
+    for index, box in enumerate(measurement.datum.boxes):
+        if not (box.width > 0.0 and box.height > 0.0 and _finite(box)):
+            refused.add("box without extent or place")
+            continue
+        observations.append(_observation(box, time_us, index, optical=optical))
+        is_number = box.label.isdecimal() and int(box.label) < len(labels)
+        kinds.append(kind_of(labels[int(box.label)] if is_number else box.label).value)
+        tracked.append(bool(box.track_id) and not (box.track_id.isdecimal() and box.track_lifetime == 0))
+        extra.append((box.score, box.speed_m_s, float(box.track_lifetime), box.track_created_ns / 1000))
+    reference = frame if optical else frame.removesuffix(_OPTICAL)
+    found = Cuboids(
+        frame_id=reference,
+        time_us=time_us,
+        observations=tuple(observations),
+        extra=tuple(extra),
+        kinds=tuple(kinds),
+        tracked=tuple(tracked),
+        optical=optical,
+    )
+    return found, tuple(sorted(refused))
+
+
+def _finite(box: Box) -> bool:
+    values = (box.center_x, box.center_y, box.distance_m, box.width, box.height)
+    return all(abs(value) < float("inf") for value in values)
+
+
+def _observation(box: Box, time_us: int, index: int, *, optical: bool) -> Json:
+    """An observation without its frame of reference, which the writer knows; dimensions as measured."""
+    centroid = [box.distance_m, -box.center_x, -box.center_y]
+    dim = [box.width, box.width, box.height]
+    if optical:
+        centroid = [box.center_x, box.center_y, box.distance_m]
+        dim = [box.width, box.height, box.width]
+    return {
+        "track_id": box.track_id or f"untracked-{time_us}-{index}",
+        "class_id": box.label,
+        "timestamp_us": time_us,
+        "reference_frame_timestamp_us": time_us,
+        "bbox3": {"centroid": [float(v) for v in centroid], "dim": [float(v) for v in dim], "rot": [0.0] * 3},
+        "source": SOURCE,
+        "source_version": None,
+    }

@@ -1,0 +1,249 @@
+"""The components that every sequence has once, called default: poses, intrinsics, masks, cuboids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefirst_ros.formats.ncore.store.consolidated import JsonPayload
+from edgefirst_ros.formats.ncore.store.marks import Instance, Times
+from edgefirst_ros.formats.ncore.write import cuboids
+from edgefirst_ros.formats.ncore.write.closing import COMPONENT_VERSION, instance_attributes
+from edgefirst_ros.formats.ncore.write.cuboidtracks import solved
+from edgefirst_ros.formats.ncore.write.entry import Json, generic_data
+from edgefirst_ros.formats.ncore.write.extrinsics import (
+    RIG,
+    WORLD,
+    WORLD_GLOBAL,
+    Pose,
+    clean,
+    sensor_edges,
+    whole_camera,
+)
+from edgefirst_ros.formats.ncore.write.facts import Facts
+from edgefirst_ros.formats.ncore.write.intrinsics import camera_model
+from edgefirst_ros.formats.ncore.write.masks import mask_size
+from edgefirst_ros.formats.ncore.write.remarks import Remarks
+from edgefirst_ros.formats.ncore.write.trajectory import (
+    ASSUMED,
+    BASES,
+    RigPoses,
+    cover,
+    enu_to_ecef,
+    filled,
+    rig_to_world,
+    thin,
+)
+from edgefirst_ros.formats.zarr2.array import blob_records
+from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, group, under
+
+DEFAULT = "default"
+NAMES = ("poses", "intrinsics", "masks", "cuboids")
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+Warn = Callable[[str], None]
+
+_POSE_META: Json = {
+    "basis": [str(basis) for basis in BASES],
+    "position_basis, rotation_basis": "index into basis, by pose; what is assumed is a placeholder",
+    "position_sigma_m": "one standard deviation along east, north, up; NaN where unknown",
+    "rotation_sigma_rad": "one standard deviation about the rig's x, y, z; NaN where unknown",
+}
+
+Component = tuple[Json, list[Record], Arrays]
+"""generic_meta_data of an instance, its records below the instance, and its generic data."""
+
+
+def default_components(
+    facts: Facts, instances: Mapping[Instance, Times], first_us: int, last_us: int, remarks: Remarks
+) -> dict[str, Component]:
+    """All four, for a sequence whose observations are from ``first_us`` to ``last_us``.
+
+    Args:
+        facts: the journal.
+        instances: what the stores hold; other instances were registered but have no entry.
+        first_us: first time of the sequence.
+        last_us: last time of the sequence.
+        remarks: told what a user should know of them.
+    """
+    return {
+        "poses": _poses(facts, instances, first_us, last_us, remarks.warn),
+        "intrinsics": _intrinsics(facts, instances, remarks),
+        "masks": _masks(facts, instances, remarks),
+        "cuboids": _cuboids(facts),
+    }
+
+
+def component_records(name: str, component: Component, facts: Facts) -> list[Record]:
+    """Records of one of the four, without the groups above it."""
+    meta, records, arrays = component
+    instance = (name, DEFAULT)
+    attributes = instance_attributes(instance, COMPONENT_VERSION, meta | facts.meta.get(instance, {}))
+    arrays = arrays | facts.generic.get(instance, {})
+    return under("/".join(instance), [*records, attributes, *(generic_data(arrays) if arrays else ())])
+
+
+def _pose_json(pose: npt.NDArray[np.float64]) -> list[Any]:
+    values: list[Any] = (pose + 0.0).tolist()  # + 0.0 turns -0.0 into 0.0
+    return values
+
+
+def _poses(
+    facts: Facts, instances: Mapping[Instance, Times], first_us: int, last_us: int, warn: Warn
+) -> Component:
+    nodes = {node: (frame_id, False) for node, frame_id in facts.nodes.items()}
+    for component, name in instances:
+        if component in {"cameras", "lidars", "radars"}:
+            frame_id = facts.instances.get((component, name), {}).get("frame_id", "")
+            nodes[name] = (frame_id, component == "cameras")
+    rig_frame = facts.sequence.get("rig_frame", "base_link")
+    edges, assumed = sensor_edges(facts.transforms.values(), rig_frame, nodes)
+    for name in assumed:
+        frame_id, camera = nodes[name]
+        looking = ", looking forward" if camera else ""
+        warn(
+            f"no transform says where {name} is (frame {frame_id!r}): it is put at the origin of the rig"
+            f"{looking}; give one from {rig_frame}, or name the rig's frame with ncore.rig_frame"
+        )
+    static = {(node, RIG): pose for node, pose in edges.items()}
+    dynamic: Json = {}
+    trajectory, T_world_enu = _trajectory(facts, first_us, last_us, static, dynamic)
+    _warn_of_poses(trajectory, last_us - first_us, facts, warn)
+    if T_world_enu is not None and facts.origin is not None:
+        static[WORLD, WORLD_GLOBAL] = enu_to_ecef(*facts.origin) @ T_world_enu
+    meta: Json = {"assumed_extrinsics": assumed} if assumed else {}
+    arrays: Arrays = {}
+    if trajectory is not None and dynamic:
+        arrays = _pose_arrays(trajectory)
+        meta[f"{RIG}_{WORLD}"] = _POSE_META
+    else:
+        rests = (ASSUMED, ASSUMED) if trajectory is None else trajectory.basis[0].tolist()
+        meta[f"{RIG}_{WORLD}"] = {"position": BASES[rests[0]], "rotation": BASES[rests[1]]}
+    for prefix, series in facts.series.items():
+        arrays |= series.arrays(prefix)
+        meta.setdefault("series", {})[prefix] = {"topic": series.topic, "kind": series.kind}
+    attributes = {
+        str(edge): {"pose": _pose_json(pose), "dtype": "float64"} for edge, pose in sorted(static.items())
+    }
+    records = [
+        *group(""),
+        *under("static_poses", group("", attributes)),
+        *under("dynamic_poses", group("", dynamic)),
+    ]
+    return meta, records, arrays
+
+
+def _trajectory(
+    facts: Facts, first_us: int, last_us: int, static: dict[tuple[str, str], Pose], dynamic: Json
+) -> tuple[RigPoses | None, Pose | None]:
+    """Put (rig, world) among the static or dynamic poses.
+
+    Returns:
+        The trajectory if there is one, else None; and T_world_enu if anything of a pose was ever known.
+    """
+    if not facts.pose_times_us or (told := facts.rig_poses()).is_unknown:
+        static[RIG, WORLD] = np.eye(4)
+        return None, None
+    covered = cover(filled(told), first_us, last_us)
+    kept = covered.taken(thin(covered, facts.sequence.get("pose_gap_us", 50_000)))
+    poses, T_world_enu = rig_to_world(kept.rows)
+    if len(kept.times_us) < 2:
+        static[RIG, WORLD] = np.eye(4)
+    else:
+        dynamic[str((RIG, WORLD))] = {
+            "poses": _pose_json(poses),
+            "timestamps_us": kept.times_us.tolist(),
+            "dtype": "float64",
+        }
+    return kept, T_world_enu
+
+
+def _pose_arrays(poses: RigPoses) -> Arrays:
+    """What each pose of (rig, world) rests on, pose by pose."""
+    prefix = f"{RIG}_{WORLD}"
+    return {
+        f"{prefix}_timestamps_us": poses.times_us.astype(np.uint64),
+        f"{prefix}_position_basis": poses.basis[:, 0],
+        f"{prefix}_rotation_basis": poses.basis[:, 1],
+        f"{prefix}_position_sigma_m": poses.sigma[:, :3].astype(np.float32),
+        f"{prefix}_rotation_sigma_rad": poses.sigma[:, 3:].astype(np.float32),
+    }
+
+
+def _warn_of_poses(poses: RigPoses | None, span_us: int, facts: Facts, warn: Warn) -> None:
+    sequence, span = facts.sequence["id"], f"{span_us / 1e6:,.1f} s"
+    if poses is None:
+        warn(f"{sequence}: no pose of the rig is known: it stands still at the origin for {span}")
+        return
+    for part, what in enumerate(("position", "rotation")):
+        assumed_us = poses.assumed_us(part)
+        if assumed_us:
+            warn(
+                f"{sequence}: the rig's {what} is assumed for {assumed_us / 1e6:,.1f} s of {span}; "
+                f"{RIG}_{WORLD}_{what}_basis in the poses' generic data says where, and "
+                "ncore.unknown_pose: cut leaves those parts out"
+            )
+
+
+def _intrinsics(facts: Facts, instances: Mapping[Instance, Times], remarks: Remarks) -> Component:
+    records = [*group(""), *group("cameras"), *group("lidars")]
+    meta: Json = {}
+    known = {clean(child) for _, child, *_ in facts.transforms.values()}
+    for component, name in instances:
+        if component == "cameras":
+            told = facts.instances.get((component, name), {})
+            width, height = told.get("size", (1, 1))
+            model = camera_model(
+                facts.camera_info.get(name),
+                (width, height),
+                facts.sequence.get("hfov_deg", 80.0),
+                rolling=facts.sequence.get("rolling", False),
+                tile=whole_camera(told.get("frame_id", ""), known)[1],
+            )
+            records += group(f"cameras/{name}", model.attributes)
+            if model.assumed:
+                meta.setdefault("assumed", {})[name] = model.assumed
+                remarks.warn(f"the intrinsics of {name} are assumed: {model.assumed}")
+            if model.derived:
+                meta.setdefault("derived", {})[name] = model.derived
+                remarks.note(f"the intrinsics of {name} follow from its CameraInfo: {model.derived}")
+        elif component == "lidars" and name in facts.lidar_models:
+            records += group(f"lidars/{name}", facts.lidar_models[name])
+    return meta, records, {}
+
+
+def _masks(facts: Facts, instances: Mapping[Instance, Times], remarks: Remarks) -> Component:
+    records = [*group(""), *group("cameras")]
+    for component, name in instances:
+        if component == "cameras":
+            size = tuple(facts.instances.get((component, name), {}).get("size", ()))
+            masks = facts.masks.get(name, {})
+            fitting = {mask: png for mask, png in masks.items() if size in {(), mask_size(png)}}
+            for mask in masks.keys() - fitting.keys():
+                remarks.warn(
+                    f"{facts.sequence['id']}: ncore.ego_masks.{name}.{mask} is left out, as it is not of the "
+                    f"pictures' size {size[0]}x{size[1]}"
+                )
+            records += group(f"cameras/{name}", {"mask_names": list(fitting)})
+            for mask, png in fitting.items():
+                records += blob_records(f"cameras/{name}/{mask}", png, {"format": "png"})
+    return {}, records, {}
+
+
+def _cuboids(facts: Facts) -> Component:
+    boxes = facts.cuboids
+    poses = facts.rig_poses() if facts.pose_times_us else None
+    rig_frame = facts.sequence.get("rig_frame", "base_link")
+    dims, rotations, headings = solved(boxes, poses, [*facts.transforms.values()], rig_frame, facts.nodes)
+    attributes = JsonPayload(*boxes.attributes(dims, rotations))
+    records: list[Record] = [*group(""), *group("cuboids"), (f"cuboids/{ATTRIBUTES_KEY}", attributes)]
+    if not len(boxes):
+        return {}, records, {}
+    extra = np.array(boxes.extra).reshape(len(boxes), len(cuboids.EXTRA))
+    columns: Arrays = {name: extra[:, index] for index, name in enumerate(cuboids.EXTRA)}
+    columns["heading_basis"] = headings
+    return cuboids.META, records, columns

@@ -1,0 +1,100 @@
+"""Labels that come before the first picture of their camera: pairing holds pictures back, but no labels.
+
+Which camera they are of is not known then. They go to the journal, and into the sequence when it is finished.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from edgefirst_ros.formats.ncore.store.base import Store, new_groups
+from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
+from edgefirst_ros.formats.ncore.store.journal import read_journal
+from edgefirst_ros.formats.ncore.store.marks import TIMES, Times
+from edgefirst_ros.formats.ncore.write.entry import Entry, Json
+from edgefirst_ros.formats.ncore.write.extrinsics import clean
+from edgefirst_ros.formats.ncore.write.facts import Facts
+from edgefirst_ros.formats.ncore.write.names import InstanceNames
+from edgefirst_ros.formats.ncore.write.remarks import Remarks
+from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, json_bytes, under
+
+KIND = "label"
+SNAP_US = 1_000
+"""A label is of the picture that ends within this of its own time."""
+
+
+def label_json(entry: Entry, topic: str) -> list[Any]:
+    """A label as the journal keeps it."""
+    return [topic, entry.name, entry.camera_frame or "", entry.end_us, entry.shared, entry.records]
+
+
+def snapped(ends: Sequence[int], end_us: int) -> int:
+    """The end of the picture that a label is of, or its own time if there is none."""
+    first = bisect_left(ends, end_us - SNAP_US)
+    near = min(ends[first : first + 2], key=lambda end: abs(end - end_us), default=end_us)
+    return near if abs(near - end_us) <= SNAP_US else end_us
+
+
+def descriptor_of(shared: Json | None, camera: str) -> Json:
+    """Attributes of the labels of one camera."""
+    return {"descriptor": {**(shared or {})["descriptor"], "camera_id": camera}}
+
+
+def settle_labels(files: SequenceFiles, stores: dict[str, Store], facts: Facts, remarks: Remarks) -> None:
+    """Append the early labels that are not there yet; stores are begun where they need one.
+
+    Raises:
+        WriteError: the disk is full or gone.
+    """
+    cameras = {
+        name: (clean(told.get("frame_id", "")), store.contents.instances[component, name].ends)
+        for (component, name), told in facts.instances.items()
+        for store in stores.values()
+        if component == "cameras" and (component, name) in store.contents.instances
+    }
+    lost: Counter[str] = Counter()
+    kept = facts.labels
+    for value in (value for _, value in read_journal(files.journal, [KIND])) if kept is None else kept:
+        topic, name, frame_id, end_us, shared, records = value
+        mine = [camera for camera, (frame, _) in cameras.items() if frame == frame_id] or list(cameras)
+        if not mine:
+            lost[topic] += 1
+            continue
+        camera = mine[0]
+        end_us = snapped(cameras[camera][1], end_us)
+        instance = ("camera_labels", _name(facts, topic, f"{name}@{camera}"))
+        facts.instances.setdefault(instance, {"topic": topic, "frame_id": frame_id})
+        store = _store(files, stores, facts, instance[1])
+        times = store.contents.instances.setdefault(instance, Times("labels"))
+        if end_us in times.ends:
+            continue
+        base = "/".join((*instance, "labels"))
+        batch = [] if len(times) else new_groups(store, base)
+        if not len(times):
+            batch.append((f"{base}/{ATTRIBUTES_KEY}", json_bytes(descriptor_of(shared, camera))))
+        mark = (ATTRIBUTES_KEY, json_bytes({"generic_meta_data": {}, TIMES: [end_us, end_us]}))
+        store.append([*batch, *under(f"{base}/{end_us}", [*map(tuple, records), mark])])
+        times.insert(end_us)
+    for topic, count in lost.items():
+        remarks.warn(f"{files.id}: {count} labels of {topic} are lost: no picture of any camera came")
+
+
+def _name(facts: Facts, topic: str, wanted: str) -> str:
+    """The instance of a topic's labels: the one that it has, or a new one."""
+    safe = InstanceNames.safe(wanted)
+    number, name = 1, safe
+    while facts.instances.get(("camera_labels", name), {}).get("topic", topic) != topic:
+        number += 1
+        name = f"{safe[:60]}_{number}"
+    return name
+
+
+def _store(files: SequenceFiles, stores: dict[str, Store], facts: Facts, name: str) -> Store:
+    group = "" if facts.sequence.get("profile") == "single" else name
+    if group not in stores:
+        kind = facts.sequence["store"]
+        stores[group] = create_store(files.store(group, kind), kind)
+    return stores[group]

@@ -1,0 +1,235 @@
+"""What a journal says about a sequence: everything that is written only when the sequence is finished."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefirst_ros.formats.ncore.store.journal import read_journal
+from edgefirst_ros.formats.ncore.store.marks import Instance
+from edgefirst_ros.formats.ncore.write.cuboidtable import CuboidTable
+from edgefirst_ros.formats.ncore.write.cuboidtracks import kind_of
+from edgefirst_ros.formats.ncore.write.entry import FlatBoxes, Json
+from edgefirst_ros.formats.ncore.write.extrinsics import TransformRow
+from edgefirst_ros.formats.ncore.write.trajectory import BASES, RigPoses
+from edgefirst_ros.sample import PoseBasis
+
+_OLDER_POSE = (float(BASES.index(PoseBasis.INTERPOLATED)),) * 2 + (math.nan,) * 6
+"""Earlier journals hold known poses alone, and not what they rest on."""
+
+
+@dataclass(slots=True)
+class Series:
+    """A raw series: where it comes from, its columns, and its rows so far, flat."""
+
+    topic: str
+    kind: str
+    layout: list[tuple[str, int]]
+    times_us: array[int] = field(default_factory=lambda: array("Q"))
+    values: array[float] = field(default_factory=lambda: array("d"))
+
+    def arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
+        """One array a column, the times first."""
+        width = sum(size for _, size in self.layout)
+        table = np.array(self.values).reshape(len(self.times_us), width)
+        found: dict[str, npt.NDArray[Any]] = {f"{prefix}_timestamps_us": np.array(self.times_us, np.uint64)}
+        start = 0
+        for name, size in self.layout:
+            column = table[:, start : start + size] if size > 1 else table[:, start]
+            found[f"{prefix}_{name}"] = column
+            start += size
+        return found
+
+
+@dataclass(slots=True)
+class Facts:
+    """A sequence's journal, read.
+
+    Attributes:
+        sequence: identity, and the options that finishing needs.
+        instances: what each registered instance is.
+        transforms: latest static transform by child frame.
+        camera_info: latest CameraInfo by camera.
+        lidar_models: attributes in ``intrinsics`` by lidar; found when the sequence is finished.
+        classes: of the model on the device.
+        radar_info: latest radar settings.
+        nodes: coordinate frame of every node that something refers to.
+        masks: PNG by camera and mask name.
+        origin: latitude, longitude and altitude of the ENU origin.
+        pose_times_us: (N,) times of the rig poses.
+        poses: (N * 7,) position and quaternion of the rig poses, NaN what is unknown of them.
+        pose_rests: (N * 8,) what position and rotation rest on, indices of ``trajectory.BASES``, and their
+            standard deviations, NaN where unknown.
+        series: raw series by prefix.
+        cuboids: as they came.
+        boxes2d_span_us: first and last time of 2-D boxes.
+        boxes2d: themselves, if they were kept; None where they are to be read from the journal.
+        early_labels: whether labels came before their camera.
+        labels: themselves, if they were kept; None where they are to be read from the journal.
+        generic: component-level generic data by instance.
+        meta: component-level metadata given later, by instance.
+    """
+
+    sequence: Json = field(default_factory=dict)
+    instances: dict[Instance, Json] = field(default_factory=dict)
+    transforms: dict[str, TransformRow] = field(default_factory=dict)
+    lidar_models: dict[str, Json] = field(default_factory=dict)
+    camera_info: dict[str, Json] = field(default_factory=dict)
+    classes: list[str] = field(default_factory=list)
+    radar_info: Json = field(default_factory=dict)
+    nodes: dict[str, str] = field(default_factory=dict)
+    masks: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    origin: tuple[float, float, float] | None = None
+    pose_times_us: array[int] = field(default_factory=lambda: array("q"))
+    poses: array[float] = field(default_factory=lambda: array("d"))
+    pose_rests: array[float] = field(default_factory=lambda: array("d"))
+    series: dict[str, Series] = field(default_factory=dict)
+    cuboids: CuboidTable = field(default_factory=CuboidTable)
+    boxes2d_span_us: tuple[int, int] | None = None
+    boxes2d: list[FlatBoxes] | None = None
+    _boxes2d_size: int = 0
+    early_labels: bool = False
+    labels: list[list[Any]] | None = None
+    _labels_size: int = 0
+    generic: dict[Instance, dict[str, npt.NDArray[Any]]] = field(default_factory=dict)
+    meta: dict[Instance, Json] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> Facts:
+        """The facts of a journal up to its first record that is not whole.
+
+        Raises:
+            ValueError: the file is no journal, or its first record does not name the sequence.
+        """
+        facts = cls()
+        for kind, value in read_journal(path):
+            facts.take(kind, value)
+        if "id" not in facts.sequence:
+            raise ValueError(f"{path}: the journal does not say of which sequence it is")
+        return facts
+
+    @classmethod
+    def keeping(cls) -> Facts:
+        """Nothing yet, of a sequence whose 2-D boxes and early labels are to be kept as well."""
+        return cls(boxes2d=[], labels=[])
+
+    def keep(self, boxes: FlatBoxes) -> None:
+        """The 2-D boxes of one message."""
+        if self.boxes2d is not None:
+            self.boxes2d.append(boxes)
+            self._boxes2d_size += boxes.size
+
+    def take(self, kind: str, value: Any) -> None:  # noqa: ANN401 - what the journal holds
+        """One record of the journal."""
+        take = getattr(self, f"_take_{kind}", None)
+        if take is not None:  # a later version may write more than this one knows
+            take(value)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory what grows with the sequence takes."""
+        numbers = len(self.pose_times_us) + len(self.poses) + len(self.pose_rests)
+        numbers += sum(len(series.times_us) + len(series.values) for series in self.series.values())
+        generic = sum(array_.nbytes for arrays in self.generic.values() for array_ in arrays.values())
+        return 8 * numbers + self.cuboids.size + self._boxes2d_size + self._labels_size + generic
+
+    def rig_poses(self) -> RigPoses:
+        """The trajectory as it was told."""
+        rests = np.array(self.pose_rests).reshape(-1, 8)
+        return RigPoses(
+            np.array(self.pose_times_us, np.int64),
+            np.array(self.poses).reshape(-1, 7),
+            rests[:, :2].astype(np.uint8),
+            rests[:, 2:],
+        )
+
+    def times_us(self) -> list[int]:
+        """First and last time of what the journal itself holds but poses."""
+        times = [t for series in self.series.values() if series.times_us for t in _ends(series.times_us)]
+        return [*times, *(_ends(self.cuboids.times_us) if len(self.cuboids) else ())]
+
+    def _take_sequence(self, value: Json) -> None:
+        self.sequence.update(value)
+
+    def _take_instance(self, value: Json) -> None:
+        self.instances[value["component"], value["name"]] = value
+
+    def _take_transforms(self, rows: list[Any]) -> None:
+        for parent, child, translation_m, rotation_xyzw in rows:
+            self.transforms[child] = (parent, child, tuple(translation_m), tuple(rotation_xyzw))
+
+    def _take_camera_info(self, value: list[Any]) -> None:
+        self.camera_info[value[0]] = value[1]
+
+    def _take_classes(self, value: list[str]) -> None:
+        self.classes = value
+
+    def _take_boxes2d(self, value: list[Any]) -> None:
+        self.boxes2d_span_us = _joined(self.boxes2d_span_us, value[2])
+
+    def _take_label(self, value: list[Any]) -> None:
+        self.early_labels = True
+        if self.labels is not None:
+            self.labels.append(value)
+            self._labels_size += sum(len(payload) + 200 for _, payload in value[-1])
+
+    def _take_radar_info(self, value: Json) -> None:
+        self.radar_info = value
+
+    def _take_origin(self, value: list[float]) -> None:
+        latitude_deg, longitude_deg, altitude_m = value
+        self.origin = (latitude_deg, longitude_deg, altitude_m)
+
+    def _take_mask(self, value: tuple[str, str, bytes]) -> None:
+        self.masks.setdefault(value[0], {})[value[1]] = value[2]
+
+    def _take_pose(self, value: list[Any]) -> None:
+        self.pose_times_us.append(value[0])
+        self.poses.extend(value[1:8])
+        self.pose_rests.extend(value[8:] or _OLDER_POSE)
+
+    def _take_series(self, value: list[Any]) -> None:
+        prefix, topic, kind, layout = value
+        self.series[prefix] = Series(topic, kind, [(name, size) for name, size in layout])
+
+    def _take_row(self, value: list[Any]) -> None:
+        series = self.series[value[0]]
+        series.times_us.append(value[1])
+        series.values.extend(value[2:])
+
+    def _take_cuboids(self, value: list[Any]) -> None:
+        node, observations, extra, *rest = value
+        # Earlier journals say no more: then the class is a name, if any, and every box has a track.
+        kinds, tracked, optical = rest or (
+            [kind_of(observation["class_id"]) for observation in observations],
+            [True] * len(observations),
+            False,
+        )
+        self.cuboids.add(node, observations, extra)
+        self.cuboids.mark(kinds, tracked, optical=optical)
+
+    def _take_generic(self, value: list[Any]) -> None:
+        component, name, key, dtype, shape, data = value
+        array_ = np.frombuffer(data, np.dtype(dtype)).reshape(shape)
+        self.generic.setdefault((component, name), {})[key] = array_
+
+    def _take_meta(self, value: list[Any]) -> None:
+        component, name, meta = value
+        self.meta.setdefault((component, name), {}).update(meta)
+
+    def _take_node(self, value: list[str]) -> None:
+        self.nodes[value[0]] = value[1]
+
+
+def _joined(span: tuple[int, int] | None, time_us: int) -> tuple[int, int]:
+    return (time_us, time_us) if span is None else (min(span[0], time_us), max(span[1], time_us))
+
+
+def _ends(times: array[int]) -> tuple[int, int]:
+    return min(times), max(times)

@@ -1,0 +1,219 @@
+"""Finishing a sequence from what is on disk: the same for one that was closed and one that was killed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.crashsafe.sync import sync_path
+from edgefirst_ros.formats.ncore.options import StoreType
+from edgefirst_ros.formats.ncore.store.base import Store, new_groups
+from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store, part_of, remove
+from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, Instance, Times
+from edgefirst_ros.formats.ncore.store.meta import write_meta
+from edgefirst_ros.formats.ncore.write.boxattach import UNPAIRED_META, Camera, attach_boxes
+from edgefirst_ros.formats.ncore.write.boxes2d import read_flat_boxes
+from edgefirst_ros.formats.ncore.write.closing import (
+    COMPONENT_VERSION,
+    instance_meta,
+    instance_records,
+    instance_version,
+    root_attributes,
+    sequence_meta,
+)
+from edgefirst_ros.formats.ncore.write.defaults import DEFAULT, NAMES, component_records, default_components
+from edgefirst_ros.formats.ncore.write.earlylabels import settle_labels
+from edgefirst_ros.formats.ncore.write.entry import Json
+from edgefirst_ros.formats.ncore.write.extrinsics import clean, whole_camera
+from edgefirst_ros.formats.ncore.write.facts import Facts
+from edgefirst_ros.formats.ncore.write.lidarfit import LidarModels
+from edgefirst_ros.formats.ncore.write.remarks import Remarks
+
+COMMON = ""
+"""Component group of poses, intrinsics, masks and cuboids."""
+
+
+def finish(
+    files: SequenceFiles,
+    stores: dict[str, Store],
+    facts: Facts,
+    remarks: Remarks,
+    lidars: LidarModels | None = None,
+) -> bool:
+    """Complete the stores, write the sequence meta file, rename, and drop the journal.
+
+    Until the meta file is there nothing is renamed, so that a sequence killed in here is finished anew, and
+    a complete sequence of that name that it is to replace stays.
+
+    Args:
+        files: where the sequence is.
+        stores: every component group that was begun; closed afterwards.
+        facts: what the journal says, read from it or kept.
+        remarks: told what a user should know of the sequence.
+        lidars: their models so far; None finds them in what is on disk.
+
+    Returns:
+        False if nothing was ever recorded: then nothing is left of the sequence.
+
+    Raises:
+        WriteError: the disk is full or gone.
+    """
+    kind: StoreType = facts.sequence["store"]
+    for group in [group for group, store in stores.items() if not len(store.contents)]:
+        _drop(stores.pop(group))
+    if facts.early_labels:
+        settle_labels(files, stores, facts, remarks)
+    instances = {key: times for store in stores.values() for key, times in store.contents.instances.items()}
+    span = _span(instances, facts)
+    if span is None:
+        discard(files)
+        return False
+    if COMMON not in stores:
+        stores[COMMON] = create_store(files.store(COMMON, kind), kind)
+    facts.lidar_models = (lidars or LidarModels.replayed(files.journal, stores)).finish()
+    _attach_boxes(files, stores, facts, remarks)
+    interval_us = (span[0], span[1] + 1)
+    meta = sequence_meta(facts)
+    listed: dict[str, tuple[Callable[[], str], Json]] = {}
+    for group, store in sorted(stores.items()):
+        components = _close_instances(store, facts)
+        if group == COMMON:
+            components |= _close_defaults(store, facts, instances, span, remarks)
+        store.append([root_attributes(files.id, interval_us, meta, group)])
+        store.seal()
+        listed[files.store(group, kind).name] = (store.md5, components)
+    try:
+        write_meta(files.meta_part, files.id, interval_us, meta, listed)
+    except OSError as error:
+        raise WriteError(f"{files.meta_part}: {error.strerror or error}; run recover") from error
+    complete(files)
+    return True
+
+
+def complete(files: SequenceFiles) -> None:
+    """Give the finished stores and the meta file their names in place of an earlier sequence's.
+
+    Safe to run again until the meta file's ``.part`` is gone, which goes last: it alone says that the stores
+    are complete, as an earlier sequence's meta file does not.
+
+    Raises:
+        WriteError: the disk refuses.
+    """
+    try:
+        meta = files.meta_part.read_bytes()
+        listed = [files.folder / store["path"] for store in json.loads(meta)["component_stores"]]
+        if files.meta.exists() and files.meta.read_bytes() != meta:
+            _sync(part_of(store) for store in listed)
+            files.meta.unlink()  # from here on it would list stores that are being replaced
+        for store in listed:
+            if part_of(store).exists():
+                if store.is_dir():
+                    shutil.rmtree(store)
+                part_of(store).replace(store)
+        for stale in set(files.finished_stores()) - set(listed):
+            remove(stale)
+        unready = files.meta.with_name(f"{files.meta.name}.new")
+        unready.write_bytes(meta)
+        unready.replace(files.meta)
+        for leftover in files.leftovers():
+            remove(leftover)
+    except OSError as error:
+        raise WriteError(f"{files.folder}: {error}; run recover") from error
+
+
+def _sync(stores: Iterable[Path]) -> None:
+    """Put stores on the disk, so that a power cut cannot take both them and what they replace."""
+    for store in stores:
+        for path in (store, *store.rglob("*")):
+            if path.exists():
+                sync_path(path)
+
+
+def discard(files: SequenceFiles) -> None:
+    """Remove what is left of a sequence in which nothing was recorded; an earlier one that is there stays."""
+    for leftover in files.leftovers():
+        remove(leftover)
+    if not any(files.folder.iterdir()):
+        files.folder.rmdir()
+
+
+def _drop(store: Store) -> None:
+    store.release()
+    remove(store.part)
+
+
+def _span(instances: Mapping[Instance, Times], facts: Facts) -> tuple[int, int] | None:
+    """First and last time of everything observed; of poses and 2-D boxes if there is nothing else."""
+    times = facts.times_us()
+    for entries in instances.values():
+        times += [min(entries.starts), entries.ends[-1]]
+    if not times:
+        times = [*facts.pose_times_us, *(facts.boxes2d_span_us or ())]
+    return (min(times), max(times)) if times else None
+
+
+def _attach_boxes(files: SequenceFiles, stores: Mapping[str, Store], facts: Facts, remarks: Remarks) -> None:
+    """Put 2-D boxes to their frames, and what is to be said of them into the metadata."""
+    if facts.boxes2d_span_us is None:
+        return
+    known = {transform[1] for transform in facts.transforms.values()}
+    cameras = []
+    for instance, told in facts.instances.items():
+        store = next((s for s in stores.values() if instance in s.contents.instances), None)
+        if instance[0] == "cameras" and store is not None:
+            whole, tile = whole_camera(told["frame_id"], {clean(frame) for frame in known})
+            times = store.contents.instances[instance]
+            cameras.append(Camera(instance[1], whole, tile, tuple(told["size"]), times, store))
+    by_topic_us, every_us = (
+        facts.sequence.get("boxes2d_tolerances_us", {}),
+        facts.sequence.get("boxes2d_tolerance_us", 0),
+    )
+
+    def tolerance_us(topic: str) -> int:
+        names = [name for name in by_topic_us if f"/{topic}".endswith(f"/{name}")]
+        return int(by_topic_us[max(names, key=len)] if names else every_us)
+
+    kept = facts.boxes2d
+    attached = attach_boxes(
+        lambda: read_flat_boxes(files.journal) if kept is None else kept, cameras, tolerance_us
+    )
+    for camera, meta in attached.meta.items():
+        meta[FLAT_BOXES]["classes"] = facts.classes
+        facts.meta.setdefault(("cameras", camera), {}).update(meta)
+    if attached.loose:
+        labels = ("cuboids", DEFAULT)
+        facts.generic.setdefault(labels, {}).update(attached.loose)
+        facts.meta.setdefault(labels, {}).update(UNPAIRED_META)
+    for topic, count in attached.messages.items():
+        if alone := count - attached.paired[topic]:
+            say = remarks.note if attached.paired[topic] else remarks.warn
+            say(
+                f"{files.id}: {alone} of {count} messages of {topic} have no picture within "
+                f"{tolerance_us(topic) / 1000:g} ms; their boxes are in no frame but in the cuboids' generic "
+                "data"
+            )
+
+
+def _close_instances(store: Store, facts: Facts) -> Json:
+    components: Json = {}
+    for instance, times in store.contents.instances.items():
+        store.append(instance_records(instance, times, facts))
+        components.setdefault(instance[0], {})[instance[1]] = {
+            "version": instance_version(instance, facts),
+            "generic_meta_data": instance_meta(instance, facts),
+        }
+    return components
+
+
+def _close_defaults(
+    store: Store, facts: Facts, instances: Mapping[Instance, Times], span: tuple[int, int], remarks: Remarks
+) -> Json:
+    components: Json = {}
+    for name, component in default_components(facts, instances, *span, remarks).items():
+        store.append([*new_groups(store, name), *component_records(name, component, facts)])
+        meta = component[0] | facts.meta.get((name, DEFAULT), {})
+        components[name] = {DEFAULT: {"version": COMPONENT_VERSION, "generic_meta_data": meta}}
+    return {name: components[name] for name in NAMES}

@@ -1,0 +1,78 @@
+"""Ego masks: which part of each camera's picture is the vehicle itself."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+
+from PIL import Image, UnidentifiedImageError
+
+from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.formats.ncore.write.remarks import Remarks
+
+Size = tuple[int, int]
+
+
+class Masks:
+    """The masks of a run, read at its start.
+
+    Attributes:
+        data: PNG by camera and name.
+
+    Args:
+        paths: by camera and name.
+
+    Raises:
+        ConfigError: naming every mask that is no readable PNG file.
+    """
+
+    def __init__(self, paths: Mapping[str, Mapping[str, Path]]) -> None:
+        self.data: dict[str, dict[str, bytes]] = {}
+        self._paths = paths
+        self._sizes: dict[tuple[str, str], Size] = {}
+        self._came: set[str] = set()
+        faults = []
+        for camera, named in paths.items():
+            for name, path in named.items():
+                try:
+                    png = path.read_bytes()
+                    with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
+                        self._sizes[camera, name] = image.size
+                        image.verify()
+                except (OSError, UnidentifiedImageError, SyntaxError) as error:
+                    faults.append(f"ego_masks.{camera}.{name}: {path} is no readable PNG file ({error})")
+                else:
+                    self.data.setdefault(camera, {})[name] = png
+        if faults:
+            raise ConfigError(faults)
+
+    def check(self, camera: str, size: Size) -> None:
+        """The first picture of a camera is here; later sequences leave masks of another size out.
+
+        Raises:
+            ConfigError: naming every mask of the camera that is of another size.
+        """
+        if camera in self._came:
+            return
+        self._came.add(camera)
+        faults = [
+            f"ncore.ego_masks.{camera}.{name}: {self._paths[camera][name]} is {width}x{height}, the pictures "
+            f"of {camera} are {size[0]}x{size[1]}; make the mask of that size"
+            for (owner, name), (width, height) in self._sizes.items()
+            if owner == camera and (width, height) != size
+        ]
+        if faults:
+            raise ConfigError(faults)
+
+    def remark(self, remarks: Remarks) -> None:
+        """Say which cameras never came."""
+        there = ", ".join(sorted(self._came)) or "none"
+        for camera in sorted(self._paths.keys() - self._came):
+            remarks.warn(f"ncore.ego_masks names the camera {camera}, which never came; cameras: {there}")
+
+
+def mask_size(png: bytes) -> Size:
+    """Width and height of a mask that was read once."""
+    with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
+        return image.size

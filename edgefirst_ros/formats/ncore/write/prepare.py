@@ -1,0 +1,134 @@
+"""What becomes of each measurement: by role, the parts of a store that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.base import NoPlace
+from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.write.boxes2d import flat_boxes
+from edgefirst_ros.formats.ncore.write.camera import camera_entry
+from edgefirst_ros.formats.ncore.write.clouds import cloud_entry
+from edgefirst_ros.formats.ncore.write.component import Component, own_entry
+from edgefirst_ros.formats.ncore.write.cuboids import cuboids_of
+from edgefirst_ros.formats.ncore.write.entry import Part, Prepared
+from edgefirst_ros.formats.ncore.write.labels import depth_entry, mask_entries
+from edgefirst_ros.formats.ncore.write.lidar import lidar_entry
+from edgefirst_ros.formats.ncore.write.radar import cube_of, radar_entry
+from edgefirst_ros.formats.ncore.write.series import series_value
+from edgefirst_ros.messages.detection import Detections
+from edgefirst_ros.sample import Observation, Role
+
+Outcome = Part | str
+"""A part, or why there is none."""
+
+Maker = Callable[[Observation, NCoreOptions], Iterator[Outcome]]
+
+
+def prepare(observation: Observation, options: NCoreOptions, components: Sequence[Component]) -> Prepared:
+    """Everything of a measurement that NCore stores, compressed, and why the rest is not stored."""
+    own = [entry for component in components if (entry := own_entry(component, observation)) is not None]
+    made = list(_made(observation, options))
+    if own:  # a component that takes the message is where the rest of it goes
+        made = [outcome for outcome in made if not isinstance(outcome, str)]
+    measurement = observation.measurement
+    return Prepared(
+        topic=measurement.topic,
+        role=observation.role,
+        time_us=measurement.time_ns // 1000,
+        calibration=observation.calibration,
+        parts=(*(outcome for outcome in made if not isinstance(outcome, str)), *own),
+        refused=tuple(outcome for outcome in made if isinstance(outcome, str)),
+    )
+
+
+def _made(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
+    maker = _MAKERS.get(observation.role)
+    if maker is None:
+        return
+    try:
+        yield from maker(observation, options)
+    except DecodeError as error:
+        yield str(error)
+
+
+def _camera(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
+    yield camera_entry(observation, options)
+
+
+def _lidar(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
+    yield lidar_entry(observation, options)
+
+
+def _radar(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
+    yield radar_entry(observation, options)
+
+
+def _cube(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
+    yield cube_of(observation) if options.radar_cube else NoPlace("radar_cube is off")
+
+
+def _cloud(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
+    yield cloud_entry(observation, options)
+
+
+def _masks(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
+    yield from mask_entries(observation, options)
+
+
+def _model(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
+    datum = observation.measurement.datum
+    if isinstance(datum, Detections):
+        boxes, refused = flat_boxes(observation)
+        yield boxes
+        yield from refused
+    yield from mask_entries(observation, options)
+
+
+def _depth(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
+    yield depth_entry(observation, options)
+
+
+def _cuboids(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
+    del options
+    cuboids, refused = cuboids_of(observation)
+    yield cuboids
+    yield from refused
+
+
+def _series(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
+    del options
+    yield series_value(observation)
+
+
+def _lidar_image(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
+    del observation, options
+    yield NoPlace("image of a lidar, not aligned with a camera")
+
+
+_MAKERS: dict[Role, Maker] = {
+    Role.CAMERA: _camera,
+    Role.LIDAR_POINTS: _lidar,
+    Role.RADAR_TARGETS: _radar,
+    Role.RADAR_CUBE: _cube,
+    Role.RADAR_CLUSTERS: _cloud,
+    Role.LIDAR_CLUSTERS: _cloud,
+    Role.FUSION_RADAR: _cloud,
+    Role.FUSION_LIDAR: _cloud,
+    Role.MODEL: _model,
+    Role.MASK: _masks,
+    Role.DEPTH: _depth,
+    Role.BOXES_3D: _cuboids,
+    Role.IMU: _series,
+    Role.GPS: _series,
+    Role.ODOMETRY: _series,
+    Role.LIDAR_DEPTH: _lidar_image,
+    Role.LIDAR_REFLECT: _lidar_image,
+}
+"""Roles that are not here are context: stored with the measurements that come after."""
+
+
+def is_stored(role: Role) -> bool:
+    """Whether messages of the role have a place of their own."""
+    return role in _MAKERS

@@ -1,0 +1,107 @@
+"""Radar scans to frames of ``radars``, and radar cubes to the generic data of their scan."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.store.marks import ATTACHED
+from edgefirst_ros.formats.ncore.write.entry import COMPRESSOR, Cube, Entry, Json, generic_data
+from edgefirst_ros.formats.ncore.write.rays import Rays, other_fields, ray_records, rays_of
+from edgefirst_ros.formats.zarr2.array import array_records
+from edgefirst_ros.formats.zarr2.metadata import Record, group, under
+from edgefirst_ros.messages.pointcloud import PointCloud
+from edgefirst_ros.messages.radar import RadarCube, RadarInfo
+from edgefirst_ros.sample import Observation
+
+VELOCITY = "radial_velocity_m_s"
+FIELDS = {"speed": VELOCITY, "rcs": "rcs_dBsm"}
+"""Fields on the wire that NCore has a customary name for."""
+
+META: Json = {
+    "radial_velocity": {"positive": "receding", "ego_motion_compensated": False},
+    "returns": 1,
+}
+
+
+def radar_entry(observation: Observation, options: NCoreOptions) -> Entry:
+    """A scan: directions and distances, everything else about a detection as generic data.
+
+    With cubes asked for, the attributes of ``generic_data`` are left to the cube that may come.
+
+    Raises:
+        DecodeError: not a cloud, or one without x, y and z.
+    """
+    measurement = observation.measurement
+    cloud = measurement.datum
+    if not isinstance(cloud, PointCloud):
+        raise DecodeError(f"radar message is {type(cloud).__name__}, not a point cloud")
+    rays = rays_of(cloud)
+    time_us = measurement.time_ns // 1000
+    generic = other_fields(cloud, rays, {"x", "y", "z"}, FIELDS)
+    if VELOCITY in generic and not options.radar_speed_receding_positive:
+        generic[VELOCITY] = -generic[VELOCITY]
+    return Entry(
+        component="radars",
+        collection="frames",
+        name="radar",
+        frame_id=measurement.frame_id,
+        start_us=time_us,
+        end_us=time_us,
+        records=(
+            *group(""),
+            *generic_data(generic),
+            *ray_records(rays, np.full(len(rays), time_us, np.uint64), {}),
+        ),
+        meta=META,
+    )
+
+
+def cube_of(observation: Observation) -> Cube:
+    """The cube as an array of its own shape, with layout and scales in the metadata of the scan.
+
+    Raises:
+        DecodeError: not a cube.
+    """
+    measurement = observation.measurement
+    cube = measurement.datum
+    if not isinstance(cube, RadarCube):
+        raise DecodeError(f"radar cube message is {type(cube).__name__}")
+    time_us = measurement.time_ns // 1000
+    meta = {
+        "layout": [axis.name for axis in cube.layout],
+        "shape": list(cube.cube.shape),
+        "scales": [float(scale) if math.isfinite(scale) else None for scale in cube.scales],
+        "is_complex": cube.is_complex,
+        "complex": "the last axis interleaves real and imaginary part" if cube.is_complex else "no",
+        "timestamp_us": time_us,
+        "radar_time_us": cube.radar_time_us,
+    }
+    (name,) = ATTACHED
+    array = array_records(name, np.ascontiguousarray(cube.cube), COMPRESSOR)
+    _, attributes = group("", {name: meta})
+    return Cube(measurement.topic, measurement.frame_id, time_us, (*array, attributes))
+
+
+def empty_scan(cube: Cube) -> list[Record]:
+    """A scan without detections, for a cube that no scan is near enough to."""
+    rays = Rays(np.zeros((0, 3), np.float32), np.zeros(0, np.float32), None)
+    return [
+        *group(""),
+        *generic_data({}),
+        *under("generic_data", cube.records),
+        *ray_records(rays, np.zeros(0, np.uint64), {}),
+    ]
+
+
+def radar_info_meta(info: RadarInfo) -> Json:
+    """Radar settings as metadata."""
+    return {
+        "center_frequency": info.center_frequency,
+        "frequency_sweep": info.frequency_sweep,
+        "range_toggle": info.range_toggle,
+        "detection_sensitivity": info.detection_sensitivity,
+    }

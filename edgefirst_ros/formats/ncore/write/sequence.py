@@ -1,0 +1,272 @@
+"""One sequence while it is written: entries into stores, everything else into the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.base import EMPTY, Written
+from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.store.files import SequenceFiles
+from edgefirst_ros.formats.ncore.store.journal import Journal
+from edgefirst_ros.formats.ncore.store.marks import Instance
+from edgefirst_ros.formats.ncore.write.context import Context
+from edgefirst_ros.formats.ncore.write.cubes import CubePairing, HeldCubes
+from edgefirst_ros.formats.ncore.write.earlylabels import descriptor_of, snapped
+from edgefirst_ros.formats.ncore.write.entry import (
+    Cube,
+    Cuboids,
+    Entry,
+    FlatBoxes,
+    Json,
+    Part,
+    Prepared,
+    SeriesValue,
+)
+from edgefirst_ros.formats.ncore.write.facts import Facts
+from edgefirst_ros.formats.ncore.write.finish import finish
+from edgefirst_ros.formats.ncore.write.lidarfit import LidarModels
+from edgefirst_ros.formats.ncore.write.lidarmodel import Grid
+from edgefirst_ros.formats.ncore.write.lidarscale import LidarScales
+from edgefirst_ros.formats.ncore.write.masks import Masks
+from edgefirst_ros.formats.ncore.write.names import InstanceNames
+from edgefirst_ros.formats.ncore.write.prepare import is_stored
+from edgefirst_ros.formats.ncore.write.radar import META as RADAR_META
+from edgefirst_ros.formats.ncore.write.remarks import Remarks
+from edgefirst_ros.formats.ncore.write.stores import StoreSet
+from edgefirst_ros.formats.zarr2.metadata import Record
+from edgefirst_ros.sample import EgoPose, SequenceInfo
+
+Outcome = int | str
+"""Bytes written, or why nothing was."""
+
+
+class SequenceWriter:
+    """Appends to one sequence; what a method reports as written survives the process.
+
+    Attributes:
+        files: where the sequence is.
+        start_us: time of the first thing written, None before it.
+        until_us: where the sequence after it begins, once there is one.
+        last_pose: the latest pose taken.
+    """
+
+    def __init__(
+        self,
+        files: SequenceFiles,
+        sequence: SequenceInfo,
+        *,
+        part: int,
+        options: NCoreOptions,
+        names: InstanceNames,
+        masks: Masks,
+        lidars: LidarScales,
+        boxes2d_tolerances_ms: Mapping[str, float],
+    ) -> None:
+        self.files = files
+        self.start_us: int | None = None
+        self.until_us = 0
+        self.last_pose: EgoPose | None = None
+        self._names = names
+        self._registered: dict[Instance, str] = {}
+        self._shared: dict[Instance, Json | None] = {}
+        self._sizes: dict[str, tuple[int, int]] = {}
+        self._masks = masks
+        self._lidars = lidars
+        self._scaled: set[Instance] = set()
+        self._journal = _begin_journal(files, sync=options.sync)
+        self._context = Context(self._journal, options)
+        self._context.begin(files.id, sequence, part, options, boxes2d_tolerances_ms)
+        self._context.masks(masks.data)
+        self._stores = StoreSet(files, options.store, options.profile, sync=options.sync)
+        self._models = LidarModels(self._stores.open)
+        tolerance_us = round(options.radar_cube_tolerance_ms * 1000)
+        self._cubes = CubePairing(HeldCubes(files.held), self._stores, tolerance_us)
+
+    def write(self, prepared: Prepared) -> Written:
+        """Append every part of a measurement, or say why not."""
+        size = self._context.calibration(prepared.calibration)
+        refused = list(prepared.refused)
+        stored = 0
+        for part in prepared.parts:
+            outcome = self._part(part, prepared)
+            if isinstance(outcome, str):
+                refused.append(outcome)
+                continue
+            stored += outcome
+            self.start_us = prepared.time_us if self.start_us is None else self.start_us
+        if not (stored or refused) and is_stored(prepared.role):
+            refused.append(EMPTY)
+        topic = prepared.topic
+        told = tuple((topic, reason) for reason in refused)
+        return Written({topic: stored}, size + stored, told, items=int(stored > 0))
+
+    def pose(self, pose: EgoPose) -> None:
+        """One rig pose; those that cannot be used are left out."""
+        if self._context.pose(pose):
+            self.last_pose = pose
+
+    def set_generic_data(self, instance: Instance, data: Mapping[str, npt.NDArray[Any]], meta: Json) -> None:
+        """Arrays and metadata of a whole instance."""
+        self._context.generic_data(instance, data, meta)
+
+    def finish(self, remarks: Remarks) -> bool:
+        """Complete the sequence; False if nothing was ever written to it.
+
+        Args:
+            remarks: told what a user should know of it.
+
+        Raises:
+            WriteError: the disk is full or gone; ``recover`` can try again.
+        """
+        try:
+            self._cubes.settle_all()
+            facts = self._context.facts or Facts.read(self.files.journal)
+            return finish(self.files, self._stores.open, facts, remarks, self._models)
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        """Release the files as they are."""
+        self._stores.release()
+        self._journal.close()
+
+    def _part(self, part: Part, prepared: Prepared) -> Outcome:
+        if prepared.time_us < 0:
+            return "time before 1970"
+        match part:
+            case Entry():
+                outcome = self._entry(part, prepared)
+            case Cube():
+                outcome = self._cube(part)
+            case Cuboids():
+                outcome = self._context.cuboids(part)
+            case FlatBoxes():
+                outcome = self._context.boxes2d(part)
+            case SeriesValue():
+                outcome = self._context.row(part, prepared.topic)
+        return outcome
+
+    def _entry(self, entry: Entry, prepared: Prepared) -> Outcome:
+        topic = prepared.topic
+        match entry.component:
+            case "cameras":
+                outcome = self._camera(entry, prepared)
+            case "radars":
+                outcome = self._radar(entry, topic)
+            case "camera_labels":
+                outcome = self._label(entry, topic)
+            case "lidars":
+                outcome = self._lidar(entry, topic)
+            case "point_clouds":
+                written = self._context.node(entry.frame_id)
+                name = self._names.other("point_clouds", topic, entry.name)
+                outcome = _sum(written, self._append(entry, name, topic))
+            case _:
+                outcome = self._append(entry, self._names.safe(entry.name), topic)
+        return outcome
+
+    def _cube(self, cube: Cube) -> Outcome:
+        radar = self._names.radar(cube.topic, cube.frame_id, cube=True)
+        written = 0
+        if ("radars", radar) not in self._registered:
+            facts = {"topic": cube.topic, "frame_id": cube.frame_id, "meta": RADAR_META}
+            written = self._register(("radars", radar), facts)
+        return _sum(written, self._cubes.offer(radar, cube))
+
+    def _camera(self, entry: Entry, prepared: Prepared) -> Outcome:
+        name = self._names.sensor("cameras", prepared.topic, entry.frame_id, "camera")
+        if name not in self._sizes:
+            self._masks.check(name, entry.size or (0, 0))
+        width, height = self._sizes.setdefault(name, entry.size or (0, 0))
+        if (width, height) != entry.size:
+            return f"picture is no longer {width}x{height}"
+        written = self._context.camera(name, prepared.calibration.camera_info)
+        return _sum(written, self._append(entry, name, prepared.topic))
+
+    def _radar(self, entry: Entry, topic: str) -> Outcome:
+        name = self._names.radar(topic, entry.frame_id)
+        written = self._cubes.before_scan(name, entry.end_us)
+        outcome = self._append(entry, name, topic)
+        if isinstance(outcome, int):
+            written += self._cubes.after_scan(name, entry.end_us)
+        return _sum(written, outcome)
+
+    def _lidar(self, entry: Entry, topic: str) -> Outcome:
+        """A sweep; the elements of its rays follow once the lidar has a model."""
+        name = self._names.sensor("lidars", topic, entry.frame_id, "lidar")
+        scaled = self._lidars.scaled(name, entry.intensity)
+        outcome = self._append(entry, name, topic, records=[*entry.records, *scaled])
+        if isinstance(outcome, str):
+            return outcome
+        if (meta := self._lidars.learnt(name)) and ("lidars", name) not in self._scaled:
+            self._scaled.add(("lidars", name))
+            self._context.generic_data(("lidars", name), {}, meta)
+        if entry.grid is not None and entry.directions is not None and entry.cells is not None:
+            outcome += self._context.sweep(name, entry.end_us, entry.grid)
+            grid = Grid(*entry.grid)
+            outcome += self._models.take(name, entry.end_us, grid, entry.directions, entry.cells)
+        return outcome
+
+    def _label(self, entry: Entry, topic: str) -> Outcome:
+        cameras = self._names.same_frame("cameras", entry.camera_frame or "")
+        times = {name: self._stores.times(("cameras", name)) for name in cameras}
+        camera, ends = next(((name, found.ends) for name, found in times.items() if found), ("", None))
+        if ends is None:
+            return self._context.label(entry, topic)
+        name = self._names.other(entry.component, topic, f"{entry.name}@{camera}")
+        end_us = snapped(ends, entry.end_us)
+        shared = descriptor_of(entry.shared, camera)
+        return self._append(entry, name, topic, span_us=(end_us, end_us), shared=shared)
+
+    def _append(
+        self,
+        entry: Entry,
+        name: str,
+        topic: str,
+        *,
+        records: Sequence[Record] | None = None,
+        span_us: tuple[int, int] | None = None,
+        shared: Json | None = None,
+    ) -> Outcome:
+        instance = (entry.component, name)
+        facts: Json = {
+            "topic": topic,
+            "frame_id": entry.frame_id,
+            "meta": entry.meta,
+            "version": entry.version,
+        }
+        if entry.size is not None:
+            facts["size"] = entry.size
+        shared = shared or entry.shared
+        written = self._register(instance, facts)
+        if self._shared.setdefault(instance, shared) != shared:
+            return "fields or format changed"
+        span_us = span_us or (entry.start_us, entry.end_us)
+        records = entry.records if records is None else records
+        outcome = self._stores.append(
+            instance, entry.collection, span_us, records, attributes=entry.attributes, shared=shared
+        )
+        return _sum(written, outcome)
+
+    def _register(self, instance: Instance, facts: Json) -> int:
+        """Say in the journal what an instance is, before its first entry."""
+        if self._registered.get(instance) == facts["topic"]:
+            return 0
+        self._registered[instance] = facts["topic"]
+        return self._context.instance(*instance, facts)
+
+
+def _begin_journal(files: SequenceFiles, *, sync: bool) -> Journal:
+    try:
+        files.folder.mkdir(parents=True, exist_ok=True)
+        return Journal(files.journal, sync=sync)
+    except OSError as error:
+        raise WriteError(f"{files.folder}: {error.strerror or error}") from error
+
+
+def _sum(written: int, outcome: Outcome) -> Outcome:
+    return outcome if isinstance(outcome, str) else written + outcome

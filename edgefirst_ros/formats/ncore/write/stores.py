@@ -1,0 +1,135 @@
+"""The stores of one sequence: which instance goes where, entries appended with their commit mark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.ncore.options import Profile, StoreType
+from edgefirst_ros.formats.ncore.store.base import Store, new_groups
+from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
+from edgefirst_ros.formats.ncore.store.marks import TIMES, Instance, Times
+from edgefirst_ros.formats.ncore.write.entry import Cube, Json
+from edgefirst_ros.formats.ncore.write.finish import COMMON
+from edgefirst_ros.formats.ncore.write.radar import empty_scan
+from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, json_bytes, under
+
+_BUILT_IN = {"cameras", "lidars", "radars", "point_clouds", "camera_labels"}
+
+
+class StoreSet:
+    """Stores by component group, begun when their first entry comes.
+
+    Attributes:
+        open: the stores so far.
+    """
+
+    def __init__(
+        self,
+        files: SequenceFiles,
+        kind: StoreType,
+        profile: Profile,
+        *,
+        sync: bool = False,
+        recovered: dict[str, Store] | None = None,
+    ) -> None:
+        self.open: dict[str, Store] = recovered or {}
+        self._files = files
+        self._kind: StoreType = kind
+        self._profile = profile
+        self._sync = sync
+
+    def times(self, instance: Instance) -> Times | None:
+        """The entries of an instance, None if it has none."""
+        store = self.open.get(self._group(instance))
+        return store.contents.instances.get(instance) if store else None
+
+    def append(
+        self,
+        instance: Instance,
+        collection: str,
+        span_us: tuple[int, int],
+        records: Sequence[Record],
+        *,
+        attributes: Json,
+        shared: Json | None = None,
+    ) -> int | str:
+        """Append an entry and its mark; the bytes written, or why it cannot be appended.
+
+        Args:
+            instance: component and name.
+            collection: group of the instance that holds its entries.
+            span_us: start and end of the entry, both later than those of the entry before.
+            records: below the entry's group.
+            attributes: of the entry's group, beside its times.
+            shared: attributes of the collection, written with the first entry.
+
+        Raises:
+            WriteError: the disk is full or gone.
+        """
+        store = self._store(instance)
+        times = store.contents.instances.get(instance) or Times(collection)
+        start_us, end_us = span_us
+        if len(times) and end_us <= times.ends[-1]:
+            return "same time as the one before" if end_us == times.ends[-1] else "time goes back"
+        if len(times) and collection == "frames" and start_us <= times.starts[-1]:
+            return "starts before the one before it"
+        base = "/".join((*instance, collection))
+        batch = []
+        if not len(times):
+            batch += new_groups(store, base)
+            if shared is not None:
+                batch.append((f"{base}/{ATTRIBUTES_KEY}", json_bytes(shared)))
+        key = len(times) if collection == "pcs" else end_us
+        mark = json_bytes({**attributes, TIMES: [start_us, end_us]})
+        batch += under(f"{base}/{key}", [*records, (ATTRIBUTES_KEY, mark)])
+        written = store.append(batch)
+        times.add(start_us, end_us)
+        store.contents.instances[instance] = times
+        return written
+
+    def last_scan(self, radar: str) -> int | None:
+        """Time of the latest scan of a radar."""
+        times = self.times(("radars", radar))
+        return times.ends[-1] if times is not None and len(times) else None
+
+    def free_scan(self, radar: str) -> int | None:
+        """Time of the latest scan of a radar if it has no cube yet."""
+        last_us = self.last_scan(radar)
+        cubes = self._store(("radars", radar)).contents.cubes if last_us is not None else {}
+        return None if cubes.get(radar, (None, 0))[0] == last_us else last_us
+
+    def attach(self, radar: str, scan_us: int, cube: Cube) -> int:
+        """Append a cube to the generic data of a scan that is there."""
+        store = self._store(("radars", radar))
+        store.contents.cubes[radar] = (scan_us, cube.time_us)
+        return store.append(under(f"radars/{radar}/frames/{scan_us}/generic_data", cube.records))
+
+    def alone(self, radar: str, cube: Cube) -> int | str:
+        """Append a scan without detections that holds the cube."""
+        span_us = (cube.time_us, cube.time_us)
+        written = self.append(("radars", radar), "frames", span_us, empty_scan(cube), attributes={})
+        if not isinstance(written, str):
+            self._store(("radars", radar)).contents.cubes[radar] = span_us
+        return written
+
+    def release(self) -> None:
+        """Close all as they are."""
+        for store in self.open.values():
+            store.release()
+
+    def _group(self, instance: Instance) -> str:
+        if self._profile == "single":
+            return COMMON
+        component, name = instance
+        return name if component in _BUILT_IN else component
+
+    def _store(self, instance: Instance) -> Store:
+        group = self._group(instance)
+        if group not in self.open:
+            path = self._files.store(group, self._kind)
+            try:
+                self.open[group] = create_store(path, self._kind, sync=self._sync)
+            except OSError as error:
+                raise WriteError(f"{path}: {error.strerror or error}") from error
+        return self.open[group]

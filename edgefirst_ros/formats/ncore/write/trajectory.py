@@ -1,0 +1,153 @@
+"""Rig poses to the dynamic pose of NCore: thinned, cut to the interval, relative to the first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pymap3d
+from scipy.spatial.transform import Rotation, Slerp
+
+from edgefirst_ros.formats.ncore.write.extrinsics import Pose, inverse
+from edgefirst_ros.sample import PoseBasis
+
+BASES = tuple(PoseBasis)
+"""What a position or rotation rests on, as numbers: the index of each, the best first."""
+ASSUMED = BASES.index(PoseBasis.ASSUMED)
+
+_EXACT_US = 1_000
+"""So far an end's pose holds as it is: at 30 m/s, 3 cm."""
+
+Floats = npt.NDArray[np.float64]
+Rows = Floats
+"""(N, 7): x y z in ENU metres, then the quaternion x y z w."""
+
+
+@dataclass(frozen=True, slots=True)
+class RigPoses:
+    """The rig's trajectory and what it rests on.
+
+    Attributes:
+        times_us: (N,), strictly increasing.
+        rows: (N, 7) poses; after ``filled`` all finite.
+        basis: (N, 2) of position and rotation, indices into ``BASES``.
+        sigma: (N, 6) standard deviations: east, north, up in metres, about the rig's x, y, z in radians; NaN
+            where unknown.
+    """
+
+    times_us: npt.NDArray[np.int64]
+    rows: Rows
+    basis: npt.NDArray[np.uint8]
+    sigma: Floats
+
+    def taken(self, index: npt.NDArray[np.intp]) -> RigPoses:
+        """Some of them."""
+        return RigPoses(self.times_us[index], self.rows[index], self.basis[index], self.sigma[index])
+
+    def assumed_us(self, part: int) -> int:
+        """For how long position (0) or rotation (1) is assumed: at either end of an interval is enough."""
+        bad = self.basis[:, part] == ASSUMED
+        return int(np.diff(self.times_us)[bad[1:] | bad[:-1]].sum())
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether neither a position nor a rotation was ever told."""
+        return not np.isfinite(self.rows).any()
+
+
+def filled(poses: RigPoses) -> RigPoses:
+    """Placeholders for what is unknown, and marked as such: readers refuse a trajectory with holes.
+
+    Between known positions (rotations) the straight (shortest) way, before the first and after the last that
+    one; the origin (identity) where none is ever known.
+    """
+    rows, basis = poses.rows.copy(), poses.basis.copy()
+    at = (poses.times_us - poses.times_us[0]).astype(np.float64)
+    for part, columns in enumerate((slice(0, 3), slice(3, 7))):
+        known = np.isfinite(rows[:, columns]).all(axis=1)
+        basis[~known, part] = ASSUMED
+        if known.all():
+            continue
+        if not known.any():
+            rows[:, columns] = (0.0, 0.0, 0.0) if part == 0 else (0.0, 0.0, 0.0, 1.0)
+            continue
+        wanted = at[~known].clip(at[known][0], at[known][-1])
+        rows[~known, columns] = _interpolated(at[known], rows[known, columns], wanted)
+    return RigPoses(poses.times_us, rows, basis, poses.sigma)
+
+
+def thin(poses: RigPoses, gap_us: int) -> npt.NDArray[np.intp]:
+    """Indices to keep so that gaps stay within ``gap_us`` where they were.
+
+    First and last are kept, and both sides of every change of what a pose rests on.
+    """
+    count = len(poses.times_us)
+    if count <= 2:
+        return np.arange(count)
+    changes = (np.diff(poses.basis.astype(np.int16), axis=0) != 0).any(axis=1)
+    forced = np.concatenate([changes, [True]]) | np.concatenate([[True], changes])
+    kept = [0]
+    for index in range(1, count - 1):
+        if forced[index] or poses.times_us[index + 1] - poses.times_us[kept[-1]] > gap_us:
+            kept.append(index)
+    return np.array([*kept, count - 1])
+
+
+def cover(poses: RigPoses, first_us: int, last_us: int) -> RigPoses:
+    """The trajectory from ``first_us`` to ``last_us`` exactly: cut and interpolated, its ends held.
+
+    What is held longer than a millisecond is assumed. What is interpolated rests on the worse of its sides.
+
+    Args:
+        poses: N at least 1, all of them finite.
+        first_us: first time wanted.
+        last_us: last time wanted.
+    """
+    times_us = poses.times_us
+    inside = (times_us > first_us) & (times_us < last_us)
+    wanted = np.unique(np.concatenate([[first_us], times_us[inside], [last_us]]))
+    at = np.clip(wanted, times_us[0], times_us[-1])
+    after = np.searchsorted(times_us, at)
+    before = np.where(times_us[after] == at, after, after - 1)
+    origin = times_us[0]
+    known_s, wanted_s = (times_us - origin).astype(np.float64), (at - origin).astype(np.float64)
+    rows = np.hstack(
+        [_interpolated(known_s, poses.rows[:, columns], wanted_s) for columns in (slice(0, 3), slice(3, 7))]
+    )
+    basis = np.maximum(poses.basis[before], poses.basis[after])
+    basis[np.abs(wanted - at) > _EXACT_US] = ASSUMED
+    return RigPoses(wanted, rows, basis, np.fmax(poses.sigma[before], poses.sigma[after]))
+
+
+def _interpolated(known: Floats, values: Floats, wanted: Floats) -> Floats:
+    """Positions (M, 3) along straight lines, or quaternions (M, 4) along the shortest way."""
+    if len(known) == 1:
+        return np.repeat(values, len(wanted), axis=0)
+    if values.shape[1] == 4:
+        turned: Floats = Slerp(known, Rotation.from_quat(values))(wanted).as_quat()
+        return turned
+    return np.stack([np.interp(wanted, known, values[:, axis]) for axis in range(3)], axis=1)
+
+
+def rig_to_world(rows: Rows) -> tuple[npt.NDArray[np.float64], Pose]:
+    """T_rig_world (N, 4, 4), the first the identity, and T_world_enu, the first pose itself."""
+    poses = np.tile(np.eye(4), (len(rows), 1, 1))
+    poses[:, :3, :3] = Rotation.from_quat(rows[:, 3:]).as_matrix()
+    poses[:, :3, 3] = rows[:, :3]
+    T_world_enu = poses[0].copy()
+    poses = inverse(T_world_enu) @ poses
+    poses[:, 3] = (0.0, 0.0, 0.0, 1.0)
+    poses[0] = np.eye(4)
+    return poses, T_world_enu
+
+
+def enu_to_ecef(latitude_deg: float, longitude_deg: float, altitude_m: float) -> Pose:
+    """T_enu_ecef of the local east, north, up frame at a WGS-84 position."""
+    lat, lon = np.radians([latitude_deg, longitude_deg])
+    pose = np.eye(4)
+    pose[:3, 0] = (-np.sin(lon), np.cos(lon), 0.0)
+    pose[:3, 1] = (-np.sin(lat) * np.cos(lon), -np.sin(lat) * np.sin(lon), np.cos(lat))
+    pose[:3, 2] = (np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat))
+    pose[:3, 3] = pymap3d.geodetic2ecef(latitude_deg, longitude_deg, altitude_m)
+    return pose

@@ -1,0 +1,317 @@
+"""Takes every message of a live capture to disk in a thread of its own; the capture never waits."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+
+from edgefirst_ros.live.latched import Latched
+from edgefirst_ros.live.recordingfile import RecordingFile
+from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.naming import safe_name
+from edgefirst_ros.sources.session import REPEATED, RecordedSession
+
+FOLDER = "recordings"
+SYNC_EVERY_S = 1.0
+"""What a power cut may cost."""
+LOOK_EVERY_S = 0.1
+OVERHEAD_BYTES = 512
+"""Counted for every message on top of its data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A session's recording.
+
+    Attributes:
+        path: its file.
+        messages: how many it holds of the session.
+        bytes: its size.
+        not_recorded: messages by topic that were received and are not in it.
+        failure: why it ended before its session, empty if it did not.
+    """
+
+    path: Path
+    messages: int
+    bytes: int
+    not_recorded: Mapping[str, int] = field(default_factory=dict)
+    failure: str = ""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the user should know."""
+        lost = sum(self.not_recorded.values())
+        why = f": {self.failure}" if self.failure else ", the disk or the computer being too slow for them"
+        found = [f"recording: {lost:,} messages were not recorded{why}"] if lost else []
+        return found or ([f"recording: {self.failure}"] if self.failure else [])
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A message in the order of receipt, or that there was no room for some.
+
+    ``arrival`` is its number in the capture's queue, None for one that the capture has no use for.
+    """
+
+    arrival: int | None
+    message: RawMessage | None
+    lost: Counter[str] = field(default_factory=Counter)
+    paused: bool = False
+    """It is not to be recorded, since it came in a pause; what it says may hold all the same."""
+
+
+_Command = Callable[[], None]
+
+
+class Recorder:
+    """Writes one session after another: ``begin``, ``put`` and ``passed``, ``end``; the last one for good.
+
+    A message waits until the capture has ``passed`` it, because only then it is sure which session it is of;
+    so a file ends at the same message as its session. What waits is limited in bytes, and what does not fit
+    is counted as not recorded. An error of the disk ends the recording, never the capture.
+
+    ``put`` may be called by any thread, the others by the one that feeds the pipeline.
+
+    Args:
+        folder: where recordings lie.
+        limit_bytes: the most that waits.
+        latched: what holds from before; goes on learning.
+        offered: quality of service that topics are published with, where it is known; looked at when the
+            first message of a topic is written.
+    """
+
+    def __init__(
+        self, folder: Path, limit_bytes: int, latched: Latched, offered: Mapping[str, str] | None = None
+    ) -> None:
+        self._folder = folder
+        self._limit_bytes = limit_bytes
+        self._latched = latched
+        self._offered = {} if offered is None else offered
+        self._lock = threading.Condition()
+        self._waiting: deque[_Waiting] = deque()
+        self._ready: deque[_Waiting | _Command] = deque()
+        self._held = 0
+        self._over = False
+        self._aborted = False
+        self._no_time = False
+        self._paused = False
+        self._mark: RawMessage | None = None
+        """What is to be said before the next message."""
+        self._file: RecordingFile | None = None
+        self._path = folder
+        self._failure = ""
+        self._number = REPEATED
+        self._missing: Counter[str] = Counter()
+        self._synced_s = time.monotonic()
+        self.messages = 0
+        """Of the session under way, on disk."""
+        self.bytes = 0
+        """Size of its file."""
+        self._thread = threading.Thread(target=self._run, name="record", daemon=True)
+        self._thread.start()
+
+    def put(self, message: RawMessage, arrival: int | None) -> None:
+        """Take a message in the order of receipt, at once."""
+        size = len(message.data) + OVERHEAD_BYTES
+        with self._lock:
+            if self._held + size > self._limit_bytes:
+                _join(self._waiting, _Waiting(arrival, None, Counter({message.topic: 1})))
+            else:
+                self._held += size
+                self._waiting.append(_Waiting(arrival, message))
+
+    def passed(self, arrival: int) -> None:
+        """The capture has taken this message, so everything up to it is of the session under way."""
+        with self._lock:
+            self._release(arrival)
+
+    def begin(self, session: RecordedSession) -> None:
+        """A session begins with what has not been passed yet."""
+        self._command(lambda: self._open(session))
+
+    def pause(self) -> None:
+        """What has not been passed yet is not recorded."""
+        with self._lock:
+            self._paused = True
+
+    def resume(self, mark: RawMessage) -> None:
+        """Record again what has not been passed yet, after a message that says so."""
+        with self._lock:
+            self._paused = False
+
+        def note() -> None:
+            self._mark = mark
+
+        self._command(note)
+
+    def end(self, why: str, *, last: bool, goes_on: bool = False) -> Future[Recorded]:
+        """The session ends, with ``last`` after all that has been received; its recording, once complete.
+
+        ``goes_on`` if the next one is to go on from it.
+        """
+        done: Future[Recorded] = Future()
+        if last:
+            with self._lock:
+                self._release(None)
+        self._command(lambda: done.set_result(self._finish(why, last=last, goes_on=goes_on)))
+        return done
+
+    def cut(self) -> None:
+        """What is not on disk yet is not recorded, so that a session's end is not kept waiting."""
+        self._no_time = True
+
+    def so_far(self, failure: str) -> Recorded:
+        """The session's recording as it stands, for the reason that is told; any thread."""
+        return Recorded(
+            self._path, self.messages, self.bytes, dict(self._missing), f"{self._path}: {failure}"
+        )
+
+    def abort(self) -> None:
+        """End at once; what has been written stays and can be read."""
+        with self._lock:
+            self._aborted = self._over = True
+            self._waiting.clear()
+            self._ready.clear()
+            self._lock.notify()
+
+    def _command(self, command: _Command) -> None:
+        with self._lock:
+            self._ready.append(command)
+            self._lock.notify()
+
+    def _release(self, arrival: int | None) -> None:
+        """What has become sure can be written: up to an arrival, or everything."""
+        waiting = self._waiting
+        while waiting:
+            number = waiting[0].arrival
+            if arrival is not None and number is not None and number > arrival:
+                return
+            item = waiting.popleft()
+            item.paused = self._paused
+            _join(self._ready, item)
+
+    # ------------------------------------------------------------------ the recording thread
+    def _run(self) -> None:
+        while not self._over:
+            for item in self._take():
+                if self._aborted:
+                    break
+                if isinstance(item, _Waiting):
+                    self._write(item)
+                else:
+                    item()
+                self._sync()
+            self._sync()
+        if self._file is not None:
+            self._guarded(RecordingFile.sync)
+            self._let_go()
+
+    def _sync(self) -> None:
+        if time.monotonic() - self._synced_s >= SYNC_EVERY_S:
+            self._guarded(RecordingFile.sync)
+            self._synced_s = time.monotonic()
+
+    def _take(self) -> deque[_Waiting | _Command]:
+        with self._lock:
+            # What nobody passes: while the capture hears nothing that it could use, nothing can be split.
+            while self._waiting and self._waiting[0].arrival is None and not self._paused:
+                _join(self._ready, self._waiting.popleft())
+            if not self._ready and not self._over:
+                self._lock.wait(LOOK_EVERY_S)
+            taken, self._ready = self._ready, deque()
+            return taken
+
+    def _open(self, session: RecordedSession) -> None:
+        self.messages = self.bytes = 0
+        self._number, self._failure, self._missing = REPEATED, "", Counter()
+        self._mark = None
+        if session.seam is not None:
+            session = replace(session, after=self._path.name)
+        stem = safe_name(session.sequence)
+        for number in count(1):
+            self._path = self._folder / f"{stem}{'' if number == 1 else f'_{number}'}.mcap"
+            try:
+                self._file = RecordingFile(self._path, session, self._offered)
+            except FileExistsError:
+                continue
+            except Exception as error:  # noqa: BLE001 - the datasets are worth going on for
+                self._fail(error)
+            return
+
+    def _write(self, item: _Waiting) -> None:
+        message = item.message
+        if message is None:
+            self._missing += Counter() if item.paused else item.lost
+            return
+        with self._lock:
+            self._held -= len(message.data) + OVERHEAD_BYTES
+        if item.paused:
+            self._latched.see(message)
+            return
+        if self._no_time:
+            self._missing[message.topic] += 1
+            return
+        number, mark = self._number + 1, self._mark
+
+        def write(file: RecordingFile) -> None:
+            # All at the time of the first one, so that no player waits.
+            if mark is not None:
+                file.write(replace(mark, publish_ns=message.receive_ns), number, message.receive_ns)
+            for known in self._latched.messages() if number == 1 or mark is not None else ():
+                file.write(known, REPEATED, message.receive_ns)
+            file.write(message, number, message.receive_ns)
+            self.bytes = file.bytes
+
+        if self._guarded(write):
+            self._number, self._mark = number, None
+            self.messages += 1
+        else:
+            self._missing[message.topic] += 1
+        self._latched.see(message)
+
+    def _finish(self, why: str, *, last: bool, goes_on: bool) -> Recorded:
+        self._over = last
+        missing = sum(self._missing.values())
+        values = {"ended": why, "messages": str(self.messages), "not_recorded": str(missing)}
+        values["goes_on"] = "true" if goes_on else "false"
+        self._guarded(lambda file: file.finish(values))
+        if self._file is not None:
+            self._file = None
+            self.bytes = self._path.stat().st_size
+        return Recorded(self._path, self.messages, self.bytes, dict(self._missing), self._failure)
+
+    def _guarded(self, work: Callable[[RecordingFile], None]) -> bool:
+        """Do something with the file, if there is one; an error ends the recording, and nothing else."""
+        if self._file is None:
+            return False
+        try:
+            work(self._file)
+        except Exception as error:  # noqa: BLE001 - the datasets are worth going on for
+            self._fail(error)
+            return False
+        return True
+
+    def _fail(self, error: Exception) -> None:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or repr(error)
+        self._failure = f"{self._path}: cannot be written: {reason}"
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _join(queue: deque[_Waiting] | deque[_Waiting | _Command], item: _Waiting) -> None:
+    """Add to a queue; losses that follow one another are one entry, so that they take no room either."""
+    before = queue[-1] if queue else None
+    if item.message is None and isinstance(before, _Waiting) and before.message is None:
+        before.lost += item.lost
+    else:
+        queue.append(item)

@@ -1,0 +1,92 @@
+"""The intrinsics of a picture, from a CameraInfo that need not be of its size."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from edgefirst_ros.messages.camera import CameraInfo
+from edgefirst_ros.messages.tileframes import TILES, Tile
+
+_SAME_ASPECT = 0.01
+_MIDDLE = (0.25, 0.75)
+_HALF_PIXEL = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Intrinsics:
+    """How a picture was taken.
+
+    Attributes:
+        focal_px: along x and y.
+        principal_px: from the top left corner of the first pixel; half a pixel more than ROS counts.
+        size: width and height of the picture.
+        derived: how they follow from a CameraInfo of other pictures; empty if it is of this one.
+        assumed: what was assumed in that, empty for nothing.
+    """
+
+    focal_px: tuple[float, float]
+    principal_px: tuple[float, float]
+    size: tuple[int, int]
+    derived: str = ""
+    assumed: str = ""
+
+
+def picture_intrinsics(
+    info: CameraInfo, size: tuple[int, int] | None = None, tile: Tile = ""
+) -> Intrinsics | None:
+    """The intrinsics of a picture; None if the CameraInfo has no focal length, or tells no size.
+
+    ``k`` is of the full resolution. Binning and region of interest make it that of the picture that the
+    camera takes; one of another size was scaled on the way, or is a quarter of that picture.
+
+    Args:
+        info: the calibration in force.
+        size: width and height of the picture; by default as the camera takes it.
+        tile: which quarter of the camera's picture it is. A CameraInfo may be of the whole or of the tile:
+            the principal point of a whole picture is near its middle, a tile's near its corner.
+    """
+    fx, fy, cx, cy = (float(info.k[at]) for at in ((0, 0), (1, 1), (0, 2), (1, 2)))
+    if not (all(map(math.isfinite, (fx, fy, cx, cy))) and fx > 0 and fy > 0):
+        return None
+    taken, assumed = info.picture_size, ""
+    if 0 in taken:
+        if size is None or 0 in size:
+            return None
+        taken, assumed = size, "CameraInfo without a picture size, taken to be of this picture"
+    size = size or taken
+    (left, top), (across, down) = (info.roi or (0, 0))[:2], info.binning
+    focal = (fx / across, fy / down)
+    centre = ((cx + _HALF_PIXEL - left) / across, (cy + _HALF_PIXEL - top) / down)
+    derived = []
+    if info.roi or info.binning != (1, 1):
+        if size == (info.width, info.height) != taken:
+            taken, focal, centre = size, (fx, fy), (cx + _HALF_PIXEL, cy + _HALF_PIXEL)
+            derived.append("its region of interest and binning are not of these pictures")
+        else:
+            derived.append("cut to its region of interest and binned")
+    whole, offset = size, (0, 0)
+    if tile and _in_middle(centre, taken):
+        column, row = TILES[tile]
+        whole, offset = (2 * size[0], 2 * size[1]), (column * size[0], row * size[1])
+        derived.append(f"the quarter {tile} of the camera's picture")
+    scale = (whole[0] / taken[0], whole[1] / taken[1])
+    if whole != taken:
+        derived.append(f"scaled from {taken[0]}x{taken[1]}")
+        if abs(scale[0] / scale[1] - 1) > _SAME_ASPECT:
+            assumed = (
+                f"CameraInfo is of {taken[0]}x{taken[1]}, another aspect ratio than {whole[0]}x{whole[1]}; "
+                "taken to be stretched"
+            )
+    return Intrinsics(
+        (focal[0] * scale[0], focal[1] * scale[1]),
+        (centre[0] * scale[0] - offset[0], centre[1] * scale[1] - offset[1]),
+        size,
+        ", ".join(derived),
+        assumed,
+    )
+
+
+def _in_middle(centre: tuple[float, float], size: tuple[int, int]) -> bool:
+    low, high = _MIDDLE
+    return all(low < at / extent < high for at, extent in zip(centre, size, strict=True))

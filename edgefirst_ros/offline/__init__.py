@@ -1,0 +1,1 @@
+"""Recordings to datasets: which files, in which order, with what was known of the session."""

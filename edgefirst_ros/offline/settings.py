@@ -1,0 +1,81 @@
+"""Converts a live session's recording as the session was captured, unless something else is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from edgefirst_ros.config.model import Config, build_config
+from edgefirst_ros.errors import ConfigError, RecordingError
+from edgefirst_ros.naming import readable
+from edgefirst_ros.offline.inputs import find_recordings
+from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.sources.session import RecordedSession
+
+LIVE_ONLY = frozenset(
+    {
+        *("record", "record_topics", "queue_mb", "min_free_mb", "workers"),
+        *("split_every_s", "split_every_mb", "split_every_m", "shed_first"),
+    }
+)
+"""What has no part in what comes of the messages."""
+
+
+def recorded_settings(paths: Sequence[Path]) -> tuple[dict[str, Any], str] | None:
+    """The settings that recordings were made with, as plain values, and a sentence that says so.
+
+    None if any of the recordings is of another recorder.
+
+    Raises:
+        RecordingNotFound: a path that is not there, or a folder without recordings.
+        ConfigError: sessions of different settings, or settings that this version does not know.
+    """
+    found: list[tuple[Path, RecordedSession]] = []
+    for path in find_recordings(paths):
+        session = _session(path)
+        if session is None:
+            return None
+        found.append((path, session))
+    (first, chosen), *others = found
+    for path, session in others:
+        if _weighty(session.settings) != _weighty(chosen.settings):
+            which = f"{readable(first.name)} and {readable(path.name)}"
+            remedy = "give --config for all, or convert one after the other"
+            raise ConfigError([f"{which} were captured with different settings: {remedy}"])
+    try:
+        build_config(chosen.settings)
+    except ConfigError as error:
+        raise ConfigError(
+            [
+                f"{readable(first.name)}: captured by another version, its settings cannot be used: {fault}; "
+                "give --config"
+                for fault in error.faults
+            ]
+        ) from error
+    which = readable(first.name) if not others else f"the {len(found)} recordings"
+    return dict(chosen.settings), f"settings from {which}, as captured; --config replaces them"
+
+
+def is_as_captured(session: RecordedSession, config: Config) -> bool:
+    """Whether the configuration takes topics as the session did, so that what it knew before holds."""
+    try:
+        captured = build_config(session.settings)
+    except ConfigError:
+        return False
+    return (captured.topics, captured.prefix, captured.reference) == (
+        config.topics,
+        config.prefix,
+        config.reference,
+    )
+
+
+def _session(path: Path) -> RecordedSession | None:
+    try:
+        return McapRecording(path).session
+    except RecordingError:
+        return None
+
+
+def _weighty(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name not in LIVE_ONLY}

@@ -1,0 +1,120 @@
+"""Goes through a recording before it is converted, for the rig's motion: that takes all of it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from edgefirst_ros.config.model import Config
+from edgefirst_ros.ego.whole import Log, Solution, solve
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.messages.imu import Imu
+from edgefirst_ros.messages.measurement import Datum, RawMessage
+from edgefirst_ros.messages.navsat import NavSatFix
+from edgefirst_ros.pipeline.assembly import decoded_for, unwanted
+from edgefirst_ros.pipeline.context import vehicle
+from edgefirst_ros.pipeline.duplicates import Duplicates
+from edgefirst_ros.pipeline.envelope import Heard
+from edgefirst_ros.pipeline.ledger import Ticket
+from edgefirst_ros.sample import Role
+from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
+from edgefirst_ros.timing.finding import Times
+from edgefirst_ros.topics import TopicMap, find_prefix, full_type
+
+SENSES = frozenset({Role.GPS, Role.IMU})
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """A message's number and what it says of the motion, None if nothing."""
+
+    arrival: int
+    datum: Datum | None
+
+
+def wants_survey(config: Config, topics: Iterable[tuple[str, str]], *, streams: bool) -> bool:
+    """Whether a recording of these topics is to be gone through beforehand.
+
+    Args:
+        config: says how poses are smoothed.
+        topics: names and types.
+        streams: the recording is played at its own pace, as if it were live.
+    """
+    chosen = config.ego.smoothing
+    if chosen == "lag" or (chosen == "auto" and streams):
+        return False
+    known = list(topics)
+    names = [topic for topic, _ in known]
+    routes = TopicMap(config, find_prefix(names, config), known)
+    found = [route for route in map(routes.route, names) if route is not None and not route.instead]
+    return any(route.rule.role in SENSES for route in found)
+
+
+class Survey:
+    """Takes a recording's messages in the order of their arrival; finds the motion between clock breaks.
+
+    Clocks are found as they are when the recording is converted, from the same messages.
+
+    Args:
+        config: the conversion's.
+        topics: names and types of the recording.
+        proceed: asked now and then; if it says no, what is found is no estimate.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        topics: Iterable[tuple[str, str]],
+        proceed: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._config = config
+        self._proceed = proceed
+        known = list(topics)
+        self._routes = TopicMap(config, find_prefix([topic for topic, _ in known], config), known)
+        self._clock: ClockFinder[_Heard] = ClockFinder(round(config.clock_window_s * 1e9))
+        self._told: set[str] = set()
+        self._duplicates = Duplicates()
+        self._log = Log()
+        self._found: list[Solution] = []
+
+    def feed(self, raw: RawMessage) -> None:
+        """Take one message."""
+        schema = full_type(raw.schema)
+        route = self._routes.route(raw.topic, schema)
+        if route is None or unwanted(raw, schema, route) is not None:
+            return
+        try:
+            decoded = decoded_for(route.rule, raw)
+        except DecodeError:
+            return
+        if decoded is None:
+            return
+        if raw.topic not in self._told:
+            self._told.add(raw.topic)
+            self._clock.rule(raw.topic, route.rule.times)
+        if self._duplicates.received(Heard(raw, decoded, Ticket(raw.topic), route)) is not None:
+            return
+        times = Times(raw.topic, decoded.stamp_ns, raw.publish_ns, raw.receive_ns)
+        datum = decoded.datum if route.rule.role in SENSES else None
+        self._timed(self._clock.feed(_Heard(raw.arrival, datum), times))
+
+    def finish(self) -> list[Solution]:
+        """The motion between breaks of the clock, in order."""
+        self._timed(self._clock.flush())
+        self._solve()
+        return self._found
+
+    def _timed(self, events: Iterable[Timed[_Heard] | Boundary]) -> None:
+        for event in events:
+            if isinstance(event, Boundary):
+                self._solve()
+                self._duplicates.forget()
+            elif event.refusal is None and isinstance(event.item.datum, Imu):
+                self._log.add_imu(event.time_ns, event.item.datum)
+            elif event.refusal is None and isinstance(event.item.datum, NavSatFix):
+                self._log.add_fix(event.time_ns, event.item.arrival, event.item.datum)
+
+    def _solve(self) -> None:
+        ego = self._config.ego
+        self._found.append(solve(self._log, vehicle(ego), ego.rig_from_imu_xyzw, self._proceed))
+        self._log = Log()

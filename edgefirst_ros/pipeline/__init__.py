@@ -1,0 +1,1 @@
+"""The one assembly: messages in, decoded, timed, aligned, written and accounted for."""

@@ -1,0 +1,216 @@
+"""What samples share: the calibration in force and where the vehicle was."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from edgefirst_ros.config.model import EgoOptions
+from edgefirst_ros.ego.forward import Vehicle
+from edgefirst_ros.ego.lag import Verdict
+from edgefirst_ros.ego.trajectory import Trajectory
+from edgefirst_ros.ego.whole import Solution
+from edgefirst_ros.messages.camera import CameraInfo
+from edgefirst_ros.messages.detection import ModelInfo
+from edgefirst_ros.messages.imu import Imu
+from edgefirst_ros.messages.measurement import Measurement
+from edgefirst_ros.messages.navsat import NavSatFix
+from edgefirst_ros.messages.odometry import Odometry
+from edgefirst_ros.messages.radar import RadarInfo
+from edgefirst_ros.messages.transform import Transforms, difference, loops
+from edgefirst_ros.pipeline.seam import Window
+from edgefirst_ros.sample import Calibration, EgoPose
+
+POSE_EVERY_NS = 25_000_000
+"""Poses for formats that take a trajectory are no closer together than this."""
+POSE_AT_LEAST_NS = 50_000_000
+"""While anything arrives they are hardly further apart, so that a trajectory covers its sequence."""
+
+
+class Surroundings:
+    """Takes calibration and navigation messages in order of time; answers for any time not forgotten.
+
+    Args:
+        options: how poses are estimated.
+        held_ns: how long ordering has held measurements that come here; the wait for poses counts that in.
+        has_ego: navigation messages are known to come, so that answers wait for them from the start.
+        odometry: odometry is known to come and leads.
+        known: the calibration in force before any has come.
+        motion: the whole drive's, if it is known beforehand.
+        before: the trajectory of the sequence before, if it goes on.
+        window: poses are wanted within it only, and at its ends.
+
+    Attributes:
+        calibration: in force now.
+        picture: width and height of the camera's pictures, None if not known yet.
+        trajectory: of the rig.
+        moved: by frame whose transform changed, how it did at first.
+    """
+
+    def __init__(
+        self,
+        options: EgoOptions,
+        *,
+        has_ego: bool,
+        odometry: bool,
+        held_ns: int = 0,
+        known: Calibration | None = None,
+        motion: Solution | None = None,
+        before: Trajectory | None = None,
+        window: Window | None = None,
+    ) -> None:
+        self._window = window or Window()
+        self.calibration = known or Calibration()
+        self.picture: tuple[int, int] | None = None
+        self.moved: dict[str, str] = {}
+        self._other_info: CameraInfo | None = None
+        wait_ns = round(options.wait_s * 1e9)
+        self._wait_ns = max(0, wait_ns - held_ns)
+        self.trajectory = before or Trajectory(
+            motion,
+            vehicle=vehicle(options),
+            hold_ns=round(options.hold_s * 1e9),
+            reckon_ns=round(options.max_dead_reckoning_s * 1e9),
+            reckon_m=options.max_position_sigma_m,
+            wait_ns=wait_ns,
+            rig_from_imu_xyzw=options.rig_from_imu_xyzw,
+            odometry=odometry,
+        )
+        self._has_ego = has_ego
+        self._due: deque[int] = deque()
+        self._last_due_ns: int | None = None
+
+    def learn(self, measurement: Measurement) -> str | None:
+        """Take a calibration message, the newest of each kind is in force; why it is refused, None if not.
+
+        But a CameraInfo of another picture size does not replace one that fits: it is of the pictures before
+        a change of size, or of those after one.
+        """
+        datum, known = measurement.datum, self.calibration
+        if isinstance(datum, CameraInfo):
+            if known.camera_info is not None and _size(datum) != self.picture == _size(known.camera_info):
+                self._other_info = datum
+            else:
+                self.calibration = replace(known, camera_info=datum)
+        elif isinstance(datum, RadarInfo):
+            self.calibration = replace(known, radar_info=datum)
+        elif isinstance(datum, ModelInfo):
+            self.calibration = replace(known, model_info=datum)
+        elif isinstance(datum, Transforms):
+            return self._place(datum)
+        return None
+
+    def _place(self, message: Transforms) -> str | None:
+        placed = dict(self.calibration.transforms)
+        refusal = None
+        for transform in message.transforms:
+            if loops(transform, placed):
+                refusal = "transform that makes a frame its own ancestor"
+            elif (before := placed.get(transform.child)) != transform:
+                placed[transform.child] = transform
+                if before is not None and (change := difference(before, transform)):
+                    self.moved.setdefault(
+                        transform.child, f"{change}; the newest holds from then on, in NCore throughout"
+                    )
+        if placed != self.calibration.transforms:
+            self.calibration = replace(self.calibration, transforms=placed)
+        return refusal
+
+    def calibration_for(self, picture: tuple[int, int] | None, coming: Iterable[Measurement]) -> Calibration:
+        """What is known for pictures of another size, with a CameraInfo that fits them if there is one.
+
+        Args:
+            picture: width and height.
+            coming: what is known already of the time after the change, in order of time.
+        """
+        came = [] if self._other_info is None else [self._other_info]
+        infos = (*came, *(m.datum for m in coming if isinstance(m.datum, CameraInfo)))
+        fitting = next((info for info in infos if _size(info) == picture), None)
+        return self.calibration if fitting is None else replace(self.calibration, camera_info=fitting)
+
+    def navigate(self, measurement: Measurement) -> Iterator[Verdict]:
+        """Take a navigation message.
+
+        What becomes of it, or of messages before it that waited to be judged: their running numbers, and why
+        they are refused, None if they are not.
+        """
+        datum, time_ns = measurement.datum, measurement.time_ns
+        self._has_ego = True
+        if isinstance(datum, NavSatFix):
+            self.trajectory.add_fix(time_ns, measurement.arrival, datum)
+        else:
+            if isinstance(datum, Imu):
+                self.trajectory.add_imu(time_ns, datum)
+            elif isinstance(datum, Odometry):
+                self.trajectory.add_odometry(time_ns, datum)
+            yield measurement.arrival, None
+        verdicts = list(self.trajectory.judged())
+        if not isinstance(datum, NavSatFix) or any(refusal is None for _, refusal in verdicts):
+            self._want_pose(time_ns, POSE_EVERY_NS)
+        yield from verdicts
+
+    def finish(self) -> Iterator[Verdict]:
+        """No navigation message comes any more: what becomes of those that waited."""
+        self.trajectory.finish()
+        yield from self.trajectory.judged()
+
+    def passing(self, time_ns: int) -> None:
+        """Anything at all was measured then: a trajectory has a pose there where navigation is silent."""
+        self._want_pose(time_ns, POSE_AT_LEAST_NS)
+
+    def _want_pose(self, time_ns: int, apart_ns: int) -> None:
+        begin_ns, end_ns = self._window.begin_ns, self._window.end_ns
+        if begin_ns is not None and time_ns < begin_ns:
+            return
+        if begin_ns is not None and self._last_due_ns is None:
+            self._due.append(begin_ns)
+            self._last_due_ns = begin_ns
+        if end_ns is not None and time_ns >= end_ns:
+            time_ns, apart_ns = end_ns - 1, 1
+        if self._last_due_ns is None or time_ns - self._last_due_ns >= apart_ns:
+            self._due.append(time_ns)
+            self._last_due_ns = time_ns
+
+    def close(self) -> None:
+        """Let go of the trajectory, which another sequence may go on with."""
+        self.trajectory = Trajectory(Solution())
+
+    def is_known(self, time_ns: int, now_ns: int) -> bool:
+        """Whether the pose at a time is as good as it will be, or has been waited for long enough."""
+        if not self._has_ego or now_ns >= time_ns + self._wait_ns:
+            return True
+        return self.trajectory.settled(time_ns)
+
+    def pose(self, time_ns: int) -> EgoPose:
+        """Where the vehicle was."""
+        return self.trajectory.pose(time_ns)
+
+    def poses(self, now_ns: int, *, final: bool) -> Iterator[EgoPose]:
+        """Poses at the times of navigation messages and in their gaps, each once, as soon as they are known.
+
+        The last one is at the end of the sequence. Where no navigation message ever comes there is none.
+        """
+        if final and self._last_due_ns is not None:
+            self._want_pose(now_ns, 1)
+        while self._due and (final or self.is_known(self._due[0], now_ns)):
+            time_ns = self._due.popleft()
+            if self._has_ego:
+                yield self.trajectory.pose(time_ns)
+
+    def forget(self, before_ns: int) -> None:
+        """Nothing before this time will be asked for."""
+        self.trajectory.forget(min(before_ns, self._due[0]) if self._due else before_ns)
+
+
+def vehicle(options: EgoOptions) -> Vehicle:
+    """What the configuration says of the vehicle."""
+    return Vehicle(
+        rolls=options.non_holonomic,
+        max_gap_ns=round(options.max_gap_s * 1e9),
+        fix_sigma_m=options.fix_sigma_m,
+    )
+
+
+def _size(info: CameraInfo) -> tuple[int, int]:
+    return info.picture_size

@@ -1,0 +1,139 @@
+"""One run from configuration to finished output: the writers, the pipeline and the report it leaves."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from edgefirst_ros.config.model import Config
+from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.base import Writer
+from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+from edgefirst_ros.formats.l5kit.writer import L5KitWriter
+from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
+from edgefirst_ros.naming import REPORT, safe_name
+from edgefirst_ros.pipeline.assembly import Pipeline
+from edgefirst_ros.pipeline.overload import Overload
+from edgefirst_ros.sample import Role, Sample
+
+NOTHING: Mapping[str, str] = {
+    "edgefirst": "edgefirst: nothing was written, no sample had a file",
+    "ncore": "ncore: nothing was written, no measurement could be",
+    "l5kit": "l5kit: nothing was written, no sample had an ego pose: it takes gps or odometry, and two fixes",
+}
+"""What to say of a format that was asked for and that nothing came of, while there are samples."""
+
+
+class Job:
+    """Writers of every configured format behind one pipeline; recordings and live capture use it alike.
+
+    Raises:
+        OutputExists: an output is there already and ``overwrite`` is off.
+        WriteError: the output folder cannot be made.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        output: Path,
+        dataset: str,
+        *,
+        overwrite: bool = False,
+        committed: Callable[[Sample], None] | None = None,
+        overload: Overload | None = None,
+    ) -> None:
+        self.dataset = safe_name(dataset)
+        self._output = output
+        self._report_path = report_path(config, output, self.dataset)
+        self.writers: list[Writer] = []
+        if "edgefirst" in config.formats:
+            root = output / "edgefirst"
+            self.writers.append(EdgeFirstWriter(root, self.dataset, config.edgefirst, overwrite=overwrite))
+        if "ncore" in config.formats:
+            self.writers.append(
+                NCoreWriter(
+                    output / "ncore",
+                    config.ncore,
+                    overwrite=overwrite,
+                    boxes2d_tolerances_ms=_picture_tolerances_ms(config),
+                )
+            )
+        if "l5kit" in config.formats:
+            self.writers.append(
+                L5KitWriter(output / "l5kit", self.dataset, config.l5kit, overwrite=overwrite)
+            )
+        _check_writable(output)
+        self.overload = overload
+        self.pipeline = Pipeline(config, self.writers, committed, overload)
+
+    def finish(
+        self, head: Mapping[str, Any], *, warnings: Sequence[str] = ()
+    ) -> tuple[list[Path], dict[str, Any]]:
+        """Complete the output and write the report; the paths to look at, and the report.
+
+        ``warnings`` come before those that the pipeline has itself.
+
+        Raises:
+            WriteError: the output cannot be completed; what was committed stays in ``.part`` files.
+        """
+        # An earlier run's report must not outlive its dataset, wherever this one is killed.
+        with suppress(OSError):
+            self._report_path.unlink(missing_ok=True)
+        paths = self.pipeline.close()
+        report = {"dataset": self.dataset, **head, **self.pipeline.report()}
+        report["notes"] += [f"{w.name}: {note}" for w in self.writers for note in w.notes]
+        report["warnings"] = [*warnings, *report["warnings"]]
+        report["warnings"] += [f"{w.name}: {warning}" for w in self.writers for warning in w.warnings]
+        if report["samples"]:
+            report["warnings"] += [NOTHING[w.name] for w in self.writers if not self._wrote(w, paths)]
+        _write_text(self._report_path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+        return [*paths, self._report_path], report
+
+    def _wrote(self, writer: Writer, paths: Sequence[Path]) -> bool:
+        return any(path.is_relative_to(self._output / writer.name) for path in paths)
+
+    def abort(self) -> None:
+        """Let go of files and threads after an error."""
+        self.pipeline.abort()
+
+
+def _picture_tolerances_ms(config: Config) -> dict[str, float]:
+    """How near to a picture the messages of each model are; none where samples follow no camera."""
+    wanted = config.reference.strip("/")
+    cameras = [(name, rule) for name, rule in config.topics.items() if rule.role is Role.CAMERA]
+    if not any(wanted in (name, rule.topic.strip("/"), rule.role) for name, rule in cameras):
+        return {}
+    models = (rule for rule in config.topics.values() if rule.role is Role.MODEL and rule.topic)
+    return {rule.topic.strip("/"): rule.tolerance_ns / 1e6 for rule in models}
+
+
+def report_path(config: Config, output: Path, dataset: str) -> Path:
+    """Beside the EdgeFirst dataset if there is one, else in the folder of the first format."""
+    if "edgefirst" in config.formats:
+        return output / "edgefirst" / dataset / REPORT
+    return output / config.formats[0] / f"{dataset}.{REPORT}"
+
+
+def _check_writable(output: Path) -> None:
+    """Find out before the first message whether the output can be made, while nothing can be lost."""
+    there = next(p for p in (output, *output.parents) if p.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise WriteError(f"{output}: cannot be written to: {reason}; choose another output folder") from error
+
+
+def _write_text(path: Path, text: str) -> None:
+    part = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise WriteError(f"{path}: cannot be written: {error.strerror}") from error

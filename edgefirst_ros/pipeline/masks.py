@@ -1,0 +1,117 @@
+"""Gives masks, which carry no stamp, the time of the picture that they were computed on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from edgefirst_ros.config.model import Config
+from edgefirst_ros.messages.detection import Mask
+from edgefirst_ros.messages.measurement import Measurement
+from edgefirst_ros.pipeline.envelope import Entry
+from edgefirst_ros.pipeline.ledger import Ledger, Outcome
+from edgefirst_ros.pipeline.pairing import reorder_window_ns
+from edgefirst_ros.sample import Role
+from edgefirst_ros.timing.inference import MaskTimes
+
+HOLD_NS = 300_000_000
+REPEATED_NS = 10_000_000
+REPEATED = "the same mask twice"
+UNSURE = "which picture it was computed on cannot be told"
+
+
+class Masks:
+    """Holds masks back until those behind them tell which picture each is of; all else passes.
+
+    A mask that has a stamp after all, or whose ``clock`` is configured, keeps its time. One that cannot be
+    told apart is unpaired: labels of a neighbouring frame are wrong labels.
+
+    Args:
+        config: whole.
+        ledger: closes the account of masks that cannot be told apart.
+        tell: called once for each topic, with what its times rest on.
+    """
+
+    def __init__(self, config: Config, ledger: Ledger, tell: Callable[[str], None]) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._tell = tell
+        # Held longer they would miss their place in the order of time.
+        self._hold_ns = min(HOLD_NS, reorder_window_ns(config) // 2)
+        self._told: set[str] = set()
+        self._newest: dict[str, Measurement] = {}
+        self._times = self._none_seen()
+
+    def feed(self, entry: Entry) -> Iterator[Entry]:
+        """Take an entry in order of arrival; it, and masks that have waited long enough."""
+        rule, measurement = entry.route.rule, entry.measurement
+        for times in self._times.values():
+            yield from self._dated(times, measurement.receive_ns)
+        if rule.role is Role.MASK and not measurement.stamp_ns and rule.clock == "auto":
+            if self._is_repeated(entry):
+                self._ledger.release(entry.ticket, Outcome.REFUSED, REPEATED)
+            else:
+                self._times[entry.route.name].mask(entry, measurement.receive_ns)
+            return
+        for times in self._times.values():
+            if rule.role is Role.CAMERA:
+                times.picture(entry.time_ns)
+            elif rule.role is Role.MODEL:
+                times.output(entry.time_ns, measurement.receive_ns)
+        yield entry
+
+    def flush(self) -> Iterator[Entry]:
+        """The sequence ends: all masks that wait. What follows knows nothing of it."""
+        for times in self._times.values():
+            yield from self._dated(times, None)
+        self._times = self._none_seen()
+
+    def _is_repeated(self, entry: Entry) -> bool:
+        """Whether it came twice: no model is so fast, and the copy would be taken for another picture's."""
+        before, this = self._newest.get(entry.route.topic), entry.measurement
+        self._newest[entry.route.topic] = this
+        if before is None or this.receive_ns - before.receive_ns > REPEATED_NS:
+            return False
+        one, other = before.datum, this.datum
+        return (
+            isinstance(one, Mask) and isinstance(other, Mask) and bool(np.array_equal(one.mask, other.mask))
+        )
+
+    def _none_seen(self) -> dict[str, MaskTimes[Entry]]:
+        """By entry of the configuration's topics."""
+        rules = [(n, r) for n, r in self._config.topics.items() if r.topic]
+        model_ns = next((r.times.latency_ns for _, r in rules if r.role is Role.MODEL), None)
+        found: dict[str, MaskTimes[Entry]] = {}
+        for name, rule in rules:
+            if rule.role is Role.MASK:
+                usual_ns = rule.times.latency_ns or 0
+                found[name] = MaskTimes(
+                    self._hold_ns, usual_ns, 0 if model_ns is None else usual_ns - model_ns
+                )
+        return found
+
+    def _dated(self, times: MaskTimes[Entry], now_ns: int | None) -> Iterator[Entry]:
+        for entry, time_ns in times.due(now_ns):
+            self._explain(entry, times)
+            if time_ns is None:
+                self._ledger.release(entry.ticket, Outcome.UNPAIRED, UNSURE)
+                continue
+            own_ns = time_ns + entry.route.rule.times.offset_ns
+            entry.measurement = replace(entry.measurement, time_ns=own_ns)
+            yield entry
+
+    def _explain(self, entry: Entry, times: MaskTimes[Entry]) -> None:
+        if entry.route.topic in self._told:
+            return
+        self._told.add(entry.route.topic)
+        if times.has_outputs:
+            why = "it has no stamp, so each mask takes that of the model's output it came with"
+        else:
+            name, usual_ms = entry.route.name, entry.route.rule.latency_ms or 0.0
+            why = (
+                f"it has no stamp, and no output of the model tells its latency: taken for {usual_ms:g} ms; "
+                f"if the model takes longer or shorter, topics.{name}.latency_ms says so"
+            )
+        self._tell(f"{entry.route.topic}: {why}")

@@ -1,0 +1,85 @@
+"""A live session that is paused: nothing is written, every message is counted, calibration is kept up."""
+
+from __future__ import annotations
+
+from edgefirst_ros.config.model import Config
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.messages.measurement import Measurement, RawMessage
+from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.pipeline.assembly import unwanted
+from edgefirst_ros.pipeline.context import Surroundings
+from edgefirst_ros.pipeline.job import Job
+from edgefirst_ros.pipeline.ledger import Outcome
+from edgefirst_ros.sample import Calibration
+from edgefirst_ros.topics import CONTEXT_ROLES, TopicMap, full_type
+
+PAUSED = "paused"
+
+
+class Pause:
+    """Ends the sequence under way; ``resume`` lets another one begin in the same session.
+
+    So no sample pairs across the pause, no pose is carried over it, and video begins at the next key frame
+    or recovery point. What comes meanwhile is counted as skipped, but what a robot may say only once
+    (tf_static, CameraInfo) is learnt.
+
+    Args:
+        job: of the session.
+        config: whole.
+        host: of the session.
+        sequence: name of the session's first sequence.
+    """
+
+    def __init__(self, job: Job, config: Config, host: str, sequence: str) -> None:
+        self._pipeline = job.pipeline
+        self._host = host
+        self._sequence = sequence
+        self._routes = TopicMap(config, config.prefix or "")
+        self._pipeline.end_source(PAUSED)
+        known = self._pipeline.calibration
+        self._around = Surroundings(config.ego, has_ego=False, odometry=False, known=known)
+
+    @property
+    def calibration(self) -> Calibration:
+        """As it is known now."""
+        return self._around.calibration
+
+    def take(self, message: RawMessage) -> None:
+        """Count a message, and learn from it what holds later on."""
+        schema = full_type(message.schema)
+        ledger = self._pipeline.ledger
+        ticket = ledger.receive(message.topic, schema, len(message.data))
+        route = self._routes.route(message.topic)
+        refusal = unwanted(message, schema, route)
+        if refusal is not None or route is None:
+            ledger.release(ticket, *(refusal or (Outcome.SKIPPED, PAUSED)), unplaced=True)
+            return
+        if route.rule.role not in CONTEXT_ROLES:
+            ledger.release(ticket, Outcome.SKIPPED, PAUSED, unplaced=True)
+            return
+        try:
+            decoded = decode(message)
+        except DecodeError as error:
+            ledger.release(ticket, Outcome.REFUSED, str(error), unplaced=True)
+            return
+        measurement = Measurement(
+            message.topic,
+            message.receive_ns,
+            decoded.stamp_ns,
+            message.receive_ns,
+            message.arrival,
+            decoded.frame_id,
+            decoded.datum,
+        )
+        wrong = self._around.learn(measurement)
+        if wrong is not None:
+            ledger.release(ticket, Outcome.REFUSED, wrong, unplaced=True)
+        else:
+            ledger.release(ticket, Outcome.DECODED, unplaced=True)
+
+    def resume(self) -> str:
+        """Another sequence begins with the next message; its name."""
+        before = len(self._pipeline.sequences)
+        name = self._sequence if not before else f"{self._sequence}_part{before + 1}"
+        self._pipeline.begin_source(None, self._host, name, calibration=self.calibration)
+        return name

@@ -1,0 +1,139 @@
+"""From camera entries to encoded pictures: video decoded on demand, stills passed through, tiles stitched."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Literal
+
+from edgefirst_ros.messages.camera import CompressedImage, RawImage, VideoPacket
+from edgefirst_ros.pipeline.envelope import Entry
+from edgefirst_ros.pipeline.production import chain, gather
+from edgefirst_ros.sample import CameraImage
+from edgefirst_ros.video.encode import encode, passthrough
+from edgefirst_ros.video.picture import Picture, stitch
+from edgefirst_ros.video.raw import picture_of, raw_size
+from edgefirst_ros.video.still import still_size
+from edgefirst_ros.video.stream import VideoStream
+
+TILES: tuple[Literal["tl", "tr", "bl", "br"], ...] = ("tl", "tr", "bl", "br")
+
+
+class Pictures:
+    """The video streams of one sequence, and the encoding of what is asked for."""
+
+    def __init__(
+        self,
+        pool: ThreadPoolExecutor,
+        workers: int,
+        image_format: Literal["jpeg", "png"],
+        quality: int,
+        *,
+        lookahead_ns: int,
+    ) -> None:
+        self._pool = pool
+        self._workers = workers
+        self._format: Literal["jpeg", "png"] = image_format
+        self._quality = quality
+        self._lookahead_ns = lookahead_ns
+        self._streams: dict[str, VideoStream] = {}
+        self._released_ns: int | None = None
+
+    def arrive(self, entry: Entry) -> None:
+        """Take a camera entry in order of arrival, which is a video's order of decoding."""
+        datum = entry.measurement.datum
+        if isinstance(datum, VideoPacket):
+            topic = entry.route.topic
+            stream = self._streams.get(topic)
+            if stream is None:
+                stream = self._streams[topic] = VideoStream(
+                    topic, workers=self._workers, lookahead_ns=self._lookahead_ns
+                )
+            entry.keyframe = stream.push(entry.measurement.arrival, entry.time_ns, datum)
+
+    def join(self, first: Entry, part: Entry) -> bool:
+        """Put a further part to the picture that began with ``first``; False if that is decoded already."""
+        datum, more = first.measurement.datum, part.measurement.datum
+        if not (isinstance(datum, VideoPacket) and isinstance(more, VideoPacket)):
+            return False
+        if not self._streams[first.route.topic].join(first.time_ns, more):
+            return False
+        whole = replace(datum, data=datum.data + more.data)
+        first.measurement = replace(first.measurement, datum=whole)
+        first.slices = (*first.slices, part)
+        return True
+
+    def judge(self, entry: Entry) -> None:
+        """Say whether the picture can be had, and its size, in order of time, after what follows arrived."""
+        datum = entry.measurement.datum
+        if isinstance(datum, VideoPacket):
+            stream = self._streams[entry.route.topic]
+            entry.unusable = stream.verdict(entry.time_ns)
+            entry.size = stream.size(entry.time_ns)
+        elif isinstance(datum, CompressedImage):
+            entry.size = still_size(datum)
+        elif isinstance(datum, RawImage):
+            entry.size = raw_size(datum)
+
+    def independent(self, entry: Entry) -> Entry:
+        """The entry as another sequence can begin with it: with the parameter sets that came before it."""
+        datum, topic = entry.measurement.datum, entry.route.topic
+        if not isinstance(datum, VideoPacket) or not entry.keyframe:
+            return entry
+        data = self._streams[topic].prefix(entry.time_ns) + datum.data
+        return replace(entry, measurement=replace(entry.measurement, datum=VideoPacket(datum.codec, data)))
+
+    def request(self, entry: Entry) -> Future[CameraImage]:
+        """The encoded picture of an entry or of its tiles; asked for twice it is encoded once."""
+        if entry.image is None:
+            entry.image = self._stitched(entry) if entry.parts else self._single(entry)
+        return entry.image
+
+    def is_behind(self, entry: Entry) -> bool:
+        """Whether decoding of an entry's video does not keep pace with what is asked for."""
+        parts = entry.parts or (entry,)
+        streams = (self._streams.get(part.route.topic) for part in parts)
+        return any(stream is not None and stream.is_behind for stream in streams)
+
+    def pass_over(self, entry: Entry) -> None:
+        """Nobody wants this picture of a video, but others after it: decode it now, so that those wait less.
+
+        Where decoding is slow it is left until then, and spared if none is wanted up to the next key frame.
+        """
+        if entry.image is None and not self.is_behind(entry):
+            for part in entry.parts or (entry,):
+                if isinstance(part.measurement.datum, VideoPacket):
+                    self._streams[part.route.topic].request(part.time_ns)
+
+    def release(self, before_ns: int) -> None:
+        """No picture before this time will be asked for."""
+        if self._released_ns is not None and before_ns <= self._released_ns:
+            return
+        self._released_ns = before_ns
+        for stream in self._streams.values():
+            stream.release(before_ns - 1)
+
+    def close(self) -> None:
+        """Decode what is still asked for and end the decoders."""
+        for stream in self._streams.values():
+            stream.close()
+
+    def _encode(self, picture: Picture) -> CameraImage:
+        return encode(picture, self._format, self._quality)
+
+    def _single(self, entry: Entry) -> Future[CameraImage]:
+        datum = entry.measurement.datum
+        if isinstance(datum, CompressedImage):
+            return self._pool.submit(passthrough, datum)
+        return chain(self._pool, self._decoded(entry), self._encode)
+
+    def _stitched(self, entry: Entry) -> Future[CameraImage]:
+        by_tile = {part.route.rule.tile: part for part in entry.parts}
+        decoded = gather([self._decoded(by_tile[tile]) for tile in TILES])
+        return chain(self._pool, decoded, lambda tiles: self._encode(stitch(*tiles)))
+
+    def _decoded(self, entry: Entry) -> Future[Picture]:
+        datum = entry.measurement.datum
+        if isinstance(datum, RawImage):
+            return self._pool.submit(picture_of, datum, entry.route.rule.significant_bits)
+        return self._streams[entry.route.topic].request(entry.time_ns)

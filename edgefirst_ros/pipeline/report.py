@@ -1,0 +1,177 @@
+"""The capture report: what became of every message, and what a poor result most likely comes from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from edgefirst_ros.config.model import Config
+from edgefirst_ros.pipeline.delivery import Output
+from edgefirst_ros.pipeline.ledger import Ledger
+from edgefirst_ros.pipeline.outcomes import KINDS
+from edgefirst_ros.pipeline.sequence import SequenceRun
+from edgefirst_ros.sample import Role
+from edgefirst_ros.timing.streamstats import StreamStats
+
+if TYPE_CHECKING:
+    from edgefirst_ros.pipeline.sequencer import SequenceSummary
+
+FORMAT = "edgefirst_ros capture report, version 1"
+
+
+def build_report(
+    config: Config,
+    ledger: Ledger,
+    sequences: Sequence[SequenceSummary],
+    *,
+    outputs: Mapping[str, Output],
+    samples: int,
+    notes: Sequence[str],
+    unread: Sequence[str] = (),
+    hints: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Everything a user or a script may want to know of a run; holds no clock time and no path."""
+    topics = accounts(ledger, [s for each in sequences for s in each.run.stats.values()])
+    return {
+        "format": FORMAT,
+        "samples": samples,
+        "formats": _formats(outputs, topics),
+        "totals": dict(ledger.totals),
+        "topics": topics,
+        "sequences": [_sequence(s) for s in sequences],
+        "notes": list(notes),
+        "hints": list(hints),
+        "warnings": [*_warnings(config, sequences, samples, unread), *_format_warnings(outputs)],
+    }
+
+
+def _formats(outputs: Mapping[str, Output], topics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What is in the dataset of each format, and what it left out of the samples that it was given."""
+    return {
+        name: {
+            output.unit: output.items,
+            "messages": sum(account["written_to"].get(name, 0) for account in topics.values()),
+            "left_out": dict(sorted(output.left_out.items())),
+        }
+        for name, output in outputs.items()
+    }
+
+
+def accounts(ledger: Ledger, streams: Iterable[StreamStats]) -> dict[str, dict[str, Any]]:
+    """The account by topic, with what never arrived: gaps in its times that no message of ours explains.
+
+    A message that was received but never got into the order of time leaves a gap, too; it is not counted
+    twice.
+    """
+    missing: Counter[str] = Counter()
+    for stats in streams:
+        missing[stats.topic] += stats.gaps.lost
+    found, ours = ledger.snapshot(), ledger.unplaced
+    for topic, account in found.items():
+        account["lost_upstream"] = max(0, missing[topic] - ours[topic])
+    return found
+
+
+def _sequence(summary: SequenceSummary) -> dict[str, Any]:
+    run = summary.run
+    return {
+        "name": summary.name,
+        "start_ns": run.info.start_ns,
+        "reference_frames": run.frames.total,
+        **{kind: run.frames[kind] for kind in KINDS},
+        "ended": summary.ended,
+        "poses_s": run.poses.summary(),
+        "rates_hz": {s.topic: round(s.rate_hz, 3) for s in run.stats.values()},
+        "clocks": {
+            f.topic: {
+                "source": f.source,
+                "offset_ns": f.offset_ns,
+                "uncertainty_ns": f.uncertainty_ns,
+                "latency_ns": f.latency_ns,
+                "clock": f.group,
+                "finding": f.text,
+            }
+            for f in sorted(summary.findings, key=lambda f: f.topic)
+        },
+    }
+
+
+def _warnings(
+    config: Config, sequences: Sequence[SequenceSummary], samples: int, unread: Sequence[str]
+) -> list[str]:
+    found = list(unread)
+    for summary in sequences:
+        frames = summary.run.frames
+        chosen = frames.total - frames["skipped"]
+        if chosen and frames["sample"] <= chosen / 2:
+            which = "selected reference" if frames["skipped"] else "reference"
+            head = f"{summary.name}: {frames['sample']} of {chosen} {which} frames became samples"
+            found.append(f"{head}: {_cause(config, summary)}")
+        found += [f"{summary.name}: {warning}" for warning in summary.run.poses.warnings()]
+        if summary.run.mounting is not None:
+            found.append(f"{summary.name}: {summary.run.mounting.text}")
+    if not samples:
+        why = "" if found else ": no reference frame arrived, or none was selected"
+        found.insert(0, f"the dataset is empty{why}")
+    return found
+
+
+def _format_warnings(outputs: Mapping[str, Output]) -> list[str]:
+    """Of several formats one may have less than the others, which no sequence's count shows."""
+    found = []
+    for name, output in outputs.items():
+        wanted = Counter({r: n for r, n in output.left_out.items() if r not in output.thinned})
+        if len(outputs) > 1 and 0 < output.items <= wanted.total():
+            reason, count = max(wanted.items(), key=lambda item: (item[1], item[0]))
+            whole = output.items + wanted.total()
+            found.append(
+                f"{name}: {output.items} {output.unit} of {whole} samples: {count} left out: {reason}"
+            )
+    return found
+
+
+def _cause(config: Config, summary: SequenceSummary) -> str:
+    """Why most frames became no samples, by what befell most of them."""
+    frames = summary.run.frames
+    kind = max(("incomplete", "unusable", "dropped"), key=lambda kind: frames[kind])
+    if kind == "incomplete":
+        return _lack(config, summary)
+    reason, count = frames.chief(kind)
+    return f"{count} could not be used: {reason}" if kind == "unusable" else f"{count} were dropped: {reason}"
+
+
+def _lack(config: Config, summary: SequenceSummary) -> str:
+    run = summary.run
+    name, count = max(run.lacking.items(), key=lambda item: (item[1], item[0]))
+    rule = config.topics[name]
+    stats = run.stats.get(name)
+    lead = f"{count} lacked {rule.topic}"
+    if stats is None:
+        return f"{lead}, which sent nothing usable in this sequence"
+    finding = next((f for f in summary.findings if f.topic == stats.topic), None)
+    if finding is not None and finding.group is None and rule.role is not Role.MASK:
+        return f"{lead}, whose stamps cannot be used ({finding.text}); correct them with clock and offset_ms"
+    apart_ns = _apart_ns(run, stats, rule.tolerance_ns)
+    if apart_ns:
+        return f"{lead}, whose times are {apart_ns / 1e9:,.1f} s off: two clocks differ; set its clock"
+    share = stats.rate_hz * 2 * rule.tolerance_ns / 1e9
+    if 0 < share < 0.9:
+        return (
+            f"{lead}, which comes at {stats.rate_hz:.1f} Hz, so about {share:.0%} of the frames have one "
+            f"within ±{rule.tolerance_ms:g} ms; keep the others with --incomplete "
+            f"(topics.{name}.required: never), or raise its tolerance_ms"
+        )
+    return f"{lead} within ±{rule.tolerance_ms:g} ms; if its latency is known, correct it with offset_ms"
+
+
+def _apart_ns(run: SequenceRun, stats: StreamStats, tolerance_ns: int) -> int:
+    """How far a stream's first message lies from the reference's if they never overlap, else 0."""
+    reference = next((s for s in run.stats.values() if s.topic in run.reference_topics), None)
+    if reference is None:
+        return 0
+    overlap = (
+        stats.first_ns <= reference.last_ns + tolerance_ns
+        and stats.last_ns >= reference.first_ns - tolerance_ns
+    )
+    return 0 if overlap else abs(stats.first_ns - reference.first_ns)

@@ -1,0 +1,144 @@
+"""What became of one item at every writer, and what follows from it for its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+from edgefirst_ros.errors import EdgeFirstError
+from edgefirst_ros.formats.base import NoPlace, Written
+from edgefirst_ros.pipeline.envelope import Entry
+from edgefirst_ros.pipeline.ledger import Ledger, Outcome, rank
+from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
+
+NO_FILE = "the format has no file for it"
+Result = Written | BaseException
+"""What a writer wrote, or what kept it from writing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a sample; ``kind`` and ``reason`` as the report counts reference frames."""
+
+    kind: str
+    reason: str = ""
+
+
+SAMPLE = Verdict("sample")
+
+
+class Settlement:
+    """Collects what each writer says of one item, and closes its messages' accounts after the last one.
+
+    A message is written if any writer has bytes of it. Otherwise the end that says most counts: that it could
+    not be written, that its sample has no place, that it cannot be expressed, that there is no file for it.
+
+    Args:
+        ledger: of the whole run.
+        entries: what the item is made of, its reference first; each is held once.
+        writers: how many will call ``settle``.
+        damaged: asked at the end: why the item's picture cannot be had, empty if it can or there is none.
+        done: called at the end in the last writer's thread, before the accounts are closed.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        entries: Sequence[Entry],
+        writers: int,
+        *,
+        damaged: Callable[[], str],
+        done: Callable[[Settlement], None] | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._entries = entries
+        self._left = writers
+        self._damaged = damaged
+        self._done = done
+        self._lock = Lock()
+        self.results: dict[str, Result] = {}
+        """By writer."""
+
+    def settle(self, writer: str, result: Result) -> None:
+        """A writer is done with the item; in its thread."""
+        with self._lock:
+            self.results[writer] = result
+            self._left -= 1
+            if self._left:
+                return
+        if self._done is not None:
+            self._done(self)
+        for entry in self._entries:
+            self._close(entry)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of a sample: whether any output has it, else why none does."""
+        written = [result for result in self.results.values() if isinstance(result, Written)]
+        if any(result.left_out is None for result in written):
+            return SAMPLE
+        damage = self._damaged()
+        if damage:
+            return Verdict("unusable", damage)
+        left_out = [result.left_out for result in written if result.left_out is not None]
+        # That a format takes fewer says less about the sample than what it lacks.
+        for each in sorted(left_out, key=lambda left: left.kind == "skipped"):
+            return Verdict(each.kind, each.reason)
+        return Verdict("dropped", next(map(reason_of, self._errors()), ""))
+
+    def _errors(self) -> Iterator[BaseException]:
+        return (result for result in self.results.values() if isinstance(result, BaseException))
+
+    def _close(self, entry: Entry) -> None:
+        topic, damage = entry.route.topic, self._damaged()
+        ends = [self._end(entry, result, damage) for result in self.results.values()]
+        outcome, reason = max(ends, key=lambda end: (rank(*end), end[1] != NO_FILE))
+        formats = [name for name, result in self.results.items() if topic in _topics(result)]
+        if outcome is not Outcome.REFUSED:
+            for part in self._refused_parts(topic):
+                self._ledger.refuse_part(topic, part)
+        for part_entry in entry.all_parts:
+            self._ledger.release(part_entry.ticket, outcome, reason, formats=formats)
+
+    def _refused_parts(self, topic: str) -> Iterator[str]:
+        for result in self.results.values():
+            if isinstance(result, Written) and result.left_out is None:
+                yield from (why for of, why in result.refused if of == topic and not isinstance(why, NoPlace))
+
+    def _end(self, entry: Entry, result: Result, damage: str) -> tuple[Outcome, str]:
+        """How far an entry's messages came at one writer."""
+        if isinstance(result, Written):
+            return _end_of(entry, result)
+        if damage and entry is not self._entries[0]:
+            return Outcome.UNPAIRED, f"its reference frame was not usable: {damage}"
+        return Outcome.DROPPED, damage or reason_of(result)
+
+
+def _end_of(entry: Entry, written: Written) -> tuple[Outcome, str]:
+    topic = entry.route.topic
+    if topic in written.topics:
+        return Outcome.WRITTEN, ""
+    if written.left_out is not None:
+        return _OUTCOMES[written.left_out.kind], written.left_out.reason
+    told = [reason for of, reason in written.refused if of == topic]
+    faults = [reason for reason in told if not isinstance(reason, NoPlace)]
+    if faults:
+        return Outcome.REFUSED, faults[0]
+    if entry.route.rule.role in CONTEXT_ROLES | EGO_ROLES:
+        return Outcome.DECODED, ""
+    return Outcome.DECODED, told[0] if told else NO_FILE
+
+
+_OUTCOMES = {"skipped": Outcome.SKIPPED, "unusable": Outcome.UNPAIRED, "dropped": Outcome.DROPPED}
+
+
+def reason_of(error: BaseException) -> str:
+    """Why something could not be written, for the account."""
+    if isinstance(error, EdgeFirstError):
+        return str(error)
+    return f"could not be written: {type(error).__name__}"
+
+
+def _topics(result: Result) -> Sequence[str]:
+    return result.topics if isinstance(result, Written) else ()

@@ -1,0 +1,151 @@
+"""What is in a recording, without converting it: topics, rates, gaps, clocks, damage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgefirst_ros.config.model import Config
+from edgefirst_ros.errors import ConfigError, DecodeError
+from edgefirst_ros.hints import hints_of
+from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.messages.registry import can_decode, decode
+from edgefirst_ros.naming import readable
+from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
+from edgefirst_ros.timing.finding import Times
+from edgefirst_ros.topics import TopicMap, find_prefix, full_type
+
+GAP_FACTOR = 3.0
+"""A gap is a pause of more than so many usual intervals between messages."""
+
+
+@dataclass(slots=True)
+class TopicStats:
+    """One topic of a recording."""
+
+    schema: str
+    use: str
+    count: int = 0
+    bytes: int = 0
+    undecodable: int = 0
+    first_ns: int = 0
+    last_ns: int = 0
+    intervals: dict[int, int] = field(default_factory=dict)
+    """Histogram of the intervals between arrivals, by millisecond: bounded, whatever the length."""
+
+    def add(self, message: RawMessage) -> None:
+        """Count one message in order of arrival."""
+        if self.count:
+            interval_ms = max(0, (message.receive_ns - self.last_ns) // 1_000_000)
+            self.intervals[interval_ms] = self.intervals.get(interval_ms, 0) + 1
+        else:
+            self.first_ns = message.receive_ns
+        self.last_ns = max(self.last_ns, message.receive_ns)
+        self.count += 1
+        self.bytes += len(message.data)
+
+    @property
+    def rate_hz(self) -> float:
+        """Mean rate between first and last message."""
+        span_ns = self.last_ns - self.first_ns
+        return (self.count - 1) * 1e9 / span_ns if span_ns > 0 else 0.0
+
+    def gaps(self) -> tuple[int, float]:
+        """How many gaps there are, and the longest in seconds."""
+        seen, half = 0, sum(self.intervals.values()) / 2
+        usual_ms = 0
+        for interval_ms in sorted(self.intervals):
+            seen += self.intervals[interval_ms]
+            if seen >= half:
+                usual_ms = interval_ms
+                break
+        limit_ms = max(GAP_FACTOR * usual_ms, 20.0)
+        long = {ms: n for ms, n in self.intervals.items() if ms > limit_ms}
+        return sum(long.values()), max(long, default=0) / 1000
+
+
+def inspect(recording: McapRecording, config: Config) -> dict[str, Any]:
+    """Read a whole recording and say what is in it, as plain values.
+
+    Raises:
+        RecordingError: the file cannot be read.
+    """
+    names = [t.topic for t in recording.topics()]
+    try:
+        prefix, ambiguity = find_prefix(names, config), None
+    except ConfigError as error:
+        prefix, ambiguity = "", str(error)
+    routes = TopicMap(config, prefix, recording.topics())
+    topics: dict[str, TopicStats] = {}
+    finder: ClockFinder[None] = ClockFinder(round(config.clock_window_s * 1e9))
+    boundaries: list[str] = []
+    first_ns = last_ns = 0
+
+    def take(events: list[Timed[None] | Boundary]) -> None:
+        boundaries.extend(e.reason for e in events if isinstance(e, Boundary))
+
+    for message in recording.messages():
+        first_ns = first_ns or message.receive_ns
+        last_ns = max(last_ns, message.receive_ns)
+        schema = full_type(message.schema)
+        stats = topics.get(message.topic)
+        if stats is None:
+            route = routes.route(message.topic, schema)
+            if route is not None:
+                finder.rule(message.topic, route.rule.times)
+            use = "" if route is None or route.instead else route.rule.role.value
+            stats = topics[message.topic] = TopicStats(schema, use)
+        stats.add(message)
+        if message.fault or not can_decode(schema):
+            stats.undecodable += bool(message.fault)
+            continue
+        try:
+            stamp_ns = decode(message).stamp_ns
+        except DecodeError:
+            stats.undecodable += 1
+            continue
+        times = Times(message.topic, stamp_ns, message.publish_ns, message.receive_ns)
+        take(list(finder.feed(None, times)))
+    take(list(finder.flush()))
+    clocks = {f.topic: f.text for f in finder.findings}
+    return {
+        "file": readable(recording.path.name),
+        "bytes": recording.size,
+        "start_ns": first_ns,
+        "duration_s": round((last_ns - first_ns) / 1e9, 3),
+        "prefix": prefix,
+        "ambiguous": ambiguity,
+        "choices": routes.notes,
+        "hints": [
+            hint.text for hint in hints_of(config, routes, {n: _account(t) for n, t in topics.items()})
+        ],
+        "messages": sum(t.count for t in topics.values()),
+        "topics": {name: _topic(t, clocks.get(name)) for name, t in sorted(topics.items())},
+        "clock_breaks": boundaries,
+        "note": recording.note or None,
+        "displaced": {
+            readable(topic): {"messages": d.messages, "worst_s": round(d.worst_ns / 1e9, 3)}
+            for topic, d in recording.displaced.items()
+        },
+        "faults": [{"offset": f.offset, "bytes": f.bytes, "what": f.text} for f in recording.faults],
+    }
+
+
+def _account(stats: TopicStats) -> dict[str, Any]:
+    return {"type": stats.schema, "received": stats.count, "refused": stats.undecodable}
+
+
+def _topic(stats: TopicStats, clock: str | None) -> dict[str, Any]:
+    gaps, longest_s = stats.gaps()
+    return {
+        "type": stats.schema,
+        "use": stats.use,
+        "messages": stats.count,
+        "rate_hz": round(stats.rate_hz, 2),
+        "bytes": stats.bytes,
+        "undecodable": stats.undecodable,
+        "gaps": gaps,
+        "longest_gap_s": longest_s,
+        "clock": clock,
+    }

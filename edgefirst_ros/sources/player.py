@@ -1,0 +1,140 @@
+"""A recording published over Zenoh as the device does it: same keys, encodings and pace."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from edgefirst_ros.config.model import Config
+from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
+from edgefirst_ros.sources.pacing import Timeline
+from edgefirst_ros.sources.zenohlink import Outlet
+from edgefirst_ros.topics import find_prefix, full_type
+
+if TYPE_CHECKING:
+    import zenoh
+
+LONGEST_PAUSE_NS = 60_000_000_000
+"""A longer gap in log_time is a step of the recorder's clock, not a pause."""
+SETTLED_S = 0.5
+POLL_S = 0.02
+PROGRESS_EVERY_S = 0.1
+
+
+class Names(StrEnum):
+    """Generation of the device's names."""
+
+    RT = "rt"
+    """``rt/camera/h264``: to early 2026, and camera 2.7 but for ``camera/frame``, which is bare."""
+    BARE = "bare"
+    """``camera/h264``."""
+    HOST = "host"
+    """``<hostname>/camera/h264``: from 2026.08 on."""
+
+
+BARE_IN_RT = frozenset({"camera/frame"})
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """How far a recording was played."""
+
+    messages: int
+    bytes: int
+    skipped: int
+    """Messages of damaged chunks, which are not sent."""
+    recorded_s: float
+    """Recording time gone through."""
+    behind_s: float
+    """How late the newest message was, against the recording's pace."""
+    position: int
+    """Bytes of the file read."""
+
+
+def key_of(relative: str, names: Names, host: str) -> str:
+    """The Zenoh key of a topic without prefix (``camera/h264``)."""
+    if names is Names.HOST:
+        return f"{host}/{relative}"
+    return relative if names is Names.BARE or relative in BARE_IN_RT else f"rt/{relative}"
+
+
+def keys_of(
+    topics: Iterable[TopicInfo], names: Names, host: str, prefix: str | None = None
+) -> dict[str, str]:
+    """Zenoh keys by the recording's topics, whatever prefix those have.
+
+    Raises:
+        ConfigError: topics of two devices and no ``prefix`` to choose one by.
+    """
+    known = [info.topic for info in topics]
+    found = find_prefix(known, Config(prefix=prefix))
+    keys: dict[str, str] = {}
+    for topic in known:
+        bare = topic.strip("/")
+        relative = bare.removeprefix(f"{found}/") if found else bare
+        keys[topic] = key_of(relative, names, host)
+    return keys
+
+
+class Player:
+    """Publishes one recording, message by message in the order of their receipt.
+
+    Args:
+        session: where to; see ``zenohlink.open_session``.
+        recording: read from beginning to end.
+        keys: Zenoh key by topic; other topics are not sent.
+    """
+
+    def __init__(self, session: zenoh.Session, recording: McapRecording, keys: Mapping[str, str]) -> None:
+        self._recording = recording
+        self._outlets = {topic: Outlet(session, key) for topic, key in keys.items()}
+
+    def wait_for_subscriber(self, timeout_s: float, stop: threading.Event) -> bool:
+        """Wait for somebody to subscribe, and until no more topics are subscribed to; whether anybody did."""
+        limit_s = time.monotonic() + timeout_s
+        wanted: set[str] = set()
+        since_s = time.monotonic()
+        while not stop.is_set():
+            now_s = time.monotonic()
+            found = {topic for topic, outlet in self._outlets.items() if outlet.wanted}
+            if found != wanted:
+                wanted, since_s = found, now_s
+            if wanted and now_s - since_s >= SETTLED_S:
+                return True
+            if now_s > limit_s:
+                return bool(wanted)
+            stop.wait(POLL_S)
+        return False
+
+    def play(
+        self,
+        rate: float,
+        stop: threading.Event,
+        on_progress: Callable[[Played], None] | None = None,
+    ) -> Played:
+        """Publish everything at ``rate`` times the recording's pace by log_time, until ``stop`` is set."""
+        messages = sent_bytes = skipped = 0
+        timeline = Timeline(rate, LONGEST_PAUSE_NS, time.monotonic)
+        shown_s = 0.0
+        done = Played(0, 0, 0, 0.0, 0.0, 0)
+        for message in self._recording.messages():
+            outlet = self._outlets.get(message.topic)
+            wait_s = timeline.wait_s(message.receive_ns)
+            if (wait_s > 0 and stop.wait(wait_s)) or stop.is_set():
+                break
+            if message.fault or outlet is None:
+                skipped += bool(message.fault)
+                continue
+            outlet.put(full_type(message.schema), message.data)
+            messages += 1
+            sent_bytes += len(message.data)
+            position = self._recording.position
+            done = Played(messages, sent_bytes, skipped, timeline.passed_s, max(0.0, -wait_s), position)
+            if on_progress is not None and time.monotonic() - shown_s >= PROGRESS_EVERY_S:
+                shown_s = time.monotonic()
+                on_progress(done)
+        return done

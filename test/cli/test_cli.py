@@ -1,0 +1,309 @@
+"""The command as a user meets it: a process, its exit code, its words, and what it leaves on disk."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import redirect_stderr, redirect_stdout
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+from drives import simulate
+from written import Written
+
+from edgefirst_ros.cli.app import app
+from edgefirst_ros.simulation import DriveOptions
+
+COMMAND = [sys.executable, "-m", "edgefirst_ros.cli.app"]
+
+
+def run(*arguments: str | Path, check: int | None = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120
+    )
+    if check is not None:
+        assert done.returncode == check, done.stdout + done.stderr
+    return done
+
+
+def call(*arguments: str | Path, check: int = 0) -> subprocess.CompletedProcess[str]:
+    """The same within this process, which has imported everything already."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        app([str(argument) for argument in arguments], prog_name="edgefirst-ros")
+    code = int(ended.value.code or 0)
+    assert code == check, out.getvalue() + err.getvalue()
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    options = DriveOptions(
+        seconds=3, fps=10, width=320, height=180, lidar_points=500, cube_shape=(1, 20, 2, 8)
+    )
+    return simulate(tmp_path_factory.mktemp("short"), options).mcap
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Long enough to be interrupted on any machine."""
+    options = DriveOptions(seconds=40, fps=10, width=320, height=180, lidar_points=500, cube_hz=0, imu_hz=20)
+    return simulate(tmp_path_factory.mktemp("long"), options).mcap
+
+
+def test_help_teaches() -> None:
+    top = run("--help").stdout
+    for command in ("convert", "info", "simulate", "recover", "sheet"):
+        assert command in top
+    text = call("convert", "--help").stdout
+    for word in ("--output", "--rate", "--keyframes", "--incomplete", "Ctrl-C", "edgefirst-ros convert"):
+        assert word in text
+
+
+def test_convert_prints_where_things_are_and_what_became_of_every_message(
+    short: Path, tmp_path: Path
+) -> None:
+    done = run("convert", short, "-o", tmp_path, "--name", "mine", "--incomplete")
+    paths = [Path(line) for line in done.stdout.splitlines()]
+    assert {p.name for p in paths} == {"mine.arrow", "mine.zip", "capture_report.json"}
+    assert all(p.exists() for p in paths)
+    assert "What became of every message" in done.stderr
+    assert "/lidar/points: stamp of another clock" in done.stderr
+
+
+def test_json_is_one_object_and_nothing_else(short: Path, tmp_path: Path) -> None:
+    done = run("convert", short, "-o", tmp_path, "--json", "--incomplete")
+    report = json.loads(done.stdout)
+    assert report["samples"] == 30
+    assert done.stderr == ""
+
+
+def test_a_name_that_has_to_be_changed_and_a_lost_summary_are_said(short: Path, tmp_path: Path) -> None:
+    cut = tmp_path / short.name
+    cut.write_bytes(short.read_bytes()[:-8])
+    done = call("convert", cut, "-o", tmp_path / "out", "--name", "../../evil", "--incomplete")
+    assert (tmp_path / "out" / "edgefirst" / "evil" / "evil.zip").is_file()
+    assert "note: the name ../../evil cannot be a file's as it is: it is written as evil" in done.stderr
+    assert "its summary is lost, every message is there" in done.stderr
+    assert "note: the recording is cut behind its data" in call("info", cut).stdout
+    notes = Written(tmp_path / "out" / "edgefirst" / "evil").report["notes"]
+    assert len(notes) == 2
+
+
+def test_quiet_says_nothing_when_all_is_well(short: Path, tmp_path: Path) -> None:
+    done = run("convert", short, "-o", tmp_path, "--quiet", "--incomplete")
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_a_poor_result_is_never_silent_and_fails_when_strict(short: Path, tmp_path: Path) -> None:
+    done = call("convert", short, "-o", tmp_path / "a", "--quiet")
+    assert "radar/cube" in done.stderr
+    call("convert", short, "-o", tmp_path / "b", "--quiet", "--strict", check=1)
+
+
+def test_an_empty_result_says_why_and_fails(short: Path, tmp_path: Path) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text("topics: {radar_clusters: {required: always}}\n")
+    done = call("convert", short, "-o", tmp_path / "o", "--config", config, check=1)
+    assert "the dataset is empty" in done.stderr
+    assert "lacked radar/clusters, which sent nothing usable" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere.mcap"], "no such recording"),
+        ([__file__], "is it an MCAP recording?"),
+        (["SHORT", "--reference", "lidar/depth"], "name one with --reference: /camera/h264"),
+        (["SHORT", "--rate", "-1"], "rate_hz"),
+        (["SHORT", "--rate", "2", "--every-n", "3"], "exclude one another"),
+        (["SHORT", "--config", "none.yaml"], "no such configuration file"),
+    ],
+)
+def test_wrong_usage_is_said_with_exit_2_and_leaves_nothing(
+    short: Path, tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    out = tmp_path / "out"
+    done = call("convert", *(str(short) if a == "SHORT" else a for a in arguments), "-o", out, check=2)
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not out.exists()
+
+
+def test_nothing_is_overwritten_unless_asked(short: Path, tmp_path: Path) -> None:
+    call("convert", short, "-o", tmp_path, "--name", "d", "--rate", "1", "--incomplete")
+    written = Written(tmp_path / "edgefirst" / "d")
+    before = written.files()
+    refused = call("convert", short, "-o", tmp_path, "--name", "d", check=2)
+    assert "--overwrite" in refused.stderr
+    assert written.files() == before
+    call("convert", short, "-o", tmp_path, "--name", "d", "--overwrite", "--incomplete")
+    assert len(written.files()) > len(before)
+
+
+def test_names_cannot_leave_the_output_folder(short: Path, tmp_path: Path) -> None:
+    call("convert", short, "-o", tmp_path / "out", "--name", "../../evil", "--rate", "1")
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def start(
+    long: Path, out: Path, *more: str, committed_bytes: int = 4000
+) -> tuple[subprocess.Popen[str], Path]:
+    """A conversion under way, with something committed already."""
+    command = [*COMMAND, "convert", str(long), "-o", str(out), "--name", "d", "--incomplete", *more]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    journal = out / "edgefirst" / "d" / "d.journal.part"
+    deadline = time.monotonic() + 60
+    while not (journal.exists() and journal.stat().st_size > committed_bytes):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "nothing was committed in time"
+        time.sleep(0.005)
+    return process, out / "edgefirst" / "d"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_conversion_is_complete_up_to_there(
+    long: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    process, folder = start(long, tmp_path)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "interrupted" in said
+    written = Written(folder)
+    assert written.report["interrupted"]
+    assert written.report["sequences"][0]["ended"] == "interrupted"
+    assert written.table["frame"].n_unique() == written.report["samples"] > 0
+    for account in written.report["topics"].values():
+        assert account["received"] == sum(
+            account[c] for c in ("decoded", "refused", "skipped", "unpaired", "dropped", "written")
+        )
+    assert not list(folder.glob("*.part"))
+
+
+def test_a_killed_conversion_is_recovered_and_recovering_twice_does_no_harm(
+    long: Path, tmp_path: Path
+) -> None:
+    process, folder = start(long, tmp_path)
+    process.kill()
+    process.communicate(timeout=60)
+    assert list(folder.glob("*.part"))
+    assert "are kept" in run("recover", tmp_path).stdout
+    written = Written(folder)
+    first = written.files()
+    assert len(first) > 3
+    assert written.table["frame"].n_unique() == len(written.of_kind("camera.jpeg"))
+    assert "nothing to do" in run("recover", folder).stdout
+    assert written.files() == first
+
+
+def test_recover_finishes_every_format_that_a_kill_left(long: Path, tmp_path: Path) -> None:
+    # Enough for every format: the formats' writers are no more than the samples under way apart.
+    process, folder = start(long, tmp_path, "--format", "edgefirst,ncore,l5kit", committed_bytes=60_000)
+    process.kill()
+    process.communicate(timeout=60)
+    said = call("recover", tmp_path).stdout
+    assert said.count("kept") == 3, said
+    assert not list(tmp_path.rglob("*.part"))
+    assert Written(folder).table["frame"].n_unique() > 0
+    call("check", tmp_path)
+    table = call("l5kit", "show", tmp_path / "l5kit" / "d.zarr").stdout
+    assert re.search(r"\n\| +1 +\| +[1-9]\d* ", table), table
+    again = call("recover", tmp_path).stdout
+    assert again.count("already") == 3, again
+
+
+def test_a_killed_overwrite_costs_no_format_its_complete_dataset(
+    short: Path, long: Path, tmp_path: Path
+) -> None:
+    # Both recordings begin at the same time, so their NCore sequences have the same name, too.
+    formats = ("--format", "edgefirst,ncore,l5kit")
+    call("convert", short, "-o", tmp_path, "--name", "d", "--incomplete", *formats)
+    before = contents(tmp_path)
+    process, _ = start(long, tmp_path, *formats, "--overwrite", committed_bytes=60_000)
+    process.kill()
+    process.communicate(timeout=60)
+    left = contents(tmp_path)
+    assert len(list(tmp_path.rglob("*.journal.part"))) == 2
+    assert {path: left.get(path) for path in before} == before
+    said = call("recover", tmp_path).stdout
+    assert said.count("_recovered") == said.count(", which it was to replace, stays") == 3, said
+    assert not list(tmp_path.rglob("*.part"))
+    after = contents(tmp_path)
+    assert {path: after.get(path) for path in before} == before
+    assert Written(tmp_path / "edgefirst" / "d_recovered").table["frame"].n_unique() > 3
+    call("check", tmp_path)
+    table = call("l5kit", "show", tmp_path / "l5kit" / "d_recovered.zarr").stdout
+    assert re.search(r"\n\| +1 +\| +[1-9]\d* ", table), table
+    again = call("recover", tmp_path).stdout
+    assert again.count("already") == 6, again
+    assert contents(tmp_path) == after
+    assert len(list((tmp_path / "ncore").iterdir())) == 2
+    call(
+        "convert", long, "-o", tmp_path, "--name", "d", "--rate", "1", *formats, "--overwrite", "--incomplete"
+    )
+    stores = [path for path in before if path.name in {"d.zip", "d.arrow"} or path.suffix == ".itar"]
+    assert len(stores) > 4
+    assert not [path for path in stores if path.exists() and path.read_bytes() == before[path]]
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_full_disk_is_said_and_what_was_committed_can_be_recovered(long: Path, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)], check=False)
+    if mounted.returncode:
+        pytest.skip("cannot mount a small file system here (needs root)")
+    try:
+        done = run("convert", long, "-o", small, "--name", "d", "--incomplete", check=2)
+        assert "No space left on device" in done.stderr
+        assert "recover" in done.stderr
+        assert "Traceback" not in done.stderr
+        subprocess.run(["mount", "-o", "remount,size=20m", str(small)], check=True)
+        assert "are kept" in run("recover", small).stdout
+        assert Written(small / "edgefirst" / "d").table["frame"].n_unique() > 3
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_info_names_topics_rates_and_clocks(short: Path) -> None:
+    text = call("info", short).stdout
+    for word in ("/camera/h264", "CompressedVideo", "stands still", "another clock", "topic prefix none"):
+        assert word in text
+    found = json.loads(call("info", "--json", short).stdout)
+    assert found["topics"]["/camera/h264"]["messages"] == 30
+    assert found["topics"]["/camera/h264"]["rate_hz"] == pytest.approx(10, abs=0.2)
+
+
+def test_a_cut_recording_converts_and_says_what_is_missing(short: Path, tmp_path: Path) -> None:
+    cut = tmp_path / short.name
+    cut.write_bytes(short.read_bytes()[: short.stat().st_size * 2 // 3])
+    done = call("convert", cut, "-o", tmp_path / "o", "--name", "d", "--incomplete")
+    assert "ends in the middle of" in done.stderr
+    report = Written(tmp_path / "o" / "edgefirst" / "d").report
+    assert report["recordings"][0]["unreadable_bytes"] > 0
+    assert report["samples"] > 5
+
+
+def test_the_contact_sheet_is_a_picture(short: Path, tmp_path: Path) -> None:
+    call("convert", short, "-o", tmp_path, "--name", "d", "--incomplete")
+    call("sheet", tmp_path / "edgefirst" / "d", "-o", tmp_path / "s.png", "--rows", "2")
+    assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
+    refused = call("sheet", tmp_path, "-o", tmp_path / "t.png", check=2)
+    assert "is it a dataset's folder?" in refused.stderr
+
+
+def test_only_one_command_is_installed() -> None:
+    """ROS finds its executables in lib/edgefirst_ros; a pip user gets one command on the path."""
+    scripts = entry_points(group="console_scripts")
+    assert {s.name for s in scripts if s.value.startswith("edgefirst_ros.")} == {"edgefirst-ros"}
+    assert not {"capture", "replay"} & {p.name for p in Path(sys.executable).parent.iterdir()}

@@ -1,0 +1,238 @@
+"""How the commands fail: a sentence and an exit code, JSON where it was asked for, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import types
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from drives import simulate
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from edgefirst_ros import __main__ as entry
+from edgefirst_ros.cli.app import app
+from edgefirst_ros.cli.shared import guarded
+from edgefirst_ros.cli.terminal import make_console
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.errors import WriteError
+from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.simulation import DriveOptions
+
+
+@pytest.fixture(scope="module")
+def drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    options = DriveOptions(seconds=1, fps=10, width=160, height=90, lidar_points=64, cube_hz=0, imu_hz=20)
+    return simulate(tmp_path_factory.mktemp("drive"), options).mcap
+
+
+def run(*arguments: str | Path) -> tuple[int, str, str]:
+    """Exit code, standard output, standard error."""
+    done = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    return done.exit_code, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("command", [["info"], ["convert", "-o", "OUT"]])
+def test_json_that_was_asked_for_comes_in_failure_too(tmp_path: Path, command: list[str]) -> None:
+    arguments = [str(tmp_path / "out") if a == "OUT" else a for a in command]
+    code, out, said = run(*arguments, tmp_path / "none.mcap", "--json")
+    assert code == 2
+    assert json.loads(out)["error"].endswith("none.mcap: no such recording")
+    assert "no such recording" in said
+
+
+def test_every_fault_of_a_configuration_is_in_the_json(drive: Path, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("rat_hz: 1\nqueue_mb: -1\n")
+    code, out, _ = run("convert", drive, "-o", tmp_path / "o", "--config", tmp_path / "c.yaml", "--json")
+    assert code == 2
+    assert len(json.loads(out)["faults"]) == 2
+
+
+def test_an_interruption_at_once_is_json_too_and_names_the_way_on(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "my out"
+    with (
+        pytest.raises(BaseException, match="130") as caught,
+        guarded(make_console(stderr=True), output=out, as_json=True),
+    ):
+        raise KeyboardInterrupt
+    assert getattr(caught.value, "exit_code", None) == 130
+    assert f"edgefirst-ros recover '{out}' finishes" in json.loads(capsys.readouterr().out)["error"]
+
+
+def test_recovery_is_only_named_where_there_is_something(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for part, named in (("x.zip", False), ("x.part", True)):
+        (tmp_path / part).touch()
+        with pytest.raises(BaseException, match="2"), guarded(make_console(stderr=True), output=tmp_path):
+            raise WriteError("full")
+        assert ("edgefirst-ros recover" in capsys.readouterr().err) == named
+
+
+def test_standard_output_that_is_full_is_said(drive: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "edgefirst_ros", "info", str(drive)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: No space left on device (")
+    assert "Traceback" not in done.stderr
+
+
+def test_an_interruption_of_the_imports_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    module = types.SimpleNamespace(main=interrupted)
+    monkeypatch.setitem(sys.modules, "edgefirst_ros.cli.app", module)
+    with pytest.raises(SystemExit) as caught:
+        entry.main()
+    assert caught.value.code == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_an_output_folder_with_odd_bytes_is_printed_as_it_is(drive: Path, tmp_path: Path) -> None:
+    odd = bytes(tmp_path) + b"/o\xff"
+    done = subprocess.run(
+        [sys.executable, "-m", "edgefirst_ros", "convert", bytes(drive), b"-o", odd],
+        capture_output=True,
+        check=False,
+        timeout=60,
+        env={"PYTHONUTF8": "1", "PYTHONPATH": ":".join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(odd)
+
+
+@pytest.mark.parametrize("name", ["edgefirst", "ncore", "l5kit"])
+def test_an_output_that_cannot_be_made_is_said_before_anything_is_read(
+    drive: Path, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "file").touch()
+    code, _, said = run("convert", drive, "-o", tmp_path / "file" / "out", "--format", name)
+    assert code == 2
+    assert "choose another output folder" in said
+    assert "recover" not in said
+
+
+def test_formats_are_repeated_or_listed(drive: Path, tmp_path: Path) -> None:
+    code, _, said = run("convert", drive, "-o", tmp_path, "--format", "edgefirst,l5kit", "--format", "ncore")
+    assert code == 0, said
+    assert {path.name for path in tmp_path.iterdir()} == {"edgefirst", "ncore", "l5kit"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--seconds", "1e9"], "seconds"),
+        (["--size", "100000x100000"], "8192"),
+        (["--set", "boxes3d"], "expected NAME=VALUE"),
+        (["--set", "silent.gps=[[5, 2]]"], "from earlier to later"),
+        (["--set", "gps.sigmas=[1, 2]"], "gps.sigmas: no such option"),
+        (["--set", "imu=3", "--set", "imu.orientation=zero"], "imu has a value already"),
+        (["-o", "FILE"], "File exists"),
+    ],
+)
+def test_a_drive_that_cannot_be_is_refused(tmp_path: Path, arguments: list[str], words: str) -> None:
+    (tmp_path / "file").touch()
+    given = [str(tmp_path / "file") if a == "FILE" else a for a in arguments]
+    code, _, said = run("simulate", "-o", tmp_path / "out", *given)
+    assert code == 2
+    assert words in said
+
+
+def test_a_drive_can_be_told_what_fails_and_how_it_is_written(tmp_path: Path) -> None:
+    small = ("--seconds", "1", "--size", "160x90", "--fps", "5", "--splits", "2", "--set", "lidar_points=64")
+    code, said, _ = run(
+        "simulate", "-o", tmp_path, *small, "--set", "silent.gps=[[0, 9]]", "--set", "boxes3d=on"
+    )
+    assert code == 0
+    *files, truth = map(Path, said.split())
+    assert [path.name[-7:] for path in files] == ["_0.mcap", "_1.mcap"]
+    counts = json.loads(truth.read_text())["counts"]
+    assert counts["/gps"] == 0
+    assert counts["/fusion/boxes3d"] == 5
+
+
+def test_what_is_said_of_an_output_that_exists_can_be_done(drive: Path) -> None:
+    arguments = ("simulate", "-o", drive.parent, "--seconds", "0.3", "--size", "160x90")
+    code, _, said = run(*arguments)
+    assert code == 2
+    assert "--overwrite" in said
+    assert "--name" not in said
+    assert run(*arguments, "--overwrite")[0] == 0
+
+
+def test_a_damaged_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
+    convert([drive], tmp_path, build_config({}), dataset="d")
+    dataset = tmp_path / "edgefirst" / "d"
+    code, _, said = run("sheet", tmp_path, "-o", tmp_path / "s.png")
+    assert code == 2
+    assert f"there is {dataset}" in said.replace("\n", "")
+    table = (dataset / "d.arrow").read_bytes()
+    (dataset / "d.arrow").write_bytes(b"no table")
+    assert "is no whole Arrow file" in run("sheet", dataset, "-o", tmp_path / "s.png")[2]
+    (dataset / "d.arrow").write_bytes(table)
+    archive = (dataset / "d.zip").read_bytes()
+    flipped = archive.index(b"DATA binary\n") + 100
+    (dataset / "d.zip").write_bytes(archive[:flipped] + b"!" + archive[flipped + 1 :])
+    assert "cannot be read: Bad CRC-32" in run("sheet", dataset, "-o", tmp_path / "s.png")[2]
+    (dataset / "d.zip").write_bytes(archive[: len(archive) // 2])
+    code, _, said = run("sheet", dataset, "-o", tmp_path / "s.png")
+    assert code == 2
+    assert "is no whole ZIP file" in said
+
+
+def test_the_version_is_said() -> None:
+    assert run("--version")[:2] == (0, f"edgefirst-ros {version('edgefirst_ros')}\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "convert",
+        "info",
+        "simulate",
+        "recover",
+        "check",
+        "sheet",
+        "capture",
+        "play",
+        "l5kit show",
+        "l5kit merge",
+        "l5kit split",
+    ],
+)
+def test_every_command_teaches_by_an_example_that_it_understands(command: str) -> None:
+    text = run(*command.split(), "--help")[1]
+    examples = [line.strip() for line in text.splitlines() if line.strip().startswith("edgefirst-ros ")]
+    assert examples
+    for example in examples:
+        _, *arguments = shlex.split(example)
+        chosen = get_command(app)
+        while hasattr(chosen, "commands"):
+            chosen = chosen.commands[arguments.pop(0)]
+        chosen.make_context("example", arguments)
+
+
+def test_a_lost_chunk_of_an_l5kit_dataset_is_not_silent(drive: Path, tmp_path: Path) -> None:
+    convert([drive], tmp_path, build_config({"formats": ["l5kit"]}), dataset="d")
+    dataset = tmp_path / "l5kit" / "d.zarr"
+    assert "missing" not in run("l5kit", "show", dataset)[2]
+    (dataset / "frames" / "0").unlink()
+    for command in (("show",), ("split", "-o", tmp_path / "p"), ("merge", "-o", tmp_path / "m")):
+        assert "is missing, its rows read as zero" in run("l5kit", *command, dataset)[2]

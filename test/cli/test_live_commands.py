@@ -1,0 +1,154 @@
+"""capture and play as commands: what they refuse, and how they end without a signal."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+from livedrive import drive
+from zenoh_loopback import free_endpoint
+
+from edgefirst_ros.cli.app import app
+from edgefirst_ros.live import capture as live
+from edgefirst_ros.live.status import Disk
+from edgefirst_ros.naming import safe_name
+from edgefirst_ros.sources.zenohlink import open_session
+
+
+def run(*arguments: str | Path) -> tuple[int, str, str]:
+    """Exit code, standard output, standard error without breaks."""
+    # Not by the runner that typer has for tests: before click 8.2 it mixes the two.
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        app([str(a) for a in arguments], prog_name="edgefirst-ros")
+    return ended.value.code or 0, out.getvalue(), re.sub(r"\s+", " ", err.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["capture", "-o", "OUT"], "--zenoh"),
+        (["capture", "-o", "OUT", "--zenoh", "tcp://1.2.3.4:7447"], "expected PROTOCOL/ADDRESS"),
+        (["capture", "-o", "OUT", "--zenoh", "ENDPOINT", "--rate", "2", "--every-n", "3"], "exclude"),
+        (["capture", "-o", "OUT", "--zenoh", "ENDPOINT", "--reference", "sonar"], "'sonar'"),
+        (["capture", "-o", "OUT", "--zenoh", "ENDPOINT", "--duration", "-1"], "--duration"),
+        (["play", "DRIVE"], "--zenoh-listen"),
+        (["play", "DRIVE", "--zenoh-listen", "ENDPOINT", "--rate", "0"], "more than 0"),
+        (["play", "OUT/none.mcap", "--zenoh-listen", "ENDPOINT"], "no such recording"),
+        (
+            ["play", "DRIVE", "--zenoh-listen", "ENDPOINT", "--wait", "0.05"],
+            "nobody subscribed within 0.05 s",
+        ),
+    ],
+)
+def test_wrong_usage_is_said_with_exit_2_and_leaves_nothing(
+    tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    output = tmp_path / "out"
+    given = {"OUT": str(output), "ENDPOINT": free_endpoint(), "DRIVE": str(drive())}
+    code, _, said = run(*(given.get(a, a.replace("OUT", str(output))) for a in arguments))
+    assert code == 2, said
+    assert words in said
+    assert not output.exists()
+
+
+def test_a_folder_is_played_if_it_holds_one_recording(tmp_path: Path) -> None:
+    shutil.copy(drive(), tmp_path / "a.mcap")
+    waiting = ("play", tmp_path, "--zenoh-listen", free_endpoint(), "--wait", "0.05")
+    assert "nobody subscribed within" in run(*waiting)[2]
+    shutil.copy(drive(), tmp_path / "b.mcap")
+    code, _, said = run(*waiting)
+    assert code == 2
+    assert "holds 2 recordings; name the one to play" in said
+
+
+def test_a_port_in_use_is_said(tmp_path: Path) -> None:
+    endpoint = free_endpoint()
+    with open_session([], [endpoint]):
+        code, _, said = run("capture", "-o", tmp_path / "out", "--zenoh-listen", endpoint)
+    assert code == 2
+    assert endpoint in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_dataset_of_that_name_is_refused(tmp_path: Path) -> None:
+    dataset = tmp_path / "edgefirst" / "mine"
+    dataset.mkdir(parents=True)
+    (dataset / "mine.zip").touch()
+    code, _, said = run("capture", "-o", tmp_path, "--zenoh", free_endpoint(), "--name", "mine")
+    assert code == 2
+    assert "mine.zip exists" in said
+    assert "--overwrite" not in said
+
+
+def test_a_time_in_which_nothing_came_ends_with_exit_1_and_says_what_is_missing(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("min_free_mb: 0\nprefix: maivin-9\n")
+    code, out, said = run(
+        *("capture", "-o", tmp_path / "out", "--zenoh", free_endpoint(), "--duration", "0.1"),
+        *("--config", config, "--json"),
+    )
+    assert code == 1, said
+    report = json.loads(out)
+    assert report["samples"] == report["totals"]["received"] == 0
+    assert report["ended"] == live.STOPPED
+    assert report["silent"]["camera"][:2] == ["camera/h264", "camera/h265"]
+    assert report["warnings"] == ["the dataset is empty: no reference frame arrived, or none was selected"]
+    assert re.fullmatch(r"maivin-9_\d{4}(_\d\d){5}-dataset", report["dataset"])
+    assert [Path(path).exists() for path in report["paths"]] == [True]
+
+
+def test_a_disk_that_fills_ends_with_exit_1_and_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = iter([2_000_000_000])
+    monkeypatch.setattr(Disk, "free_bytes", lambda _: next(free, 5_000_000))
+    code, out, said = run("capture", "-o", tmp_path / "out", "--zenoh", free_endpoint(), "--host", "car")
+    assert code == 1, said
+    assert "ended because the disk has 5 MB left, less than min_free_mb 1,024" in said
+    assert "nothing was received: is the endpoint right" in said
+    assert "nothing came of camera (camera/h264" in said
+    assert Path(out.split()[0]).parent.name.startswith("car")
+
+
+def test_a_full_disk_is_refused_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Disk, "free_bytes", lambda _: 5_000_000)
+    code, _, said = run("capture", "-o", tmp_path / "out", "--zenoh", free_endpoint())
+    assert code == 2
+    assert "the disk has 5 MB left, less than min_free_mb 1,024" in said
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "host"),
+    [
+        ("tcp/maivin-7.local:7447", "maivin-7"),
+        ("tcp/192.168.1.5:7447", "192.168.1.5"),
+        ("tls/[fe80::1%eth0]:7447#iface=x", "fe80::1%eth0"),
+    ],
+)
+def test_a_session_without_a_namespace_is_called_after_the_endpoint(
+    tmp_path: Path, endpoint: str, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "edgefirst_ros.cli.capture.open_session", lambda *_: open_session([], [free_endpoint()])
+    )
+    _, out, said = run("capture", "-o", tmp_path, "--zenoh", endpoint, "--duration", "0", "--quiet", "--json")
+    assert re.fullmatch(
+        rf"{re.escape(safe_name(host))}_\d{{4}}(_\d\d){{5}}-dataset", json.loads(out)["dataset"]
+    ), said
+
+
+def test_help_teaches() -> None:
+    for command, words in (
+        ("capture", ("--zenoh", "--namespace", "--duration", "recover", "tcp/192.168.1.5:7447")),
+        ("play", ("--rate", "--names", "--wait", "--zenoh-listen")),
+    ):
+        code, out, _ = run(command, "--help")
+        assert code == 0
+        assert all(word in out for word in words)

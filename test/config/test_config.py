@@ -1,0 +1,159 @@
+"""Configuration: every fault at once, files of both kinds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgefirst_ros.cli.shared import make_config
+from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, build_config, load_values
+from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.sample import Role
+
+SHIPPED = sorted((Path(__file__).parents[2] / "config").glob("*.yaml"))
+
+
+def test_every_fault_is_listed_at_once() -> None:
+    with pytest.raises(ConfigError) as error:
+        build_config(
+            {"rate_hz": -1, "jpeg_quality": 101, "topcis": {}, "topics": {"imu": {"clock": "sundial"}}}
+        )
+    text = str(error.value)
+    for named in ("rate_hz", "jpeg_quality", "topcis", "topics.imu.clock"):
+        assert named in text
+    assert len(error.value.faults) == 4
+
+
+def test_selections_exclude_one_another() -> None:
+    with pytest.raises(ConfigError, match="rate_hz and keyframes exclude one another"):
+        build_config({"rate_hz": 2, "keyframes": True})
+
+
+def test_topics_overlay_the_maivins() -> None:
+    config = build_config({"topics": {"radar_cube": {"tolerance_ms": 100}, "imu": {"topic": ""}}})
+    assert config.topics["radar_cube"].tolerance_ms == 100
+    assert config.topics["radar_cube"].topic == "radar/cube"
+    assert config.topics["imu"].topic == ""
+    assert config.topics.keys() == MAIVIN_TOPICS.keys()
+
+
+def test_a_topic_without_role_says_so() -> None:
+    with pytest.raises(ConfigError, match=r"topics\.front\.role"):
+        build_config({"topics": {"front": {"topic": "/front"}}})
+
+
+def test_parameter_files_and_plain_files_say_the_same(tmp_path: Path) -> None:
+    plain, ros = tmp_path / "plain.yaml", tmp_path / "ros.yaml"
+    plain.write_text("rate_hz: 2.0\nego: {hold_s: 1.0}\n")
+    ros.write_text("/**:\n  ros__parameters:\n    rate_hz: 2.0\n    ego: {hold_s: 1.0}\n")
+    assert build_config(load_values(plain)) == build_config(load_values(ros))
+    assert build_config(load_values(plain)).ego.hold_s == 1.0
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("- a\n", "holds a list"),
+        ("a: [", "cannot be read as YAML"),
+        ("a: {ros__parameters: 3}", "not a mapping"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_says_why(tmp_path: Path, content: str, why: str) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=why):
+        load_values(path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such configuration file"):
+        load_values(tmp_path / "no.yaml")
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.name)
+def test_shipped_configurations_are_valid(path: Path) -> None:
+    build_config(load_values(path))
+
+
+def test_the_vendor_is_named_in_pictures_of_its_own_cameras_only() -> None:
+    cameras = [rule.topic for rule in MAIVIN_TOPICS.values() if rule.role is Role.CAMERA]
+    makers = {Config().edgefirst.camera_maker(topic) for topic in cameras}
+    assert makers == {("Au-Zone Technologies", "Maivin")}
+    (generic,) = [load_values(path) for path in SHIPPED if path.name == "generic.yaml"]
+    config = build_config(generic)
+    assert config.edgefirst.camera_maker(config.topics["camera"].topic) == ("", "")
+
+
+def test_configurations_are_shipped() -> None:
+    assert {p.name for p in SHIPPED} >= {"maivin.yaml", "raivin.yaml", "generic.yaml"}
+
+
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        ({"rat_hz": 2}, "rat_hz: no such parameter; did you mean rate_hz?"),
+        (
+            {"topics": {"imu": {"tolerence_ms": 3}}},
+            "topics.imu.tolerence_ms: no such parameter; did you mean topics.imu.tolerance_ms?",
+        ),
+        (
+            {"topics": {"camra": {}}},
+            "topics.camra.role: a new topic needs a role; did you mean topics.camera?",
+        ),
+        (
+            {"edgefirst": {"val_raito": 1}},
+            "edgefirst.val_raito: no such parameter; did you mean edgefirst.val_ratio?",
+        ),
+        ({"topcis.imu.clock": "x"}, "topcis.imu.clock: no such parameter; did you mean topics.imu.clock?"),
+        ({"frame_id": "lidar"}, "frame_id: no such parameter"),
+        ({"rate_hz": 2, "every_n": 2}, "rate_hz and every_n exclude one another: give one of them"),
+        ({"formats": ["x"]}, "formats.0: Input should be 'edgefirst', 'ncore' or 'l5kit'"),
+        ({"formats": 3}, "formats: expected a list, as [a, b], found 3"),
+        ({"formats": "ncore, x"}, "formats.1: Input should be 'edgefirst', 'ncore' or 'l5kit'"),
+        ({"ego": {"rig_from_imu_xyzw": "0"}}, "ego.rig_from_imu_xyzw: expected a list, as [a, b], found '0'"),
+        ({"rate_hz": float("inf")}, "rate_hz: Input should be a finite number"),
+    ],
+)
+def test_a_fault_is_one_sentence_that_says_what_may_be_meant(values: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build_config(values)
+    assert caught.value.faults == [fault]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("rate_hz: 2\nrate_hz: 3\n", "c.yaml, line 2: cannot be read as YAML: rate_hz is given twice"),
+        ("topics:\n  imu: {clock: auto, clock: stamp}\n", "line 2: .*clock is given twice"),
+        ("rate_hz: [\n", "c.yaml, line 2: cannot be read as YAML: "),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused_with_its_line(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=words) as caught:
+        load_values(tmp_path / "c.yaml")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_is_named_with_its_faults(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("rat_hz: 2\nedgefirst: [1]\n")
+    with pytest.raises(ConfigError) as caught:
+        make_config(file, {}, {"container": "zip"}, incomplete=False)
+    assert len(caught.value.faults) == 2
+    assert all(fault.startswith(f"{file}: ") for fault in caught.value.faults)
+
+
+def test_a_choice_of_frames_on_the_command_line_replaces_the_files(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("rate_hz: 2\n")
+    config = make_config(file, {"every_n": 3}, {}, incomplete=False)
+    assert (config.rate_hz, config.every_n) == (0, 3)
+
+
+def test_a_list_of_names_needs_no_brackets() -> None:
+    assert build_config({"formats": "edgefirst"}).formats == ("edgefirst",)
+    assert build_config({"formats": "ncore, l5kit"}).formats == ("ncore", "l5kit")
+    assert build_config({"l5kit": {"sources": "boxes3d"}}).l5kit.sources == ("boxes3d",)

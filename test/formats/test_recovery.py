@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from drives import simulate
+
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.errors import RecordingNotFound
+from edgefirst_ros.formats.edgefirst.journal import Journal
+from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+from edgefirst_ros.formats.ncore.store.journal import Journal as NCoreJournal
+from edgefirst_ros.formats.recovery import ncore_sequences, recover
+from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.pipeline.job import Job
+from edgefirst_ros.simulation import DriveOptions
+from edgefirst_ros.sources.mcap import McapRecording
+
+
+def left_behind(folder: Path) -> None:
+    """Two datasets of which only the journals were begun."""
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+        journal = Journal(folder / name / f"{name}.journal.part")
+        journal.start(name, EdgeFirstOptions())
+        journal.close()
+
+
+def test_one_that_cannot_be_finished_does_not_keep_the_others_from_it(tmp_path: Path) -> None:
+    left_behind(tmp_path)
+    busy = Journal(tmp_path / "a" / "a.journal.part")
+    first, second = recover(tmp_path)
+    busy.close()
+    assert first.failed
+    assert "is being written; wait" in first.text
+    assert not second.failed
+    assert "no sample had been committed" in second.text
+
+
+def test_a_sequence_that_is_being_written_is_not_taken_for_finished(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    busy = NCoreJournal(tmp_path / "s" / "s.journal.part")
+    (done,) = recover(tmp_path)
+    busy.close()
+    assert done.failed
+    assert "is being written; wait" in done.text
+
+
+def test_what_one_finished_is_told_before_the_next_begins(tmp_path: Path) -> None:
+    left_behind(tmp_path)
+    next(iter(recover(tmp_path)))
+    assert not (tmp_path / "a" / "a.journal.part").exists()
+    assert (tmp_path / "b" / "b.journal.part").exists()
+
+
+def test_only_the_sequence_that_is_named_is_meant(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.ncore4.zarr.itar").touch()
+    assert ncore_sequences(tmp_path / "a") == [tmp_path / "a"]
+    assert ncore_sequences(tmp_path / "a" / "a.ncore4.zarr.itar") == [tmp_path / "a"]
+    assert ncore_sequences(tmp_path) == [tmp_path / "a", tmp_path / "b"]
+
+
+def test_a_file_that_is_of_no_dataset_means_nothing_beside_it(tmp_path: Path) -> None:
+    drive = DriveOptions(seconds=0.5, fps=10, width=160, height=90, lidar_points=64, cube_hz=0, imu_hz=10)
+    recording = simulate(tmp_path, drive).mcap
+    convert([recording], tmp_path, build_config({"formats": ["edgefirst", "ncore"]}))
+    with pytest.raises(RecordingNotFound, match="holds no dataset"):
+        list(recover(recording))
+    assert ncore_sequences(recording) == ncore_sequences(tmp_path / "nowhere") == []
+
+
+def test_a_sequence_killed_before_its_first_entry_is_not_taken_for_another_format(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    NCoreJournal(tmp_path / "s" / "s.journal.part").close()
+    (done,) = recover(tmp_path)
+    assert not done.failed
+    assert done.text == "s: nothing had been committed, removed"
+    assert list(tmp_path.rglob("*.part")) == []
+
+
+def test_a_report_stays_with_its_dataset_and_goes_to_no_other(tmp_path: Path) -> None:
+    options = DriveOptions(seconds=1, fps=10, width=160, height=90, lidar_points=64, cube_hz=0, imu_hz=10)
+    recording = simulate(tmp_path, options).mcap
+    convert([recording], tmp_path / "out", build_config({}), dataset="d")
+    folder = tmp_path / "out" / "edgefirst" / "d"
+    killed = Job(build_config({}), tmp_path / "out", "d", overwrite=True)
+    source = McapRecording(recording)
+    killed.pipeline.begin_source(source.topics(), "h", "s")
+    for message in source.messages():
+        killed.pipeline.feed(message)
+    killed.pipeline.end_source()
+    killed.abort()
+    assert (folder / "capture_report.json").exists()
+    (done,) = recover(tmp_path / "out")
+    assert done.text.endswith("; the complete d, which it was to replace, stays")
+    assert sorted(p.name for p in folder.iterdir()) == ["capture_report.json", "d.arrow", "d.zip"]
+    beside = folder.with_name("d_recovered")
+    assert sorted(p.name for p in beside.iterdir()) == ["d_recovered.arrow", "d_recovered.zip"]
+
+
+def test_a_report_is_gone_before_its_dataset_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = DriveOptions(seconds=1, fps=10, width=160, height=90, lidar_points=64, cube_hz=0, imu_hz=10)
+    recording = simulate(tmp_path, options).mcap
+    *_, report = convert([recording], tmp_path / "out", build_config({}), dataset="d").paths
+    seen: list[bool] = []
+    close = EdgeFirstWriter.close
+
+    def watched(writer: EdgeFirstWriter) -> list[Path]:
+        seen.append(report.exists())
+        return close(writer)
+
+    monkeypatch.setattr(EdgeFirstWriter, "close", watched)
+    convert([recording], tmp_path / "out", build_config({}), dataset="d", overwrite=True)
+    assert seen == [False]
+    assert report.exists()
+
+
+@pytest.mark.parametrize("left", ["both", "old", "new"])
+def test_an_l5kit_dataset_killed_between_two_names_is_found_under_its_own(tmp_path: Path, left: str) -> None:
+    """As its folders are when a kill hits between the renames of a replacement, or right behind them."""
+    options = DriveOptions(seconds=1, fps=10, width=160, height=90, lidar_points=64, cube_hz=0, imu_hz=10)
+    recording = simulate(tmp_path, options).mcap
+    convert([recording], tmp_path, build_config({"formats": ["l5kit"]}), dataset="d")
+    path = tmp_path / "l5kit" / "d.zarr"
+    if left == "both":
+        shutil.copytree(path, path.with_name("d.zarr.part"))
+    if left == "new":
+        shutil.copytree(path, path.with_name("d.zarr.old.part"))
+    else:
+        path.rename(path.with_name("d.zarr.old.part"))
+    (done,) = recover(tmp_path)
+    assert done.path == path
+    assert not done.failed
+    assert not list(tmp_path.rglob("*.part"))
+    names = {p.name for p in path.parent.iterdir() if p.suffix == ".zarr"}
+    assert names == {"d.zarr", "d_recovered.zarr"} if left == "both" else {"d.zarr"}
+    assert all("already" in each.text for each in recover(tmp_path))

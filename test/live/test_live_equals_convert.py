@@ -1,0 +1,220 @@
+"""What a live session records converts into the session's own bytes, with nothing said but where they go."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from livedrive import FORMATS, HOST, two_clocks
+from typer.testing import CliRunner
+
+from edgefirst_ros.cli.app import app
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.live.capture import LiveCapture
+from edgefirst_ros.live.queue import starts_gop
+from edgefirst_ros.live.session import Finished
+from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.sources.session import RESUMED
+
+NOON_NS = 1_777_636_800_000_000_000
+SECONDS = 10.0
+VIDEO = "/camera/h264"
+REPORT = "capture_report.json"
+
+
+@pytest.fixture(scope="module")
+def received() -> Sequence[RawMessage]:
+    """Messages as a middleware hands them over: two clocks, jitter, tf_static once, topics out of turn.
+
+    Each topic has its receive times from a queue of its own, so that between topics they run backwards.
+    """
+    draw, clocks = Random(7), dict.fromkeys(("/imu", "/gps", "/radar/targets", "/lidar/points"), 0)
+    found: list[RawMessage] = []
+    for message in two_clocks(SECONDS):
+        if message.topic == "/tf_static" and sum(m.topic == "/tf_static" for m in found) >= 3:
+            continue
+        late_ns = draw.randrange(0, 40_000_000) if message.topic in clocks else 0
+        receive_ns = max(clocks.get(message.topic, 0), message.receive_ns - late_ns)
+        clocks[message.topic] = receive_ns
+        found.append(replace(message, receive_ns=receive_ns, publish_ns=receive_ns, definition=""))
+    return found
+
+
+def capture(output: Path, **config: Any) -> LiveCapture:  # noqa: ANN401 - any value of the configuration
+    values = {"min_free_mb": 0, "record": True} | config
+    return LiveCapture(build_config(values), output, HOST, now_ns=lambda: NOON_NS)
+
+
+def run(live: LiveCapture, what: Iterable[RawMessage]) -> list[Finished]:
+    for message in what:
+        live.put(message)
+    return live.stop(300.0)
+
+
+def files_of(output: Path, session: Finished) -> dict[str, bytes]:
+    """All files of one session's datasets, by path."""
+    names = {session.name, f"{session.name}.zarr", recording_of(session).stem}
+    paths = [p for p in output.rglob("*") if p.is_file() and "recordings" not in p.relative_to(output).parts]
+    named = {p.relative_to(output).as_posix(): p for p in paths if p.name != REPORT}
+    return {name: path.read_bytes() for name, path in named.items() if name.split("/")[1] in names}
+
+
+def convert(recording: Path, output: Path, *options: str) -> dict[str, Any]:
+    done = CliRunner().invoke(app, ["convert", str(recording), "-o", str(output), "--json", *options])
+    assert done.exit_code == 0, done.output
+    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return report
+
+
+def recording_of(session: Finished) -> Path:
+    (path,) = [path for path in session.paths if path.suffix == ".mcap"]
+    return path
+
+
+def test_each_session_of_a_run_converts_into_its_own_bytes(
+    tmp_path: Path, received: Sequence[RawMessage]
+) -> None:
+    """All formats, otherwise the default configuration: clocks are found, poses smoothed, and so on.
+
+    Sessions take clocks and motion over from the one before, and late messages from the one that follows.
+    """
+    assert any(b.receive_ns < a.receive_ns for a, b in pairwise(received))
+    live = capture(tmp_path / "live", formats=FORMATS)
+    live.start()
+    for number, message in enumerate(received, 1):
+        live.put(message)
+        if number in {len(received) // 3, 2 * len(received) // 3}:
+            live.split()
+    sessions = live.stop(300.0)
+    assert len(sessions) == 3
+    kept = [[m for m in McapRecording(recording_of(s)).messages() if not m.repeated] for s in sessions]
+    assert [(m.topic, m.data, m.receive_ns, m.publish_ns) for each in kept for m in each] == [
+        (m.topic, m.data, m.receive_ns, m.publish_ns) for m in received
+    ]
+    assert all(each[0].topic == VIDEO and starts_gop(each[0]) for each in kept[1:])
+    assert McapRecording(recording_of(sessions[1])).session.seam is not None  # type: ignore[union-attr]
+    for number, session in enumerate(sessions):
+        again = tmp_path / f"again{number}"
+        report = convert(recording_of(session), again)
+        assert report["totals"] == session.report["totals"]
+        assert f"settings from {recording_of(session).name}" in " ".join(report["notes"])
+        made, found = files_of(tmp_path / "live", session), files_of(again, session)
+        assert {name.partition("/")[0] for name in made} == set(FORMATS)
+        assert found.keys() == made.keys()
+        assert [name for name, data in found.items() if data != made[name]] == []
+        assert session.report["samples"] > 5
+
+
+def test_a_session_with_a_pause_converts_into_its_own_bytes(
+    tmp_path: Path, received: Sequence[RawMessage]
+) -> None:
+    """Nothing is recorded of the pause, but what is told then, once, holds afterwards."""
+    third = len(received) // 3
+    static = [m for m in received if m.topic == "/tf_static"]
+    moving = [m for m in received if m.topic != "/tf_static"]
+    live = capture(tmp_path / "live", formats=FORMATS)
+    live.start()
+    for message in moving[:third]:
+        live.put(message)
+    live.pause()
+    for message in (*static, *moving[third : 2 * third]):
+        live.put(message)
+    live.record(moving[third])
+    live.resume()
+    (session,) = run(live, moving[2 * third :])
+    kept = list(McapRecording(recording_of(session)).messages())
+    assert [m.data for m in kept if not m.repeated and m.topic != RESUMED] == [
+        m.data for m in (*moving[:third], *moving[2 * third :])
+    ]
+    assert [m.data for m in kept if m.repeated and m.topic == "/tf_static"] == [m.data for m in static]
+    assert session.report["recording"]["not_recorded"] == {}
+    report = convert(recording_of(session), tmp_path / "again")
+    assert len(report["sequences"]) == 2
+    made, found = (sequences(folder) for folder in (tmp_path / "live", tmp_path / "again"))
+    assert {name.partition("/")[0] for name in made} == set(FORMATS)
+    assert found.keys() == made.keys()
+    assert [name for name, data in found.items() if data != made[name]] == []
+    # Whole smoothing looks at each stretch for itself.
+    config = tmp_path / "whole.yaml"
+    config.write_text("ego: {smoothing: whole}\n")
+    whole = convert(recording_of(session), tmp_path / "whole", "--config", str(config))
+    assert [s["name"] for s in whole["sequences"]] == [s["name"] for s in report["sequences"]]
+
+
+def sequences(output: Path) -> dict[str, bytes]:
+    """All files of all datasets, by path."""
+    paths = [p for p in output.rglob("*") if p.is_file() and p.suffix != ".mcap" and p.name != REPORT]
+    return {p.relative_to(output).as_posix(): p.read_bytes() for p in paths}
+
+
+def test_a_session_whose_neighbours_are_gone_says_so(tmp_path: Path, received: Sequence[RawMessage]) -> None:
+    live = capture(tmp_path / "live")
+    live.start("d", sequence="s")
+    half = len(received) // 2
+    for message in received[:half]:
+        live.put(message)
+    live.split()
+    for session in run(live, received[half:]):
+        alone = tmp_path / session.name / recording_of(session).name
+        alone.parent.mkdir()
+        shutil.copy(recording_of(session), alone)
+        notes = " ".join(convert(alone, tmp_path / "again" / session.name)["notes"])
+        what = "goes on from s.mcap, which is" if session.name == "d_2" else "that goes on from it is"
+        assert f"{what} not beside it" in notes
+
+
+def test_what_holds_is_repeated_at_the_beginning(tmp_path: Path, received: Sequence[RawMessage]) -> None:
+    """Another configuration, and other readers, know what came once though it came to an earlier session."""
+    live = capture(tmp_path / "live")
+    live.start()
+    half = len(received) // 2
+    for message in received[:half]:
+        live.put(message)
+    live.split()
+    _, second = run(live, received[half:])
+    repeated = [m for m in McapRecording(recording_of(second)).messages() if m.repeated]
+    once = [m.data for m in received if m.topic == "/tf_static"]
+    assert [m.data for m in repeated if m.topic == "/tf_static"] == once
+    assert {m.topic for m in repeated} == {"/tf_static", "/camera/info", "/radar/info"}
+    # Other topics, so nothing is taken over; the transforms are there all the same.
+    config = tmp_path / "other.yaml"
+    config.write_text("topics: {camera: {topic: camera/h264, latency_ms: 20.0}}\nformats: [ncore]\n")
+    report = convert(recording_of(second), tmp_path / "other", "--config", str(config))
+    assert report["topics"]["/tf_static"]["received"] == 3
+    assert not any("settings from" in note for note in report["notes"])
+
+
+def test_options_come_before_what_the_session_had(tmp_path: Path, received: Sequence[RawMessage]) -> None:
+    live = capture(tmp_path / "live", rate_hz=2.0, jpeg_quality=40)
+    live.start("mine", sequence="drive")
+    (session,) = run(live, received)
+    assert recording_of(session).name == "drive.mcap"
+    report = convert(recording_of(session), tmp_path / "again", "--every-n", "3", "--name", "other")
+    frames = sum(m.topic == VIDEO for m in received)
+    assert report["dataset"] == "other"
+    assert report["samples"] == -(-frames // 3)
+    assert session.report["samples"] < report["samples"] + 10
+    same = convert(recording_of(session), tmp_path / "same")
+    assert same["dataset"] == "mine"
+    assert same["samples"] == session.report["samples"]
+
+
+def test_recordings_of_different_settings_are_not_mixed(
+    tmp_path: Path, received: Sequence[RawMessage]
+) -> None:
+    for number, rate_hz in enumerate((1.0, 2.0)):
+        live = capture(tmp_path / "live", rate_hz=rate_hz)
+        live.start(f"d{number}", sequence=f"s{number}")
+        run(live, received[:20])
+    folder = tmp_path / "live" / "recordings"
+    done = CliRunner().invoke(app, ["convert", str(folder), "-o", str(tmp_path / "x"), "--json"])
+    assert done.exit_code == 2
+    assert "s0.mcap and s1.mcap were captured with different settings: give --config" in done.stdout

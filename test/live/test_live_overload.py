@@ -1,0 +1,212 @@
+"""A live capture with a format that is too slow: what it sheds, what it says, and what others are spared."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import av
+import pytest
+from livedrive import HOST, check_sums, messages
+from written import Written as Dataset
+
+from edgefirst_ros.cli.liveview import line
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.formats.base import Written
+from edgefirst_ros.formats.edgefirst.prepare import PreparedSample
+from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+from edgefirst_ros.formats.l5kit import L5KitWriter
+from edgefirst_ros.formats.l5kit.prepare import PreparedFrame
+from edgefirst_ros.formats.ncore.write.entry import Prepared
+from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
+from edgefirst_ros.live.capture import LiveCapture
+from edgefirst_ros.live.queue import starts_gop
+from edgefirst_ros.live.status import LiveStatus
+from edgefirst_ros.pipeline import job
+from edgefirst_ros.pipeline.ledger import CUT_OFF, QUEUE_FULL
+from edgefirst_ros.pipeline.overload import KEEP, SHED, Overload
+from edgefirst_ros.sample import EgoPose, Role
+from edgefirst_ros.video.decoder import Decoder
+
+PACE = 2.0
+"""So much faster than it was received the drive is put in."""
+
+
+class SlowEdgeFirst(EdgeFirstWriter):
+    """A disk that takes 0.15 s for a sample, where twenty come in a second."""
+
+    def write(self, prepared: PreparedSample) -> Written:
+        time.sleep(0.15)
+        return super().write(prepared)
+
+
+class SlowNCore(NCoreWriter):
+    """Slow for pictures and sweeps."""
+
+    def write(self, prepared: Prepared) -> Written:
+        if prepared.role in {Role.CAMERA, Role.LIDAR_POINTS}:
+            time.sleep(0.1)
+        return super().write(prepared)
+
+
+class SlowL5Kit(L5KitWriter):
+    """Slow, and told what it has no time for."""
+
+    passed: ClassVar[list[int]] = []
+
+    def write(self, prepared: PreparedFrame) -> Written | Future[Written]:
+        time.sleep(0.15)
+        return super().write(prepared)
+
+    def pass_by(self, ego: EgoPose) -> None:
+        self.passed.append(ego.time_ns)
+        super().pass_by(ego)
+
+
+def captured(
+    output: Path,
+    **values: Any,  # noqa: ANN401 - any value of the configuration
+) -> tuple[dict[str, Any], list[LiveStatus]]:
+    """The report on a drive, and what was said on the way."""
+    stamped = {name: {"clock": "stamp"} for name in build_config({}).topics}
+    usual = {
+        "min_free_mb": 0,
+        "clock_window_s": 0.5,
+        "lookahead_s": 0.3,
+        "ego": {"wait_s": 0.3},
+        "overload": {"latency_s": 0.5},
+    }
+    one = LiveCapture(build_config({"topics": stamped} | usual | values), output, HOST)
+    one.start("drive")
+    start_s, first_ns, said = time.monotonic(), messages()[0].receive_ns, []
+    for number, message in enumerate(messages()):
+        at_s = (message.receive_ns - first_ns) / 1e9 / PACE
+        if at_s > time.monotonic() - start_s:
+            threading.Event().wait(at_s - (time.monotonic() - start_s))
+        one.put(message)
+        if number % 20 == 0:
+            said.append(one.status())
+    for _ in range(3000):  # from the moment that a capture is stopped, no more is shed than before
+        if one.status().received == len(messages()):
+            break
+        threading.Event().wait(0.02)
+    said.append(one.status())
+    (done,) = one.stop(60)
+    check_sums(done.report)
+    for account in done.report["topics"].values():
+        assert not {QUEUE_FULL, CUT_OFF} & set(account["reasons"].get("dropped", {}))
+    return done.report, said
+
+
+def shed(report: dict[str, Any], topic: str) -> int:
+    """Messages of a topic that no format had time for."""
+    found: int = report["topics"][topic]["reasons"].get("dropped", {}).get(SHED, 0)
+    return found
+
+
+def test_a_slow_format_gets_fewer_samples_evenly_and_all_are_accounted_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "EdgeFirstWriter", SlowEdgeFirst)
+    report, said = captured(tmp_path, formats=["edgefirst"])
+    (told,) = report["shed"].values()
+    (sequence,) = report["sequences"]
+    # The 0.15 s of each sample are more than the time there is, whatever else the machine does.
+    assert told["shed"] > 3
+    assert told["of"] == sequence["reference_frames"] - sequence["incomplete"] - sequence["unusable"]
+    assert sum(span["shed"] for span in told["spans"]) == told["shed"]
+    assert sequence["sample"] == report["samples"] == told["of"] - told["shed"]
+    assert sequence["dropped"] == told["shed"] == shed(report, "/camera/h264")
+    assert report["formats"]["edgefirst"]["samples"] == report["samples"]
+    assert report["formats"]["edgefirst"]["left_out"] == {SHED: told["shed"]}
+    written = Dataset(tmp_path / "edgefirst" / "drive")
+    frames = sorted(written.of_kind("camera.jpeg"))
+    assert len(frames) == report["samples"]
+    assert max(after - before for before, after in pairwise(frames)) <= 1 / KEEP
+
+    last = said[-1]
+    assert last.shed["edgefirst"][0] > 0
+    assert 0 < last.shedding["edgefirst"] < 1
+    assert last.dropped == 0
+    assert last.help.startswith("what would help: ")
+    assert "shed edgefirst " in line(last, 1)
+    (warning,) = [text for text in report["warnings"] if "writing fell behind" in text]
+    assert f"edgefirst {told['shed']} of {told['of']}" in warning
+    assert "every_n" in warning
+
+
+def test_the_other_formats_have_what_one_sheds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "EdgeFirstWriter", SlowEdgeFirst)
+    report, _ = captured(tmp_path, formats=["l5kit", "edgefirst", "ncore"])
+    told, held = report["shed"], report["formats"]
+    share = {
+        name: told.get(name, {"shed": 0, "of": 1})["shed"] / told.get(name, {"of": 1})["of"] for name in held
+    }
+    assert share["edgefirst"] > 0.1
+    assert share["edgefirst"] >= max(share.values())
+    for name in told:
+        assert held[name]["left_out"][SHED] == told[name]["shed"]
+    # A picture is lost where neither NCore nor EdgeFirst has it.
+    assert shed(report, "/camera/h264") <= told.get("ncore", {"shed": 0})["shed"]
+    assert held["ncore"]["messages"] > held["edgefirst"]["messages"]
+
+
+def test_a_format_that_looks_ahead_is_told_what_it_has_no_time_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "L5KitWriter", SlowL5Kit)
+    SlowL5Kit.passed.clear()
+    report, _ = captured(tmp_path, formats=["l5kit"])
+    told = report["shed"]["l5kit"]
+    assert told["shed"] > 3
+    assert len(SlowL5Kit.passed) == told["shed"]
+    assert SlowL5Kit.passed == sorted(SlowL5Kit.passed)
+
+
+def test_where_only_key_frames_have_time_nothing_else_is_decoded_and_all_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if it were so from the first sample on; the drive has a key frame each second."""
+    fed: list[bytes] = []
+    feed = Decoder.feed
+
+    def counted(decoder: Decoder, number: int, data: bytes) -> Iterable[tuple[int, av.VideoFrame]]:
+        fed.append(data)
+        return feed(decoder, number, data)
+
+    monkeypatch.setattr(Decoder, "feed", counted)
+    monkeypatch.setattr(Overload, "_steer", lambda *_: None)
+    monkeypatch.setattr(Overload, "keyframes_only", property(lambda _: True, lambda *_: None), raising=False)
+    report, _ = captured(tmp_path, formats=["edgefirst", "ncore", "l5kit"])
+    (sequence,) = report["sequences"]
+    keys = [m for m in messages() if m.topic == "/camera/h264" and starts_gop(m)]
+    assert len(keys) >= 3
+    assert len(fed) == sequence["sample"] == len(keys)
+    assert sequence["dropped"] == sequence["reference_frames"] - len(keys) == shed(report, "/camera/h264")
+    for name in ("edgefirst", "l5kit"):
+        told = report["shed"][name]
+        assert told["of"] - told["shed"] == len(keys)
+    # What is no picture NCore has all the same.
+    assert report["topics"]["/lidar/points"]["dropped"] == 0
+
+
+def test_measurements_are_shed_by_topic_and_poses_and_labels_never(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "NCoreWriter", SlowNCore)
+    report, _ = captured(tmp_path, formats=["ncore"])
+    told = report["shed"]["ncore"]
+    large = ("/camera/h264", "/lidar/points", "/radar/cube")
+    assert told["shed"] == sum(shed(report, topic) for topic in large)
+    assert min(shed(report, topic) for topic in large[:2]) > 2
+    assert report["formats"]["ncore"]["left_out"] == {SHED: told["shed"]}
+    for topic, account in report["topics"].items():
+        assert topic in large or account["dropped"] == 0, topic
+    (sequence,) = report["sequences"]
+    assert sequence["dropped"] > 2
+    assert sequence["sample"] + sequence["dropped"] + sequence["incomplete"] == sequence["reference_frames"]

@@ -1,0 +1,58 @@
+"""Rates over the last seconds, also of what began or ended within them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from edgefirst_ros.live import status as livestatus
+from edgefirst_ros.live.queue import Flow
+from edgefirst_ros.live.status import WINDOW_S, Meter
+
+HZ = 20.0
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The steady clock, to be set."""
+    clock = SimpleNamespace(s=1000.0)
+    monkeypatch.setattr(livestatus, "time", SimpleNamespace(monotonic=lambda: clock.s))
+    return clock
+
+
+def flows(now_s: float, begin_s: float, end_s: float = 1e9) -> dict[str, Flow]:
+    """A topic of HZ that began and ended then."""
+    last_s = min(now_s, end_s)
+    return {"/imu": Flow(round((last_s - begin_s) * HZ), last_s, begin_s)} if now_s > begin_s else {}
+
+
+@pytest.mark.parametrize("late_s", [0.0, 2.0, 30.0])
+def test_a_topic_has_its_rate_as_soon_as_it_is_there(now: SimpleNamespace, late_s: float) -> None:
+    meter = Meter()
+    begin_s = now.s + late_s
+    while now.s < begin_s + 12.0:
+        now.s += 1.0
+        rates, _ = meter.rates(flows(now.s, begin_s), {})
+        if now.s > begin_s:
+            assert rates["/imu"] == pytest.approx(HZ)
+
+
+def test_a_topic_that_falls_silent_has_none_after_the_window(now: SimpleNamespace) -> None:
+    meter = Meter()
+    begin_s, seen = now.s, []
+    for _ in range(20):
+        now.s += 1.0
+        seen.append(meter.rates(flows(now.s, begin_s, begin_s + 10.0), {})[0]["/imu"])
+    assert seen[9] == pytest.approx(HZ)
+    assert seen[9:15] == sorted(seen[9:15], reverse=True)
+    assert seen[9 + int(WINDOW_S) :] == [0.0] * (11 - int(WINDOW_S))
+
+
+def test_what_came_before_the_session_does_not_count(now: SimpleNamespace) -> None:
+    meter = Meter()
+    begin_s = now.s
+    now.s += 100.0
+    meter.restart(flows(now.s, begin_s))
+    now.s += 2.0
+    assert meter.rates(flows(now.s, begin_s), {})[0]["/imu"] == pytest.approx(HZ)

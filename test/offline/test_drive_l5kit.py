@@ -1,0 +1,218 @@
+"""A simulated drive as an L5Kit dataset, judged by the world it was computed from."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pymap3d
+import pytest
+from drives import simulate
+from places import REPOSITORY, SHARED
+from scipy.spatial.transform import Rotation
+
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.formats.l5kit.candidates import track_key
+from edgefirst_ros.formats.l5kit.dataset import ChunkedDataset
+from edgefirst_ros.formats.l5kit.samples import AgentDataset, EgoDataset
+from edgefirst_ros.formats.ncore.store.reading import FinishedTar
+from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.simulation import DriveOptions, Truth
+
+CHECKER = SHARED / "tools" / "check_l5kit.py"
+ZARR2_PYTHON = REPOSITORY / ".venv-ncore" / "bin" / "python"
+"""Any interpreter with zarr 2, as L5Kit has."""
+Drive = tuple[Path, Truth]
+
+
+def l5kit(recording: Path, out: Path) -> Path:
+    convert([recording], out, build_config({"formats": ["l5kit"]}), dataset="d")
+    return out / "l5kit" / "d.zarr"
+
+
+@pytest.fixture(scope="module")
+def drive(tmp_path_factory: pytest.TempPathFactory) -> Drive:
+    folder = tmp_path_factory.mktemp("drive")
+    options = DriveOptions(
+        seconds=8.0, width=640, height=360, fps=15, lidar_points=500, gps_no_fix=0, boxes3d=False
+    )
+    made = simulate(folder, options)
+    return l5kit(made.mcap, folder), Truth.read(made.truth)
+
+
+def to_truth(dataset: Path, truth: Truth, points_m: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Points of the scene's world in the ENU frame of the drive's truth."""
+    (origin,) = json.loads((dataset / ".zattrs").read_text())["scene_origins_lat_lon_alt"]
+    ecef = pymap3d.enu2ecef(*points_m.T, *origin)
+    world = (truth.world.latitude_deg, truth.world.longitude_deg, truth.world.altitude_m)
+    return np.stack(pymap3d.ecef2enu(*ecef, *world), axis=1)
+
+
+def test_the_ego_path_is_the_true_path(drive: Drive, record_property: pytest.RecordProperty) -> None:
+    dataset, truth = drive
+    frames = ChunkedDataset(dataset).open().frames[:]
+    there = to_truth(dataset, truth, frames["ego_translation"])
+    rigs = np.stack([truth.rig(int(t)) for t in frames["timestamp"]])
+    off_m = np.linalg.norm((there - rigs[:, :3, 3])[:, :2], axis=1)[2:-2]
+    turned = np.einsum("nij,nij->n", frames["ego_rotation"], rigs[:, :3, :3])
+    angle_deg = np.degrees(np.arccos(np.clip((turned - 1) / 2, -1, 1)))
+    rms_m = float(np.sqrt((off_m**2).mean()))
+    record_property("ego_rms_mm", f"{rms_m * 1000:.1f}")
+    assert len(frames) >= 75
+    assert rms_m < 0.05
+    assert angle_deg.max() < 0.2
+
+
+def test_agents_stand_where_the_boxes_are(drive: Drive, record_property: pytest.RecordProperty) -> None:
+    """Placed by camera ray and range alone, so a partly hidden or cut box is off; half of them are close."""
+    dataset, truth = drive
+    opened = ChunkedDataset(dataset).open()
+    frames, agents = opened.frames[:], opened.agents[:]
+    off: list[float] = []
+    for frame in frames:
+        first, stop = frame["agent_index_interval"]
+        mine = agents[first:stop]
+        if not len(mine):
+            continue
+        flat = np.column_stack([mine["centroid"], np.zeros(len(mine))])
+        there = to_truth(dataset, truth, flat)[:, :2]
+        boxes = np.stack(
+            [truth.box(n, int(frame["timestamp"]))[:2, 3] for n in range(len(truth.world.boxes))]
+        )
+        off += np.linalg.norm(there[:, None] - boxes[None], axis=2).min(axis=1).tolist()
+    median_m, rms_m = float(np.median(off)), float(np.sqrt(np.mean(np.square(off))))
+    record_property("agents_rms_m", f"{rms_m:.2f}, median {median_m:.2f} of {len(off)}")
+    assert len(off) > 100
+    assert median_m < 0.5
+    assert rms_m < 1.5
+
+
+def test_tracks_are_stable_and_move_as_the_boxes_do(drive: Drive) -> None:
+    dataset, truth = drive
+    agents = ChunkedDataset(dataset).open().agents[:]
+    tracks, counts = np.unique(agents["track_id"], return_counts=True)
+    assert 3 <= len(tracks) <= len(truth.world.boxes)
+    assert counts.max() > 40
+    moving = agents[np.linalg.norm(agents["velocity"], axis=1) > 0.5]
+    assert len(moving) > 50
+
+
+@pytest.fixture(scope="module")
+def fused(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
+    """Both formats of a drive as the device makes it: pictures at 30 Hz, boxes at 15; a bus crosses."""
+    folder = tmp_path_factory.mktemp("fused")
+    options = DriveOptions(
+        seconds=5.0,
+        width=320,
+        height=192,
+        lidar_points=64,
+        radar_hz=0.0,
+        gps_no_fix=0,
+        boxes3d=True,
+        crossings_s=(2.5,),
+    )
+    made = simulate(folder, options)
+    convert([made.mcap], folder, build_config({"formats": ["l5kit", "ncore"]}), dataset="d")
+    return folder, Truth.read(made.truth)
+
+
+def test_frames_are_exactly_100_ms_apart_and_agents_where_they_were_then(fused: Drive) -> None:
+    folder, truth = fused
+    dataset = folder / "l5kit" / "d.zarr"
+    opened = ChunkedDataset(dataset).open()
+    frames, agents = opened.frames[:], opened.agents[:]
+    assert set(np.diff(frames["timestamp"]).tolist()) == {100_000_000}
+    assert len(frames) == 50
+    by_key = {track_key(box.track_id): index for index, box in enumerate(truth.world.boxes)}
+    off, yaw_off, shares = [], [], []
+    for frame in frames:
+        time_ns = int(frame["timestamp"])
+        for agent in agents[slice(*frame["agent_index_interval"])]:
+            index = by_key[int(agent["track_id"])]
+            box, state = (
+                truth.world.boxes[index],
+                truth.world.boxes[index].motion.state(truth.seconds(time_ns)),
+            )
+            there = to_truth(dataset, truth, np.array([[*agent["centroid"], 0.0]]))[0, :2]
+            off.append(float(np.linalg.norm(there - state.position_m[:2])))
+            if np.linalg.norm(state.velocity_m_s) > 1.0:
+                yaw_off.append(float(agent["yaw"]) - state.yaw_rad)
+                shares.append(agent["extent"] / box.size_m)
+    turned = np.abs((np.array(yaw_off) + np.pi) % (2 * np.pi) - np.pi)
+    assert len(off) > 100
+    assert np.percentile(off, 95) < 0.05
+    assert np.degrees(np.percentile(turned, 50)) < 3.0
+    assert np.abs(np.array(shares) - 1.0).max() < 0.2
+
+
+def test_cuboids_lie_as_the_boxes_do(fused: Drive) -> None:
+    folder, truth = fused
+    (store,) = (folder / "ncore").glob("*/*.ncore4.zarr.itar")
+    opened = FinishedTar(store)
+    observations = json.loads(opened.get("cuboids/default/cuboids/.zattrs"))["cuboid_track_observations"]
+    opened.close()
+    by_id = {box.track_id: box for box in truth.world.boxes}
+    off, shares = [], []
+    for each in observations:
+        box, time_ns = by_id[each["track_id"]], each["timestamp_us"] * 1000
+        state = box.motion.state(truth.seconds(time_ns))
+        turned = Rotation.from_euler("xyz", each["bbox3"]["rot"]).as_matrix()[:, 0]
+        ahead = truth.rig(time_ns)[:3, :3] @ turned
+        if np.linalg.norm(state.velocity_m_s) > 1.0:
+            off.append(np.arctan2(ahead[1], ahead[0]) - state.yaw_rad)
+            shares.append(np.array(each["bbox3"]["dim"]) / box.size_m)
+    turned_rad = np.abs((np.array(off) + np.pi) % (2 * np.pi) - np.pi)
+    assert len(off) > 100
+    assert np.degrees(np.percentile(turned_rad, 50)) < 3.0
+    assert np.abs(np.array(shares) - 1.0).max() < 0.2
+
+
+def test_only_what_the_format_is_made_of_is_required(drive: Drive) -> None:
+    """At 2 Hz the radar cube would leave one frame in five; L5Kit has no use for it."""
+    report = json.loads((drive[0].parent / "d.capture_report.json").read_text())
+    assert report["topics"]["/radar/cube"]["received"] == 16
+    assert report["samples"] == report["topics"]["/model/output"]["received"] == 120
+    assert report["warnings"] == []
+
+
+@pytest.mark.parametrize("start", [None, "fork", "spawn"])
+def test_the_data_loader_of_torch_takes_the_datasets(drive: Drive, start: str | None) -> None:
+    data = pytest.importorskip("torch.utils.data", reason="torch is not installed; nothing here needs it")
+    opened = ChunkedDataset(drive[0]).open()
+    config = {"raster_params": {"map_type": "lidar"}, "model_params": {"future_num_frames": 5}}
+    for dataset in (EgoDataset(config, opened), AgentDataset(config, opened)):
+        loader = data.DataLoader(
+            dataset, batch_size=16, num_workers=2 if start else 0, multiprocessing_context=start
+        )
+        loaded = 0
+        for batch in loader:
+            for number in range(len(batch["track_id"])):
+                sample = dataset[loaded]
+                assert set(batch) == set(sample)
+                for key, value in sample.items():
+                    found = batch[key][number].numpy()
+                    assert found.dtype == np.asarray(value).dtype, key
+                    np.testing.assert_array_equal(found, value, err_msg=key)
+                loaded += 1
+        assert loaded == len(dataset) > 60
+
+
+@pytest.mark.parametrize("source", ["drive", "recording"])
+def test_the_conformance_check_passes_strictly(
+    request: pytest.FixtureRequest, tmp_path: Path, source: str
+) -> None:
+    if not ZARR2_PYTHON.is_file() or not CHECKER.is_file():
+        pytest.skip(f"needs {CHECKER} and zarr 2 in .venv-ncore (make oracles)")
+    found = request.getfixturevalue(source)
+    dataset = l5kit(found, tmp_path) if source == "recording" else found[0]
+    done = subprocess.run(
+        [str(ZARR2_PYTHON), str(CHECKER), "--strict", str(dataset)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 error(s), 0 warning(s)" in done.stdout

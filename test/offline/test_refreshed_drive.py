@@ -1,0 +1,64 @@
+"""A drive whose video has no second key frame: recorded from mid-stream, with a loss, and converted."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import av
+import numpy as np
+from edgefirst.schemas import foxglove_msgs
+from edgefirst.schemas.builtin_interfaces import Time
+from PIL import Image
+from resized import FRAMES, HOST, SMALL, recorded, spliced
+from written import Written
+
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.simulation.camera import burn_number, read_number
+
+PERIOD = 10
+OPTIONAL = {"topics": {n: {"required": "never"} for n in ("radar_targets", "lidar_points", "model")}}
+
+
+def refreshed_packets(count: int) -> list[bytes]:
+    """A noisy picture that moves, with its number burnt in; key frame first, a recovery point every tenth."""
+    context = av.CodecContext.create("libx264", "w")
+    assert isinstance(context, av.VideoCodecContext)
+    context.width, context.height = SMALL
+    context.pix_fmt, context.framerate = "yuv420p", 30
+    context.options = {"intra-refresh": "1", "g": str(PERIOD), "threads": "1", "tune": "zerolatency"}
+    noise = np.random.default_rng(5).integers(0, 255, (*reversed(SMALL), 3), np.uint8)
+    packets = []
+    for number in range(count):
+        frame = av.VideoFrame.from_ndarray(burn_number(np.roll(noise, 5 * number, 1), number))
+        frame.pts = number
+        packets += [bytes(packet) for packet in context.encode(frame.reformat(format="yuv420p"))]
+    return packets + [bytes(packet) for packet in context.encode(None)]
+
+
+def test_a_stream_without_key_frames_is_taken_up_and_goes_on_after_a_loss(tmp_path: Path) -> None:
+    count, start, lost = 3 * FRAMES, 3, 37
+    content = spliced(SMALL, SMALL, SMALL)
+    camera = [n for n, m in enumerate(content) if m.topic == "/camera/h264"]
+    for place, data in zip(camera, refreshed_packets(count), strict=True):
+        stamp = Time.from_nanos(decode(content[place]).stamp_ns)
+        made = foxglove_msgs.CompressedVideo(stamp, "camera_optical", data, "h264").to_bytes()
+        content[place] = replace(content[place], data=made)
+    gone = {camera[number] for number in (*range(start), lost)}
+    left = [m for n, m in enumerate(content) if n not in gone]
+    path = recorded(tmp_path / f"{HOST}_2026_05_01_09_00_00.mcap", left)
+    convert([path], tmp_path / "out", build_config(OPTIONAL), dataset="d")
+    written = Written(tmp_path / "out" / "edgefirst" / "d")
+    found = [
+        read_number(np.asarray(Image.open(io.BytesIO(data)).convert("RGB")))
+        for _, data in sorted(written.of_kind("camera.jpeg").items())
+    ]
+    first, again = found[0], next(number for number in found if number > lost)
+    assert PERIOD < first <= 2 * PERIOD
+    assert 4 * PERIOD < again <= 5 * PERIOD
+    assert found == [*range(first, lost), *range(again, count)]
+    reasons = written.report["topics"]["/camera/h264"]["reasons"]["dropped"]
+    assert reasons == {"before the first key frame": first - start, "after a lost frame": again - lost - 1}

@@ -1,0 +1,139 @@
+"""Hints for what was configured and did not come: in reports, errors and on the terminal."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from livedrive import HOST, drive, messages
+from recorded import record
+from typer.testing import CliRunner
+
+from edgefirst_ros.cli.app import app
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.hints import Seen, find_hints, hints_of
+from edgefirst_ros.live.capture import LiveCapture
+from edgefirst_ros.offline.inputs import open_recordings
+from edgefirst_ros.sample import Role
+from edgefirst_ros.topics import TopicMap
+
+CLOUD, IMAGE, JPEG = "sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
+LIDAR, SAME = "/lidar/points", "the same name in the namespace"
+CAMERA = {"topic": "/camera/image_raw/compressed"}
+
+
+def hints(topics: dict[str, Any], there: dict[str, str], **more: Any) -> dict[Role, str]:  # noqa: ANN401
+    config = build_config({"topics": topics, **more})
+    routes = TopicMap(config, config.prefix or "", list(there.items()))
+    accounts = {}
+    for topic, kind in there.items():
+        route = routes.route(topic)
+        wrong = route is not None and kind not in {JPEG, CLOUD, IMAGE, "sensor_msgs/msg/Imu"}
+        accounts[topic] = {"type": kind, "received": 5, "refused": 5 * wrong}
+    return {hint.role: hint.text for hint in hints_of(config, routes, accounts)}
+
+
+def test_the_raw_picture_is_there_where_the_compressed_one_is_configured() -> None:
+    assert hints(
+        {"camera": CAMERA}, {"/camera/image_raw": IMAGE, "/camera/camera_info2": "std_msgs/msg/Empty"}
+    ) == {Role.CAMERA: f"/camera/image_raw ({IMAGE}) is there; topics.camera.topic is {CAMERA['topic']}"}
+
+
+@pytest.mark.parametrize(
+    ("configured", "there", "text"),
+    [
+        (
+            {"lidar_points": {"topic": "/lidar/points"}},
+            {"/robot1/lidar/points": CLOUD, "/robot1/radar/points": CLOUD},
+            f"/robot1/lidar/points ({CLOUD}) is there; topics.lidar_points.topic is {LIDAR}: {SAME} /robot1",
+        ),
+        (
+            {"lidar_points": {"topic": "/lidar/points"}},
+            {"/lidar/points": "sensor_msgs/msg/LaserScan"},
+            f"/lidar/points is there but of type sensor_msgs/msg/LaserScan; supported: {CLOUD}",
+        ),
+        (
+            {"lidar_points": {"topic": "/top/.*"}},
+            {"/a/scan": CLOUD, "/velodyne_points": CLOUD},
+            f"/velodyne_points ({CLOUD}), /a/scan ({CLOUD}) are there; topics.lidar_points.topic is /top/.*",
+        ),
+        ({"lidar_points": {"topic": "/lidar"}}, {"/lidar": CLOUD, "/lidar2": CLOUD}, None),
+        ({"lidar_points": {"topic": "/lidar"}}, {"/radar/points": CLOUD, "/map": IMAGE}, None),
+    ],
+)
+def test_what_a_role_may_be_called_instead(
+    configured: dict[str, Any], there: dict[str, str], text: str | None
+) -> None:
+    assert hints({"camera": {"topic": "/map"}, **configured}, there).get(Role.LIDAR_POINTS) == text
+
+
+def test_a_role_that_nobody_asked_for_gets_a_hint_only_where_there_is_no_doubt() -> None:
+    there = {
+        "/cam/h264": JPEG,
+        "/imu/data": "sensor_msgs/msg/Imu",
+        "/velodyne": CLOUD,
+        "/lidar/points_raw": CLOUD,
+    }
+    found = hints({"camera": {"topic": "/cam/h264"}}, there)
+    assert set(found) == {Role.IMU, Role.LIDAR_POINTS}
+    assert found[Role.LIDAR_POINTS].startswith("/lidar/points_raw (")
+
+
+def test_another_prefix_is_named() -> None:
+    found = hints({}, {"maivin-1/imu": "sensor_msgs/msg/Imu"}, prefix="maivin-2")
+    assert found[Role.IMU].endswith("topics.imu.topic is imu, and prefix is 'maivin-2', not 'maivin-1'")
+
+
+def test_what_a_publisher_cannot_give_is_said() -> None:
+    trouble = "offers BEST_EFFORT where RELIABLE is asked for"
+    config = build_config({"topics": {"camera": CAMERA}})
+    (hint,) = find_hints(
+        config, [Seen(CAMERA["topic"], JPEG, trouble)], used={CAMERA["topic"]: "camera"}, heard=()
+    )
+    assert (hint.is_reference, hint.text) == (True, f"{CAMERA['topic']} is there but {trouble}")
+
+
+def test_a_whole_drive_needs_no_hint() -> None:
+    shown = json.loads(CliRunner().invoke(app, ["info", str(drive()), "--json"]).output)
+    assert shown["hints"] == []
+
+
+def renamed(folder: Path, old: str, new: str) -> Path:
+    every = (replace(m, topic=new) if m.topic == old else m for m in messages())
+    return record(folder / "drive.mcap", every)
+
+
+def test_a_recording_without_the_reference_is_refused_with_what_may_be_meant(tmp_path: Path) -> None:
+    path = renamed(tmp_path, "/camera/h264", "/front/video")
+    config = build_config({"topics": {"camera": {"topic": "/camera/h264"}}})
+    with pytest.raises(
+        ConfigError, match=r"/front/video \(foxglove_msgs/msg/CompressedVideo\) is there; topics"
+    ):
+        open_recordings([path], config)
+
+
+def test_converting_and_looking_name_the_lidar_under_its_other_name(tmp_path: Path) -> None:
+    path = renamed(tmp_path, "/lidar/points", "/lidar/points_raw")
+    text = f"/lidar/points_raw ({CLOUD}) is there; topics.lidar_points.topic is lidar/points"
+    run = CliRunner().invoke(
+        app, ["convert", str(path), "-o", str(tmp_path / "out"), "--json", "--every-n", "10"]
+    )
+    assert run.exit_code == 0, run.output
+    assert [h for h in json.loads(run.stdout)["hints"] if "lidar" in h] == [text]
+    shown = CliRunner().invoke(app, ["info", str(path)]).output
+    assert f"hint: {text}" in " ".join(shown.split())
+
+
+def test_a_live_session_tells_what_else_was_there(tmp_path: Path) -> None:
+    config = build_config({"topics": {"camera": CAMERA}, "min_free_mb": 0, "prefix": ""})
+    live = LiveCapture(config, tmp_path, HOST)
+    live.around = lambda: [Seen("/camera/image_raw", IMAGE)]
+    live.start("one")
+    (finished,) = live.stop(10.0)
+    assert finished.report["hints"] == [
+        f"/camera/image_raw ({IMAGE}) is there; topics.camera.topic is /camera/image_raw/compressed"
+    ]

@@ -1,0 +1,288 @@
+"""The account against the files: what it calls written is found in the output, and nothing else is."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from drives import simulate
+from edgefirst.schemas import edgefirst_msgs, geometry_msgs, nav_msgs, sensor_msgs
+from recorded import record
+
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.formats.ncore.write import prepare as ncore_prepare
+from edgefirst_ros.messages.definitions import definition
+from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.pipeline.ledger import COLUMNS
+from edgefirst_ros.sample import Role
+from edgefirst_ros.simulation import DriveOptions, wire
+from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES, TYPES
+from edgefirst_ros.view.sheet import contact_sheet
+
+FORMATS = ("edgefirst", "ncore", "l5kit")
+SMALL = {"fps": 5, "width": 160, "height": 96, "lidar_points": 64, "radar_hz": 5.0, "lidar_hz": 5.0}
+TINY: dict[str, Any] = {**SMALL, "cube_hz": 0.0, "model_hz": 0.0, "imu_hz": 50.0, "clock": "realtime"}
+TOPICS = {"odometry": {"role": "odometry", "topic": "odom"}, "model_mask": {"clock": "receive"}}
+"""A mask has no stamp; here it is received when its picture was taken."""
+
+
+def messages(folder: Path, **options: Any) -> list[RawMessage]:  # noqa: ANN401
+    made = simulate(folder, DriveOptions(**{**TINY, "seconds": 1.0, **options}))
+    return list(McapRecording(made.mcap).messages())
+
+
+def converted(
+    folder: Path, content: Iterable[RawMessage], formats: Sequence[str] = FORMATS, **values: object
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The report, and every file of the output by its path."""
+    folder.mkdir(parents=True)
+    recording = record(folder / "maivin-1_2026_05_01_09_00_00.mcap", content)
+    report = convert(
+        [recording], folder / "out", build_config({"formats": list(formats), **values}), dataset="d"
+    ).report
+    for topic, account in report["topics"].items():
+        assert account["received"] == sum(account[c] for c in COLUMNS), topic
+    found = {
+        p.relative_to(folder / "out").as_posix(): p.read_bytes()
+        for p in (folder / "out").rglob("*")
+        if p.is_file() and not p.name.endswith("capture_report.json")
+    }
+    return report, found
+
+
+def pictures_in(files: Mapping[str, bytes]) -> int:
+    """Pictures of cameras in the EdgeFirst dataset."""
+    with zipfile.ZipFile(io.BytesIO(files["edgefirst/d/d.zip"])) as opened:
+        return sum(name.endswith(".camera.jpeg") for name in opened.namelist())
+
+
+# ------------------------------------------------------------------ one valid message of every role
+def _cloud(frame: str, **columns: tuple[str, Any]) -> Callable[[int], bytes]:
+    kinds = [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), *((name, kind) for name, (kind, _) in columns.items())]
+    points = np.zeros(3, np.dtype(kinds))
+    points["x"], points["y"] = (10.0, 11.0, 12.0), (0.5, -0.5, 0.0)
+    for name, (_, value) in columns.items():
+        points[name] = value
+    return lambda stamp_ns: wire.cloud(stamp_ns, frame, points)
+
+
+def _image(encoding: str, dtype: str) -> Callable[[int], bytes]:
+    pixels = np.full((4, 6), 40, dtype)
+    step = pixels.strides[0]
+    return lambda stamp_ns: sensor_msgs.Image(
+        wire.header(stamp_ns, "camera_optical"), 4, 6, encoding, 0, step, pixels.tobytes()
+    ).to_bytes()
+
+
+def _box(**more: float) -> edgefirst_msgs.DetectBox:
+    place = {"center_x": 0.5, "center_y": 0.5, "width": 0.25, "height": 0.25, "distance": 12.0, **more}
+    return edgefirst_msgs.DetectBox(**place, label="person", score=0.9, speed=0.0, track_id="7")
+
+
+def _odometry(stamp_ns: int) -> bytes:
+    at = geometry_msgs.Pose(geometry_msgs.Point(1.0, 2.0, 0.0), geometry_msgs.Quaternion(0.0, 0.0, 0.0, 1.0))
+    still = geometry_msgs.Twist(geometry_msgs.Vector3(0.0, 0.0, 0.0), geometry_msgs.Vector3(0.0, 0.0, 0.0))
+    return nav_msgs.Odometry(
+        wire.header(stamp_ns, "odom"),
+        "base_link",
+        geometry_msgs.PoseWithCovariance(at, [0.0] * 36),
+        geometry_msgs.TwistWithCovariance(still, [0.0] * 36),
+    ).to_bytes()
+
+
+_FUSED = {"vision_class": ("<u2", 1), "instance_id": ("<u2", 1), "track_id": ("<u4", 7)}
+VALID: dict[Role, tuple[str, Callable[[int], bytes]]] = {
+    Role.RADAR_TARGETS: ("radar/targets", _cloud("radar", speed=("<f4", 1), power=("<f4", 2))),
+    Role.RADAR_CLUSTERS: ("radar/clusters", _cloud("radar", cluster_id=("<f4", 3))),
+    Role.RADAR_CUBE: ("radar/cube", lambda ns: wire.cube(ns, np.ones((1, 4, 2, 8), np.int16))),
+    Role.RADAR_INFO: ("radar/info", wire.radar_info),
+    Role.LIDAR_POINTS: ("lidar/points", _cloud("lidar", reflect=("|u1", 9))),
+    Role.LIDAR_CLUSTERS: ("lidar/clusters", _cloud("lidar", cluster_id=("<u4", 3))),
+    Role.LIDAR_DEPTH: ("lidar/depth", _image("mono16", "<u2")),
+    Role.LIDAR_REFLECT: ("lidar/reflect", _image("mono8", "u1")),
+    Role.DEPTH: ("camera/depth", _image("16UC1", "<u2")),
+    Role.ODOMETRY: ("odom", _odometry),
+    Role.MODEL: ("model/output", lambda ns: wire.model(ns, [_box()])),
+    Role.MODEL_INFO: ("model/info", lambda ns: edgefirst_msgs.ModelInfo(
+        wire.header(ns, ""), [1, 640, 640, 3], 2, [1, 8400], 1, ["person"]).to_bytes()),
+    Role.MASK: ("model/mask", lambda _: wire.mask(np.eye(12, 20, dtype=np.uint8))),
+    Role.BOXES_3D: ("fusion/boxes3d", lambda ns: wire.boxes_3d(ns, [_box(center_x=0.5, width=1.8)])),
+    Role.FUSION_RADAR: ("fusion/radar", _cloud("radar", **_FUSED)),
+    Role.FUSION_LIDAR: ("fusion/lidar", _cloud("lidar", **_FUSED)),
+}  # fmt: skip
+IN_DRIVE = {
+    Role.CAMERA: "/camera/h264",
+    Role.CAMERA_INFO: "/camera/info",
+    Role.IMU: "/imu",
+    Role.GPS: "/gps",
+    Role.TF: "/tf_static",
+}
+
+
+@cache
+def base(folder: Path) -> tuple[RawMessage, ...]:
+    return tuple(m for m in messages(folder / "base") if m.topic in IN_DRIVE.values())
+
+
+def with_role(plain: Sequence[RawMessage], role: Role) -> list[RawMessage]:
+    """The drive, and a valid message of the role with every picture."""
+    if role in IN_DRIVE:
+        return list(plain)
+    topic, encode = VALID[role]
+    schema = TYPES[role][0]
+    pictures = [m for m in plain if m.topic == IN_DRIVE[Role.CAMERA]]
+    own = {"topic": f"/{topic}", "schema": schema, "definition": definition(schema)}
+    more = [replace(p, **own, data=encode(stamp_ns(p)), receive_ns=stamp_ns(p)) for p in pictures]
+    return sorted([*plain, *more], key=lambda m: m.receive_ns)
+
+
+def stamp_ns(message: RawMessage) -> int:
+    seconds, rest = np.frombuffer(message.data, "<i4", 1, 4)[0], np.frombuffer(message.data, "<u4", 1, 8)[0]
+    return int(seconds) * 10**9 + int(rest)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[RawMessage, ...]:
+    return base(tmp_path_factory.mktemp("ledger"))
+
+
+@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize("name", FORMATS)
+def test_written_messages_are_in_the_files_and_others_say_why_not(
+    tmp_path: Path, plain: tuple[RawMessage, ...], role: Role, name: str
+) -> None:
+    """A role that a format has forgotten fails here: with and without its messages the files must differ."""
+    topic = IN_DRIVE.get(role) or f"/{VALID[role][0]}"
+    options = {"topics": TOPICS, "edgefirst": {"schema_version": "2025.01", "lidar_images": True}}
+    content = with_role(plain, role)
+    report, files = converted(tmp_path / "with", content, [name], **options)
+    account = report["topics"][topic]
+    assert account["received"] >= 3, "the test sends none"
+    if role is Role.CAMERA:
+        assert account["written"] == (0 if name == "l5kit" else 5)
+        assert name != "edgefirst" or pictures_in(files) == 5
+        return
+    _, without = converted(tmp_path / "without", [m for m in content if m.topic != topic], [name], **options)
+    assert account["written_to"] == ({name: account["written"]} if account["written"] else {})
+    if account["written"]:
+        assert files != without, f"{name} holds nothing of {role}"
+        assert len(b"".join(files.values())) > len(b"".join(without.values()))
+    elif role not in CONTEXT_ROLES | EGO_ROLES:
+        assert files == without, f"{name} holds {role} and does not say so"
+        assert account["decoded"] + account["refused"] == account["received"]
+        assert sum(n for by in account["reasons"].values() for n in by.values()) == account["received"]
+
+
+@pytest.mark.parametrize("role", [Role.RADAR_TARGETS, Role.LIDAR_POINTS, Role.IMU])
+def test_what_no_maker_makes_is_not_written(
+    tmp_path: Path, plain: tuple[RawMessage, ...], role: Role, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = IN_DRIVE.get(role) or f"/{VALID[role][0]}"
+    content = with_role(plain, role)
+    report, _ = converted(tmp_path / "whole", content, ["ncore"])
+    assert report["topics"][topic]["written"] == report["topics"][topic]["received"]
+    monkeypatch.delitem(ncore_prepare._MAKERS, role)
+    report, _ = converted(tmp_path / "forgotten", content, ["ncore"])
+    assert (report["topics"][topic]["written"], report["topics"][topic]["written_to"]) == (0, {})
+
+
+def test_a_frame_that_shows_nothing_is_a_frame(tmp_path: Path, plain: tuple[RawMessage, ...]) -> None:
+    report, files = converted(tmp_path / "c", plain, ["l5kit"])
+    frames = json.loads(files["l5kit/d.zarr/frames/.zarray"])["shape"][0]
+    # At 10 Hz, from and to the first and last of five pictures a second.
+    assert report["formats"]["l5kit"]["frames"] == frames == 2 * report["samples"] - 1 > 0
+    assert report["formats"]["l5kit"]["messages"] == 0
+
+
+def test_all_four_tiles_of_a_picture_are_written(tmp_path: Path) -> None:
+    content = messages(tmp_path / "drive", tiles=True, width=320, height=192, gps_no_fix=0)
+    report, _ = converted(tmp_path / "c", content, ["edgefirst", "ncore"])
+    tiles = {t: a for t, a in report["topics"].items() if t.startswith("/camera/h264/")}
+    assert len(tiles) == 4
+    for account in tiles.values():
+        assert account["written_to"] == {"edgefirst": account["written"], "ncore": account["written"]}
+        assert account["written"] == account["received"] == 5
+        assert account["reasons"] == {}
+
+
+def test_a_pair_is_counted_once_whatever_the_formats(tmp_path: Path) -> None:
+    """Formats take other samples, and other messages of them; how far these were apart is the data's own."""
+    content = messages(tmp_path / "drive", seconds=3.0, model_hz=5.0, gps_no_fix=0)
+    choices = [["edgefirst"], ["ncore"], ["l5kit"], [*FORMATS]]
+    found = []
+    for number, formats in enumerate(choices):
+        report, _ = converted(tmp_path / str(number), content, formats, l5kit={"rate_hz": 2.0})
+        found.append({t: a["pairing_error_ms"] for t, a in report["topics"].items()})
+    assert found[0]["/radar/targets"] is not None
+    assert found[1:] == found[:1] * 3
+
+
+def test_each_format_says_how_much_it_holds(tmp_path: Path) -> None:
+    content = messages(tmp_path / "drive", seconds=3.0, model_hz=5.0, gps_no_fix=0)
+    report, files = converted(tmp_path / "c", content, l5kit={"rate_hz": 2.0})
+    formats = report["formats"]
+    pictures = pictures_in(files)
+    frames = json.loads(files["l5kit/d.zarr/frames/.zarray"])["shape"][0]
+    assert formats["edgefirst"]["samples"] == report["samples"] == pictures
+    # Besides the samples that frames are nearest to, those are in it whose boxes are interpolated.
+    assert formats["l5kit"]["frames"] == frames == 6
+    assert frames <= report["samples"] - sum(formats["l5kit"]["left_out"].values()) < pictures
+    topics = report["topics"].values()
+    assert formats["ncore"]["measurements"] == sum(a["written_to"].get("ncore", 0) for a in topics)
+    assert formats["ncore"]["measurements"] == formats["ncore"]["messages"] > pictures
+
+
+# ------------------------------------------------------------------ numbers that are none
+FLOAT = "<f4"
+_XYZ, _WIDE = [(a, "<f4") for a in "xyz"], [(a, "<f8") for a in "xyz"]
+ODD: list[tuple[Role, list[tuple[str, str]]]] = [
+    (Role.RADAR_TARGETS, [*_XYZ, ("speed", FLOAT), ("power", FLOAT), ("rcs", FLOAT)]),
+    (Role.RADAR_TARGETS, [*_WIDE, ("speed", "<f8")]),
+    (Role.RADAR_CLUSTERS, [*_XYZ, ("cluster_id", FLOAT)]),
+    (Role.RADAR_CLUSTERS, [*_WIDE, ("cluster_id", "<f8")]),
+    (Role.LIDAR_POINTS, [*_XYZ, ("reflect", FLOAT), ("t", FLOAT)]),
+    (Role.LIDAR_POINTS, [*_WIDE, ("intensity", "<f8"), ("time", "<f8")]),
+    (Role.LIDAR_CLUSTERS, [*_XYZ, ("cluster_id", FLOAT), ("reflect", FLOAT)]),
+    (Role.FUSION_RADAR, [*_XYZ, ("vision_class", FLOAT), ("track_id", FLOAT)]),
+    (Role.FUSION_LIDAR, [*_WIDE, ("vision_class", "<u2"), ("track_id", "<u4")]),
+]
+
+
+@pytest.mark.parametrize(("role", "kinds"), ODD, ids=lambda value: "" if isinstance(value, list) else value)
+def test_clouds_of_nan_and_infinity_warn_of_nothing(
+    tmp_path: Path,
+    plain: tuple[RawMessage, ...],
+    role: Role,
+    kinds: list[tuple[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Warnings are errors here, in the threads that prepare as well; what is sound in a cloud is written."""
+    points, rng = np.zeros(60, np.dtype(kinds)), np.random.default_rng(0)
+    for name in points.dtype.names or ():
+        values = rng.integers(1, 9, 60).astype(np.float64)
+        if points.dtype[name].kind == "f":
+            huge = 3e38 if points.dtype[name].itemsize == 4 else 1e300
+            for first, step, odd in ((0, 5, np.nan), (1, 7, np.inf), (2, 9, -np.inf), (3, 11, huge)):
+                start = 0 if name in "xyz" else 30
+                values[start + first :: step] = odd
+        points[name] = values
+    frame = "lidar" if "lidar" in role else "radar"
+    monkeypatch.setitem(VALID, role, (VALID[role][0], lambda ns: wire.cloud(ns, frame, points)))
+    content = with_role(plain, role)
+    report, _ = converted(tmp_path / "c", content, topics=TOPICS, l5kit={"points": "both"})
+    account = report["topics"][f"/{VALID[role][0]}"]
+    if role in {Role.RADAR_TARGETS, Role.LIDAR_POINTS}:
+        assert account["written_to"] == dict.fromkeys(FORMATS, 5)
+        contact_sheet(tmp_path / "c" / "out" / "edgefirst" / "d")
+    else:
+        assert account["written_to"].get("ncore") == 5

@@ -1,0 +1,123 @@
+"""Which package may import which: dependencies point downwards, and every arrow is one that was meant."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
+
+import pytest
+from places import REPOSITORY
+
+PACKAGE = REPOSITORY / "edgefirst_ros"
+MAY_IMPORT = {
+    "__main__": "cli",
+    "errors": "",
+    "faults": "",
+    "naming": "",
+    "timing": "",
+    "codecs": "",
+    "messages": "codecs errors",
+    "sample": "messages",
+    "ego": "messages sample",
+    "video": "codecs errors messages sample",
+    "formats": "codecs errors faults messages naming sample",
+    "config": "errors faults formats sample timing",
+    "topics": "config errors sample",
+    "hints": "config sample topics",
+    "sources": "config errors hints messages naming sample timing topics",
+    "pipeline": "codecs config ego errors formats hints messages naming sample timing topics video",
+    "offline": "config ego errors hints messages naming pipeline sample sources timing topics",
+    "live": "config errors formats hints messages naming pipeline sample sources timing topics video",
+    "view": "errors formats messages",
+    "simulation": "errors messages",
+    "cli": "config errors formats live naming offline pipeline simulation sources video view",
+    "nodes": "config errors faults hints live messages offline sample sources topics video",
+}
+"""Package or plain module, and which others it may import."""
+FORMATS_MAY_IMPORT = {
+    "base": "",
+    "findings": "",
+    "motion": "findings",
+    "crashsafe": "",
+    "zarr2": "",
+    "tracks": "",
+    "edgefirst": "base crashsafe findings motion",
+    "l5kit": "base crashsafe findings motion tracks zarr2",
+    "ncore.options": "",
+    "ncore.store": "crashsafe ncore.options zarr2",
+    "ncore.write": "base crashsafe ncore.options ncore.store tracks zarr2",
+    "ncore.recover": "crashsafe ncore.options ncore.store ncore.write",
+    "ncore.check": "findings motion ncore.store ncore.write zarr2",
+    "recovery": "edgefirst l5kit ncore.recover ncore.store",
+    "checks": "edgefirst findings l5kit ncore.check recovery",
+}
+"""The same within ``formats``."""
+ROS = {"rclpy", "launch", "launch_ros", "launch_testing"}
+
+
+@cache
+def imports() -> dict[str, frozenset[str]]:
+    """What each module imports, by its dotted name; all that is imported from this package is a module."""
+    places = {".".join(p.relative_to(PACKAGE.parent).with_suffix("").parts): p for p in PACKAGE.rglob("*.py")}
+    places = {name.removesuffix(".__init__"): path for name, path in places.items()}
+    found = {}
+    for name, path in places.items():
+        used = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                used.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                whole = {f"{node.module}.{alias.name}" for alias in node.names}
+                used.update((whole & places.keys()) or {node.module})
+        found[name] = frozenset(used)
+    return found
+
+
+def arrows(table: dict[str, str], below: str) -> Iterator[tuple[str, str, str]]:
+    """From, to, and why: every import between two rooms of a table."""
+    for name, used in imports().items():
+        for other in used:
+            if name.startswith(below) and other.startswith(below):
+                here, there = (room(n.removeprefix(below), table) for n in (name, other))
+                if here != there:
+                    yield here, there, f"{name} imports {other}"
+
+
+def room(name: str, table: dict[str, str]) -> str:
+    """The longest entry of the table that the module is, or is in; its own name if there is none."""
+    parts = name.split(".")
+    heads = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
+    return next((head for head in heads if head in table), name)
+
+
+@pytest.mark.parametrize(
+    ("table", "below"),
+    [(MAY_IMPORT, "edgefirst_ros."), (FORMATS_MAY_IMPORT, "edgefirst_ros.formats.")],
+    ids=["package", "formats"],
+)
+class TestArrows:
+    def test_none_is_drawn_that_was_not_meant(self, table: dict[str, str], below: str) -> None:
+        wrong = [why for here, there, why in arrows(table, below) if there not in table.get(here, "").split()]
+        assert not sorted(wrong)
+
+    def test_none_is_allowed_that_is_not_drawn(self, table: dict[str, str], below: str) -> None:
+        drawn = {(here, there) for here, there, _ in arrows(table, below)}
+        assert {(here, there) for here, line in table.items() for there in line.split()} == drawn
+
+
+@pytest.mark.parametrize("table", [MAY_IMPORT, FORMATS_MAY_IMPORT], ids=["package", "formats"])
+def test_arrows_point_downwards(table: dict[str, str]) -> None:
+    order = list(TopologicalSorter({here: line.split() for here, line in table.items()}).static_order())
+    assert set(order) == table.keys()
+
+
+def test_only_the_nodes_import_ros() -> None:
+    users = {name for name, used in imports().items() if {u.split(".")[0] for u in used} & ROS}
+    assert users
+    assert all(name.startswith("edgefirst_ros.nodes.") for name in users)
+
+
+def test_few_plain_modules_stand_at_the_top() -> None:
+    assert len([p for p in PACKAGE.glob("*.py") if p.stem != "__init__"]) <= 7

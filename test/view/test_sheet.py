@@ -1,0 +1,41 @@
+"""What the contact sheet makes of a radar cube."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from edgefirst_ros.formats.edgefirst.cube import encode_cube
+from edgefirst_ros.messages.radar import Axis, RadarCube
+from edgefirst_ros.view.sheet import CELL, _cube
+
+WIRE = (Axis.SEQUENCE, Axis.RANGE, Axis.RXCHANNEL, Axis.DOPPLER)
+RANGES, DOPPLERS = 200, 128
+
+
+def drawn(targets: dict[tuple[int, int], int]) -> npt.NDArray[np.float64]:
+    """Brightness 0..255 of the cell of a noisy cube with targets at (range bin, doppler bin), so strong."""
+    values = np.random.default_rng(1).normal(0, 12, (2, RANGES, 4, 2 * DOPPLERS)).astype(np.int16)
+    for (distance, doppler), strength in targets.items():
+        values[:, distance, :, 2 * doppler] = strength
+    data = encode_cube(RadarCube(values, WIRE, (1.0, 0.1, 1.0, 0.1), True, 0))
+    return np.asarray(_cube(data).convert("L"), dtype=np.float64)
+
+
+def place(distance: int, doppler: int) -> tuple[int, int]:
+    """Row and column of a bin's middle: range goes up, Doppler across."""
+    return int((RANGES - distance - 0.5) / RANGES * CELL[1]), int((doppler + 0.5) / DOPPLERS * CELL[0])
+
+
+@pytest.mark.parametrize("strength", [150, 2000, 30_000])
+def test_targets_stand_out_of_the_noise(strength: int) -> None:
+    targets = {(20, 30): strength, (120, 100): strength // 2}
+    cell = drawn(targets)
+    for distance, doppler in targets:
+        assert cell[place(distance, doppler)] > 100
+    assert np.mean(cell > 60) < 0.01
+
+
+def test_noise_alone_is_dark() -> None:
+    assert np.percentile(drawn({}), 99) < 60
