@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "faults": "",
     "naming": "",
     "timing": "",
-    "codecs": "",
+    "codecs": "errors",
     "messages": "codecs errors",
     "sample": "messages",
     "ego": "messages sample",

@@ -1,12 +1,128 @@
-"""PNG's framing, shared by everything that writes one."""
+"""PNG: chunks, headers, and a writer of RGB and gray images many times faster than a library's.
+
+Source: PNG third edition, clauses 5, 11.2 and 11.3.
+"""
 
 from __future__ import annotations
 
-from edgefirst_ros.codecs.zlib_backend import crc32
+import struct
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefirst_ros.codecs.zlib_backend import compress, crc32
+from edgefirst_ros.errors import DecodeError
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
+GRAY, RGB = 0, 2
+
+_HEADER = struct.Struct(">IIBBBBB")
+_FRAME_BYTES = 12
+_FILTER_NONE, _FILTER_UP = 0, 2
+
+GrayPixels = npt.NDArray[np.bool_] | npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
+
+
+class Header(NamedTuple):
+    """Size in pixels, bits per sample and colour type."""
+
+    width: int
+    height: int
+    depth: int
+    colour: int
+
+
+def read_header(data: bytes) -> Header | None:
+    """The header of a PNG, None if the data does not begin like one. Checks no checksum."""
+    begin = len(SIGNATURE) + 8
+    if not data.startswith(SIGNATURE) or len(data) < begin + 10:
+        return None
+    return Header(*struct.unpack_from(">IIBB", data, begin))
 
 
 def chunk(kind: bytes, data: bytes) -> bytes:
     """One PNG chunk: length, type, data, CRC over type and data."""
     return len(data).to_bytes(4, "big") + kind + data + crc32(data, crc32(kind)).to_bytes(4, "big")
+
+
+def chunks(data: bytes, *, verify: bool = True) -> Iterator[tuple[bytes, int, int]]:
+    """Type of every chunk up to and including IEND, and where its data starts and ends.
+
+    Args:
+        data: the file. Bytes after IEND are ignored.
+        verify: whether to compare the checksums.
+
+    Raises:
+        DecodeError: no PNG signature, a wrong checksum, or the file ends too early.
+    """
+    if not data.startswith(SIGNATURE):
+        raise DecodeError("no PNG")
+    at, kind, view = len(SIGNATURE), b"", memoryview(data)
+    while kind != b"IEND":
+        if at + _FRAME_BYTES > len(data):
+            raise DecodeError("PNG ends before its IEND")
+        length, kind = struct.unpack_from(">I4s", data, at)
+        end = at + 8 + length
+        if end + 4 > len(data):
+            raise DecodeError(f"PNG ends inside {kind!r}")
+        if verify and crc32(view[at + 4 : end]) != int.from_bytes(data[end : end + 4], "big"):
+            raise DecodeError(f"PNG chunk {kind!r} is damaged")
+        yield kind, at + 8, end
+        at = end + 4
+
+
+def encode_rgb(pixels: npt.NDArray[np.uint8]) -> bytes:
+    """An 8-bit RGB PNG of (height, width, 3) pixels.
+
+    Raises:
+        DecodeError: an image without pixels, which PNG cannot express.
+    """
+    height, width = pixels.shape[:2]
+    flat = pixels.reshape(height, 3 * width)
+    rows = np.empty((height, 1 + 3 * width), np.uint8)
+    # Neighbouring rows are alike: their difference packs far better than the pixels, and is quick to make.
+    rows[:, 0] = _FILTER_UP
+    rows[:1, 1:] = flat[:1]
+    np.subtract(flat[1:], flat[:-1], out=rows[1:, 1:])
+    return _file(Header(width, height, 8, RGB), rows, {})
+
+
+def encode_gray(pixels: GrayPixels, text: Mapping[str, str] | None = None) -> bytes:
+    """A gray PNG; tEXt chunks in the order given come before the image data.
+
+    Rows are unfiltered: sensor noise gains nothing from a filter.
+
+    Args:
+        pixels: (height, width); bool becomes 1 bit, uint8 8 bits, uint16 16 bits.
+        text: by keyword (1 to 79 characters); Latin-1.
+
+    Raises:
+        DecodeError: an image without pixels, which PNG cannot express.
+    """
+    height, width = pixels.shape
+    depth, packed = _packed(pixels)
+    rows = np.empty((height, 1 + packed.shape[1]), np.uint8)
+    rows[:, 0] = _FILTER_NONE
+    rows[:, 1:] = packed
+    return _file(Header(width, height, depth, GRAY), rows, text or {})
+
+
+def _packed(pixels: GrayPixels) -> tuple[int, npt.NDArray[np.uint8]]:
+    if pixels.dtype == np.bool_:
+        return 1, np.packbits(pixels, axis=1)
+    if pixels.dtype == np.uint8:
+        return 8, pixels.astype(np.uint8, copy=False)
+    big_endian = np.ascontiguousarray(pixels, ">u2").view(np.uint8)
+    return 16, big_endian.reshape(len(pixels), 2 * pixels.shape[1])
+
+
+def _file(header: Header, rows: npt.NDArray[np.uint8], text: Mapping[str, str]) -> bytes:
+    if not header.width or not header.height:
+        raise DecodeError("image without pixels")
+    parts = [SIGNATURE, chunk(b"IHDR", _HEADER.pack(*header, 0, 0, 0))]
+    for keyword, value in text.items():
+        parts.append(chunk(b"tEXt", keyword.encode("latin-1") + b"\0" + value.encode("latin-1")))
+    parts += [chunk(b"IDAT", compress(rows.data.cast("B"))), chunk(b"IEND", b"")]
+    return b"".join(parts)

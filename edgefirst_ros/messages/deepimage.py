@@ -9,12 +9,11 @@ import av
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.codecs.png import SIGNATURE
+from edgefirst_ros.codecs.png import read_header
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.pixels import Pixels, quoted
 
 _HEADER = struct.Struct("<iff")
-_HEAD_BYTES = 26
 _CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
 """Of a PNG, by its colour type; a palette has no 16 bits."""
 _FORMATS = {1: "gray16le", 2: "ya16le", 3: "rgb48le", 4: "rgba64le"}
@@ -26,7 +25,8 @@ _LONGEST_NUMBER = 10
 
 def png_bits(data: bytes) -> int:
     """Bits a sample of a PNG, from its header; 0 if it has none."""
-    return data[24] if len(data) >= _HEAD_BYTES and data.startswith(SIGNATURE) else 0
+    header = read_header(data)
+    return 0 if header is None else header.depth
 
 
 def deep_png(data: bytes, said: str = "") -> tuple[str, Pixels]:
@@ -39,10 +39,11 @@ def deep_png(data: bytes, said: str = "") -> tuple[str, Pixels]:
     Raises:
         DecodeError: it is damaged, or declares more pixels than its bytes can hold.
     """
-    width, height, _, colour = struct.unpack_from(">IIBB", data, 16)
-    channels = _CHANNELS.get(colour)
-    if channels is None or not width * height:
+    header = read_header(data)
+    channels = None if header is None else _CHANNELS.get(header.colour)
+    if header is None or channels is None or not header.width * header.height:
         raise DecodeError("PNG is damaged or cut short")
+    width, height = header[:2]
     if 2 * channels * width * height > _DEFLATE_MOST * len(data):
         raise DecodeError("PNG declares more pixels than its bytes can hold")
     context = av.CodecContext.create("png", "r")

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
 import simplejpeg
 
-from edgefirst_ros.codecs.png import SIGNATURE, chunk
-from edgefirst_ros.codecs.zlib_backend import compress
+from edgefirst_ros.codecs.png import encode_rgb
 from edgefirst_ros.messages.camera import CompressedImage
 from edgefirst_ros.sample import CameraImage
-from edgefirst_ros.video.picture import Picture, Rgb
+from edgefirst_ros.video.picture import Picture
 from edgefirst_ros.video.still import jpeg_size, png_size
-
-_FILTER_UP = 2
 
 
 def encode(picture: Picture, format: Literal["jpeg", "png"], quality: int = 90) -> CameraImage:  # noqa: A002 the dataset's word for it
@@ -29,7 +25,7 @@ def encode(picture: Picture, format: Literal["jpeg", "png"], quality: int = 90) 
     if format == "jpeg":
         data = simplejpeg.encode_jpeg(rgb, quality, "RGB", "420", fastdct=False)
     else:
-        data = _png(rgb)
+        data = encode_rgb(rgb)
     return CameraImage(format, bytes(data), picture.width, picture.height)
 
 
@@ -41,16 +37,3 @@ def passthrough(image: CompressedImage) -> CameraImage:
     """
     width, height = jpeg_size(image.data) if image.format == "jpeg" else png_size(image.data)
     return CameraImage(image.format, image.data, width, height)
-
-
-def _png(rgb: Rgb) -> bytes:
-    height, width = rgb.shape[:2]
-    rows = np.empty((height, 1 + 3 * width), np.uint8)
-    flat = rgb.reshape(height, 3 * width)
-    # Neighbouring rows are alike: their difference packs far better than the pixels, and is quick to make.
-    rows[:, 0] = _FILTER_UP
-    rows[0, 1:] = flat[0]
-    np.subtract(flat[1:], flat[:-1], out=rows[1:, 1:])
-    header = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes((8, 2, 0, 0, 0))
-    body = compress(rows.data.cast("B"))
-    return SIGNATURE + chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")

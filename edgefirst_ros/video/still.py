@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import zlib
-
-from edgefirst_ros.codecs.png import SIGNATURE
+from edgefirst_ros.codecs.png import SIGNATURE, chunks, read_header
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import CompressedImage
 
-_CHUNK_FRAME = 12
 _SOI, _EOI, _SOS, _FILL = 0xD8, 0xD9, 0xDA, 0xFF
 _NOT_FRAME_HEADERS = frozenset({0xC4, 0xC8, 0xCC})
 _FRAME_HEADER_SIZE = 8
@@ -51,9 +48,8 @@ def still_size(image: CompressedImage) -> tuple[int, int] | None:
             return jpeg_size(image.data)
     except DecodeError:
         return None
-    header = image.data[len(SIGNATURE) + 8 : len(SIGNATURE) + 16]
-    size = int.from_bytes(header[:4], "big"), int.from_bytes(header[4:], "big")
-    return size if image.data.startswith(SIGNATURE) and all(size) else None
+    header = read_header(image.data)
+    return header[:2] if header is not None and all(header[:2]) else None
 
 
 def _frame_size(header: bytes) -> tuple[int, int]:
@@ -71,27 +67,13 @@ def png_size(data: bytes) -> tuple[int, int]:
     Raises:
         DecodeError: it is no PNG, has no picture, a checksum is wrong, or it is cut short.
     """
-    if not data.startswith(SIGNATURE):
-        raise DecodeError("no PNG")
-    view = memoryview(data)
-    at = len(SIGNATURE)
-    size: tuple[int, int] | None = None
-    body = False
-    while at + _CHUNK_FRAME <= len(data):
-        length = int.from_bytes(view[at : at + 4], "big")
-        kind = data[at + 4 : at + 8]
-        end = at + _CHUNK_FRAME + length
-        if zlib.crc32(view[at + 4 : end - 4]).to_bytes(4, "big") != view[end - 4 : end]:
-            break
-        if kind == b"IHDR" and length >= 8:
-            size = (
-                int.from_bytes(view[at + 8 : at + 12], "big"),
-                int.from_bytes(view[at + 12 : at + 16], "big"),
-            )
-        body = body or kind == b"IDAT"
-        if kind == b"IEND":
-            if size is None or not all(size) or not body:
-                break
-            return size
-        at = end
-    raise DecodeError("PNG is damaged or cut short")
+    try:
+        kinds = {kind for kind, _, _ in chunks(data)}
+    except DecodeError as error:
+        raise DecodeError(
+            "PNG is damaged or cut short" if data.startswith(SIGNATURE) else "no PNG"
+        ) from error
+    header = read_header(data)
+    if header is None or not kinds >= {b"IHDR", b"IDAT"} or not all(header[:2]):
+        raise DecodeError("PNG is damaged or cut short")
+    return header[:2]

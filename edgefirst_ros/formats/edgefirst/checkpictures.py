@@ -6,20 +6,19 @@ import io
 import re
 import struct
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from PIL import Image
 
-from edgefirst_ros.codecs.png import SIGNATURE
-from edgefirst_ros.codecs.zlib_backend import crc32
+from edgefirst_ros.codecs.png import GRAY, chunks, read_header
+from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.findings import Findings
 
 GRAY_DEPTHS: Mapping[str, tuple[int, ...]] = {"depth.png": (16,), "radar.png": (16,), "lidar.png": (8, 16)}
 """Bits of the gray pixels that each kind has."""
 
-_GRAY = 0
 _EXIF_IFD, _TIME, _SUBSECOND, _OFFSET = 0x8769, 0x9003, 0x9291, 0x9011
 _JPEG_END = b"\xff\xd9"
 _END_WITHIN = 256
@@ -46,7 +45,7 @@ def look_at(kind: str, data: bytes, where: str, findings: Findings) -> Picture |
     try:
         if kind.endswith(".png"):
             png = read_png(data)
-            if kind in GRAY_DEPTHS and (png.colour != _GRAY or png.depth not in GRAY_DEPTHS[kind]):
+            if kind in GRAY_DEPTHS and (png.colour != GRAY or png.depth not in GRAY_DEPTHS[kind]):
                 found = f"colour type {png.colour}, {png.depth} bits"
                 findings.error(where, "is no gray PNG of the depth that this kind has", found)
             if kind == "radar.png":
@@ -67,43 +66,25 @@ def read_png(data: bytes) -> _Png:
     """Size, depth, colour type and text of a PNG whose chunks are all whole.
 
     Raises:
-        ValueError: it is none, cut, or a chunk is damaged.
+        DecodeError: it is no PNG, is cut short, or a chunk is damaged.
 
     Source: PNG (ISO/IEC 15948), clauses 5.3 and 11.2.2.
     """
     found = None
-    for name, body in _chunks(data):
+    for name, start, end in chunks(data):
         if found is None:
-            if name != b"IHDR" or len(body) != 13:
-                raise ValueError("PNG without IHDR")
-            width, height, depth, colour = struct.unpack_from(">IIBB", body)
-            if not width or not height:
-                raise ValueError("PNG without pixels")
-            found = _Png((width, height), depth, colour)
+            header = read_header(data)
+            if name != b"IHDR" or end - start != 13 or header is None:
+                raise DecodeError("PNG without IHDR")
+            if not header.width or not header.height:
+                raise DecodeError("PNG without pixels")
+            found = _Png((header.width, header.height), header.depth, header.colour)
         elif name == b"tEXt":
-            key, _, value = bytes(body).decode("latin-1").partition("\0")
+            key, _, value = data[start:end].decode("latin-1").partition("\0")
             found.text[key] = value
     if found is None:
-        raise ValueError("PNG without IHDR")
+        raise DecodeError("PNG without IHDR")
     return found
-
-
-def _chunks(data: bytes) -> Iterator[tuple[bytes, memoryview]]:
-    """Name and body of every chunk up to IEND."""
-    if not data.startswith(SIGNATURE):
-        raise ValueError("no PNG signature")
-    at, name, view = len(SIGNATURE), b"", memoryview(data)
-    while name != b"IEND":
-        if at + 12 > len(data):
-            raise ValueError("PNG ends before its IEND")
-        length, name = struct.unpack_from(">I4s", data, at)
-        end = at + 8 + length
-        if end + 4 > len(data):
-            raise ValueError(f"PNG ends inside {name!r}")
-        if crc32(view[at + 4 : end]) != int.from_bytes(data[end : end + 4], "big"):
-            raise ValueError(f"PNG chunk {name!r} is damaged")
-        yield name, view[at + 8 : end]
-        at = end + 4
 
 
 def _check_grid(png: _Png, where: str, findings: Findings) -> None:

@@ -8,8 +8,8 @@ import math
 import numpy as np
 from PIL import Image
 
+from edgefirst_ros.codecs.png import encode_gray
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.edgefirst.png16 import encode_gray
 from edgefirst_ros.messages.radar import Axis, RadarCube
 
 OFFSET = 32768

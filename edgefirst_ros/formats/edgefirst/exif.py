@@ -15,7 +15,7 @@ from PIL import Image
 from PIL.ExifTags import GPS, IFD, Base
 from PIL.TiffImagePlugin import IFDRational
 
-from edgefirst_ros.codecs.png import SIGNATURE, chunk
+from edgefirst_ros.codecs.png import chunk, chunks
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.calibration import picture_intrinsics
 from edgefirst_ros.messages.camera import CameraInfo
@@ -116,21 +116,15 @@ def _into_jpeg(data: bytes, tiff: bytes) -> bytes:
 
 def _into_png(data: bytes, tiff: bytes) -> bytes:
     """An eXIf chunk right behind IHDR."""
-    if not data.startswith(SIGNATURE):
-        raise DecodeError("camera image is no PNG")
-    parts = [SIGNATURE]
-    offset = len(SIGNATURE)
-    while offset < len(data):
-        if offset + 12 > len(data):
-            raise DecodeError("camera PNG is damaged")
-        length, kind = struct.unpack_from(">I4s", data, offset)
-        end = offset + 12 + length
-        if kind != b"eXIf":
-            parts.append(data[offset:end])
+    parts, kept = [], 0
+    for kind, start, end in chunks(data, verify=False):
         if kind == b"IHDR":
-            parts.append(chunk(b"eXIf", tiff))
-        offset = end
-    return b"".join(parts)
+            parts += [data[kept : end + 4], chunk(b"eXIf", tiff)]
+            kept = end + 4
+        elif kind == b"eXIf":
+            parts.append(data[kept : start - 8])
+            kept = end + 4
+    return b"".join((*parts, data[kept:]))
 
 
 def _focal_tags(info: CaptureInfo) -> dict[int, Any]:

@@ -10,8 +10,8 @@ import contourpy
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.codecs.png import encode_gray
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.edgefirst.png16 import encode_gray
 from edgefirst_ros.messages.detection import Box, Mask
 
 SCORE_THRESHOLD = 128

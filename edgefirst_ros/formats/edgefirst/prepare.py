@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from edgefirst_ros.codecs.png import encode_gray
 from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.base import EMPTY, NoPlace
@@ -19,7 +20,6 @@ from edgefirst_ros.formats.edgefirst.journal import SampleRecord
 from edgefirst_ros.formats.edgefirst.names import file_path, sample_name
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.pcd import EncodedCloud, encode_lidar, encode_radar
-from edgefirst_ros.formats.edgefirst.png16 import encode_gray
 from edgefirst_ros.formats.edgefirst.rangeimage import RangeGrid, RangeImage, project
 from edgefirst_ros.messages.camera import RawImage
 from edgefirst_ros.messages.measurement import Measurement

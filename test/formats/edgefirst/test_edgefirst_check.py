@@ -19,12 +19,12 @@ import pytest
 from edgefirst_samples import SEQUENCE, full_sample, jpeg, lidar_points, radar_cube
 from PIL import Image
 
+from edgefirst_ros.codecs.png import encode_gray
 from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.edgefirst import EdgeFirstOptions, EdgeFirstWriter
 from edgefirst_ros.formats.edgefirst.check import check
 from edgefirst_ros.formats.edgefirst.cube import encode_cube
 from edgefirst_ros.formats.edgefirst.pcd import encode_lidar
-from edgefirst_ros.formats.edgefirst.png16 import encode_gray
 from edgefirst_ros.formats.findings import Check
 
 NAME = SEQUENCE.name

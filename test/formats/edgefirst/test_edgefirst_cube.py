@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from PIL import Image
 
+from edgefirst_ros.codecs.png import encode_gray
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.edgefirst.cube import encode_cube, read_cube
-from edgefirst_ros.formats.edgefirst.png16 import encode_gray
 from edgefirst_ros.messages.radar import Axis, RadarCube
 
 LAYOUTS = st.lists(st.sampled_from(Axis), max_size=5).map(tuple)

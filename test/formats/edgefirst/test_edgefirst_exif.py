@@ -160,6 +160,8 @@ def test_a_png_keeps_every_other_chunk_and_one_exif() -> None:
     assert twice[:33] == data[:33], "signature and IHDR"
     assert twice.endswith(data[33:])
     Image.open(io.BytesIO(twice)).verify()
+    padded = insert_exif(picture(data + bytes(5), "png"), build_exif(info(name="again")))
+    assert padded == twice + bytes(5)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +172,7 @@ def test_a_png_keeps_every_other_chunk_and_one_exif() -> None:
         (b"\xff\xd8\xff\xe0\x00\x10JF", "jpeg", "damaged"),
         (b"\xff\xd8\x00\x00\x00\x00", "jpeg", "damaged"),
         (jpeg(), "png", "no PNG"),
-        (png()[:40], "png", "damaged"),
+        (png()[:40], "png", "PNG ends"),
     ],
 )
 def test_pictures_that_are_none_are_refused(data: bytes, kind: str, reason: str) -> None:

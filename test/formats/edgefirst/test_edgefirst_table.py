@@ -16,10 +16,10 @@ import pytest
 from edgefirst_samples import START_NS
 from PIL import Image
 
+from edgefirst_ros.codecs.png import encode_gray
 from edgefirst_ros.formats.edgefirst import table
 from edgefirst_ros.formats.edgefirst.journal import Annotation, Journal, SampleRecord
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
-from edgefirst_ros.formats.edgefirst.png16 import encode_gray
 from edgefirst_ros.formats.edgefirst.table import write_table
 
 SQUARE = np.array([0.1, 0.1, 0.2, 0.1, 0.2, 0.2, 0.1, 0.2], "<f4")
