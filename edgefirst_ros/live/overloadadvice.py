@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 
 from edgefirst_ros.config.model import Config
+from edgefirst_ros.pipeline.executor import worker_count
 from edgefirst_ros.pipeline.overload import Overload
-from edgefirst_ros.pipeline.production import worker_count
 
 BUSY = 0.8
 """Share of the cores beyond which they are taken to be fully used."""

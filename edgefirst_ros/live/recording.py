@@ -12,7 +12,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.live.latched import Latched
 from edgefirst_ros.live.recorder import FOLDER, Recorded, Recorder
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.pipeline.delivery import Output
+from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.sample import Calibration
 from edgefirst_ros.sources.session import RecordedSession, Seam, resumed_message
 

@@ -15,7 +15,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.hints import FIRST_S, Hint
 from edgefirst_ros.live.overloadadvice import advice, shed_counts
 from edgefirst_ros.live.queue import Flow, LiveQueue
-from edgefirst_ros.pipeline.delivery import Output
+from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.overload import SHED
 from edgefirst_ros.pipeline.report import accounts

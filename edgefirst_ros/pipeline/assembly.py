@@ -20,16 +20,16 @@ from edgefirst_ros.messages.measurement import Decoded, Measurement, RawMessage
 from edgefirst_ros.messages.odometry import odometry_of
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.messages.transform import Transforms
-from edgefirst_ros.pipeline.delivery import Delivery, Output
 from edgefirst_ros.pipeline.duplicates import Duplicates
-from edgefirst_ros.pipeline.envelope import Entry, Heard
-from edgefirst_ros.pipeline.ledger import Ledger, Outcome, Ticket
+from edgefirst_ros.pipeline.envelope import Envelope, Heard
+from edgefirst_ros.pipeline.executor import worker_count
+from edgefirst_ros.pipeline.fanout import FanOut, Output
+from edgefirst_ros.pipeline.ledger import Ledger, Stage, Ticket
 from edgefirst_ros.pipeline.masks import Masks
 from edgefirst_ros.pipeline.overload import Overload
-from edgefirst_ros.pipeline.production import worker_count
 from edgefirst_ros.pipeline.report import build_report
 from edgefirst_ros.pipeline.seam import STALE_NS, Recent, Start, Window
-from edgefirst_ros.pipeline.sequencer import Known, Runs, SequenceSummary
+from edgefirst_ros.pipeline.sequencer import Known, Sequencer, SequenceSummary
 from edgefirst_ros.sample import Calibration, Role, Sample
 from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
 from edgefirst_ros.timing.finding import Times
@@ -50,16 +50,16 @@ from edgefirst_ros.video.compiling import UNJUDGED, judges_h265
 SETS = "parameter sets, for the pictures after them"
 
 
-def unwanted(raw: RawMessage, schema: str, route: Route | None) -> tuple[Outcome, str] | None:
+def unwanted(raw: RawMessage, schema: str, route: Route | None) -> tuple[Stage, str] | None:
     """Why a message is not even decoded, None if it is."""
     if raw.fault:
-        return Outcome.REFUSED, raw.fault
+        return Stage.REFUSED, raw.fault
     if route is None:
-        return Outcome.SKIPPED, f"no use for {schema or 'a message without type'} on this topic"
+        return Stage.SKIPPED, f"no use for {schema or 'a message without type'} on this topic"
     if route.instead:
-        return Outcome.SKIPPED, f"topics.{route.name} takes {route.instead}"
+        return Stage.SKIPPED, f"topics.{route.name} takes {route.instead}"
     if schema not in TYPES[route.rule.role]:
-        return Outcome.REFUSED, f"type {schema}, expected {' or '.join(TYPES[route.rule.role])}"
+        return Stage.REFUSED, f"type {schema}, expected {' or '.join(TYPES[route.rule.role])}"
     return None
 
 
@@ -95,22 +95,22 @@ class Pipeline:
         self.ledger = Ledger()
         workers = worker_count(config.workers)
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="encode")
-        self._delivery = Delivery(writers, self._pool, workers, self.ledger, committed, overload=overload)
+        self._fanout = FanOut(writers, self._pool, workers, self.ledger, committed, overload=overload)
         self._window = Window()
         self._recent: Recent | None = None
         self._broken = False
         """The time base broke while a seam was near."""
-        self._runs = Runs(
+        self._sequencer = Sequencer(
             config,
             self._pool,
             workers,
             ledger=self.ledger,
-            delivery=self._delivery,
+            fanout=self._fanout,
             known=self._known,
             window=self._window,
         )
-        self.sequences: list[SequenceSummary] = self._runs.done
-        self.notes: list[str] = self._runs.notes
+        self.sequences: list[SequenceSummary] = self._sequencer.done
+        self.notes: list[str] = self._sequencer.notes
         self.unread: list[str] = []
         """Sentences on sources of which nothing was fed, though they were asked for."""
         """Findings worth telling while running, once each; also in the report."""
@@ -159,7 +159,7 @@ class Pipeline:
             self._reference = choose_reference(self.config, known, self._routes)
             self._tell_choices()
         start = None if after is None else after[0].start_after(after[1])
-        self._runs.source(self.config.host or host, name, calibration, start)
+        self._sequencer.source(self.config.host or host, name, calibration, start)
         self._clock: ClockFinder[Heard] = ClockFinder(
             round(self.config.clock_window_s * 1e9), tell=self._note
         )
@@ -179,7 +179,7 @@ class Pipeline:
         None where none can: clocks are not known yet, or may just have been stepped. Before a packet of video
         it is the packet's own time, else later than all that has come.
         """
-        if self._recent is None or self._runs.current is None or not self._clock.is_settled:
+        if self._recent is None or self._sequencer.current is None or not self._clock.is_settled:
             return None
         newest_ns = self._recent.newest_ns + 1
         route = None if message is None else self._routes.route(message.topic)
@@ -206,7 +206,7 @@ class Pipeline:
 
     def start_after(self, time_ns: int) -> Start | None:
         """What a session that follows from then on begins with."""
-        run = self._runs.current
+        run = self._sequencer.current
         return None if run is None or self._recent is None else run.start_after(time_ns, self._recent.last_ns)
 
     def _go_on(self, before: Pipeline, time_ns: int) -> None:
@@ -224,7 +224,7 @@ class Pipeline:
             if self._recent is not None:
                 self._recent.add(again, known_ns, unshown)
             self._assign(ticket, known_ns)
-            self._feed(self._masks.feed(_entry_of(again, known_ns, unshown)))
+            self._feed(self._masks.feed(_envelope_of(again, known_ns, unshown)))
 
     def feed(self, raw: RawMessage, *, own: bool = True) -> None:
         """Take one message in order of arrival.
@@ -242,17 +242,17 @@ class Pipeline:
         route = self._routes.route(raw.topic, schema)
         refusal = unwanted(raw, schema, route)
         if refusal is not None or route is None:
-            self.ledger.release(ticket, *(refusal or (Outcome.SKIPPED, "not used")), unplaced=True)
+            self.ledger.release(ticket, *(refusal or (Stage.SKIPPED, "not used")), unplaced=True)
             return
         try:
             decoded = decoded_for(route.rule, raw)
         except DecodeError as error:
-            self.ledger.release(ticket, Outcome.REFUSED, str(error), unplaced=True)
+            self.ledger.release(ticket, Stage.REFUSED, str(error), unplaced=True)
             return
         if decoded is None:
             pair = f"{route.rule.parent_frame} to {route.rule.child_frame}"
             reason = f"no transform from {pair} (parent_frame, child_frame)"
-            self.ledger.release(ticket, Outcome.SKIPPED, reason, unplaced=True)
+            self.ledger.release(ticket, Stage.SKIPPED, reason, unplaced=True)
             return
         if route.rule.role is Role.ODOMETRY and schema != TF:
             self._has_odometer = True
@@ -264,16 +264,16 @@ class Pipeline:
         heard = Heard(raw, decoded, ticket, route)
         repeat = self._duplicates.received(heard)
         if repeat is not None:
-            self.ledger.release(ticket, Outcome.REFUSED, repeat.reason)
+            self.ledger.release(ticket, Stage.REFUSED, repeat.reason)
             return
         times = Times(raw.topic, decoded.stamp_ns, raw.publish_ns, raw.receive_ns)
         self._timed(self._clock.feed(heard, times))
-        self._delivery.raise_failure()
+        self._fanout.raise_failure()
 
     def cut(self, reason: str) -> None:
         """No time is left: what is not in the writers' hands yet is dropped, for this reason; any thread."""
         self._cut = reason
-        self._runs.cut(reason)
+        self._sequencer.cut(reason)
 
     def end_source(self, reason: str = "end of the recording") -> None:
         """The source is exhausted, or is to be: everything held comes out."""
@@ -288,36 +288,36 @@ class Pipeline:
         Raises:
             WriteError: or whatever made a writer fail.
         """
-        self._delivery.join()
+        self._fanout.join()
         self._pool.shutdown()
-        return self._delivery.close()
+        return self._fanout.close()
 
     def abort(self) -> None:
         """Let go of files and threads after an error."""
-        self._runs.abort()
+        self._sequencer.abort()
         self._pool.shutdown(wait=False, cancel_futures=True)
-        self._delivery.abort()
+        self._fanout.abort()
 
     @property
     def outputs(self) -> Mapping[str, Output]:
         """What each writer has written so far, by its name."""
-        return self._delivery.outputs
+        return self._fanout.outputs
 
     @property
     def progress(self) -> Progress:
         """How far the run has come."""
         return Progress(
             self.ledger.totals["received"],
-            self._delivery.samples,
-            self._delivery.bytes_written,
+            self._fanout.samples,
+            self._fanout.bytes_written,
             self._recorded_ns / 1e9,
-            self._runs.driven_m,
+            self._sequencer.driven_m,
         )
 
     @property
     def calibration(self) -> Calibration | None:
         """As it is known now, for a source that goes on with the same sensors; None if nothing is."""
-        return self._runs.calibration
+        return self._sequencer.calibration
 
     @property
     def has_poses(self) -> bool:
@@ -327,7 +327,7 @@ class Pipeline:
     @property
     def streams(self) -> list[StreamStats]:
         """How the topics of every sequence so far went by, the one under way included; any thread."""
-        run = self._runs.current
+        run = self._sequencer.current
         runs = [s.run for s in self.sequences] + ([] if run is None else [run])
         return [stats for each in runs for stats in list(each.stats.values())]
 
@@ -338,7 +338,7 @@ class Pipeline:
             self.ledger,
             self.sequences,
             outputs=self.outputs,
-            samples=self._delivery.samples,
+            samples=self._fanout.samples,
             notes=self.notes,
             unread=self.unread,
             hints=[hint.text for hint in self.hints(self.ledger.snapshot())],
@@ -352,7 +352,7 @@ class Pipeline:
     def _timed(self, events: Iterable[Timed[Heard] | Boundary]) -> None:
         for event in events:
             if self._cut and not isinstance(event, Boundary):
-                self.ledger.release(event.item.ticket, Outcome.DROPPED, self._cut, unplaced=True)
+                self.ledger.release(event.item.ticket, Stage.DROPPED, self._cut, unplaced=True)
                 continue
             if isinstance(event, Boundary):
                 self._feed(self._masks.flush())
@@ -366,48 +366,48 @@ class Pipeline:
             if event.refusal is None:
                 self._assign(known.ticket, event.time_ns)
             if event.refusal is not None:
-                self.ledger.release(known.ticket, Outcome.REFUSED, event.refusal, unplaced=True)
+                self.ledger.release(known.ticket, Stage.REFUSED, event.refusal, unplaced=True)
                 continue
             unused = self._unused(known.route)
             if unused:
-                self.ledger.release(known.ticket, Outcome.SKIPPED, unused)
+                self.ledger.release(known.ticket, Stage.SKIPPED, unused)
                 continue
             if self._has_odometer and known.route.rule.role is Role.ODOMETRY and _is_tf(known):
-                self.ledger.release(known.ticket, Outcome.SKIPPED, "another topic sends odometry as such")
+                self.ledger.release(known.ticket, Stage.SKIPPED, "another topic sends odometry as such")
                 continue
-            entry = self._entry(known, event.time_ns)
-            if entry is not None:
-                self._feed(self._masks.feed(entry))
+            envelope = self._envelope(known, event.time_ns)
+            if envelope is not None:
+                self._feed(self._masks.feed(envelope))
 
-    def _entry(self, known: Heard, time_ns: int) -> Entry | None:
+    def _envelope(self, known: Heard, time_ns: int) -> Envelope | None:
         """A message that has its time on its way; None for one that came before."""
         raw, decoded = known.raw, known.decoded
         is_video = isinstance(decoded.datum, VideoPacket)
         content = content_of(decoded.datum) if isinstance(decoded.datum, VideoPacket) else Content.PICTURE
-        unshown = (Outcome.DECODED, SETS) if content is Content.SETS else None
+        unshown = (Stage.DECODED, SETS) if content is Content.SETS else None
         found = (finding for finding in reversed(self._clock.findings) if finding.topic == raw.topic)
         finding = next(found, None)
         stamped = finding is None or finding.group is not None
         repeat = self._duplicates.timed(known, content, time_ns, stamped=stamped)
         if repeat is not None and not (is_video and repeat.number):
-            self.ledger.release(known.ticket, Outcome.REFUSED, repeat.reason)
+            self.ledger.release(known.ticket, Stage.REFUSED, repeat.reason)
             return None
         if repeat is not None:
-            # Pictures after it are built on it all the same, so the decoder gets it, at a time of its own.
-            unshown, time_ns = (Outcome.REFUSED, repeat.reason), time_ns + repeat.number
+            # Images after it are built on it all the same, so the decoder gets it, at a time of its own.
+            unshown, time_ns = (Stage.REFUSED, repeat.reason), time_ns + repeat.number
         if self._recent is not None:
             self._recent.add(known, time_ns, unshown)
-        return _entry_of(known, time_ns, unshown)
+        return _envelope_of(known, time_ns, unshown)
 
-    def _feed(self, entries: Iterable[Entry]) -> None:
-        for entry in entries:
-            self._assign(entry.ticket, entry.time_ns)
+    def _feed(self, envelopes: Iterable[Envelope]) -> None:
+        for envelope in envelopes:
+            self._assign(envelope.ticket, envelope.time_ns)
             if self._cut:
-                self.ledger.release(entry.ticket, Outcome.DROPPED, self._cut)
-            elif self._broken and not entry.ticket.own:
-                self.ledger.release(entry.ticket)
+                self.ledger.release(envelope.ticket, Stage.DROPPED, self._cut)
+            elif self._broken and not envelope.ticket.own:
+                self.ledger.release(envelope.ticket)
             else:
-                self._runs.feed(entry)
+                self._sequencer.feed(envelope)
 
     def _assign(self, ticket: Ticket, time_ns: int) -> None:
         """At a seam the acquisition time says which session a message is of."""
@@ -450,8 +450,8 @@ class Pipeline:
                 self._missed = True
                 self.notes.append(f"{error} (so far)")
         else:
-            if self._runs.current is not None:
-                self._runs.current.reference_topics = self._reference[1]
+            if self._sequencer.current is not None:
+                self._sequencer.current.reference_topics = self._reference[1]
 
     def _known(self) -> Known:
         findings = tuple(self._clock.findings)
@@ -461,7 +461,7 @@ class Pipeline:
         return Known(self._reference, expected, findings, motion)
 
     def _end_run(self, reason: str) -> None:
-        self._runs.end(reason)
+        self._sequencer.end(reason)
         self._clock.findings = []
         self._duplicates.forget()
 
@@ -476,13 +476,13 @@ class Pipeline:
             self._span = (start, receive_ns)
 
 
-def _entry_of(known: Heard, time_ns: int, unshown: tuple[Outcome, str] | None) -> Entry:
+def _envelope_of(known: Heard, time_ns: int, unshown: tuple[Stage, str] | None) -> Envelope:
     raw, decoded = known.raw, known.decoded
     content = content_of(decoded.datum) if isinstance(decoded.datum, VideoPacket) else Content.PICTURE
     measurement = Measurement(
         raw.topic, time_ns, decoded.stamp_ns, raw.receive_ns, raw.arrival, decoded.frame_id, decoded.datum
     )
-    return Entry(measurement, known.route, known.ticket, content=content, unshown=unshown)
+    return Envelope(measurement, known.route, known.ticket, content=content, unshown=unshown)
 
 
 def decoded_for(rule: TopicRule, raw: RawMessage) -> Decoded | None:

@@ -28,7 +28,7 @@ POSE_AT_LEAST_NS = 50_000_000
 """While anything arrives they are hardly further apart, so that a trajectory covers its sequence."""
 
 
-class Surroundings:
+class SampleContext:
     """Takes calibration and navigation messages in order of time; answers for any time not forgotten.
 
     Args:

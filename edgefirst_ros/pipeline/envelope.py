@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from edgefirst_ros.messages.measurement import Decoded, Measurement, RawMessage
-from edgefirst_ros.pipeline.ledger import Outcome, Ticket
+from edgefirst_ros.pipeline.ledger import Stage, Ticket
 from edgefirst_ros.sample import CameraImage
 from edgefirst_ros.topics import Route
 from edgefirst_ros.video.annexb import Content
@@ -23,11 +23,11 @@ class Heard:
 
 
 @dataclass(slots=True)
-class Entry:
+class Envelope:
     """One measurement, or the four tiles of one picture (then ``parts`` are the tiles).
 
-    ``content`` is what a packet of video holds; ``slices`` are entries whose packets are further parts of the
-    picture. ``unshown`` is the end of a packet that only the decoder needs: its outcome and the reason.
+    ``content`` is what a packet of video holds; ``slices`` hold further parts of the
+    picture. ``unshown`` is the end of a packet that only the decoder needs: its stage and the reason.
     ``size`` is the picture's width and height in pixels, as its headers tell. ``image`` is set once the
     encoded picture has been asked for, so that it is encoded once.
     """
@@ -38,10 +38,10 @@ class Entry:
     keyframe: bool = True
     unusable: str | None = None
     size: tuple[int, int] | None = None
-    parts: tuple[Entry, ...] = ()
-    slices: tuple[Entry, ...] = ()
+    parts: tuple[Envelope, ...] = ()
+    slices: tuple[Envelope, ...] = ()
     content: Content = Content.PICTURE
-    unshown: tuple[Outcome, str] | None = None
+    unshown: tuple[Stage, str] | None = None
     image: Future[CameraImage] | None = None
 
     @property
@@ -50,6 +50,6 @@ class Entry:
         return self.measurement.time_ns
 
     @property
-    def all_parts(self) -> tuple[Entry, ...]:
-        """The tiles, or the entry itself, each followed by the entries that it was joined from."""
+    def all_parts(self) -> tuple[Envelope, ...]:
+        """The tiles, or the envelope itself, each followed by the envelopes that it was joined from."""
         return tuple(each for part in self.parts or (self,) for each in (part, *part.slices))

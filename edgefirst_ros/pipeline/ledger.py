@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any
 
 
-class Outcome(IntEnum):
+class Stage(IntEnum):
     """Where a message ended; a message with several ends counts under the highest."""
 
     REFUSED = 0
@@ -27,9 +27,9 @@ class Outcome(IntEnum):
     """Bytes of it are in the output."""
 
 
-def rank(outcome: Outcome, reason: str) -> int:
+def rank(stage: Stage, reason: str) -> int:
     """How far along an end is: further than all before it, but that nobody has a place for it says least."""
-    return -1 if outcome is Outcome.DECODED and reason else outcome
+    return -1 if stage is Stage.DECODED and reason else stage
 
 
 COLUMNS = ("decoded", "refused", "skipped", "unpaired", "dropped", "written")
@@ -78,8 +78,8 @@ class TopicAccount:
     schema: str
     received: int = 0
     bytes: int = 0
-    outcomes: Counter[Outcome] = field(default_factory=Counter)
-    reasons: dict[Outcome, Counter[str]] = field(default_factory=dict)
+    stages: Counter[Stage] = field(default_factory=Counter)
+    reasons: dict[Stage, Counter[str]] = field(default_factory=dict)
     parts: Counter[str] = field(default_factory=Counter)
     """Parts of messages that a format could not express (a box out of the picture), by reason."""
     formats: Counter[str] = field(default_factory=Counter)
@@ -90,7 +90,7 @@ class TopicAccount:
 
     def as_dict(self) -> dict[str, Any]:
         """The account as plain values for the report."""
-        counts = {name: self.outcomes[Outcome[name.upper()]] for name in COLUMNS}
+        counts = {name: self.stages[Stage[name.upper()]] for name in COLUMNS}
         reasons = {o.name.lower(): dict(sorted(c.items())) for o, c in sorted(self.reasons.items()) if c}
         return {
             "type": self.schema,
@@ -107,7 +107,7 @@ class TopicAccount:
 class Ticket:
     """One message's place in the account; settled when nobody holds it any more."""
 
-    __slots__ = ("formats", "holds", "outcome", "own", "reason", "schema", "size", "topic")
+    __slots__ = ("formats", "holds", "own", "reason", "schema", "size", "stage", "topic")
 
     def __init__(self, topic: str, schema: str = "", size: int = 0, *, own: bool = True) -> None:
         self.topic = topic
@@ -116,7 +116,7 @@ class Ticket:
         self.own = own
         """Whether it is counted here; at a seam another session's account has it."""
         self.holds = 1
-        self.outcome: Outcome | None = None
+        self.stage: Stage | None = None
         self.reason = ""
         self.formats: frozenset[str] = frozenset()
         """Those that hold bytes of it."""
@@ -162,15 +162,15 @@ class Ledger:
         with self._lock:
             ticket.holds += 1
 
-    def note(self, ticket: Ticket, outcome: Outcome, reason: str = "") -> None:
+    def note(self, ticket: Ticket, stage: Stage, reason: str = "") -> None:
         """Say how far the message came; the furthest counts."""
         with self._lock:
-            self._note(ticket, outcome, reason)
+            self._note(ticket, stage, reason)
 
     def release(
         self,
         ticket: Ticket,
-        outcome: Outcome | None = None,
+        stage: Stage | None = None,
         reason: str = "",
         *,
         formats: Collection[str] = (),
@@ -185,14 +185,14 @@ class Ledger:
             if ticket.own:
                 self._topics[ticket.topic].unplaced += unplaced
             ticket.formats = ticket.formats.union(formats)
-            if outcome is not None:
-                self._note(ticket, outcome, reason)
+            if stage is not None:
+                self._note(ticket, stage, reason)
             ticket.holds -= 1
             if ticket.holds or not ticket.own:
                 return
-            final = Outcome.UNPAIRED if ticket.outcome is None else ticket.outcome
+            final = Stage.UNPAIRED if ticket.stage is None else ticket.stage
             account = self._topics[ticket.topic]
-            account.outcomes[final] += 1
+            account.stages[final] += 1
             if ticket.reason:
                 account.reasons.setdefault(final, Counter())[ticket.reason] += 1
             account.formats.update(ticket.formats)
@@ -205,8 +205,8 @@ class Ledger:
             account.received += messages
             account.bytes += size
             account.unplaced += messages
-            account.outcomes[Outcome.DROPPED] += messages
-            account.reasons.setdefault(Outcome.DROPPED, Counter())[reason] += messages
+            account.stages[Stage.DROPPED] += messages
+            account.reasons.setdefault(Stage.DROPPED, Counter())[reason] += messages
 
     def paired(self, topic: str, error_ns: int) -> None:
         """Count one pair's error."""
@@ -249,10 +249,10 @@ class Ledger:
         with self._lock:
             sums: Counter[str] = Counter(received=sum(a.received for a in self._topics.values()))
             for name in COLUMNS:
-                sums[name] = sum(a.outcomes[Outcome[name.upper()]] for a in self._topics.values())
+                sums[name] = sum(a.stages[Stage[name.upper()]] for a in self._topics.values())
             return sums
 
     @staticmethod
-    def _note(ticket: Ticket, outcome: Outcome, reason: str) -> None:
-        if ticket.outcome is None or rank(outcome, reason) > rank(ticket.outcome, ticket.reason):
-            ticket.outcome, ticket.reason = outcome, reason
+    def _note(ticket: Ticket, stage: Stage, reason: str) -> None:
+        if ticket.stage is None or rank(stage, reason) > rank(ticket.stage, ticket.reason):
+            ticket.stage, ticket.reason = stage, reason

@@ -10,8 +10,8 @@ import numpy as np
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.messages.detection import Mask
 from edgefirst_ros.messages.measurement import Measurement
-from edgefirst_ros.pipeline.envelope import Entry
-from edgefirst_ros.pipeline.ledger import Ledger, Outcome
+from edgefirst_ros.pipeline.envelope import Envelope
+from edgefirst_ros.pipeline.ledger import Ledger, Stage
 from edgefirst_ros.pipeline.pairing import reorder_window_ns
 from edgefirst_ros.sample import Role
 from edgefirst_ros.timing.inference import MaskTimes
@@ -44,34 +44,34 @@ class Masks:
         self._newest: dict[str, Measurement] = {}
         self._times = self._none_seen()
 
-    def feed(self, entry: Entry) -> Iterator[Entry]:
-        """Take an entry in order of arrival; it, and masks that have waited long enough."""
-        rule, measurement = entry.route.rule, entry.measurement
+    def feed(self, envelope: Envelope) -> Iterator[Envelope]:
+        """Take an envelope in order of arrival; it, and masks that have waited long enough."""
+        rule, measurement = envelope.route.rule, envelope.measurement
         for times in self._times.values():
             yield from self._dated(times, measurement.receive_ns)
         if rule.role is Role.MASK and not measurement.stamp_ns and rule.clock == "auto":
-            if self._is_repeated(entry):
-                self._ledger.release(entry.ticket, Outcome.REFUSED, REPEATED)
+            if self._is_repeated(envelope):
+                self._ledger.release(envelope.ticket, Stage.REFUSED, REPEATED)
             else:
-                self._times[entry.route.name].mask(entry, measurement.receive_ns)
+                self._times[envelope.route.name].mask(envelope, measurement.receive_ns)
             return
         for times in self._times.values():
             if rule.role is Role.CAMERA:
-                times.picture(entry.time_ns)
+                times.picture(envelope.time_ns)
             elif rule.role is Role.MODEL:
-                times.output(entry.time_ns, measurement.receive_ns)
-        yield entry
+                times.output(envelope.time_ns, measurement.receive_ns)
+        yield envelope
 
-    def flush(self) -> Iterator[Entry]:
+    def flush(self) -> Iterator[Envelope]:
         """The sequence ends: all masks that wait. What follows knows nothing of it."""
         for times in self._times.values():
             yield from self._dated(times, None)
         self._times = self._none_seen()
 
-    def _is_repeated(self, entry: Entry) -> bool:
+    def _is_repeated(self, envelope: Envelope) -> bool:
         """Whether it came twice: no model is so fast, and the copy would be taken for another picture's."""
-        before, this = self._newest.get(entry.route.topic), entry.measurement
-        self._newest[entry.route.topic] = this
+        before, this = self._newest.get(envelope.route.topic), envelope.measurement
+        self._newest[envelope.route.topic] = this
         if before is None or this.receive_ns - before.receive_ns > REPEATED_NS:
             return False
         one, other = before.datum, this.datum
@@ -79,11 +79,11 @@ class Masks:
             isinstance(one, Mask) and isinstance(other, Mask) and bool(np.array_equal(one.mask, other.mask))
         )
 
-    def _none_seen(self) -> dict[str, MaskTimes[Entry]]:
-        """By entry of the configuration's topics."""
+    def _none_seen(self) -> dict[str, MaskTimes[Envelope]]:
+        """By configured topic."""
         rules = [(n, r) for n, r in self._config.topics.items() if r.topic]
         model_ns = next((r.times.latency_ns for _, r in rules if r.role is Role.MODEL), None)
-        found: dict[str, MaskTimes[Entry]] = {}
+        found: dict[str, MaskTimes[Envelope]] = {}
         for name, rule in rules:
             if rule.role is Role.MASK:
                 usual_ns = rule.times.latency_ns or 0
@@ -92,26 +92,26 @@ class Masks:
                 )
         return found
 
-    def _dated(self, times: MaskTimes[Entry], now_ns: int | None) -> Iterator[Entry]:
-        for entry, time_ns in times.due(now_ns):
-            self._explain(entry, times)
+    def _dated(self, times: MaskTimes[Envelope], now_ns: int | None) -> Iterator[Envelope]:
+        for envelope, time_ns in times.due(now_ns):
+            self._explain(envelope, times)
             if time_ns is None:
-                self._ledger.release(entry.ticket, Outcome.UNPAIRED, UNSURE)
+                self._ledger.release(envelope.ticket, Stage.UNPAIRED, UNSURE)
                 continue
-            own_ns = time_ns + entry.route.rule.times.offset_ns
-            entry.measurement = replace(entry.measurement, time_ns=own_ns)
-            yield entry
+            own_ns = time_ns + envelope.route.rule.times.offset_ns
+            envelope.measurement = replace(envelope.measurement, time_ns=own_ns)
+            yield envelope
 
-    def _explain(self, entry: Entry, times: MaskTimes[Entry]) -> None:
-        if entry.route.topic in self._told:
+    def _explain(self, envelope: Envelope, times: MaskTimes[Envelope]) -> None:
+        if envelope.route.topic in self._told:
             return
-        self._told.add(entry.route.topic)
+        self._told.add(envelope.route.topic)
         if times.has_outputs:
             why = "it has no stamp, so each mask takes that of the model's output it came with"
         else:
-            name, usual_ms = entry.route.name, entry.route.rule.latency_ms or 0.0
+            name, usual_ms = envelope.route.name, envelope.route.rule.latency_ms or 0.0
             why = (
                 f"it has no stamp, and no output of the model tells its latency: taken for {usual_ms:g} ms; "
                 f"if the model takes longer or shorter, topics.{name}.latency_ms says so"
             )
-        self._tell(f"{entry.route.topic}: {why}")
+        self._tell(f"{envelope.route.topic}: {why}")

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from threading import Lock
 
 from edgefirst_ros.config.model import TopicRule
-from edgefirst_ros.pipeline.envelope import Entry
-from edgefirst_ros.pipeline.ledger import Ledger, Outcome
-from edgefirst_ros.pipeline.settlement import Verdict
+from edgefirst_ros.pipeline.envelope import Envelope
+from edgefirst_ros.pipeline.ledger import Ledger, Stage
+from edgefirst_ros.pipeline.settlement import Outcome
 from edgefirst_ros.timing.align import Aligned
 
 
-def entries_of(aligned: Aligned[Entry]) -> Iterator[Entry]:
+def envelopes_of(aligned: Aligned[Envelope]) -> Iterator[Envelope]:
     """The reference and its companions, tiles one by one."""
     yield from aligned.reference.all_parts
     for companion in aligned.companions.values():
@@ -32,12 +32,12 @@ class FrameCounts:
         self._kinds: Counter[str] = Counter()
         self._reasons: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
 
-    def count(self, verdict: Verdict) -> None:
+    def count(self, outcome: Outcome) -> None:
         """One more frame is judged."""
         with self._lock:
-            self._kinds[verdict.kind] += 1
-            if verdict.reason:
-                self._reasons[verdict.kind][verdict.reason] += 1
+            self._kinds[outcome.kind] += 1
+            if outcome.reason:
+                self._reasons[outcome.kind][outcome.reason] += 1
 
     def __getitem__(self, kind: str) -> int:
         """Frames of a kind."""
@@ -57,42 +57,42 @@ class FrameCounts:
             return max(reasons, key=lambda item: (item[1], item[0]), default=("", 0))
 
 
-class Verdicts:
+class Rejections:
     """Tells the ledger why frames and companions were not used.
 
     Args:
         ledger: of the whole run.
-        rules: by entry of the configuration's topics.
+        rules: by configured topic.
     """
 
     def __init__(self, ledger: Ledger, rules: Mapping[str, TopicRule]) -> None:
         self._ledger = ledger
         self._rules = rules
 
-    def expired(self, companions: Iterable[tuple[str, Entry]]) -> None:
-        """Companions that no frame can take any more, by entry of the configuration's topics."""
-        for name, entry in companions:
+    def expired(self, companions: Iterable[tuple[str, Envelope]]) -> None:
+        """Companions that no frame can take any more, by configured topic."""
+        for name, envelope in companions:
             reason = f"no reference frame within {self._rules[name].tolerance_ms:g} ms took it"
-            for part in entry.all_parts:
+            for part in envelope.all_parts:
                 if part.unusable is not None:
-                    self._ledger.release(part.ticket, Outcome.DROPPED, part.unusable)
-                elif part.ticket.holds == 1 and part.ticket.outcome is None:
-                    self._ledger.release(part.ticket, Outcome.UNPAIRED, reason)
+                    self._ledger.release(part.ticket, Stage.DROPPED, part.unusable)
+                elif part.ticket.holds == 1 and part.ticket.stage is None:
+                    self._ledger.release(part.ticket, Stage.UNPAIRED, reason)
                 else:
                     self._ledger.release(part.ticket)
 
-    def rejected(self, aligned: Aligned[Entry]) -> None:
+    def rejected(self, aligned: Aligned[Envelope]) -> None:
         """A reference frame that is no sample; its companions are told why."""
         if aligned.kind == "skipped":
-            own = (Outcome.SKIPPED, "not selected")
-            theirs = (Outcome.SKIPPED, "its reference frame was not selected")
+            own = (Stage.SKIPPED, "not selected")
+            theirs = (Stage.SKIPPED, "its reference frame was not selected")
         elif aligned.kind == "unusable":
-            own = (Outcome.DROPPED, aligned.reason)
-            theirs = (Outcome.UNPAIRED, f"its reference frame was not usable: {aligned.reason}")
+            own = (Stage.DROPPED, aligned.reason)
+            theirs = (Stage.UNPAIRED, f"its reference frame was not usable: {aligned.reason}")
         else:
             lacked = ", ".join(self._rules[name].topic for name in aligned.reason.split())
-            own = (Outcome.UNPAIRED, f"no {lacked} close enough")
-            theirs = (Outcome.UNPAIRED, f"its reference frame lacked {lacked}")
+            own = (Stage.UNPAIRED, f"no {lacked} close enough")
+            theirs = (Stage.UNPAIRED, f"its reference frame lacked {lacked}")
         for companion in aligned.companions.values():
             for part in companion.all_parts:
                 self._ledger.note(part.ticket, *theirs)

@@ -9,7 +9,7 @@ from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
 
 
 def pairing_rules(config: Config, reference_role: Role) -> dict[str, PairingRule]:
-    """How every stream but the reference's pairs, by entry of the configuration's topics.
+    """How every stream but the reference's pairs, by configured topic.
 
     A stream that none of the chosen formats makes samples of is not waited for, unless it is always required.
     """

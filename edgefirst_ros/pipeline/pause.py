@@ -7,9 +7,9 @@ from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.measurement import Measurement, RawMessage
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.pipeline.assembly import unwanted
-from edgefirst_ros.pipeline.context import Surroundings
+from edgefirst_ros.pipeline.context import SampleContext
 from edgefirst_ros.pipeline.job import Job
-from edgefirst_ros.pipeline.ledger import Outcome
+from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.sample import Calibration
 from edgefirst_ros.topics import CONTEXT_ROLES, TopicMap, full_type
 
@@ -37,12 +37,12 @@ class Pause:
         self._routes = TopicMap(config, config.prefix or "")
         self._pipeline.end_source(PAUSED)
         known = self._pipeline.calibration
-        self._around = Surroundings(config.ego, has_ego=False, odometry=False, known=known)
+        self._context = SampleContext(config.ego, has_ego=False, odometry=False, known=known)
 
     @property
     def calibration(self) -> Calibration:
         """As it is known now."""
-        return self._around.calibration
+        return self._context.calibration
 
     def take(self, message: RawMessage) -> None:
         """Count a message, and learn from it what holds later on."""
@@ -52,15 +52,15 @@ class Pause:
         route = self._routes.route(message.topic)
         refusal = unwanted(message, schema, route)
         if refusal is not None or route is None:
-            ledger.release(ticket, *(refusal or (Outcome.SKIPPED, PAUSED)), unplaced=True)
+            ledger.release(ticket, *(refusal or (Stage.SKIPPED, PAUSED)), unplaced=True)
             return
         if route.rule.role not in CONTEXT_ROLES:
-            ledger.release(ticket, Outcome.SKIPPED, PAUSED, unplaced=True)
+            ledger.release(ticket, Stage.SKIPPED, PAUSED, unplaced=True)
             return
         try:
             decoded = decode(message)
         except DecodeError as error:
-            ledger.release(ticket, Outcome.REFUSED, str(error), unplaced=True)
+            ledger.release(ticket, Stage.REFUSED, str(error), unplaced=True)
             return
         measurement = Measurement(
             message.topic,
@@ -71,11 +71,11 @@ class Pause:
             decoded.frame_id,
             decoded.datum,
         )
-        wrong = self._around.learn(measurement)
+        wrong = self._context.learn(measurement)
         if wrong is not None:
-            ledger.release(ticket, Outcome.REFUSED, wrong, unplaced=True)
+            ledger.release(ticket, Stage.REFUSED, wrong, unplaced=True)
         else:
-            ledger.release(ticket, Outcome.DECODED, unplaced=True)
+            ledger.release(ticket, Stage.DECODED, unplaced=True)
 
     def resume(self) -> str:
         """Another sequence begins with the next message; its name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from edgefirst_ros.pipeline.envelope import Entry
+from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.sample import Calibration
 
 Size = tuple[int, int]
@@ -23,9 +23,9 @@ class PictureChange:
         known: the calibration in force then.
     """
 
-    first: Entry
+    first: Envelope
     before: Size
-    rest: tuple[Entry, ...]
+    rest: tuple[Envelope, ...]
     known: Calibration
 
     @property
@@ -43,11 +43,11 @@ class PictureChange:
         return f"the picture of {topic} changed from {sizes} at {when:%Y-%m-%d %H:%M:%S}.{milli:03d} UTC"
 
 
-def whole_size(entry: Entry) -> Size | None:
-    """The size of the picture that an entry is, or is one of four tiles of; None if it is not known."""
-    if entry.size is None or not entry.route.rule.tile:
-        return entry.size
-    return 2 * entry.size[0], 2 * entry.size[1]
+def whole_size(envelope: Envelope) -> Size | None:
+    """The size of the picture that an envelope is, or is one of four tiles of; None if it is not known."""
+    if envelope.size is None or not envelope.route.rule.tile:
+        return envelope.size
+    return 2 * envelope.size[0], 2 * envelope.size[1]
 
 
 class PictureSizes:
@@ -56,9 +56,9 @@ class PictureSizes:
     def __init__(self) -> None:
         self._known: dict[str, Size] = {}
 
-    def changed(self, entry: Entry) -> Size | None:
+    def changed(self, envelope: Envelope) -> Size | None:
         """The size that a picture should have had if it has another; fed in order of time."""
-        if entry.size is None or entry.unusable is not None:
+        if envelope.size is None or envelope.unusable is not None:
             return None
-        known = self._known.setdefault(entry.route.topic, entry.size)
-        return None if known == entry.size else known
+        known = self._known.setdefault(envelope.route.topic, envelope.size)
+        return None if known == envelope.size else known

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.pipeline.delivery import Output
+from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.pipeline.ledger import Ledger
 from edgefirst_ros.pipeline.outcomes import KINDS
 from edgefirst_ros.pipeline.sequence import SequenceRun

@@ -11,7 +11,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.pipeline.envelope import Heard
-from edgefirst_ros.pipeline.ledger import Outcome
+from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.sample import Calibration, Role
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
 from edgefirst_ros.video.annexb import can_start
@@ -51,7 +51,7 @@ class Start:
 
     ``calibration`` and ``trajectory`` are as the sequence before knows them, the trajectory with everything
     up to and including ``taken`` (time, topic, arrival), in the order of time. ``last_ns`` are the times of
-    the newest messages by entry of the configuration's topics.
+    the newest messages by configured topic.
     """
 
     time_ns: int
@@ -65,7 +65,7 @@ class Start:
         return (measurement.time_ns, measurement.topic, measurement.arrival) <= self.taken
 
 
-_Message = tuple[Heard, int, tuple[Outcome, str] | None]
+_Message = tuple[Heard, int, tuple[Stage, str] | None]
 """A message, its time, and the end of one that only the decoder needs."""
 
 
@@ -95,14 +95,14 @@ class Recent:
         self._camera_ns: int | None = None
         self._bytes = 0
         self.last_ns: dict[str, int] = {}
-        """Times of the newest messages, by entry of the configuration's topics."""
+        """Times of the newest messages, by configured topic."""
 
     @property
     def newest_ns(self) -> int:
         """The latest time of any message."""
         return self._newest_ns
 
-    def add(self, heard: Heard, time_ns: int, unshown: tuple[Outcome, str] | None) -> None:
+    def add(self, heard: Heard, time_ns: int, unshown: tuple[Stage, str] | None) -> None:
         """Keep a message, in order of arrival, and let go of what is not needed any more."""
         raw, route = heard.raw, heard.route
         self._newest_ns = max(self._newest_ns, time_ns)

@@ -11,11 +11,11 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.naming import safe_name, sequence_name
-from edgefirst_ros.pipeline.delivery import Delivery
-from edgefirst_ros.pipeline.envelope import Entry
+from edgefirst_ros.pipeline.envelope import Envelope
+from edgefirst_ros.pipeline.fanout import FanOut
+from edgefirst_ros.pipeline.images import Images
 from edgefirst_ros.pipeline.ledger import Ledger
 from edgefirst_ros.pipeline.pairing import reorder_window_ns
-from edgefirst_ros.pipeline.pictures import Pictures
 from edgefirst_ros.pipeline.picturesize import PictureChange
 from edgefirst_ros.pipeline.seam import Start, Window
 from edgefirst_ros.pipeline.sequence import SequenceRun
@@ -38,7 +38,7 @@ class SequenceSummary:
 class Known:
     """What is known when a sequence begins.
 
-    ``expected`` are the entries of the configuration's topics that have sent, ``findings`` their clocks.
+    ``expected`` are the configured topics that have sent, ``findings`` their clocks.
     """
 
     reference: tuple[Role, frozenset[str]]
@@ -48,7 +48,7 @@ class Known:
     """The whole drive's, where it was found beforehand."""
 
 
-class Runs:
+class Sequencer:
     """Makes a sequence of what is fed, and another wherever a camera's pictures change their size.
 
     The change parts by time of acquisition, not of arrival: what was measured before it stays in the sequence
@@ -70,7 +70,7 @@ class Runs:
         workers: int,
         *,
         ledger: Ledger,
-        delivery: Delivery,
+        fanout: FanOut,
         known: Callable[[], Known],
         window: Window,
     ) -> None:
@@ -85,9 +85,9 @@ class Runs:
         self._pool = pool
         self._workers = workers
         self._ledger = ledger
-        self._delivery = delivery
+        self._fanout = fanout
         self._known = known
-        self._pictures: Pictures | None = None
+        self._images: Images | None = None
         self._host = ""
         self._name: str | None = None
         self._calibration: Calibration | None = None
@@ -119,9 +119,9 @@ class Runs:
         self._name = None if name is None else safe_name(name)
         self._calibration = known
 
-    def feed(self, entry: Entry) -> None:
+    def feed(self, envelope: Envelope) -> None:
         """Take a measurement in order of arrival."""
-        self._feed([entry])
+        self._feed([envelope])
 
     def end(self, reason: str) -> None:
         """The sequence under way ends; what is fed next begins another."""
@@ -143,17 +143,17 @@ class Runs:
 
     def abort(self) -> None:
         """Let go of the decoders."""
-        if self._pictures is not None:
-            self._pictures.close()
+        if self._images is not None:
+            self._images.close()
 
-    def _feed(self, entries: Iterable[Entry]) -> None:
-        waiting = deque(entries)
+    def _feed(self, envelopes: Iterable[Envelope]) -> None:
+        waiting = deque(envelopes)
         while waiting:
-            entry = waiting.popleft()
-            run = self.current or self._begin(entry.time_ns)
-            if not self._announced and self._window.has(entry.time_ns):
+            envelope = waiting.popleft()
+            run = self.current or self._begin(envelope.time_ns)
+            if not self._announced and self._window.has(envelope.time_ns):
                 self._announce(run)
-            change = run.feed(entry)
+            change = run.feed(envelope)
             if change is not None:
                 self._change(change)
                 waiting.extendleft(reversed(change.rest))
@@ -186,7 +186,7 @@ class Runs:
         while unique in taken:
             unique, number = f"{name}_{number}", number + 1
         info = SequenceInfo(unique, self._host, time_ns)
-        self._pictures = Pictures(
+        self._images = Images(
             self._pool,
             self._workers,
             config.edgefirst.camera_format,
@@ -197,9 +197,9 @@ class Runs:
             info,
             config,
             known.reference,
-            self._pictures,
+            self._images,
             self._ledger,
-            sink=self._delivery,
+            sink=self._fanout,
             expected=set(known.expected).difference(silent),
             known=change.known if change else self._calibration,
             motion=known.motion,
@@ -217,21 +217,21 @@ class Runs:
     def _announce(self, run: SequenceRun) -> None:
         """Let the writers begin; after a seam not before the sequence has anything of its own."""
         self._announced = True
-        self._delivery.begin(run.info)
+        self._fanout.begin(run.info)
 
     def _finish(self, reason: str, *, goes_on: bool = False) -> None:
         run, self.current = self.current, None
-        if run is None or self._pictures is None:
+        if run is None or self._images is None:
             return
         run.finish()
         self._calibration = run.calibration
         if not self._announced:
-            self._pictures.close()
-            self._pictures = None
+            self._images.close()
+            self._images = None
             return
         if not goes_on:
             self.notes += [f"{run.info.name}: {note}" for note in run.motion_notes]
         self.notes += [f"{run.info.name}: {note}" for note in run.moved]
-        self._pictures.close()
-        self._pictures = None
+        self._images.close()
+        self._images = None
         self.done.append(SequenceSummary(run.info.name, run, tuple(self._known().findings), reason))

@@ -8,8 +8,8 @@ from threading import Lock
 
 from edgefirst_ros.errors import EdgeFirstError
 from edgefirst_ros.formats.base import NoPlace, Written
-from edgefirst_ros.pipeline.envelope import Entry
-from edgefirst_ros.pipeline.ledger import Ledger, Outcome, rank
+from edgefirst_ros.pipeline.envelope import Envelope
+from edgefirst_ros.pipeline.ledger import Ledger, Stage, rank
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
 
 NO_FILE = "the format has no file for it"
@@ -18,14 +18,14 @@ Result = Written | BaseException
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Outcome:
     """What became of a sample; ``kind`` and ``reason`` as the report counts reference frames."""
 
     kind: str
     reason: str = ""
 
 
-SAMPLE = Verdict("sample")
+SAMPLE = Outcome("sample")
 
 
 class Settlement:
@@ -36,7 +36,7 @@ class Settlement:
 
     Args:
         ledger: of the whole run.
-        entries: what the item is made of, its reference first; each is held once.
+        envelopes: what the item is made of, its reference first; each is held once.
         writers: how many will call ``settle``.
         damaged: asked at the end: why the item's picture cannot be had, empty if it can or there is none.
         done: called at the end in the last writer's thread, before the accounts are closed.
@@ -45,14 +45,14 @@ class Settlement:
     def __init__(
         self,
         ledger: Ledger,
-        entries: Sequence[Entry],
+        envelopes: Sequence[Envelope],
         writers: int,
         *,
         damaged: Callable[[], str],
         done: Callable[[Settlement], None] | None = None,
     ) -> None:
         self._ledger = ledger
-        self._entries = entries
+        self._envelopes = envelopes
         self._left = writers
         self._damaged = damaged
         self._done = done
@@ -69,68 +69,68 @@ class Settlement:
                 return
         if self._done is not None:
             self._done(self)
-        for entry in self._entries:
-            self._close(entry)
+        for envelope in self._envelopes:
+            self._close(envelope)
 
     @property
-    def verdict(self) -> Verdict:
+    def outcome(self) -> Outcome:
         """Of a sample: whether any output has it, else why none does."""
         written = [result for result in self.results.values() if isinstance(result, Written)]
         if any(result.left_out is None for result in written):
             return SAMPLE
         damage = self._damaged()
         if damage:
-            return Verdict("unusable", damage)
+            return Outcome("unusable", damage)
         left_out = [result.left_out for result in written if result.left_out is not None]
         # That a format takes fewer says less about the sample than what it lacks.
         for each in sorted(left_out, key=lambda left: left.kind == "skipped"):
-            return Verdict(each.kind, each.reason)
-        return Verdict("dropped", next(map(reason_of, self._errors()), ""))
+            return Outcome(each.kind, each.reason)
+        return Outcome("dropped", next(map(reason_of, self._errors()), ""))
 
     def _errors(self) -> Iterator[BaseException]:
         return (result for result in self.results.values() if isinstance(result, BaseException))
 
-    def _close(self, entry: Entry) -> None:
-        topic, damage = entry.route.topic, self._damaged()
-        ends = [self._end(entry, result, damage) for result in self.results.values()]
-        outcome, reason = max(ends, key=lambda end: (rank(*end), end[1] != NO_FILE))
+    def _close(self, envelope: Envelope) -> None:
+        topic, damage = envelope.route.topic, self._damaged()
+        ends = [self._end(envelope, result, damage) for result in self.results.values()]
+        stage, reason = max(ends, key=lambda end: (rank(*end), end[1] != NO_FILE))
         formats = [name for name, result in self.results.items() if topic in _topics(result)]
-        if outcome is not Outcome.REFUSED:
+        if stage is not Stage.REFUSED:
             for part in self._refused_parts(topic):
                 self._ledger.refuse_part(topic, part)
-        for part_entry in entry.all_parts:
-            self._ledger.release(part_entry.ticket, outcome, reason, formats=formats)
+        for part_envelope in envelope.all_parts:
+            self._ledger.release(part_envelope.ticket, stage, reason, formats=formats)
 
     def _refused_parts(self, topic: str) -> Iterator[str]:
         for result in self.results.values():
             if isinstance(result, Written) and result.left_out is None:
                 yield from (why for of, why in result.refused if of == topic and not isinstance(why, NoPlace))
 
-    def _end(self, entry: Entry, result: Result, damage: str) -> tuple[Outcome, str]:
-        """How far an entry's messages came at one writer."""
+    def _end(self, envelope: Envelope, result: Result, damage: str) -> tuple[Stage, str]:
+        """How far an envelope's messages came at one writer."""
         if isinstance(result, Written):
-            return _end_of(entry, result)
-        if damage and entry is not self._entries[0]:
-            return Outcome.UNPAIRED, f"its reference frame was not usable: {damage}"
-        return Outcome.DROPPED, damage or reason_of(result)
+            return _end_of(envelope, result)
+        if damage and envelope is not self._envelopes[0]:
+            return Stage.UNPAIRED, f"its reference frame was not usable: {damage}"
+        return Stage.DROPPED, damage or reason_of(result)
 
 
-def _end_of(entry: Entry, written: Written) -> tuple[Outcome, str]:
-    topic = entry.route.topic
+def _end_of(envelope: Envelope, written: Written) -> tuple[Stage, str]:
+    topic = envelope.route.topic
     if topic in written.topics:
-        return Outcome.WRITTEN, ""
+        return Stage.WRITTEN, ""
     if written.left_out is not None:
-        return _OUTCOMES[written.left_out.kind], written.left_out.reason
+        return _STAGES[written.left_out.kind], written.left_out.reason
     told = [reason for of, reason in written.refused if of == topic]
     faults = [reason for reason in told if not isinstance(reason, NoPlace)]
     if faults:
-        return Outcome.REFUSED, faults[0]
-    if entry.route.rule.role in CONTEXT_ROLES | EGO_ROLES:
-        return Outcome.DECODED, ""
-    return Outcome.DECODED, told[0] if told else NO_FILE
+        return Stage.REFUSED, faults[0]
+    if envelope.route.rule.role in CONTEXT_ROLES | EGO_ROLES:
+        return Stage.DECODED, ""
+    return Stage.DECODED, told[0] if told else NO_FILE
 
 
-_OUTCOMES = {"skipped": Outcome.SKIPPED, "unusable": Outcome.UNPAIRED, "dropped": Outcome.DROPPED}
+_STAGES = {"skipped": Stage.SKIPPED, "unusable": Stage.UNPAIRED, "dropped": Stage.DROPPED}
 
 
 def reason_of(error: BaseException) -> str:

@@ -7,24 +7,24 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
-from edgefirst_ros.pipeline.envelope import Entry
-from edgefirst_ros.pipeline.settlement import Verdict
+from edgefirst_ros.pipeline.envelope import Envelope
+from edgefirst_ros.pipeline.settlement import Outcome
 from edgefirst_ros.sample import CameraImage, EgoPose, Observation, Sample
 
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """A sample whose picture may still be in the making, and the entries it is made of.
+    """A sample whose picture may still be in the making, and the envelopes it is made of.
 
-    ``entries`` begin with the reference's. ``judged`` is called once, in any thread, when it is known what
+    ``envelopes`` begin with the reference's. ``judged`` is called once, in any thread, when it is known what
     became of the sample. ``takers`` are the formats that it is for, None if all; where there is none, the
     picture is only there if somebody else asked for it.
     """
 
     sample: Sample
     image: Future[CameraImage] | None
-    entries: tuple[Entry, ...]
-    judged: Callable[[Verdict], None]
+    envelopes: tuple[Envelope, ...]
+    judged: Callable[[Outcome], None]
     takers: frozenset[str] | None = None
 
 
@@ -34,7 +34,7 @@ class Observed:
 
     observation: Observation
     image: Future[CameraImage] | None
-    entry: Entry
+    envelope: Envelope
     takers: frozenset[str] | None = None
 
 
@@ -54,7 +54,7 @@ class Sink(Protocol):
         """Whether there is no time to decode other pictures of a video that has key frames."""
 
     def sample_takers(
-        self, reference: Entry, camera: Entry | None, *, possible: bool, better: bool
+        self, reference: Envelope, camera: Envelope | None, *, possible: bool, better: bool
     ) -> frozenset[str] | None:
         """Formats that have time for the sample to come, by its reference and its picture; None if all.
 
@@ -65,7 +65,9 @@ class Sink(Protocol):
     def wants_picture(self, *, possible: bool, better: bool) -> bool:
         """Where ``sheds_early``: whether the next sample's picture is to be made, should a format take it."""
 
-    def measurement_takers(self, entry: Entry, *, possible: bool, better: bool) -> frozenset[str] | None:
+    def measurement_takers(
+        self, envelope: Envelope, *, possible: bool, better: bool
+    ) -> frozenset[str] | None:
         """Formats that have time for a measurement; None if all."""
 
     def sample(self, emitted: Emitted) -> None:

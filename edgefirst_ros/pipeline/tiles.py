@@ -5,28 +5,28 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgefirst_ros.messages.tileframes import split_tile
-from edgefirst_ros.pipeline.envelope import Entry
+from edgefirst_ros.pipeline.envelope import Envelope
 
 MISSING = "a tile of the picture is missing"
 
 
 class TileGrouper:
-    """Joins tiles of equal time into one entry; fed in order of time."""
+    """Joins tiles of equal time into one envelope; fed in order of time."""
 
     def __init__(self) -> None:
-        self._group: list[Entry] = []
+        self._group: list[Envelope] = []
 
-    def feed(self, tile: Entry) -> Entry | None:
+    def feed(self, tile: Envelope) -> Envelope | None:
         """Take the next tile; the previous picture if this one is of a later time."""
         done = self.advance(tile.time_ns)
         self._group.append(tile)
         return done
 
-    def advance(self, time_ns: int) -> Entry | None:
+    def advance(self, time_ns: int) -> Envelope | None:
         """Time has come this far: the picture that is complete, or never will be."""
         return self.flush() if self._group and self._group[0].time_ns < time_ns else None
 
-    def flush(self) -> Entry | None:
+    def flush(self) -> Envelope | None:
         """The picture under way, as it is."""
         group, self._group = self._group, []
         if not group:

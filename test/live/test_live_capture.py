@@ -28,7 +28,7 @@ from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.pipeline.delivery import Delivery
+from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.ledger import LATE
 from edgefirst_ros.pipeline.sink import Emitted
@@ -466,14 +466,14 @@ def test_waits_for_what_comes_late_and_for_poses_run_at_the_same_time(
     """A sample with a pose is handed on when the longer of the two is over, not both one after the other."""
     waited_s: list[float] = []
     received: list[RawMessage] = []
-    handed = Delivery.sample
+    handed = FanOut.sample
 
-    def sample(delivery: Delivery, emitted: Emitted) -> None:
+    def sample(delivery: FanOut, emitted: Emitted) -> None:
         newest_ns, first = received[-1].receive_ns, emitted.entries[0].measurement
         waited_s.append((newest_ns - first.receive_ns) / 1e9)
         handed(delivery, emitted)
 
-    monkeypatch.setattr(Delivery, "sample", sample)
+    monkeypatch.setattr(FanOut, "sample", sample)
     stamped = {name: {"clock": "stamp"} for name in Config().topics}
     config = build_config({"topics": stamped, "clock_window_s": 0.5, "ego": {"smoothing": "lag"}})
     job = Job(config, tmp_path, "drive")

@@ -9,15 +9,15 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.pipeline.ledger import COLUMNS, Ledger, Outcome, PairingError
+from edgefirst_ros.pipeline.ledger import COLUMNS, Ledger, PairingError, Stage
 
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from("abc"), st.lists(st.sampled_from([None, *Outcome]), min_size=1, max_size=4))
+        st.tuples(st.sampled_from("abc"), st.lists(st.sampled_from([None, *Stage]), min_size=1, max_size=4))
     )
 )
-def test_received_is_the_sum_of_the_columns(messages: list[tuple[str, list[Outcome | None]]]) -> None:
+def test_received_is_the_sum_of_the_columns(messages: list[tuple[str, list[Stage | None]]]) -> None:
     ledger = Ledger()
     for topic, ends in messages:
         ticket = ledger.receive(topic, "t", 1)
@@ -36,10 +36,10 @@ def test_the_furthest_end_counts_and_only_when_everybody_is_done() -> None:
     ledger = Ledger()
     ticket = ledger.receive("t", "x", 10)
     ledger.hold(ticket)
-    ledger.release(ticket, Outcome.WRITTEN)
+    ledger.release(ticket, Stage.WRITTEN)
     assert ledger.snapshot()["t"]["written"] == 0
     assert ledger.open == 1
-    ledger.release(ticket, Outcome.UNPAIRED, "no reference")
+    ledger.release(ticket, Stage.UNPAIRED, "no reference")
     account = ledger.snapshot()["t"]
     assert (account["written"], account["unpaired"], account["reasons"]) == (1, 0, {})
 
@@ -47,9 +47,9 @@ def test_the_furthest_end_counts_and_only_when_everybody_is_done() -> None:
 def test_reasons_belong_to_the_end_that_counts() -> None:
     ledger = Ledger()
     ticket = ledger.receive("t", "x", 10)
-    ledger.note(ticket, Outcome.SKIPPED, "not selected")
-    ledger.note(ticket, Outcome.UNPAIRED, "lacked lidar")
-    ledger.note(ticket, Outcome.SKIPPED, "not selected")
+    ledger.note(ticket, Stage.SKIPPED, "not selected")
+    ledger.note(ticket, Stage.UNPAIRED, "lacked lidar")
+    ledger.note(ticket, Stage.SKIPPED, "not selected")
     ledger.release(ticket)
     assert ledger.snapshot()["t"]["reasons"] == {"unpaired": {"lacked lidar": 1}}
 
@@ -59,7 +59,7 @@ def test_threads_do_not_lose_counts() -> None:
 
     def work() -> None:
         for _ in range(2000):
-            ledger.release(ledger.receive("t", "x", 1), Outcome.WRITTEN)
+            ledger.release(ledger.receive("t", "x", 1), Stage.WRITTEN)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:

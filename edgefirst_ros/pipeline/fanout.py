@@ -21,11 +21,11 @@ from edgefirst_ros.formats.base import (
     Writer,
     Written,
 )
-from edgefirst_ros.pipeline.envelope import Entry
-from edgefirst_ros.pipeline.ledger import Ledger, Outcome
+from edgefirst_ros.pipeline.envelope import Envelope
+from edgefirst_ros.pipeline.executor import OrderedWriter, chain
+from edgefirst_ros.pipeline.ledger import Ledger, Stage
 from edgefirst_ros.pipeline.overload import SHED, Overload
-from edgefirst_ros.pipeline.production import OrderedWriter, chain
-from edgefirst_ros.pipeline.settlement import SAMPLE, Result, Settlement, Verdict, reason_of
+from edgefirst_ros.pipeline.settlement import SAMPLE, Outcome, Result, Settlement, reason_of
 from edgefirst_ros.pipeline.sink import Emitted, Observed
 from edgefirst_ros.sample import CameraImage, EgoPose, Observation, Role, Sample, SequenceInfo
 
@@ -66,7 +66,7 @@ class Output:
             self.items += written.items
 
 
-class Delivery:
+class FanOut:
     """A sequence's sink: every sample and measurement to every writer that takes it.
 
     Each writer has a thread of its own and takes items in the order in which they come here. ``committed`` is
@@ -124,7 +124,7 @@ class Delivery:
         return self._overload is not None and self._overload.keyframes_only
 
     def sample_takers(
-        self, reference: Entry, camera: Entry | None, *, possible: bool, better: bool
+        self, reference: Envelope, camera: Envelope | None, *, possible: bool, better: bool
     ) -> frozenset[str] | None:
         """Formats that have time for the sample to come, by its reference and its picture; None if all."""
         overload = self._overload
@@ -147,24 +147,26 @@ class Delivery:
         overload, names = self._overload, self._sampler_names
         return overload is not None and overload.wants_picture(names, possible=possible, better=better)
 
-    def measurement_takers(self, entry: Entry, *, possible: bool, better: bool) -> frozenset[str] | None:
+    def measurement_takers(
+        self, envelope: Envelope, *, possible: bool, better: bool
+    ) -> frozenset[str] | None:
         """Formats that have time for a measurement; None if all, as for what is small and labels others."""
-        overload, topic = self._overload, entry.route.topic
-        if overload is None or entry.route.rule.role not in LARGE_ROLES:
+        overload, topic = self._overload, envelope.route.topic
+        if overload is None or envelope.route.rule.role not in LARGE_ROLES:
             return None
-        overload.look(entry.measurement.receive_ns, self._backlog_s(), sample=False)
+        overload.look(envelope.measurement.receive_ns, self._backlog_s(), sample=False)
         names = [writer.name for writer, _ in self._observers]
         takes = partial(overload.takes, stream=topic, possible=possible, better=better)
-        return frozenset(name for name in names if takes(name, entry.time_ns))
+        return frozenset(name for name in names if takes(name, envelope.time_ns))
 
     def sample(self, emitted: Emitted) -> None:
-        """Hand a sample to every writer of samples; its entries stay open until all have settled."""
+        """Hand a sample to every writer of samples; its envelopes stay open until all have settled."""
         if not self._samplers:
             self._follow(emitted)
             return
         settlement = Settlement(
             self._ledger,
-            emitted.entries,
+            emitted.envelopes,
             len(self._samplers),
             damaged=partial(_damage, emitted.image),
             done=partial(self._sampled, emitted),
@@ -182,9 +184,9 @@ class Delivery:
 
     def measurement(self, observed: Observed) -> None:
         """Hand a measurement to every writer of measurements."""
-        entry = observed.entry
+        envelope = observed.envelope
         settlement = Settlement(
-            self._ledger, (entry,), len(self._observers), damaged=partial(_damage, observed.image)
+            self._ledger, (envelope,), len(self._observers), damaged=partial(_damage, observed.image)
         )
         for writer, thread in self._observers:
             if observed.takers is not None and writer.name not in observed.takers:
@@ -255,36 +257,36 @@ class Delivery:
                 left -= 1
                 if left:
                     return
-            ticket = emitted.entries[0].ticket
-            written = ticket.outcome is Outcome.WRITTEN
+            ticket = emitted.envelopes[0].ticket
+            written = ticket.stage is Stage.WRITTEN
             kind = "dropped" if ticket.reason == SHED else "unusable"
-            self._close(emitted, SAMPLE if written else Verdict(kind, ticket.reason))
+            self._close(emitted, SAMPLE if written else Outcome(kind, ticket.reason))
 
         for _, thread in self._observers:
             thread.call(followed)
         if not self._observers:
             image = _ready(emitted.image)
-            image.add_done_callback(lambda done: self._close(emitted, _verdict(_damage(done))))
+            image.add_done_callback(lambda done: self._close(emitted, _outcome(_damage(done))))
 
-    def _close(self, emitted: Emitted, verdict: Verdict) -> None:
+    def _close(self, emitted: Emitted, outcome: Outcome) -> None:
         """Close the accounts of a sample that no format of samples takes."""
-        self._judged(emitted, verdict)
-        for entry in emitted.entries:
-            for part in entry.all_parts:
+        self._judged(emitted, outcome)
+        for envelope in emitted.envelopes:
+            for part in envelope.all_parts:
                 self._ledger.release(part.ticket)
 
     def _sampled(self, emitted: Emitted, settlement: Settlement) -> None:
-        self._judged(emitted, settlement.verdict)
+        self._judged(emitted, settlement.outcome)
 
-    def _judged(self, emitted: Emitted, verdict: Verdict) -> None:
+    def _judged(self, emitted: Emitted, outcome: Outcome) -> None:
         """It is known what became of a sample: count it once, and its pairs, whatever the formats."""
-        emitted.judged(verdict)
+        emitted.judged(outcome)
         if _damage(emitted.image):
             return
-        for entry in emitted.entries[1:]:
-            for topic in {part.route.topic for part in entry.all_parts}:
-                self._ledger.paired(topic, entry.time_ns - emitted.sample.time_ns)
-        if verdict == SAMPLE:
+        for envelope in emitted.envelopes[1:]:
+            for topic in {part.route.topic for part in envelope.all_parts}:
+                self._ledger.paired(topic, envelope.time_ns - emitted.sample.time_ns)
+        if outcome == SAMPLE:
             with self._lock:
                 self.samples += 1
             self._tell(emitted)
@@ -325,8 +327,8 @@ def _ready(image: Future[CameraImage] | None) -> Future[Any]:
     return done
 
 
-def _verdict(damage: str) -> Verdict:
-    return Verdict("unusable", damage) if damage else SAMPLE
+def _outcome(damage: str) -> Outcome:
+    return Outcome("unusable", damage) if damage else SAMPLE
 
 
 def _damage(image: Future[CameraImage] | None) -> str:

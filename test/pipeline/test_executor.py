@@ -8,7 +8,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 import pytest
 
 from edgefirst_ros.formats.base import Written
-from edgefirst_ros.pipeline.production import OrderedWriter, chain, gather
+from edgefirst_ros.pipeline.executor import OrderedWriter, chain, gather
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""From camera entries to encoded pictures: video decoded on demand, stills passed through, tiles stitched."""
+"""Encoded pictures of camera envelopes: video decoded on demand, stills passed through, tiles stitched."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Literal
 
 from edgefirst_ros.messages.camera import CompressedImage, RawImage, VideoPacket
-from edgefirst_ros.pipeline.envelope import Entry
-from edgefirst_ros.pipeline.production import chain, gather
+from edgefirst_ros.pipeline.envelope import Envelope
+from edgefirst_ros.pipeline.executor import chain, gather
 from edgefirst_ros.sample import CameraImage
 from edgefirst_ros.video.encode import encode, passthrough
 from edgefirst_ros.video.picture import Picture, stitch
@@ -19,7 +19,7 @@ from edgefirst_ros.video.stream import VideoStream
 TILES: tuple[Literal["tl", "tr", "bl", "br"], ...] = ("tl", "tr", "bl", "br")
 
 
-class Pictures:
+class Images:
     """The video streams of one sequence, and the encoding of what is asked for."""
 
     def __init__(
@@ -39,19 +39,19 @@ class Pictures:
         self._streams: dict[str, VideoStream] = {}
         self._released_ns: int | None = None
 
-    def arrive(self, entry: Entry) -> None:
-        """Take a camera entry in order of arrival, which is a video's order of decoding."""
-        datum = entry.measurement.datum
+    def arrive(self, envelope: Envelope) -> None:
+        """Take a camera envelope in order of arrival, which is a video's order of decoding."""
+        datum = envelope.measurement.datum
         if isinstance(datum, VideoPacket):
-            topic = entry.route.topic
+            topic = envelope.route.topic
             stream = self._streams.get(topic)
             if stream is None:
                 stream = self._streams[topic] = VideoStream(
                     topic, workers=self._workers, lookahead_ns=self._lookahead_ns
                 )
-            entry.keyframe = stream.push(entry.measurement.arrival, entry.time_ns, datum)
+            envelope.keyframe = stream.push(envelope.measurement.arrival, envelope.time_ns, datum)
 
-    def join(self, first: Entry, part: Entry) -> bool:
+    def join(self, first: Envelope, part: Envelope) -> bool:
         """Put a further part to the picture that began with ``first``; False if that is decoded already."""
         datum, more = first.measurement.datum, part.measurement.datum
         if not (isinstance(datum, VideoPacket) and isinstance(more, VideoPacket)):
@@ -63,45 +63,47 @@ class Pictures:
         first.slices = (*first.slices, part)
         return True
 
-    def judge(self, entry: Entry) -> None:
+    def judge(self, envelope: Envelope) -> None:
         """Say whether the picture can be had, and its size, in order of time, after what follows arrived."""
-        datum = entry.measurement.datum
+        datum = envelope.measurement.datum
         if isinstance(datum, VideoPacket):
-            stream = self._streams[entry.route.topic]
-            entry.unusable = stream.verdict(entry.time_ns)
-            entry.size = stream.size(entry.time_ns)
+            stream = self._streams[envelope.route.topic]
+            envelope.unusable = stream.verdict(envelope.time_ns)
+            envelope.size = stream.size(envelope.time_ns)
         elif isinstance(datum, CompressedImage):
-            entry.size = still_size(datum)
+            envelope.size = still_size(datum)
         elif isinstance(datum, RawImage):
-            entry.size = raw_size(datum)
+            envelope.size = raw_size(datum)
 
-    def independent(self, entry: Entry) -> Entry:
-        """The entry as another sequence can begin with it: with the parameter sets that came before it."""
-        datum, topic = entry.measurement.datum, entry.route.topic
-        if not isinstance(datum, VideoPacket) or not entry.keyframe:
-            return entry
-        data = self._streams[topic].prefix(entry.time_ns) + datum.data
-        return replace(entry, measurement=replace(entry.measurement, datum=VideoPacket(datum.codec, data)))
+    def independent(self, envelope: Envelope) -> Envelope:
+        """The envelope as another sequence can begin with it: with the parameter sets that came before it."""
+        datum, topic = envelope.measurement.datum, envelope.route.topic
+        if not isinstance(datum, VideoPacket) or not envelope.keyframe:
+            return envelope
+        data = self._streams[topic].prefix(envelope.time_ns) + datum.data
+        return replace(
+            envelope, measurement=replace(envelope.measurement, datum=VideoPacket(datum.codec, data))
+        )
 
-    def request(self, entry: Entry) -> Future[CameraImage]:
-        """The encoded picture of an entry or of its tiles; asked for twice it is encoded once."""
-        if entry.image is None:
-            entry.image = self._stitched(entry) if entry.parts else self._single(entry)
-        return entry.image
+    def request(self, envelope: Envelope) -> Future[CameraImage]:
+        """The encoded picture of an envelope or of its tiles; asked for twice it is encoded once."""
+        if envelope.image is None:
+            envelope.image = self._stitched(envelope) if envelope.parts else self._single(envelope)
+        return envelope.image
 
-    def is_behind(self, entry: Entry) -> bool:
-        """Whether decoding of an entry's video does not keep pace with what is asked for."""
-        parts = entry.parts or (entry,)
+    def is_behind(self, envelope: Envelope) -> bool:
+        """Whether decoding of an envelope's video does not keep pace with what is asked for."""
+        parts = envelope.parts or (envelope,)
         streams = (self._streams.get(part.route.topic) for part in parts)
         return any(stream is not None and stream.is_behind for stream in streams)
 
-    def pass_over(self, entry: Entry) -> None:
+    def pass_over(self, envelope: Envelope) -> None:
         """Nobody wants this picture of a video, but others after it: decode it now, so that those wait less.
 
         Where decoding is slow it is left until then, and spared if none is wanted up to the next key frame.
         """
-        if entry.image is None and not self.is_behind(entry):
-            for part in entry.parts or (entry,):
+        if envelope.image is None and not self.is_behind(envelope):
+            for part in envelope.parts or (envelope,):
                 if isinstance(part.measurement.datum, VideoPacket):
                     self._streams[part.route.topic].request(part.time_ns)
 
@@ -121,19 +123,19 @@ class Pictures:
     def _encode(self, picture: Picture) -> CameraImage:
         return encode(picture, self._format, self._quality)
 
-    def _single(self, entry: Entry) -> Future[CameraImage]:
-        datum = entry.measurement.datum
+    def _single(self, envelope: Envelope) -> Future[CameraImage]:
+        datum = envelope.measurement.datum
         if isinstance(datum, CompressedImage):
             return self._pool.submit(passthrough, datum)
-        return chain(self._pool, self._decoded(entry), self._encode)
+        return chain(self._pool, self._decoded(envelope), self._encode)
 
-    def _stitched(self, entry: Entry) -> Future[CameraImage]:
-        by_tile = {part.route.rule.tile: part for part in entry.parts}
+    def _stitched(self, envelope: Envelope) -> Future[CameraImage]:
+        by_tile = {part.route.rule.tile: part for part in envelope.parts}
         decoded = gather([self._decoded(by_tile[tile]) for tile in TILES])
         return chain(self._pool, decoded, lambda tiles: self._encode(stitch(*tiles)))
 
-    def _decoded(self, entry: Entry) -> Future[Picture]:
-        datum = entry.measurement.datum
+    def _decoded(self, envelope: Envelope) -> Future[Picture]:
+        datum = envelope.measurement.datum
         if isinstance(datum, RawImage):
-            return self._pool.submit(picture_of, datum, entry.route.rule.significant_bits)
-        return self._streams[entry.route.topic].request(entry.time_ns)
+            return self._pool.submit(picture_of, datum, envelope.route.rule.significant_bits)
+        return self._streams[envelope.route.topic].request(envelope.time_ns)
