@@ -36,7 +36,7 @@ def test_one_that_cannot_be_finished_does_not_keep_the_others_from_it(tmp_path: 
     assert first.failed
     assert "is being written; wait" in first.text
     assert not second.failed
-    assert "no sample had been committed" in second.text
+    assert "nothing had been committed" in second.text
 
 
 def test_a_sequence_that_is_being_written_is_not_taken_for_finished(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_sequence_killed_before_its_first_entry_is_not_taken_for_another_forma
     NCoreJournal(tmp_path / "s" / "s.journal.part").close()
     (done,) = recover(tmp_path)
     assert not done.failed
-    assert done.text == "s: nothing had been committed, removed"
+    assert done.text == "s: nothing had been committed; the leftovers are removed"
     assert list(tmp_path.rglob("*.part")) == []
 
 

@@ -93,8 +93,8 @@ def test_what_was_committed_before_a_kill_is_recovered(
     assert not (folder / "monday.arrow").exists()
     found = recover(folder)
     assert not found.was_finished
-    assert found.samples >= 8
-    assert found.samples_lost == 0
+    assert found.kept["samples"] >= 8
+    assert found.lost["samples"] == 0
     assert sorted(p.name for p in folder.iterdir() if p.suffix != ".json") == ["monday.arrow", "monday.zip"]
 
 

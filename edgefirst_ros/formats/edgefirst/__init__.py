@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
-from edgefirst_ros.formats.edgefirst.recover import Recovery, recover
+from edgefirst_ros.formats.edgefirst.recover import recover
 from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 
-__all__ = ["EdgeFirstOptions", "EdgeFirstWriter", "Recovery", "recover"]
+__all__ = ["EdgeFirstOptions", "EdgeFirstWriter", "recover"]

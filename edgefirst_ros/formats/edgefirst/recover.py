@@ -2,52 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgefirst_ros.errors import RecordingNotFound, WriteError
-from edgefirst_ros.formats.crashsafe.aside import move_aside
+from edgefirst_ros.formats.crashsafe.names import move_aside
+from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.edgefirst.archive import Archive, open_archive, remove_archive
 from edgefirst_ros.formats.edgefirst.journal import Journal
 from edgefirst_ros.formats.edgefirst.layout import DatasetPaths, finish_dataset, part, restore_old
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.table import count_samples
-
-
-@dataclass(frozen=True, slots=True)
-class Recovery:
-    """What ``recover`` found and did.
-
-    Attributes:
-        dataset: its name.
-        was_finished: there was nothing to do.
-        samples: committed samples that are in the dataset now.
-        samples_lost: committed samples whose files were no longer whole, or that follow such a one.
-        files: sensor files in the dataset now; not counted if it was finished.
-        bytes_dropped: of the container: torn files, and whole ones of samples that were not committed.
-        rows: rows of the annotation table.
-        paths: what a user should look at; empty if nothing had been committed.
-        beside: name of the complete dataset that it was to replace, which stays as it is.
-    """
-
-    dataset: str
-    was_finished: bool
-    samples: int
-    samples_lost: int
-    files: int
-    bytes_dropped: int
-    rows: int
-    paths: tuple[Path, ...]
-    beside: str | None = None
+from edgefirst_ros.naming import REPORT
 
 
 def recover(dataset_folder: Path) -> Recovery:
     """Finish what a crash left in a dataset's folder; safe to repeat, also when interrupted itself.
 
     Kept are the samples that the journal says were committed, in order, up to the first whose files are not
-    whole in the container. If there are none, the leftovers are removed. A complete dataset of that name
-    stays: what was to replace it is finished beside it, in ``NAME_recovered``, unless replacing had begun.
+    whole in the container; that one and all after it are reported as lost. If none is kept, the leftovers are
+    removed. A complete dataset of that name stays: what was to replace it is finished beside it, in
+    ``NAME_recovered``, unless replacing had begun.
 
     Raises:
         RecordingNotFound: no dataset in that folder.
@@ -60,7 +37,7 @@ def recover(dataset_folder: Path) -> Recovery:
     try:
         restore_old(paths)
         options = journal.options()
-        beside = paths.name if any(path.exists() for path in paths.finished()) else None
+        beside = paths.folder if any(path.exists() for path in paths.finished()) else None
         if options is None or (beside and next(iter(journal), None) is None):
             return _nothing_committed(paths, 0, 0, beside)
         if paths.note.exists() or (beside and part(paths.container(options.container)).exists()):
@@ -123,11 +100,11 @@ def _without_journal(paths: DatasetPaths) -> Recovery:
     if not found:
         raise RecordingNotFound(f"{paths.folder} holds no EdgeFirst dataset, finished or not")
     samples, rows = count_samples(paths.arrow) if paths.arrow.exists() else (0, 0)
-    return Recovery(paths.name, True, samples, 0, 0, 0, rows, found)
+    return Recovery(paths.folder, True, Counter(samples=samples, rows=rows), paths=found)
 
 
 def _with_journal(
-    paths: DatasetPaths, journal: Journal, options: EdgeFirstOptions, beside: str | None = None
+    paths: DatasetPaths, journal: Journal, options: EdgeFirstOptions, beside: Path | None = None
 ) -> Recovery:
     container = paths.container(options.container)
     growing = part(container).exists()
@@ -145,8 +122,16 @@ def _with_journal(
         rows = finish_dataset(paths, archive if growing else None, journal, options)
     finally:
         archive.abort()
-    found = (paths.arrow, container)
-    return Recovery(paths.name, False, kept.samples, kept.lost, kept.files, dropped, rows, found, beside)
+    if not beside:  # the report is of an earlier dataset: a run writes its own at its end
+        (paths.folder / REPORT).unlink(missing_ok=True)
+    return Recovery(
+        paths.folder,
+        kept=Counter(samples=kept.samples, files=kept.files, rows=rows),
+        lost=Counter(samples=kept.lost),
+        dropped=dropped,
+        paths=(paths.arrow, container),
+        beside=beside,
+    )
 
 
 @dataclass(slots=True)
@@ -170,9 +155,9 @@ def _keep(journal: Journal, archive: Archive) -> _Kept:
     return kept
 
 
-def _nothing_committed(paths: DatasetPaths, lost: int, dropped: int, beside: str | None = None) -> Recovery:
+def _nothing_committed(paths: DatasetPaths, lost: int, dropped: int, beside: Path | None = None) -> Recovery:
     for path in paths.unfinished():
         remove_archive(path)
     if not any(paths.folder.iterdir()):
         paths.folder.rmdir()
-    return Recovery(beside or paths.name, False, 0, lost, 0, dropped, 0, (), beside)
+    return Recovery(beside or paths.folder, lost=Counter(samples=lost), dropped=dropped, beside=beside)

@@ -6,7 +6,7 @@ from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.formats.l5kit.raster import build_rasterizer
 from edgefirst_ros.formats.l5kit.readerconfig import ReaderConfig
 from edgefirst_ros.formats.l5kit.rearrange import merge, split
-from edgefirst_ros.formats.l5kit.recover import Recovery, recover
+from edgefirst_ros.formats.l5kit.recover import recover
 from edgefirst_ros.formats.l5kit.samples import AgentDataset, EgoDataset
 from edgefirst_ros.formats.l5kit.writer import L5KitWriter
 
@@ -18,7 +18,6 @@ __all__ = [
     "L5KitOptions",
     "L5KitWriter",
     "ReaderConfig",
-    "Recovery",
     "build_rasterizer",
     "merge",
     "recover",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from edgefirst_ros.errors import DatasetNotFound, EdgeFirstError, WriteError
-from edgefirst_ros.formats.crashsafe.aside import free_name
+from edgefirst_ros.formats.crashsafe.names import free_name
+from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.l5kit.attributes import read_attributes, scene_notes
 from edgefirst_ros.formats.l5kit.chunkfiles import Files, OwnFiles
 from edgefirst_ros.formats.l5kit.growing import stored_blocks, stored_length, stored_rows
@@ -38,29 +40,6 @@ from edgefirst_ros.formats.l5kit.store import (
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, GROUP_KEY
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
-    """What ``recover`` found and did.
-
-    Attributes:
-        path: the dataset.
-        was_finished: there was nothing to do.
-        scenes: of the dataset now.
-        frames: of the dataset now.
-        rows_dropped: of all arrays: damaged, or of frames that were not complete.
-        paths: what a user should look at; empty if nothing had been committed.
-        beside: the complete dataset that the unfinished one was to replace, which stays as it is.
-    """
-
-    path: Path
-    was_finished: bool
-    scenes: int
-    frames: int
-    rows_dropped: int
-    paths: tuple[Path, ...]
-    beside: Path | None = None
-
-
 def recover(path: Path) -> Recovery:
     """Finish what a crash left of the dataset at ``path``; safe to repeat, also when interrupted itself.
 
@@ -84,7 +63,7 @@ def recover(path: Path) -> Recovery:
         (path / EXTENDS).unlink(missing_ok=True)
         if not (path / GROUP_KEY).exists():
             raise DatasetNotFound(f"{path}: no dataset, finished or not")
-        return Recovery(path, True, *_finished_size(path), 0, (path,))
+        return Recovery(path, True, _finished_size(path), paths=(path,))
     except OSError as error:
         if isinstance(error, EdgeFirstError):
             raise
@@ -114,12 +93,10 @@ def _take(path: Path) -> Recovery:
         extends = there and (part / EXTENDS).exists()
         # Attributes come last when a folder is set up, so without them nothing was added.
         nothing = not whole.lengths[FRAMES] or not (part / ATTRIBUTES_KEY).exists()
-        had_scenes, had_frames = _finished_size(path)
-        if nothing or (extends and whole.lengths[FRAMES] < had_frames):
+        if nothing or (extends and whole.lengths[FRAMES] < _finished_size(path)["frames"]):
             shutil.rmtree(part)
-            kept = (path,) if there else ()
             stays = path if there else None
-            return Recovery(path, False, had_scenes, had_frames, whole.dropped({}), kept, stays)
+            return Recovery(path, dropped=whole.dropped({}), dropped_unit="rows", beside=stays)
         beside = path if there and not extends else None
         if beside:
             path = free_name(path)
@@ -139,7 +116,8 @@ def _finish(path: Path, whole: _Whole, beside: Path | None) -> Recovery:
     finally:
         dataset.close()
     dropped = whole.dropped({**whole.lengths, SCENES: scenes})
-    return Recovery(path, False, scenes, frames, dropped, (path,), beside)
+    kept = Counter(scenes=scenes, frames=frames)
+    return Recovery(path, False, kept, dropped=dropped, dropped_unit="rows", paths=(path,), beside=beside)
 
 
 def _whole(part: Path) -> _Whole:
@@ -211,8 +189,6 @@ def dataset_path(path: Path) -> Path:
     return path
 
 
-def _finished_size(path: Path) -> tuple[int, int]:
-    """Scenes and frames of a finished dataset, 0 if there is none."""
-    if not (path / GROUP_KEY).exists():
-        return 0, 0
-    return Files(path, SCENES).header().length, Files(path, FRAMES).header().length
+def _finished_size(path: Path) -> Counter[str]:
+    """Scenes and frames of a finished dataset."""
+    return Counter({name: Files(path, name).header().length for name in (SCENES, FRAMES)})

@@ -79,13 +79,17 @@ def test_a_writer_that_stopped_between_samples_loses_nothing(
     left = killed[container]
     shutil.copytree(left.folder, tmp_path / "ds")
     done = recover(tmp_path / "ds")
-    assert (done.dataset, done.was_finished, done.samples, done.samples_lost) == ("ds", False, COUNT, 0)
-    assert done.bytes_dropped == 0
-    assert done.files == 7 * COUNT
+    assert (done.path, done.was_finished, done.lost["samples"], done.dropped) == (
+        tmp_path / "ds",
+        False,
+        0,
+        0,
+    )
+    assert (done.kept["samples"], done.kept["files"]) == (COUNT, 7 * COUNT)
     assert [path.name for path in done.paths] == ["ds.arrow", "ds.zip" if container == "zip" else "ds"]
     assert contents(tmp_path / "ds") == left.finished[COUNT], "as if it had been closed"
     again = recover(tmp_path / "ds")
-    assert (again.was_finished, again.samples, again.rows) == (True, COUNT, done.rows)
+    assert (again.was_finished, again.kept["samples"], again.kept["rows"]) == (True, COUNT, done.kept["rows"])
     assert contents(tmp_path / "ds") == left.finished[COUNT]
 
 
@@ -100,8 +104,8 @@ def test_a_zip_torn_anywhere_keeps_its_whole_samples(killed: dict[str, Killed], 
         os.truncate(folder / "ds.zip.part", size)
         whole = max(count for count, end in enumerate(left.zip_ends) if end <= size)
         done = recover(folder)
-        assert (done.samples, done.samples_lost) == (whole, COUNT - whole)
-        assert done.bytes_dropped == size - left.zip_ends[whole]
+        assert (done.kept["samples"], done.lost["samples"]) == (whole, COUNT - whole)
+        assert done.dropped == size - left.zip_ends[whole]
         assert contents(folder) == left.finished[whole]
 
 
@@ -120,8 +124,8 @@ def test_a_journal_torn_anywhere_keeps_what_it_has_committed(
         whole = max(0, journal[:size].count(b"\n") - 1)
         has_header = b"\n" in journal[:size]
         done = recover(folder)
-        assert (done.samples, done.samples_lost) == (whole, 0)
-        assert (done.bytes_dropped > 0) == (has_header and whole < COUNT)
+        assert (done.kept["samples"], done.lost["samples"]) == (whole, 0)
+        assert (done.dropped > 0) == (has_header and whole < COUNT)
         assert contents(folder) == left.finished[whole]
         if whole:
             assert recover(folder).was_finished
@@ -143,7 +147,7 @@ def test_a_damaged_byte_costs_its_sample_and_what_follows(
         part.write_bytes(damaged)
         whole = max(count for count, end in enumerate(left.zip_ends) if end <= place)
         # the date of an entry is not checked by anything, and need not be
-        if recover(folder).samples != COUNT:
+        if recover(folder).kept["samples"] != COUNT:
             assert contents(folder) == left.finished[whole]
 
 
@@ -155,7 +159,7 @@ def test_a_file_of_a_folder_that_is_not_whole_ends_what_is_kept(
     torn = tmp_path / "ds/ds.part" / SEQUENCE.name / f"{SEQUENCE.name}_005.radar.png"
     os.truncate(torn, 100)
     done = recover(tmp_path / "ds")
-    assert (done.samples, done.samples_lost) == (5, 3)
+    assert (done.kept["samples"], done.lost["samples"]) == (5, 3)
     assert contents(tmp_path / "ds") == left.finished[5]
 
 
@@ -183,9 +187,9 @@ def test_closing_may_be_interrupted_at_any_step(
             writer.close()
     writer.abort()
     done = recover(tmp_path / "ds")
-    assert (done.samples, done.samples_lost) == (COUNT, 0)
+    assert (done.kept["samples"], done.lost["samples"]) == (COUNT, 0)
     beside = step in {"finish", "write_table"}  # nothing had been replaced
-    assert done.beside == ("ds" if beside else None)
+    assert done.beside == (tmp_path / "ds" if beside else None)
     new = "ds_recovered" if beside else "ds"
     assert contents(tmp_path / new) == killed[container].named(new)
     if beside:
@@ -211,7 +215,8 @@ def test_nothing_committed_leaves_an_earlier_dataset_alone(tmp_path: Path) -> No
     before = contents(tmp_path)
     writing(tmp_path, 0, "zip", overwrite=True).abort()
     done = recover(tmp_path / "ds")
-    assert (done.dataset, done.samples, done.paths, done.beside) == ("ds", 0, (), "ds")
+    assert (done.path, done.kept["samples"], done.paths) == (tmp_path / "ds", 0, ())
+    assert done.beside == tmp_path / "ds"
     assert contents(tmp_path) == before
 
 
@@ -223,12 +228,12 @@ def test_an_unfinished_replacement_is_finished_beside_the_complete_one(
     writing(tmp_path, 2, old).close()
     writing(tmp_path, COUNT, new, overwrite=True).abort()
     done = recover(tmp_path / "ds")
-    assert (done.dataset, done.samples, done.beside) == ("ds_recovered", COUNT, "ds")
+    assert (done.path.name, done.kept["samples"], done.beside) == ("ds_recovered", COUNT, tmp_path / "ds")
     assert done.paths[0] == tmp_path / "ds_recovered/ds_recovered.arrow"
     assert contents(tmp_path / "ds") == killed[old].finished[2]
     assert contents(tmp_path / "ds_recovered") == killed[new].named("ds_recovered")
     writing(tmp_path, 3, new, overwrite=True).abort()
-    assert recover(tmp_path / "ds").dataset == "ds_recovered_2"
+    assert recover(tmp_path / "ds").path.name == "ds_recovered_2"
     assert recover(tmp_path / "ds").was_finished
     assert contents(tmp_path / "ds") == killed[old].finished[2]
 
@@ -323,7 +328,7 @@ def test_a_lost_container_is_told(tmp_path: Path) -> None:
     writing(tmp_path, 3, "zip").abort()
     (tmp_path / "ds/ds.zip.part").unlink()
     done = recover(tmp_path / "ds")
-    assert (done.samples, done.samples_lost, done.paths) == (0, 3, ())
+    assert (done.kept["samples"], done.lost["samples"], done.paths) == (0, 3, ())
 
 
 def test_a_lost_journal_is_told_and_nothing_touched(tmp_path: Path) -> None:
@@ -377,7 +382,7 @@ def test_a_full_disk_during_recovery_is_told_and_can_be_repeated(
         patch.setattr(ZipArchive, "finish", full)
         with pytest.raises(WriteError, match="No space left"):
             recover(tmp_path / "ds")
-    assert recover(tmp_path / "ds").samples == COUNT
+    assert recover(tmp_path / "ds").kept["samples"] == COUNT
     assert contents(tmp_path / "ds") == killed["zip"].finished[COUNT]
 
 
@@ -410,5 +415,5 @@ def test_sigkill_loses_no_acknowledged_sample(
         process.wait()
         acknowledged += map(int, process.stdout.read().split())
     done = recover(tmp_path / "ds")
-    assert done.samples >= len(acknowledged) >= 5
-    assert contents(tmp_path / "ds") == killed[container].finished[done.samples]
+    assert done.kept["samples"] >= len(acknowledged) >= 5
+    assert contents(tmp_path / "ds") == killed[container].finished[done.kept["samples"]]

@@ -93,10 +93,10 @@ def test_recovered_is_what_would_have_been_written(tmp_path: Path, count: int) -
     found = recover(tmp_path / "ds.zarr")
     write(tmp_path, SAMPLES[:count], "whole")
     assert tree(tmp_path / "ds.zarr") == tree(tmp_path / "whole.zarr")
-    assert (found.frames, found.rows_dropped, found.was_finished) == (count, 0, False)
+    assert (found.kept["frames"], found.dropped, found.was_finished) == (count, 0, False)
     assert found.paths == (tmp_path / "ds.zarr",)
     again = recover(tmp_path / "ds.zarr.part")
-    assert (again.frames, again.scenes, again.was_finished) == (count, found.scenes, True)
+    assert (again.kept, again.was_finished) == (found.kept, True)
     assert tree(tmp_path / "ds.zarr") == tree(tmp_path / "whole.zarr")
 
 
@@ -214,7 +214,7 @@ def test_killed_at_any_step_even_of_the_recovery(append: bool, first: int, secon
             if not append:
                 assert same_rows(path, written_first(kept))
             assert [p.name for p in root.iterdir()] == ["ds.zarr"]
-            assert found.frames == kept
+            assert found.beside == path or found.kept["frames"] == kept
 
 
 def test_killed_for_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +233,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     done = subprocess.run([sys.executable, "-c", script], check=False)
     assert done.returncode == -signal.SIGKILL
     # Of nine frames those are on the disk that half a second of samples followed, and a sample more.
-    assert recover(tmp_path / "ds.zarr").frames == 3
+    assert recover(tmp_path / "ds.zarr").kept["frames"] == 3
     np.testing.assert_array_equal(
         ChunkedDataset(tmp_path / "ds.zarr").open().agents["centroid"], [[22.0, 0.0]] * 3
     )
@@ -261,7 +261,7 @@ def test_nothing_committed_leaves_nothing(tmp_path: Path) -> None:
     assert writer._store is not None
     writer._store.close()
     found = recover(tmp_path / "ds.zarr")
-    assert (found.frames, found.paths) == (0, ())
+    assert (found.kept["frames"], found.paths) == (0, ())
     assert not [*tmp_path.iterdir()]
 
 
@@ -297,10 +297,10 @@ def test_damage_ends_the_dataset_before_it(tmp_path: Path, name: str, rows: int,
         )
         assert spans is not None
         expected = int(np.searchsorted(spans[field][:, 1], count, side="right"))
-    assert found.frames == expected
+    assert found.kept["frames"] == expected
     if expected:
         assert same_rows(tmp_path / "ds.zarr", cut(whole, expected))
-    assert found.rows_dropped > 0
+    assert found.dropped > 0
 
 
 @pytest.mark.parametrize("count", [1, 3, len(SAMPLES)])
@@ -311,7 +311,7 @@ def test_an_unfinished_replacement_is_finished_beside_the_complete_one(
     write(tmp_path, SAMPLES[:had])
     killed_overwrite(tmp_path, count)
     found = recover(tmp_path / "ds.zarr")
-    assert (found.path, found.frames) == (tmp_path / "ds_recovered.zarr", count)
+    assert (found.path, found.kept["frames"]) == (tmp_path / "ds_recovered.zarr", count)
     assert found.beside == tmp_path / "ds.zarr"
     assert tree(tmp_path / "ds.zarr") == prefix(had)
     assert tree(tmp_path / "ds_recovered.zarr") == prefix(count)
@@ -337,7 +337,7 @@ def test_an_overwriting_run_without_a_frame_is_not_the_complete_dataset(tmp_path
     write(tmp_path, SAMPLES)
     killed_overwrite(tmp_path, 0)
     found = recover(tmp_path / "ds.zarr")
-    assert (found.frames, found.path, found.beside) == (len(SAMPLES), tmp_path / "ds.zarr", found.path)
+    assert (found.paths, found.path, found.beside) == ((), tmp_path / "ds.zarr", found.path)
     writer = L5KitWriter(tmp_path, "ds", L5KitOptions(), overwrite=True)
     writer.begin(SEQUENCE)
     assert writer.close() == [], "nothing came of this run"

@@ -10,10 +10,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from ncoreread import Sequence
+from ncoreread import Sequence, recover_all
 
 from edgefirst_ros.formats.ncore.check.sequence import check
-from edgefirst_ros.formats.ncore.recover import recover
 
 CHILD = Path(__file__).with_name("ncorekilled.py")
 PLACES = {
@@ -58,7 +57,7 @@ def kill_trial(root: Path, after_s: float, **options: object) -> Trial:
     for line in log.read_text().split("\n")[:-1]:
         kind, time_us = line.split()
         acknowledged[kind].append(int(time_us))
-    done = recover(root)
+    done = recover_all(root)
     held: dict[str, set[int]] = defaultdict(set)
     for folder in sorted(root.iterdir()):
         if any(folder.iterdir()):  # else it was killed before the folder's first file
@@ -70,7 +69,14 @@ def kill_trial(root: Path, after_s: float, **options: object) -> Trial:
     ]
     more = sum(len(held[kind]) - len(times) for kind, times in acknowledged.items() if kind in PLACES)
     errors = "\n".join(found.text for found in check(root) if not found.ok)
-    return Trial(after_s, sum(map(len, acknowledged.values())), lost, more, done.text, errors)
+    return Trial(
+        after_s,
+        sum(map(len, acknowledged.values())),
+        lost,
+        more,
+        "\n".join(each.text for each in done),
+        errors,
+    )
 
 
 def _collect(sequence: Sequence, held: dict[str, set[int]]) -> None:

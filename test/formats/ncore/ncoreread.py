@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from edgefirst_ros.formats.crashsafe.report import Recovery
+from edgefirst_ros.formats.ncore.recover import recover
 from edgefirst_ros.formats.zarr2.array import read_array
+
+
+def recover_all(root: Path) -> list[Recovery]:
+    """Recover every sequence of a folder; what was done where there was something to do."""
+    folders = (folder for folder in sorted(root.iterdir()) if [*folder.glob("*")])
+    found = [recover(folder) for folder in folders]
+    return [done for done in found if not done.was_finished]
 
 
 class Sequence:

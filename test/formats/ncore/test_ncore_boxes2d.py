@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from ncoremade import CALIBRATION, HEIGHT, SEQUENCE, START_NS, WIDTH, camera, observation
-from ncoreread import Sequence, tree
+from ncoreread import Sequence, recover_all, tree
 
 from edgefirst_ros.formats.ncore.check.sequence import check
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.recover import recover
 from edgefirst_ros.formats.ncore.write import finish
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.messages.detection import Box, Detections, Mask, ModelInfo
@@ -207,7 +206,7 @@ def test_boxes_outlive_the_writer_wherever_it_is_killed(
             torn.close()
     closed = tree(tmp_path / "closed")
     for name in ("killed", "torn"):
-        (kept,) = recover(tmp_path / name).sequences
+        (kept,) = recover_all(tmp_path / name)
         assert kept.kept["cameras/camera_optical"] == 2
         assert tree(tmp_path / name) == closed
 

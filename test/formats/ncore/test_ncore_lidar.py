@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from ncoremade import SEQUENCE, START_NS, cloud, observation
-from ncoreread import Sequence, tree
+from ncoreread import Sequence, recover_all, tree
 
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.recover import recover
 from edgefirst_ros.formats.ncore.write.lidarmodel import Sweeps, grid_of
 from edgefirst_ros.formats.ncore.write.rays import rays_of
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
@@ -210,7 +209,7 @@ def test_a_killed_sequence_gets_the_same_model(store: str, count: int, tmp_path:
     steps = sweeps(count, lambda n: blind(wire(rng, lost=0.5), slice(0, 0 if n > 30 else 3)))
     write(tmp_path / "closed", steps, store=store)
     write(tmp_path / "killed", steps, store=store, kill=True)
-    recover(tmp_path / "killed")
+    recover_all(tmp_path / "killed")
     closed, killed = (Sequence(tmp_path / name / SEQUENCE.name) for name in ("closed", "killed"))
     assert len(elements(killed)) == count
     assert parameters(closed) == parameters(killed)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from ncoremade import SEQUENCE, START_NS, camera, cube, lidar, pose, radar
-from ncoreread import Sequence, tree
+from ncoreread import Sequence, recover_all, tree
 
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.ncore.check.sequence import check
@@ -136,14 +136,14 @@ def test_whenever_overwriting_and_recovery_die_a_complete_sequence_is_there(
             shutil.copytree(root, left)
             if again:  # the next run begins on what was left
                 dies(second, lambda left=left: run(left, NEW[:1], new, close=False))
-            dies(second, lambda left=left: recover(left))
-            recover(left)
+            dies(second, lambda left=left: recover_all(left))
+            recover_all(left)
             assert tree(left / NAME) in wanted, (limit, second)
             taken = not again and tree(left / NAME) == wanted[1]
             assert not (taken and (left / BESIDE).exists()), (limit, second)
             assert not [*left.rglob("*.part")], (limit, second)
             assert [found.text for found in check(left) if not found.ok] == []
-            assert recover(left).sequences == ()
+            assert recover_all(left) == []
             shutil.rmtree(left)
     assert limit > 8
     assert tree(root / NAME) == trees["new", new]
@@ -155,9 +155,9 @@ def test_an_unfinished_replacement_is_finished_beside_the_complete_one(
 ) -> None:
     run(tmp_path, OLD, store)
     run(tmp_path, NEW, store, close=False)
-    (done,) = recover(tmp_path).sequences
-    assert (done.sequence_id, done.beside) == (BESIDE, NAME)
-    assert done.meta == tmp_path / BESIDE / f"{BESIDE}.json"
+    (done,) = recover_all(tmp_path)
+    assert (done.path.name, done.beside) == (BESIDE, tmp_path / NAME)
+    assert done.paths == (tmp_path / BESIDE / f"{BESIDE}.json",)
     assert f"the complete {NAME}, which it was to replace, stays" in done.text
     assert tree(tmp_path / NAME) == trees["old", store]
     recovered = Sequence(tmp_path / BESIDE)
@@ -165,9 +165,9 @@ def test_an_unfinished_replacement_is_finished_beside_the_complete_one(
     assert recovered.instances("lidars") == ["lidar"]
     assert recovered.attributes(f"radars/radar/frames/{START_NS // 1000}/generic_data")["radar_cube"]
     run(tmp_path, NEW, store, close=False)
-    assert recover(tmp_path / NAME).sequences[0].sequence_id == f"{BESIDE}_2"
-    again = recover(tmp_path)
-    assert (again.sequences, again.complete) == ((), 3)
+    assert recover(tmp_path / NAME).path.name == f"{BESIDE}_2"
+    assert recover_all(tmp_path) == []
+    assert len([*tmp_path.iterdir()]) == 3
     assert all(found.ok for found in check(tmp_path))
 
 
@@ -176,8 +176,8 @@ def test_an_overwriting_run_in_which_nothing_was_committed_leaves_the_complete_o
 ) -> None:
     run(tmp_path, OLD, "itar")
     run(tmp_path, [], "itar", close=False)
-    (done,) = recover(tmp_path).sequences
-    assert (done.sequence_id, done.meta, done.beside) == (NAME, None, NAME)
+    (done,) = recover_all(tmp_path)
+    assert (done.path, done.paths, done.beside) == (tmp_path / NAME, (), tmp_path / NAME)
     assert f"the complete {NAME}" in done.text
     writer = NCoreWriter(tmp_path, NCoreOptions(), overwrite=True)
     writer.begin(SEQUENCE)
@@ -192,7 +192,7 @@ def test_a_journal_that_says_nothing_moves_no_store(tmp_path: Path) -> None:
     os.truncate(tmp_path / NAME / f"{NAME}.journal.part", 5)
     before = tree(tmp_path)
     with pytest.raises(ValueError, match="cannot be finished without it"):
-        recover(tmp_path)
+        recover(tmp_path / NAME)
     assert tree(tmp_path) == before
 
 
@@ -205,7 +205,8 @@ def test_a_run_that_overwrites_is_left_alone_by_recovery_and_by_another(
     for step in NEW:
         first.pose(step) if isinstance(step, EgoPose) else first.write(first.prepare(step))
     before = tree(tmp_path)
-    assert recover(tmp_path).busy == (NAME,)
+    with pytest.raises(WriteError, match="is being written; wait"):
+        recover(tmp_path / NAME)
     with pytest.raises(WriteError, match="is being written; wait"):
         run(tmp_path, NEW, "itar")
     assert tree(tmp_path) == before
@@ -261,9 +262,9 @@ def test_sigkill_costs_neither_the_old_sequence_nor_what_was_written(
     if not replaced:
         left = tree(tmp_path / NAME)
         assert {name: left[name] for name in trees["old", store]} == trees["old", store]
-    (done,) = recover(tmp_path).sequences
+    (done,) = recover_all(tmp_path)
     assert [found.text for found in check(tmp_path) if not found.ok] == []
-    assert recover(tmp_path).sequences == ()
+    assert recover_all(tmp_path) == []
     if not replaced:
         assert tree(tmp_path / NAME) == trees["old", store]
     if entries:
@@ -272,4 +273,4 @@ def test_sigkill_costs_neither_the_old_sequence_nor_what_was_written(
         if entries < 0:
             assert len(kept.frames("lidars/lidar")) == 10
     else:
-        assert done.meta is None
+        assert done.paths == ()

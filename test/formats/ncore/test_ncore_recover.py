@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ncoremade import SEQUENCE, START_NS, cube, drive, lidar, pose, radar
-from ncoreread import Sequence, tree
+from ncoreread import Sequence, recover_all, tree
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.errors import DatasetError, DatasetNotFound, WriteError
 from edgefirst_ros.formats.ncore import recover as recover_module
 from edgefirst_ros.formats.ncore.check.sequence import check
 from edgefirst_ros.formats.ncore.options import NCoreOptions
@@ -55,14 +55,13 @@ def test_a_recovered_sequence_is_the_one_that_would_have_been_closed(
 ) -> None:
     closed = killed(tmp_path / "closed", drive(0.3), close=True, store=store, profile=profile)
     folder = killed(tmp_path / "killed", drive(0.3), store=store, profile=profile)
-    (done,) = recover(tmp_path / "killed").sequences
+    (done,) = recover_all(tmp_path / "killed")
     assert tree(folder) == tree(closed)
-    assert done.dropped_bytes == 0
+    assert done.dropped == 0
     assert done.kept["cameras/camera_optical"] == 6
-    assert done.poses == 30
+    assert done.kept["poses"] == 30
     assert "6 cameras/camera_optical" in done.text
-    again = recover(tmp_path / "killed")
-    assert (again.sequences, again.complete, again.busy) == ((), 1, ())
+    assert recover(folder).was_finished
     assert tree(folder) == tree(closed)
 
 
@@ -115,7 +114,7 @@ def test_a_tear_at_any_byte_of_any_file_keeps_what_is_whole(
     first = _journal_head(journal)
     os.truncate(journal, first + int((journal.stat().st_size - first) * cuts[-1]))
     expected = {name: _marks(folder / name) for name in whole}
-    recover(root)
+    recover_all(root)
     if not folder.exists():
         assert not any(expected.values())
         return
@@ -170,10 +169,10 @@ def test_a_kill_while_finishing_is_finished_anew(
         with pytest.raises(KeyboardInterrupt):
             writer.close()
     assert any(path.name.endswith(".part") for path in (tmp_path / "killed" / SEQUENCE.name).iterdir())
-    (done,) = recover(tmp_path / "killed").sequences
+    (done,) = recover_all(tmp_path / "killed")
     assert tree(tmp_path / "killed" / SEQUENCE.name) == tree(closed)
     assert done.kept["lidars/lidar"] == 2
-    assert recover(tmp_path / "killed").sequences == ()
+    assert recover_all(tmp_path / "killed") == []
 
 
 def _die_at(stage: str, patched: pytest.MonkeyPatch) -> None:
@@ -212,7 +211,7 @@ def _die_at(stage: str, patched: pytest.MonkeyPatch) -> None:
 def test_a_waiting_cube_is_kept(tmp_path: Path) -> None:
     folder = killed(tmp_path, [radar(START_NS), cube(START_NS + 40 * MS)])
     assert (folder / f"{SEQUENCE.name}.cube.part").exists()
-    recover(tmp_path)
+    recover_all(tmp_path)
     sequence = Sequence(folder)
     meta = sequence.attributes(f"radars/radar/frames/{START_NS // 1000}/generic_data")
     assert meta["radar_cube"]["timestamp_us"] == START_NS // 1000 + 40_000
@@ -230,7 +229,7 @@ def test_a_cube_that_found_its_scan_is_not_stored_twice(
         patched.setattr("edgefirst_ros.formats.ncore.write.cubes.HeldCubes.drop", lambda *_: None)
         writer.write(writer.prepare(radar(START_NS + 50 * MS)))
     writer.abort()
-    recover(tmp_path)
+    recover_all(tmp_path)
     sequence = Sequence(tmp_path / SEQUENCE.name)
     cubes = [key for key in sequence.records if key.endswith("radar_cube/.zarray")]
     assert cubes == [f"radars/radar/frames/{START_NS // 1000 + 50_000}/generic_data/radar_cube/.zarray"]
@@ -240,24 +239,24 @@ def test_a_cube_that_found_its_scan_is_not_stored_twice(
 def test_a_torn_waiting_cube_is_dropped(tmp_path: Path) -> None:
     folder = killed(tmp_path, [radar(START_NS), cube(START_NS + 40 * MS)])
     os.truncate(folder / f"{SEQUENCE.name}.cube.part", 100)
-    recover(tmp_path)
+    recover_all(tmp_path)
     assert len(Sequence(folder).frames("radars/radar")) == 1
 
 
 def test_a_sequence_in_which_nothing_was_committed_is_removed(tmp_path: Path) -> None:
     folder = killed(tmp_path, [lidar(START_NS)])
     os.truncate(folder / f"{SEQUENCE.name}.ncore4-lidar.zarr.itar.part", 3000)
-    (done,) = recover(tmp_path).sequences
-    assert done.meta is None
+    (done,) = recover_all(tmp_path)
+    assert done.paths == ()
     assert "nothing had been committed" in done.text
     assert not folder.exists()
 
 
 def test_poses_alone_are_kept(tmp_path: Path) -> None:
     killed(tmp_path, [pose(START_NS), pose(START_NS + 20 * MS)])
-    (done,) = recover(tmp_path).sequences
-    assert (dict(done.kept), done.poses) == ({}, 2)
-    assert "no frames" in done.text
+    (done,) = recover_all(tmp_path)
+    assert done.kept == {"poses": 2}
+    assert done.text == f"{SEQUENCE.name}: 2 poses are kept"
 
 
 def test_a_journal_killed_at_birth_is_removed(tmp_path: Path) -> None:
@@ -265,8 +264,8 @@ def test_a_journal_killed_at_birth_is_removed(tmp_path: Path) -> None:
     for size in (5, 20):
         os.truncate(folder / f"{SEQUENCE.name}.journal.part", size)
         shutil.copytree(folder, tmp_path / f"{size}" / SEQUENCE.name)
-        (done,) = recover(tmp_path / f"{size}").sequences
-        assert done.meta is None
+        (done,) = recover_all(tmp_path / f"{size}")
+        assert done.paths == ()
         assert not (tmp_path / f"{size}" / SEQUENCE.name).exists()
 
 
@@ -275,10 +274,10 @@ def test_stores_without_a_usable_journal_are_left_and_said(tmp_path: Path) -> No
     journal = folder / f"{SEQUENCE.name}.journal.part"
     os.truncate(journal, 12)
     with pytest.raises(DatasetError, match="cannot be finished without it"):
-        recover(tmp_path)
+        recover(folder)
     journal.unlink()
     with pytest.raises(DatasetError, match="holds their poses"):
-        recover(tmp_path)
+        recover(folder)
     assert (folder / f"{SEQUENCE.name}.ncore4-lidar.zarr.itar.part").exists()
 
 
@@ -287,32 +286,30 @@ def test_a_living_writer_is_left_alone(tmp_path: Path) -> None:
     writer.begin(SEQUENCE)
     writer.write(writer.prepare(lidar(START_NS)))
     before = tree(tmp_path)
-    found = recover(tmp_path)
-    assert (found.sequences, found.busy) == ((), (SEQUENCE.name,))
-    assert "still being written" in found.text
+    with pytest.raises(WriteError, match="is being written; wait"):
+        recover(tmp_path / SEQUENCE.name)
     assert tree(tmp_path) == before
     writer.close()
-    assert recover(tmp_path).complete == 1
+    assert recover(tmp_path / SEQUENCE.name).was_finished
 
 
-@pytest.mark.parametrize("which", ["root", "folder", "journal", "store"])
+@pytest.mark.parametrize("which", ["folder", "journal", "store"])
 def test_any_path_of_a_sequence_will_do(tmp_path: Path, which: str) -> None:
     folder = killed(tmp_path, [lidar(START_NS)])
     store = folder / f"{SEQUENCE.name}.ncore4-lidar.zarr.itar.part"
     paths = {
-        "root": tmp_path,
         "folder": folder,
         "journal": folder / f"{SEQUENCE.name}.journal.part",
         "store": store,
     }
-    assert len(recover(paths[which]).sequences) == 1
+    assert recover(paths[which]).path == folder
     assert Sequence(folder).instances("lidars") == ["lidar"]
 
 
 def test_paths_without_sequences_are_said(tmp_path: Path) -> None:
-    assert recover(tmp_path).text == "no NCore sequence here"
-    with pytest.raises(DatasetNotFound):
-        recover(tmp_path / "absent")
+    for path in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(DatasetNotFound, match="no NCore sequence"):
+            recover(path)
 
 
 @settings(max_examples=40, deadline=None)

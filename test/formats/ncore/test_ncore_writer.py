@@ -32,7 +32,7 @@ from ncoremade import (
     pose,
     radar,
 )
-from ncoreread import Sequence, tree
+from ncoreread import Sequence, recover_all, tree
 from PIL import Image
 from pydantic import ValidationError
 
@@ -40,7 +40,6 @@ from edgefirst_ros.errors import ConfigError, OutputExists, WriteError
 from edgefirst_ros.formats.base import MeasurementWriter, Written
 from edgefirst_ros.formats.ncore.check.sequence import check
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.recover import recover
 from edgefirst_ros.formats.ncore.write import finish
 from edgefirst_ros.formats.ncore.write.component import Component, OwnRecord
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
@@ -494,7 +493,7 @@ def test_labels_that_come_before_their_camera_are_kept(
         writer.abort()
     elif end == "closed":
         writer.close()
-    recover(tmp_path)
+    recover_all(tmp_path)
     sequence = Sequence(tmp_path / SEQUENCE.name)
     name = "camera_labels/segmentation.semantic@camera_optical"
     times = [START_US + 20, START_US + 50_000, START_US + 100_000]

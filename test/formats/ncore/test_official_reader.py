@@ -30,12 +30,11 @@ from ncoremade import (
     pose,
     radar,
 )
-from ncoreread import Sequence
+from ncoreread import Sequence, recover_all
 from PIL import Image
 
 from edgefirst_ros.formats.ncore.check.sequence import check
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.recover import recover
 from edgefirst_ros.formats.ncore.write.component import Component, OwnRecord
 from edgefirst_ros.formats.ncore.write.trajectory import enu_to_ecef
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
@@ -326,7 +325,7 @@ def test_the_meta_file_is_what_the_official_reader_would_write(
 @pytest.mark.parametrize("profile", ["separate-sensors", "single"])
 def test_a_killed_and_recovered_sequence(official: Read, store: str, profile: str, tmp_path: Path) -> None:
     folder = write(tmp_path, drive(0.3), kill=True, store=store, profile=profile, radar_cube=True)
-    assert recover(tmp_path).sequences[0].kept["lidars/lidar"] == 3
+    assert recover_all(tmp_path)[0].kept["lidars/lidar"] == 3
     found = official(folder)
     assert len(found["cameras"]["camera_optical"]["frames"]) == 6
     assert len(found["radars"]["radar"]["frames"]) == 6
@@ -345,9 +344,9 @@ def test_a_complete_sequence_and_what_a_killed_overwrite_left_beside_it(
     complete = read(folder)
     write(tmp_path, drive(0.3), kill=True, overwrite=True, store=store, radar_cube=True)
     assert read(folder) == complete
-    (done,) = recover(tmp_path).sequences
+    (done,) = recover_all(tmp_path)
     assert read(folder) == complete
-    beside = read(tmp_path / done.sequence_id)
+    beside = read(done.path)
     assert beside["id"] == f"{SEQUENCE.name}_recovered"
     assert len(beside["cameras"]["camera_optical"]["frames"]) == 6
     write(tmp_path, drive(0.3), overwrite=True, store=store, radar_cube=True)

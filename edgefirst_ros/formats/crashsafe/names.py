@@ -1,4 +1,4 @@
-"""Where recovery finishes a run that was to replace a complete dataset: beside it, under a free name."""
+"""Names of a dataset's files: growing, being replaced, and recovered beside a complete dataset."""
 
 from __future__ import annotations
 
@@ -6,7 +6,24 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
 
+PART = ".part"
+OLD = ".old.part"
 RECOVERED = "_recovered"
+
+
+def part_path(path: Path) -> Path:
+    """The name under which ``path`` grows."""
+    return path.with_name(path.name + PART)
+
+
+def old_path(path: Path) -> Path:
+    """Where a folder waits while its successor takes its name."""
+    return path.with_name(path.name + OLD)
+
+
+def finished_path(path: Path) -> Path:
+    """The name of the finished file or folder; ``path`` may be finished, growing or being replaced."""
+    return path.with_name(path.name.removesuffix(PART).removesuffix(".old"))
 
 
 def free_name(path: Path) -> Path:
@@ -14,22 +31,23 @@ def free_name(path: Path) -> Path:
     suffix = ".zarr" if path.suffix == ".zarr" else ""
     stem = path.name.removesuffix(suffix)
     names = (f"{stem}{RECOVERED}{f'_{number}' if number > 1 else ''}{suffix}" for number in count(1))
-    ends = ("", ".part", ".old.part")
-    return path.with_name(next(n for n in names if not any(path.with_name(n + end).exists() for end in ends)))
+    taken = (n for n in names if not any(path.with_name(n + end).exists() for end in ("", PART, OLD)))
+    return path.with_name(next(taken))
 
 
 def move_aside(note: Path, moves: Callable[[Path], Iterable[tuple[Path, Path]]]) -> Path:
     """Move an unfinished dataset out of the folder of the complete one; safe to repeat when killed.
 
     Args:
-        note: file in the complete dataset's folder that says where to while it lasts.
-        moves: what goes where for the new folder, the journal last: without it nothing is recovered there.
+        note: file in the complete dataset's folder that names the new folder until everything is moved.
+        moves: source and target of each file for the new folder, the journal last: without it nothing is
+            recovered there.
 
     Returns:
         The new folder.
 
     Raises:
-        OSError: as the file system has it.
+        OSError: a file cannot be moved.
     """
     name = note.read_text(encoding="utf-8") if note.exists() else ""
     if not name.endswith("\n"):  # killed before anything was moved

@@ -1,0 +1,96 @@
+"""Files that grow at their end: an append is there as a whole, or taken back."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from edgefirst_ros.formats.crashsafe.sync import sync_data, sync_file
+
+_BUFFERS = 1024
+"""Most buffers that one system call takes (IOV_MAX)."""
+_SMALL = 1024
+"""Buffers of no more bytes than this on average are copied into one, which is faster than one by one."""
+
+
+class AppendFile:
+    """A file to append to, made if it is not there.
+
+    Args:
+        path: the file.
+        exclusive: it must not be there yet.
+        sync: wait for the disk with every append.
+
+    Attributes:
+        descriptor: of the open file, -1 once it is closed.
+        size: bytes appended so far; what was in the file counts.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+
+    def __init__(self, path: Path, *, exclusive: bool = False, sync: bool = False) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if exclusive else 0)
+        self.descriptor = os.open(path, flags, 0o644)
+        self.size = os.fstat(self.descriptor).st_size
+        self._sync = sync
+
+    def append(self, *buffers: bytes | memoryview) -> int:
+        """Write buffers of bytes one behind the other; how many bytes they are.
+
+        Raises:
+            OSError: the disk is full or gone; what was written of the buffers is taken back.
+        """
+        position = self.size
+        try:
+            for start in range(0, len(buffers), _BUFFERS):
+                position += self._write(buffers[start : start + _BUFFERS], position)
+            if self._sync:
+                sync_data(self.descriptor)
+        except BaseException:
+            with suppress(OSError):
+                os.ftruncate(self.descriptor, self.size)
+            raise
+        written, self.size = position - self.size, position
+        return written
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Bytes from ``offset`` on, fewer at the end of the file."""
+        return os.pread(self.descriptor, size, offset)
+
+    def truncate(self, end: int) -> int:
+        """Drop what is behind ``end``; how many bytes that is.
+
+        Raises:
+            OSError: the file system refuses.
+        """
+        dropped = self.size - end
+        os.ftruncate(self.descriptor, end)
+        self.size = end
+        return dropped
+
+    def sync(self) -> None:
+        """Wait until the disk holds everything.
+
+        Raises:
+            OSError: the disk refuses.
+        """
+        sync_file(self.descriptor)
+
+    def close(self) -> None:
+        """Release the file as it is; may be repeated."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def _write(self, buffers: tuple[bytes | memoryview, ...], position: int) -> int:
+        size = sum(map(len, buffers))
+        if size <= len(buffers) * _SMALL:
+            buffers = (b"".join(buffers),)
+        written = os.pwritev(self.descriptor, buffers, position)
+        if written < size:  # a signal came in between, or the next write says what is wrong
+            rest = memoryview(b"".join(buffers))
+            while written < size:
+                written += os.pwrite(self.descriptor, rest[written:], position + written)
+        return size

@@ -1,0 +1,135 @@
+"""The journal of an unfinished dataset: what was committed, as records that are each whole or not there."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgefirst_ros.errors import DatasetError
+from edgefirst_ros.formats.crashsafe.appending import AppendFile
+from edgefirst_ros.formats.crashsafe.lock import lock_open_file
+
+_PREFIX = b"edgefirst_ros journal "
+_HEAD_BYTES = 64
+_FRAME = struct.Struct("<II")
+_PLACE = struct.Struct("<QI")
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRecord:
+    """A committed record: its payload, and the offset behind it."""
+
+    payload: bytes
+    end: int
+
+
+class Journal:
+    """A journal that is open for appending, locked so that no one else writes or recovers its dataset.
+
+    The file is a line that names the format, then records: length and CRC-32, little endian, and payload.
+    The CRC is of the record's offset and length, too, so that neither zeros nor a stray block is a record.
+
+    Args:
+        path: the journal; made if it is not there.
+        format_version: name and version of the format, as ``ncore 2``.
+        exclusive: it must not be there yet.
+        sync: wait for the disk with every record.
+
+    Attributes:
+        path: where the journal is; to be set when its dataset is moved.
+
+    Raises:
+        WriteError: another process has it open.
+        OSError: it cannot be opened.
+    """
+
+    def __init__(
+        self, path: Path, format_version: str, *, exclusive: bool = False, sync: bool = False
+    ) -> None:
+        self.path = path
+        self._head = _head(format_version)
+        self._file = AppendFile(path, exclusive=exclusive, sync=sync)
+        try:
+            lock_open_file(self._file.descriptor, path)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def begin(self) -> None:
+        """Begin anew, with nothing committed.
+
+        Raises:
+            OSError: the disk is full or gone.
+        """
+        self._file.truncate(0)
+        self._file.append(self._head)
+
+    def append(self, payload: bytes) -> int:
+        """Commit a record; it survives the process when this returns. How many bytes it takes.
+
+        Raises:
+            OSError: the disk is full or gone; nothing of the record stays.
+        """
+        crc = _crc(self._file.size, payload)
+        return self._file.append(_FRAME.pack(len(payload), crc), payload)
+
+    def records(self) -> Iterator[JournalRecord]:
+        """What is committed, see ``read_journal``."""
+        return _read(self.path, self._head)
+
+    def cut(self, end: int) -> None:
+        """Drop the records behind the offset ``end``, and what a torn write left."""
+        self._file.truncate(end)
+
+    def close(self) -> None:
+        """Release file and lock; the journal stays on disk. May be repeated."""
+        self._file.close()
+
+
+def read_journal(path: Path, format_version: str) -> Iterator[JournalRecord]:
+    """The committed records in order, up to the first that is not whole.
+
+    Raises:
+        DatasetError: the file is no journal of this format and version.
+        OSError: it cannot be read.
+    """
+    return _read(path, _head(format_version))
+
+
+def journal_format(path: Path) -> str | None:
+    """Name of the format whose journal the file is; None for other files, and one killed at its birth."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES).partition(b"\n")[0]
+    name = head.removeprefix(_PREFIX).split(b" ")[0]
+    return name.decode(errors="replace") if head.startswith(_PREFIX) else None
+
+
+def _head(format_version: str) -> bytes:
+    return _PREFIX + format_version.encode() + b"\n"
+
+
+def _crc(offset: int, payload: bytes) -> int:
+    return zlib.crc32(payload, zlib.crc32(_PLACE.pack(offset, len(payload))))
+
+
+def _read(path: Path, head: bytes) -> Iterator[JournalRecord]:
+    with path.open("rb") as file:
+        found = file.read(len(head))
+        if found != head:
+            if head.startswith(found):  # killed while it was begun
+                return
+            raise DatasetError(
+                f"{path}: begins with {found[:40]!r}, expected {head!r}: perhaps another version of this "
+                "package wrote it, which can recover it; nothing was changed"
+            )
+        size, offset = path.stat().st_size, len(head)
+        while len(frame := file.read(_FRAME.size)) == _FRAME.size:
+            length, crc = _FRAME.unpack(frame)
+            end = offset + _FRAME.size + length
+            if end > size or _crc(offset, payload := file.read(length)) != crc:
+                return
+            offset = end
+            yield JournalRecord(payload, end)

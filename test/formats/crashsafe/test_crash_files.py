@@ -1,0 +1,239 @@
+"""Locks, appends, replacements and names: whole or not there, wherever a kill hits."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from edgefirst_ros.errors import OutputExists, WriteError
+from edgefirst_ros.formats.crashsafe import lock as lock_module
+from edgefirst_ros.formats.crashsafe.appending import AppendFile
+from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.lock import Lock
+from edgefirst_ros.formats.crashsafe.names import (
+    finished_path,
+    free_name,
+    move_aside,
+    old_path,
+    part_path,
+)
+from edgefirst_ros.formats.crashsafe.replacing import remove, replace_file, restore_old, take_name
+
+
+class Killed(Exception):
+    """Stands for the death of the process."""
+
+
+def killed_after(steps: int, act: Callable[[], object]) -> bool:
+    """Whether something dies that may change names on disk so many times."""
+    left = iter(range(steps))
+
+    def counted(real: Callable[..., object]) -> Callable[..., object]:
+        def step(*args: object, **options: object) -> object:
+            if next(left, None) is None:
+                raise Killed
+            return real(*args, **options)
+
+        return step
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("replace", "unlink", "open", "mkdir", "write_text"):
+            patch.setattr(Path, name, counted(getattr(Path, name)))
+        try:
+            act()
+        except Killed:
+            return True
+    return False
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from edgefirst_ros.formats.crashsafe.lock import Lock
+lock = Lock(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_lock_of_another_process_lasts_until_it_ends(tmp_path: Path, folder: bool) -> None:
+    path = tmp_path / "x"
+    path.mkdir() if folder else path.touch()
+    command = [sys.executable, "-c", HOLDER, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        with pytest.raises(WriteError, match=r"x: this dataset is being written; wait until that has ended"):
+            Lock(path)
+        process.kill()
+    with Lock(path), pytest.raises(WriteError, match="is being written"):
+        Lock(path)
+    Lock(path).release()
+
+
+def test_a_lock_on_what_was_removed_meanwhile_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x"
+    path.touch()
+    real = os.open
+
+    def removed(*args: int) -> int:
+        descriptor = real(*args)
+        path.unlink()
+        return descriptor
+
+    monkeypatch.setattr(os, "open", removed)
+    with pytest.raises(WriteError, match="is being written"):
+        Lock(path)
+
+
+@pytest.mark.parametrize("without", ["platform", "file system"])
+def test_without_locks_there_is_none(tmp_path: Path, without: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if without == "platform":
+        monkeypatch.setattr(lock_module, "fcntl", None)
+    else:
+
+        def refused(*_: int) -> None:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+        monkeypatch.setattr(lock_module.fcntl, "flock", refused)
+    with Lock(tmp_path), Lock(tmp_path):
+        pass
+
+
+def test_short_writes_are_taken_up_where_they_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vector, plain = os.pwritev, os.pwrite
+    monkeypatch.setattr(os, "pwritev", lambda fd, buffers, at: vector(fd, [buffers[0][:3]], at))
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: plain(fd, data[:700], at))
+    buffers = [bytes([number % 251]) * 1500 for number in range(2100)]
+    file = AppendFile(tmp_path / "x")
+    assert file.append(*buffers[:7]) == 7 * 1500
+    assert file.append(*buffers[7:]) == 2093 * 1500
+    file.close()
+    assert (tmp_path / "x").read_bytes() == b"".join(buffers)
+
+
+@pytest.mark.parametrize("fails", ["pwritev", "pwrite", "fdatasync"])
+def test_a_failed_append_is_taken_back(tmp_path: Path, fails: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = AppendFile(tmp_path / "x", sync=True)
+    file.append(b"before")
+    vector = os.pwritev
+    monkeypatch.setattr(os, "pwritev", lambda fd, buffers, at: vector(fd, [buffers[0][:3]], at))
+
+    def failing(*_: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, fails, failing)
+    with pytest.raises(OSError, match="Input/output"):
+        file.append(b"much" * 1000, b"more")
+    monkeypatch.undo()
+    assert (tmp_path / "x").read_bytes() == b"before"
+    file.append(b" after")
+    assert (tmp_path / "x").read_bytes() == b"before after"
+    file.close()
+
+
+def test_a_torn_end_is_dropped(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"whole and torn")
+    file = AppendFile(tmp_path / "x")
+    assert (file.size, file.read(20, 6)) == (14, b"and torn")
+    assert file.truncate(5) == 9
+    file.append(b"!")
+    file.close()
+    file.close()
+    assert (tmp_path / "x").read_bytes() == b"whole!"
+
+
+def test_a_file_has_all_of_the_old_or_all_of_the_new(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    for steps in count():
+        path.write_bytes(b"old")
+        died = killed_after(steps, lambda: replace_file(path, b"new"))
+        assert path.read_bytes() == (b"old" if died else b"new")
+        if not died:
+            break
+    assert steps > 1
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_a_file_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, sync: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[bool] = []
+    monkeypatch.setattr(os, "fsync", lambda _: synced.append((tmp_path / "x").exists()))
+    replace_file(tmp_path / "x", b"new", sync=sync)
+    assert synced == [False] * sync
+
+
+def test_a_folder_has_its_old_or_its_new_content_wherever_it_is_killed(tmp_path: Path) -> None:
+    for steps in count():
+        path = tmp_path / str(steps) / "x"
+        for folder, text in ((path, "old"), (part_path(path), "new")):
+            folder.mkdir(parents=True)
+            (folder / "f").write_text(text)
+        died = killed_after(steps, lambda path=path: take_name(path))
+        restore_old(path)
+        assert (path / "f").read_text() == ("old" if died else "new")
+        assert old_path(path).exists() == (not died)
+        remove(old_path(path))
+        if not died:
+            break
+    assert steps > 1
+
+
+def test_an_unfinished_dataset_is_moved_as_a_whole_wherever_it_is_killed(tmp_path: Path) -> None:
+    for steps in count():
+        root = tmp_path / str(steps)
+        (root / "d").mkdir(parents=True)
+        for name in ("d.zip", "d.zip.part", "d.journal.part"):
+            (root / "d" / name).write_text(name)
+
+        def moves(folder: Path) -> Iterator[tuple[Path, Path]]:
+            for end in ("zip.part", "journal.part"):
+                yield root / "d" / f"d.{end}", folder / f"{folder.name}.{end}"  # noqa: B023
+
+        note = root / "d" / "d.aside.part"
+        died = killed_after(steps, lambda note=note, moves=moves: move_aside(note, moves))
+        assert (root / "d" / "d.zip").read_text() == "d.zip"
+        assert move_aside(note, moves).name in {"d_recovered", "d_recovered_2"}
+        found = {path.name: path.read_text() for path in root.glob("d_recovered*/*")}
+        new = "d_recovered"
+        if (root / "d_recovered_2").exists():  # all had been moved: there was nothing left to move
+            assert not [*(root / "d_recovered_2").iterdir()]
+        assert found == {f"{new}.zip.part": "d.zip.part", f"{new}.journal.part": "d.journal.part"}
+        if not died:
+            break
+    assert steps > 3
+
+
+def test_names_are_free_and_lead_back(tmp_path: Path) -> None:
+    assert free_name(tmp_path / "d") == tmp_path / "d_recovered"
+    (tmp_path / "d_recovered.zarr.part").touch()
+    assert free_name(tmp_path / "d.zarr") == tmp_path / "d_recovered_2.zarr"
+    path = tmp_path / "d.zarr"
+    assert {finished_path(p) for p in (path, part_path(path), old_path(path))} == {path}
+
+
+def test_a_refusal_of_the_file_system_names_the_path_and_what_to_do(tmp_path: Path) -> None:
+    advice = disk_errors(tmp_path, advice="free some space")
+    with (
+        pytest.raises(WriteError, match="cannot be written: No space left on device; free some space"),
+        advice,
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.raises(OutputExists, match="own"), disk_errors(tmp_path):
+        raise OutputExists("own")
+    with pytest.raises(ValueError, match="other"), disk_errors(tmp_path):
+        raise ValueError("other")
