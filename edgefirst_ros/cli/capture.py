@@ -49,7 +49,7 @@ from edgefirst_ros.live.signals import pausing
 from edgefirst_ros.live.split import SPLIT
 from edgefirst_ros.sources.zenoh import ZenohSource
 from edgefirst_ros.sources.zenohlink import open_session
-from edgefirst_ros.video.compiling import compile_ahead
+from edgefirst_ros.video.integrity import compile_ahead
 
 VIEW_EVERY_S = 0.25
 _ADDRESS = re.compile(r"[a-z0-9_-]+/\[?(?P<host>[^\]/?#]+?)\]?(:\d+)?([?#].*)?")

@@ -14,7 +14,7 @@ from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.topics import full_type
-from edgefirst_ros.video.annexb import can_start
+from edgefirst_ros.video.bitstream import can_start
 
 VIDEO = "foxglove_msgs/msg/CompressedVideo"
 OVERHEAD_BYTES = 512

@@ -34,7 +34,7 @@ from edgefirst_ros.nodes.throttle import Herald
 from edgefirst_ros.nodes.transitions import told
 from edgefirst_ros.nodes.usage import CAPTURE
 from edgefirst_ros.sample import Sample
-from edgefirst_ros.video.compiling import compile_ahead, may_be_h265, wait_compiled
+from edgefirst_ros.video.integrity import compile_ahead, may_be_h265, wait_compiled
 
 DIAGNOSE_EVERY_S = 1.0
 NOTHING = LiveStatus("", 0, 0, 0, 0, 0.0, 0, {}, (), "")

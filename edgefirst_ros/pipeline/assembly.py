@@ -44,8 +44,8 @@ from edgefirst_ros.topics import (
     full_type,
     reference_role,
 )
-from edgefirst_ros.video.annexb import Content, content_of
-from edgefirst_ros.video.compiling import UNJUDGED, judges_h265
+from edgefirst_ros.video.bitstream import Content, content_of
+from edgefirst_ros.video.integrity import UNJUDGED, judges_h265
 
 SETS = "parameter sets, for the pictures after them"
 

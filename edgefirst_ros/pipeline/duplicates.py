@@ -9,7 +9,7 @@ from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.pipeline.envelope import Heard
 from edgefirst_ros.sample import Role
 from edgefirst_ros.topics import CONTEXT_ROLES
-from edgefirst_ros.video.annexb import Content
+from edgefirst_ros.video.bitstream import Content
 
 SAME = "the same message twice"
 SECOND_STAMP = "a second message with the stamp of the one before"

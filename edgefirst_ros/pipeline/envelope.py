@@ -9,7 +9,7 @@ from edgefirst_ros.messages.measurement import Decoded, Measurement, RawMessage
 from edgefirst_ros.pipeline.ledger import Stage, Ticket
 from edgefirst_ros.sample import CameraImage
 from edgefirst_ros.topics import Route
-from edgefirst_ros.video.annexb import Content
+from edgefirst_ros.video.bitstream import Content
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,8 @@ from edgefirst_ros.messages.camera import CompressedImage, RawImage, VideoPacket
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import chain, gather
 from edgefirst_ros.sample import CameraImage
-from edgefirst_ros.video.encode import encode, passthrough
-from edgefirst_ros.video.picture import Picture, stitch
-from edgefirst_ros.video.raw import picture_of, raw_size
-from edgefirst_ros.video.still import still_size
+from edgefirst_ros.video.pictures import Picture, picture_of, raw_size, stitch
+from edgefirst_ros.video.stills import encode, passthrough, still_size
 from edgefirst_ros.video.stream import VideoStream
 
 TILES: tuple[Literal["tl", "tr", "bl", "br"], ...] = ("tl", "tr", "bl", "br")

@@ -14,7 +14,7 @@ from edgefirst_ros.pipeline.envelope import Heard
 from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.sample import Calibration, Role
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
-from edgefirst_ros.video.annexb import can_start
+from edgefirst_ros.video.bitstream import can_start
 
 if TYPE_CHECKING:
     from edgefirst_ros.ego.trajectory import Trajectory

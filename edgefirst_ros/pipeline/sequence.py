@@ -29,7 +29,7 @@ from edgefirst_ros.timing.reorder import Reorder
 from edgefirst_ros.timing.select import Selection
 from edgefirst_ros.timing.streamstats import StreamStats
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
-from edgefirst_ros.video.annexb import Content
+from edgefirst_ros.video.bitstream import Content
 
 TORN = "a part of a picture that was given to the decoder without it"
 

@@ -1,43 +1,298 @@
-"""Which pictures are whole: follows a topic across changes of its parameters and of its codec."""
+"""Which pictures are intact: follows the headers of a stream and finds what a lost packet took along."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import Codec
-from edgefirst_ros.video.annexb import (
+from edgefirst_ros.video import h264, h265slices
+from edgefirst_ros.video.bitstream import (
     H264_PPS,
     H264_SPS,
     H265_PPS,
     H265_SPS,
     NalUnit,
+    ParameterSets,
+    RecoveryPoint,
     gradual_start,
     is_key_head,
     is_parameter_set,
     is_slice,
 )
-from edgefirst_ros.video.follow import Follower, H264Follower, H265Follower
-from edgefirst_ros.video.step import AFTER_LOSS, BEFORE_KEY, NO_PICTURE, Step
+from edgefirst_ros.video.h265sets import parameter_sets
+
+BEFORE_KEY = "before the first key frame"
+AFTER_LOSS = "after a lost frame"
+NO_PICTURE = "no picture in the packet"
 
 _LONG_START = b"\x00\x00\x00\x01"
+_KEPT_STARTS = 4
+"""Complete starts remembered: pictures shown before the newest may need the one before it."""
+_NO_LEAP = 2
+"""An empty decoder expects frame_num 0 or 1. At any other, or after another, it fills in what it takes for
+lost; at those it would have nothing to refer to, and refuse the picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What the headers tell about one access unit.
+
+    Attributes:
+        reason: why its picture cannot be trusted, None if it can.
+        picture: it contains a picture.
+        decodable: a decoder that was fed the last start and everything decodable since may be fed this.
+        key: decoding can start here, and its picture is correct at once.
+        starts: decoding can start here, if only gradually: a group of pictures begins.
+        linked: where a group begins, that a decoder fed the group before may simply go on.
+        leading: shown before its own group's key frame, and refers to pictures before that.
+        reference: later pictures refer to it.
+        back: decoding must start this many groups before its own for its picture to be correct; None if no
+            start makes it so.
+        start_ns: time of the access unit where decoding must start, None for that of the last key frame.
+        poc: display order modulo ``poc_modulus``, None if the stream does not number it simply.
+        poc_modulus: where ``poc`` wraps.
+        size: width and height of the picture in pixels, None if there is none.
+        prefix: parameter sets that the decoder must be given before it.
+        primer: what a decoder that starts here must be fed first to have pictures to refer to, if anything.
+    """
+
+    reason: str | None
+    picture: bool = True
+    decodable: bool = False
+    key: bool = False
+    starts: bool = False
+    linked: bool = False
+    leading: bool = False
+    reference: bool = True
+    back: int | None = 0
+    start_ns: int | None = None
+    poc: int | None = None
+    poc_modulus: int = 1
+    size: tuple[int, int] | None = None
+    prefix: bytes = b""
+    primer: bytes = b""
+
+
+class _Follower(Protocol):
+    """Follows one codec's slice headers in decode order."""
+
+    reason: str | None
+    """Why pictures cannot be trusted until decoding has started again, None while they can."""
+
+    @property
+    def sets(self) -> ParameterSets[Any, Any]:
+        """The parameter sets in force."""
+
+    def assess(self, unit: NalUnit, time_ns: int, *, key: bool, gradual: RecoveryPoint | None) -> Assessment:
+        """Assess the next picture by its first slice; ``gradual`` is its recovery point if it has one."""
+
+    def lose(self, reason: str) -> None:
+        """Note that an access unit is missing or unreadable."""
+
+
+@dataclass(slots=True)
+class _StartPoint:
+    time_ns: int
+    key: bool
+    due: int | None
+    """frame_num of the reference picture that completes it, None once it is complete."""
+    since_ns: int = 0
+    """Pictures shown from then on are correct, once it is complete."""
+
+
+class _StartPoints:
+    """Where decoding can start, since the last loss and in decode order: one point per group of pictures.
+
+    A key frame is complete at once. A recovery point is complete when its last picture, known by its
+    frame_num, was decoded (H.264 clause D.2.8). Until then, and for pictures shown before that one, decoding
+    must start earlier.
+    """
+
+    def __init__(self) -> None:
+        self._starts: list[_StartPoint] = []
+
+    @property
+    def any(self) -> bool:
+        """Whether decoding can start anywhere."""
+        return bool(self._starts)
+
+    def lose(self) -> None:
+        """Forget all points: a picture was lost, and no earlier start gives correct pictures any more."""
+        self._starts.clear()
+
+    def key(self, time_ns: int) -> None:
+        """Add a key frame."""
+        self._starts.append(_StartPoint(time_ns, key=True, due=None, since_ns=time_ns))
+        self._prune()
+
+    def gradual(self, time_ns: int, due: int) -> None:
+        """Add a recovery point that the reference picture of frame_num ``due`` completes."""
+        self._starts.append(_StartPoint(time_ns, key=False, due=due))
+
+    def decoded(self, time_ns: int, frame_num: int) -> None:
+        """Note a reference picture, which may complete recovery points."""
+        for start in self._starts:
+            if start.due == frame_num:
+                start.due, start.since_ns = None, time_ns
+        self._prune()
+
+    def reach(self, time_ns: int) -> tuple[int, int] | None:
+        """The start that makes a picture correct: how many groups back, and its time. None if none does."""
+        for back, start in enumerate(reversed(self._starts)):
+            if start.due is None and time_ns >= start.since_ns:
+                return back, start.time_ns
+        return None
+
+    def is_leading(self, time_ns: int) -> bool:
+        """Whether a picture is shown before the key frame that began its group."""
+        return bool(self._starts) and self._starts[-1].key and time_ns < self._starts[-1].time_ns
+
+    def _prune(self) -> None:
+        complete = [place for place, start in enumerate(self._starts) if start.due is None]
+        if len(complete) > _KEPT_STARTS:
+            del self._starts[: complete[-_KEPT_STARTS]]
+
+
+class _H264Follower:
+    """Counts frame_num: each reference picture increments it, so a lost one leaves a gap (clause 7.4.3).
+
+    A picture that resets the count by a memory management operation looks like a gap. That costs the
+    pictures up to the next start, but never passes a damaged one.
+
+    Decoding starts at key frames and, in a stream without them, at recovery points. What follows a recovery
+    point is decoded, but not trusted until the point is complete.
+    """
+
+    def __init__(self) -> None:
+        self.sets = ParameterSets(h264.sequence_set, h264.picture_set)
+        self.reason: str | None = BEFORE_KEY
+        self._expected = -1
+        self._starts = _StartPoints()
+        self._earlier_reason: str | None = None
+        """Why pictures shown before the start cannot be trusted, None if they can."""
+
+    def lose(self, reason: str) -> None:
+        """Note that an access unit is missing or unreadable."""
+        self.reason = self.reason or reason
+        self._starts.lose()
+
+    def assess(self, unit: NalUnit, time_ns: int, *, key: bool, gradual: RecoveryPoint | None) -> Assessment:
+        """Assess the next picture."""
+        header = h264.slice_header(unit, self.sets)
+        follows = header.idr or header.frame_num == self._expected
+        self._expected = (header.frame_num + header.reference) % header.frame_num_modulus
+        found = Assessment(
+            None,
+            decodable=True,
+            key=key,
+            starts=key or gradual is not None,
+            reference=header.reference,
+            poc=header.poc,
+            poc_modulus=header.poc_modulus,
+            size=header.size,
+        )
+        if key:
+            return self._key(found, time_ns, whole=follows and self.reason is None)
+        if not follows:
+            self.lose(AFTER_LOSS)
+        linked = self._starts.any
+        if gradual is not None:
+            self._starts.gradual(time_ns, (header.frame_num + gradual.frames) % header.frame_num_modulus)
+            if header.frame_num < _NO_LEAP:
+                found = replace(found, primer=h264.renumbered(unit, header))
+        if not self._starts.any:
+            return replace(found, reason=self.reason, decodable=False)
+        if header.reference:
+            self._starts.decoded(time_ns, header.frame_num)
+        reach = self._starts.reach(time_ns)
+        leading = self._starts.is_leading(time_ns)
+        if reach is None:
+            reason = self.reason or self._earlier_reason or AFTER_LOSS
+            return replace(found, reason=reason, linked=linked, leading=leading, back=None)
+        if self.reason is not None:
+            self.reason, self._earlier_reason = None, self.reason
+        back, start_ns = reach
+        return replace(found, linked=linked, leading=leading, back=back, start_ns=start_ns)
+
+    def _key(self, found: Assessment, time_ns: int, *, whole: bool) -> Assessment:
+        if not whole:
+            self._earlier_reason = self.reason or AFTER_LOSS
+            self._starts.lose()
+        else:
+            self._earlier_reason = None
+        self.reason = None
+        self._starts.key(time_ns)
+        return replace(found, linked=whole, start_ns=time_ns)
+
+
+class _H265Follower:
+    """Tracks the reference pictures like a decoder: every slice names those it needs (clause 8.3.2)."""
+
+    def __init__(self) -> None:
+        self.sets = parameter_sets()
+        self.reason: str | None = BEFORE_KEY
+        self._leading_reason: str | None = None
+        self._anchor = 0
+        self._present: set[int] = set()
+
+    def lose(self, reason: str) -> None:
+        """Note that an access unit is missing or unreadable."""
+        self.reason = self.reason or reason
+
+    def assess(self, unit: NalUnit, time_ns: int, *, key: bool, gradual: RecoveryPoint | None) -> Assessment:
+        """Assess the next picture."""
+        del time_ns, gradual
+        header = h265slices.slice_header(unit, self.sets)
+        fresh = key and (header.kind != h265slices.CRA_KIND or self.reason is not None)
+        poc = header.poc if fresh else h265slices.nearest(header.poc, self._anchor, header.poc_modulus)
+        needed, kept = h265slices.referenced(header, poc)
+        linked = key and self.reason is None and not header.discards
+        leading = header.kind in h265slices.RASL_KINDS
+        if key:
+            self._leading_reason = None if linked else self.reason or AFTER_LOSS
+            self.reason = None
+        elif not needed <= self._present:
+            if leading:
+                self._leading_reason = self._leading_reason or AFTER_LOSS
+            else:
+                self.reason = self.reason or AFTER_LOSS
+        reason = self.reason or (self._leading_reason if leading else None)
+        self._present = set() if fresh else self._present & kept
+        if reason is None:
+            self._present.add(poc)
+        if header.anchor:
+            self._anchor = poc
+        return Assessment(
+            reason,
+            decodable=reason is None,
+            key=key,
+            starts=key,
+            linked=linked,
+            leading=leading,
+            back=1 if leading else 0,
+            poc=header.poc,
+            poc_modulus=header.poc_modulus,
+            size=header.size,
+        )
 
 
 class Continuity:
-    """Follows a topic's access units in decode order, across changes of parameters and of codec."""
+    """Assesses a topic's access units in decode order, across changes of parameters and of codec."""
 
     def __init__(self) -> None:
         self._codec: Codec | None = None
-        self._follower: Follower = H264Follower()
+        self._follower: _Follower = _H264Follower()
         self._sets: dict[tuple[int, int], bytes] = {}
         self._loose: list[bytes] = []
 
-    def step(self, codec: Codec, units: list[NalUnit], time_ns: int) -> Step:
-        """Follow one access unit, as ``annexb.head`` took it apart."""
+    def assess(self, codec: Codec, units: list[NalUnit], time_ns: int) -> Assessment:
+        """Assess the next access unit, given the result of ``bitstream.head``."""
         if codec != self._codec:
             began = self._codec is not None
             self._codec = codec
-            self._follower = H264Follower() if codec == "h264" else H265Follower()
+            self._follower = _H264Follower() if codec == "h264" else _H265Follower()
             self._follower.reason = AFTER_LOSS if began else BEFORE_KEY
             self._sets = {}
         own = [unit for unit in units if is_parameter_set(codec, unit.kind)]
@@ -45,21 +300,21 @@ class Continuity:
             self._take(codec, unit)
         if not units or not is_slice(codec, units[-1].kind):
             self._loose += [unit.data for unit in own]
-            return Step(NO_PICTURE, picture=False)
+            return Assessment(NO_PICTURE, picture=False)
         key, gradual = is_key_head(codec, units), gradual_start(codec, units)
         starts = key or gradual is not None
         prefix = self._prefix(codec, {unit.kind for unit in own}, starts=starts)
         self._loose = []
         try:
-            step = self._follower.step(units[-1], time_ns, key=key, gradual=gradual)
-            primer = step.primer
+            found = self._follower.assess(units[-1], time_ns, key=key, gradual=gradual)
+            primer = found.primer
             if primer:
                 primer = prefix + b"".join(_LONG_START + data for data in (*(u.data for u in own), primer))
-            return replace(step, prefix=prefix, primer=primer)
+            return replace(found, prefix=prefix, primer=primer)
         except DecodeError as error:
             reason = self._follower.reason or str(error)
             self._follower.lose(AFTER_LOSS)
-            return Step(reason, picture=False)
+            return Assessment(reason, picture=False)
 
     def _take(self, codec: Codec, unit: NalUnit) -> None:
         sequence = unit.kind == (H264_SPS if codec == "h264" else H265_SPS)
@@ -67,9 +322,9 @@ class Continuity:
         try:
             ident = 0
             if sequence:
-                ident = self._follower.add_sequence(unit.data)
+                ident = self._follower.sets.add_sequence(unit.data)
             elif picture:
-                ident = self._follower.add_picture(unit.data)
+                ident = self._follower.sets.add_picture(unit.data)
         except DecodeError:
             return
         self._sets[unit.kind, ident] = unit.data

@@ -1,41 +1,50 @@
-"""libavcodec, one access unit in, any number of pictures out, each known by its number."""
+"""libavcodec, and the validator that rejects the damaged ones of its pictures."""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import Literal, cast
+from typing import cast
 
 import av
 from av.codec.context import Flags, ThreadType
 from av.video.codeccontext import VideoCodecContext
 
 from edgefirst_ros.messages.camera import Codec
+from edgefirst_ros.video.gops import AccessUnit, StartKind
+from edgefirst_ros.video.pictures import Picture
 
 _NAMES = {"h264": "h264", "h265": "hevc"}
 _STRICT = "1"
 
-Entry = Literal["key", "point", "reordered point"]
-"""A key frame, a recovery point, or one of a stream that reorders pictures.
+GAVE_NONE = "the decoder gave no picture"
+DAMAGED = "damaged in the packet or one before it"
+UNREACHED = "decoding started too late for it"
+"""No result: the picture needs a start further back."""
 
-Where pictures are reordered, some refer past a recovery point though nothing needs them, and a decoder that
-is to refuse damage refuses them, and with several threads whatever follows.
-"""
+_NONE = -1
+
+DecodeResult = Picture | str
+"""A picture, or why there is none."""
 
 
 class Decoder:
-    """One decoding context; belongs to one thread, and is drained before it is dropped.
+    """One decoding context, for use by one thread; it must be drained before it is deleted.
 
     Args:
         codec: of the access units.
         threads: pictures decoded at a time; the decoder holds back one less.
-        reorders_unsaid: the stream reorders pictures without saying how far. The decoder would learn
-            it by losing pictures; told so, it holds back as many as the standard allows.
-        entry: where decoding starts. After a recovery point pictures that are not right yet are given as
-            well, marked as damaged, so that nobody waits for them; what is damaged in truth gives none,
-            unless the stream reorders pictures.
+        reorders_unsaid: the stream reorders pictures without saying how far. A decoder that is not told
+            loses some of them; one that is holds back as many as the standard allows.
+        entry: where decoding starts. After a recovery point, pictures that are not correct yet are returned,
+            marked as corrupt, so that nobody waits for them. Damaged ones are not, unless the stream reorders
+            pictures.
     """
 
-    def __init__(self, codec: Codec, threads: int, *, reorders_unsaid: bool, entry: Entry = "key") -> None:
+    def __init__(
+        self, codec: Codec, threads: int, *, reorders_unsaid: bool, entry: StartKind = "key"
+    ) -> None:
         context = cast("VideoCodecContext", av.CodecContext.create(_NAMES[codec], "r"))
         context.thread_type = ThreadType.FRAME
         context.thread_count = threads
@@ -48,21 +57,21 @@ class Decoder:
         self._context = context
         self._made_for = codec, reorders_unsaid, entry
 
-    def fits(self, codec: Codec, *, reorders_unsaid: bool, entry: Entry = "key") -> bool:
-        """Whether it was made for such a stream."""
+    def fits(self, codec: Codec, *, reorders_unsaid: bool, entry: StartKind = "key") -> bool:
+        """Whether the decoder was made with these arguments."""
         return self._made_for == (codec, reorders_unsaid, entry)
 
     def prime(self, data: bytes) -> None:
-        """Give the decoder something of which no picture is wanted, and which may be refused."""
+        """Feed data whose picture is not wanted; errors are ignored."""
         packet = av.Packet(len(data))
         packet.update(data)
         with suppress(av.FFmpegError):
             self._context.decode(packet)
 
     def feed(self, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
-        """Decode an access unit; the pictures that became ready, which may be of earlier ones.
+        """Decode an access unit: the pictures that are ready now, possibly of earlier ones.
 
-        What libavcodec refuses yields nothing.
+        Data that libavcodec refuses gives none.
         """
         # A packet that borrows Python's memory needs the interpreter to be freed, which a decoder
         # thread may have to wait for while the interpreter waits for it.
@@ -74,7 +83,7 @@ class Decoder:
         return []
 
     def drain(self) -> list[tuple[int, av.VideoFrame]]:
-        """The pictures still held back; afterwards decoding must start anew."""
+        """The pictures held back so far; decoding must then start again at a key frame."""
         frames = []
         with suppress(av.FFmpegError):
             frames = _numbered(self._context.decode(None))
@@ -84,3 +93,72 @@ class Decoder:
 
 def _numbered(frames: list[av.VideoFrame]) -> list[tuple[int, av.VideoFrame]]:
     return [(frame.pts, frame) for frame in frames if frame.pts is not None]
+
+
+class FrameValidator:
+    """Decides for each access unit whether its picture is undamaged, in decode order.
+
+    A decoder conceals what it cannot read and continues with the result, which depends on its number of
+    threads. So a picture passes only after all those decoded before it, and only if none was damaged since
+    its own start.
+
+    Args:
+        patience: a unit without a picture is given up when this many more have been fed.
+    """
+
+    def __init__(self, patience: int) -> None:
+        self._patience = patience
+        self._inside: deque[AccessUnit] = deque()
+        self._shown: dict[int, av.VideoFrame] = {}
+        self._forget_damage()
+
+    def feed(self, unit: AccessUnit) -> None:
+        """Note that a unit is being fed."""
+        self._inside.append(unit)
+
+    def show(self, frames: Iterable[tuple[int, av.VideoFrame]]) -> list[tuple[AccessUnit, DecodeResult]]:
+        """Take decoded frames by unit number; the units whose result is now certain."""
+        for number, frame in frames:
+            self._shown.setdefault(number, frame)
+        certain = []
+        while self._inside:
+            unit = self._inside[0]
+            overdue = self._inside[-1].number - unit.number > self._patience
+            if unit.number not in self._shown and not overdue:
+                break
+            certain.append((unit, self._result(self._inside.popleft())))
+        return certain
+
+    def drain(self, frames: Iterable[tuple[int, av.VideoFrame]]) -> list[tuple[AccessUnit, DecodeResult]]:
+        """As ``show``, with the last frames before the decoder starts again."""
+        certain = self.show(frames)
+        certain += [(unit, self._result(unit)) for unit in self._inside]
+        self._inside.clear()
+        self._shown.clear()
+        self._forget_damage()
+        return certain
+
+    def _forget_damage(self) -> None:
+        self._first: int | None = None
+        """Number of the group at which the decoder started."""
+        self._spoiled = self._leading_spoiled = _NONE
+        """Numbers of the latest groups with damage: in pictures that later ones refer to, in leading ones."""
+
+    def _result(self, unit: AccessUnit) -> DecodeResult:
+        number = unit.gop.number
+        self._first = number if self._first is None else self._first
+        frame = self._shown.pop(unit.number, None)
+        if unit.start is None or unit.start < self._first:
+            # The decoder calls all of them damaged; it gives none where a packet is.
+            if frame is None and unit.reference and not unit.leading:
+                self._spoiled = number
+            return UNREACHED
+        if frame is None or frame.is_corrupt or unit.damaged:
+            if unit.leading:
+                self._leading_spoiled = number
+            else:
+                self._spoiled = number
+        if frame is None:
+            return GAVE_NONE
+        spoiled = unit.start <= self._spoiled or (unit.leading and number == self._leading_spoiled)
+        return DAMAGED if spoiled else Picture(frame)

@@ -1,12 +1,11 @@
-"""H.264 parameter sets and slice headers: as much of them as tells what a picture builds on."""
+"""H.264 parameter sets and slice headers, as far as loss detection needs them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.video.annexb import H264_IDR, NalUnit, escape, unescape
-from edgefirst_ros.video.bits import BitReader
+from edgefirst_ros.video.bitstream import H264_IDR, BitReader, NalUnit, ParameterSets, escape, unescape
 
 _HIGH_PROFILES = frozenset({100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135})
 _BASELINE = 66
@@ -14,11 +13,13 @@ _EXTENDED_SAR = 255
 
 
 @dataclass(frozen=True, slots=True)
-class SequenceSet:
+class H264SequenceSet:
     """A sequence parameter set (clause 7.3.2.1.1).
 
-    ``reorder`` is the number of pictures that may overtake one another on their way to display, None
-    where the stream does not say. ``size`` is width and height in pixels, cropped.
+    Attributes:
+        reorder: how many pictures may precede another in decode order and follow it on display, None if the
+            stream does not say.
+        size: width and height in pixels, cropped.
     """
 
     ident: int
@@ -32,10 +33,20 @@ class SequenceSet:
 
 
 @dataclass(frozen=True, slots=True)
-class SliceHeader:
-    """What the first slice says of its picture (clause 7.3.3).
+class H264PictureSet:
+    """A picture parameter set (clause 7.3.2.2): its identifier and its sequence parameter set's."""
 
-    ``poc`` is the display order modulo ``poc_modulus``, None for a stream of pic_order_cnt_type 1.
+    ident: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class H264SliceHeader:
+    """The header of a picture's first slice (clause 7.3.3).
+
+    Attributes:
+        poc: display order modulo ``poc_modulus``, None for a stream of pic_order_cnt_type 1.
+        frame_num_left: bits of the payload after frame_num.
     """
 
     idr: bool
@@ -46,10 +57,9 @@ class SliceHeader:
     poc_modulus: int
     size: tuple[int, int]
     frame_num_left: int
-    """Bits of the payload after frame_num."""
 
 
-def sequence_set(data: bytes) -> SequenceSet:
+def sequence_set(data: bytes) -> H264SequenceSet:
     """Read a sequence parameter set.
 
     Raises:
@@ -84,9 +94,21 @@ def sequence_set(data: bytes) -> SequenceSet:
     left, right, top, bottom = [bits.ue() for _ in range(4)] if bits.flag() else (0, 0, 0, 0)
     unit_x, unit_y = 2 if chroma in (1, 2) else 1, 2 if chroma == 1 else 1
     size = (width - unit_x * (left + right), (2 - frames_only) * (height - unit_y * (top + bottom)))
-    said = _reorder_said(bits) if bits.flag() else None
-    reorder = 0 if poc_type == 2 or profile == _BASELINE else said
-    return SequenceSet(ident, separate_planes, frame_num_bits, poc_type, poc_bits, frames_only, reorder, size)
+    stated = _stated_reorder(bits) if bits.flag() else None
+    reorder = 0 if poc_type == 2 or profile == _BASELINE else stated
+    return H264SequenceSet(
+        ident, separate_planes, frame_num_bits, poc_type, poc_bits, frames_only, reorder, size
+    )
+
+
+def picture_set(data: bytes) -> H264PictureSet:
+    """Read a picture parameter set.
+
+    Raises:
+        DecodeError: it is malformed.
+    """
+    bits = BitReader(unescape(data[1:64]))
+    return H264PictureSet(bits.ue(), bits.ue())
 
 
 def _skip_chroma(bits: BitReader) -> int:
@@ -111,7 +133,7 @@ def _skip_scaling_list(bits: BitReader, size: int) -> None:
             return
 
 
-def _reorder_said(bits: BitReader) -> int | None:
+def _stated_reorder(bits: BitReader) -> int | None:
     _skip_appearance(bits)
     if bits.flag():
         bits.u(65)
@@ -154,71 +176,41 @@ def _skip_reference_decoder(bits: BitReader) -> bool:
     return True
 
 
-def renumbered(unit: NalUnit, header: SliceHeader) -> bytes:
-    """The slice, or what there is of it, with a frame_num two earlier."""
+def renumbered(unit: NalUnit, header: H264SliceHeader) -> bytes:
+    """The slice, possibly cut behind its header, with its frame_num lowered by two."""
     payload = unescape(unit.data[1:])
     change = (header.frame_num - 2) % header.frame_num_modulus - header.frame_num
     changed = int.from_bytes(payload, "big") + (change << header.frame_num_left)
     return unit.data[:1] + escape(changed.to_bytes(len(payload), "big"))
 
 
-class ParameterSets:
-    """The parameter sets in force, by their identifiers."""
+def slice_header(unit: NalUnit, sets: ParameterSets[H264SequenceSet, H264PictureSet]) -> H264SliceHeader:
+    """Read the header of a picture's first slice.
 
-    def __init__(self) -> None:
-        self._sequence: dict[int, SequenceSet] = {}
-        self._sequence_of_picture: dict[int, int] = {}
-
-    def add_sequence(self, data: bytes) -> int:
-        """Take a sequence parameter set; its identifier.
-
-        Raises:
-            DecodeError: it is malformed.
-        """
-        found = sequence_set(data)
-        self._sequence[found.ident] = found
-        return found.ident
-
-    def add_picture(self, data: bytes) -> int:
-        """Take a picture parameter set; its identifier.
-
-        Raises:
-            DecodeError: it is malformed.
-        """
-        bits = BitReader(unescape(data[1:64]))
-        ident = bits.ue()
-        self._sequence_of_picture[ident] = bits.ue()
-        return ident
-
-    def slice_header(self, unit: NalUnit) -> SliceHeader:
-        """Read the header of a picture's first slice.
-
-        Raises:
-            DecodeError: it is malformed, starts amid a picture, or its parameter sets are unknown.
-        """
-        bits = BitReader(unescape(unit.data[1:]))
-        if bits.ue():
-            raise DecodeError("the picture's first slice is missing")
+    Raises:
+        DecodeError: it is malformed, no first slice, or its parameter sets are unknown.
+    """
+    bits = BitReader(unescape(unit.data[1:]))
+    if bits.ue():
+        raise DecodeError("the picture's first slice is missing")
+    bits.ue()
+    sequence, _ = sets.used_by(bits.ue())
+    if sequence.separate_planes:
+        bits.u(2)
+    frame_num = bits.u(sequence.frame_num_bits)
+    frame_num_left = bits.left
+    if not sequence.frames_only and bits.flag():
+        bits.flag()
+    idr = unit.kind == H264_IDR
+    if idr:
         bits.ue()
-        sequence = self._sequence.get(self._sequence_of_picture.get(bits.ue(), -1))
-        if sequence is None:
-            raise DecodeError("the picture's parameter sets are missing")
-        if sequence.separate_planes:
-            bits.u(2)
-        frame_num = bits.u(sequence.frame_num_bits)
-        frame_num_left = bits.left
-        if not sequence.frames_only and bits.flag():
-            bits.flag()
-        idr = unit.kind == H264_IDR
-        if idr:
-            bits.ue()
-        reference = unit.data[0] >> 5 & 3 != 0
-        poc: int | None = None
-        poc_modulus = 1 << sequence.poc_bits
-        if sequence.poc_type == 0:
-            poc = bits.u(sequence.poc_bits)
-        elif sequence.poc_type == 2:
-            poc_modulus = 2 << sequence.frame_num_bits
-            poc = (2 * frame_num - (not reference)) % poc_modulus
-        modulus, size = 1 << sequence.frame_num_bits, sequence.size
-        return SliceHeader(idr, reference, frame_num, modulus, poc, poc_modulus, size, frame_num_left)
+    reference = unit.data[0] >> 5 & 3 != 0
+    poc: int | None = None
+    poc_modulus = 1 << sequence.poc_bits
+    if sequence.poc_type == 0:
+        poc = bits.u(sequence.poc_bits)
+    elif sequence.poc_type == 2:
+        poc_modulus = 2 << sequence.frame_num_bits
+        poc = (2 * frame_num - (not reference)) % poc_modulus
+    modulus, size = 1 << sequence.frame_num_bits, sequence.size
+    return H264SliceHeader(idr, reference, frame_num, modulus, poc, poc_modulus, size, frame_num_left)

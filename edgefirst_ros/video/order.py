@@ -1,23 +1,29 @@
-"""From order of arrival to order of decoding, whatever the network or the recorder shuffled."""
+"""Packets in decode order, and gaps in their time stamps where a frame was lost."""
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_right, insort
+from collections import deque
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import VideoPacket
-from edgefirst_ros.video import h264, h265
-from edgefirst_ros.video.annexb import H264_SLICE, H264_SPS, H265_SPS, NalUnit, h264_slice_type, is_slice
+from edgefirst_ros.video import h264, h265sets
+from edgefirst_ros.video.bitstream import H264_SLICE, H264_SPS, H265_SPS, NalUnit, h264_slice_type, is_slice
+from edgefirst_ros.video.continuity import AFTER_LOSS
 
 _WHOLE = 4
-"""A stream whose first so many packets are whole pictures sends no parts of pictures."""
+"""If this many first packets are whole pictures, the stream does not send parts of pictures."""
 _BIDIRECTIONAL = frozenset({1, 6})
+_PAST = 32
+"""Frames whose spacing is remembered: about a second, so a changed frame rate is learnt in half of it."""
+_NEVER = -(1 << 63)
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One packet as it came, already taken apart by ``annexb.head``."""
+    """A packet and the result of ``bitstream.head``."""
 
     time_ns: int
     packet: VideoPacket
@@ -25,16 +31,16 @@ class Arrival:
 
 
 class DecodeOrder:
-    """Holds packets back until their place is certain.
+    """Puts packets into decode order.
 
-    Where display order is decode order, packets are sorted by time, so disorder within the look-ahead
-    changes nothing. A stream that reorders (its sequence parameter set says so or, where an H.264 one is
-    silent, a B slice was seen) carries display times, which do not tell the order of decoding: there the
-    order of arrival is taken, and disorder shows as loss.
+    Where display order is decode order, packets are sorted by time, so disorder within the look-ahead has no
+    effect. A stream that reorders pictures (its sequence parameter set says so or, if an H.264 one says
+    nothing, a B slice was seen) carries display times. Then the order of arrival is taken as decode order,
+    and disorder shows as loss.
 
     Attributes:
-        reorders: arrival is the order of decoding.
-        unsaid: it reorders although the stream's parameters do not say so.
+        reorders: the stream reorders pictures.
+        unsaid: it does although its parameters do not say so.
     """
 
     def __init__(self) -> None:
@@ -48,7 +54,7 @@ class DecodeOrder:
         self._count = 0
 
     def push(self, arrival: Arrival) -> bool:
-        """Take a packet; False if its place has already been passed, so that it counts as lost."""
+        """Take a packet; False if it came too late and counts as lost."""
         self._learn(arrival)
         self._count += 1
         if self.reorders:
@@ -60,7 +66,7 @@ class DecodeOrder:
         return True
 
     def join(self, time_ns: int, packet: VideoPacket) -> bool:
-        """Put a further part to the picture that waits with its time; False if there is none."""
+        """Append a further part to the waiting picture of that time; False if none waits."""
         for index, arrival in enumerate(self._waiting):
             if (
                 arrival.time_ns == time_ns
@@ -74,7 +80,7 @@ class DecodeOrder:
         return False
 
     def settle(self, horizon_ns: int | None) -> list[Arrival]:
-        """The packets that nothing still to come can precede, in order of decoding.
+        """The packets that no later one can precede, in decode order.
 
         Args:
             horizon_ns: everything up to this time has arrived; None: everything has.
@@ -91,7 +97,7 @@ class DecodeOrder:
         return settled
 
     def _may_grow(self) -> bool:
-        """Whether a further part of the newest picture may come: told by what the first pictures did."""
+        """Whether a further part of the newest picture may come, judging by the first pictures."""
         return self._in_parts or self._count <= _WHOLE
 
     def _learn(self, arrival: Arrival) -> None:
@@ -109,8 +115,96 @@ class DecodeOrder:
             return
         self._last_set = codec, data
         try:
-            found = h264.sequence_set(data) if codec == "h264" else h265.sequence_set(data)
+            found = h264.sequence_set(data) if codec == "h264" else h265sets.sequence_set(data)
         except DecodeError:
             return
         self._silent = found.reorder is None
         self.reorders = self.reorders or bool(found.reorder)
+
+
+@dataclass(slots=True)
+class FrameMark:
+    """One picture; ``poc`` and ``start_ns`` as in ``continuity.Assessment``."""
+
+    time_ns: int
+    key: bool
+    poc: int | None
+    poc_modulus: int
+    start_ns: int | None = None
+
+
+class GapDetector:
+    """Finds lost frames by the time stamps, and rejects frames after a gap whose decoding started before it.
+
+    A frame was lost where two frames are more than one and a half intervals apart, the interval being the
+    median spacing around them. It was not lost if the encoder's own picture count continues across the gap:
+    then it was late or never encoded.
+
+    Args:
+        ahead_ns: how far past a frame all others have arrived when it is walked over.
+    """
+
+    def __init__(self, ahead_ns: int) -> None:
+        self._ahead_ns = ahead_ns
+        self._marks: list[FrameMark] = []
+        self._past: deque[FrameMark] = deque(maxlen=_PAST)
+        self._key_ns = _NEVER
+        self._gap_ns = _NEVER
+
+    def add(self, mark: FrameMark) -> None:
+        """Add a frame later than ``walked_ns``; otherwise in any order."""
+        insort(self._marks, mark, key=_time)
+
+    @property
+    def walked_ns(self) -> int | None:
+        """Time of the last frame walked over."""
+        return self._past[-1].time_ns if self._past else None
+
+    def interval_ns(self) -> int | None:
+        """Median spacing of the frames around the last one walked over, None if there are fewer than two."""
+        return self._spacing_ns(self._around(self.walked_ns or 0))
+
+    @staticmethod
+    def _spacing_ns(marks: list[FrameMark]) -> int | None:
+        spacing = sorted(later.time_ns - mark.time_ns for mark, later in pairwise(marks))
+        return spacing[len(spacing) // 2] if spacing else None
+
+    def walk(self, time_ns: int) -> list[tuple[int, str | None]]:
+        """Walk to a time: the frames passed, each with the reason why it is rejected, if it is."""
+        passed = []
+        while self._marks and self._marks[0].time_ns <= time_ns:
+            mark = self._marks[0]
+            if mark.key:
+                self._key_ns = mark.time_ns
+            elif self._past and self._lost(self._past[-1], mark):
+                self._gap_ns = mark.time_ns
+            start_ns = self._key_ns if mark.start_ns is None else mark.start_ns
+            passed.append((mark.time_ns, AFTER_LOSS if start_ns < self._gap_ns else None))
+            self._past.append(self._marks.pop(0))
+        return passed
+
+    def _around(self, time_ns: int) -> list[FrameMark]:
+        ahead = bisect_right(self._marks, time_ns + self._ahead_ns, key=_time)
+        return [*self._past, *self._marks[:ahead]]
+
+    def _lost(self, before: FrameMark, after: FrameMark) -> bool:
+        around = self._around(after.time_ns)
+        interval_ns = self._spacing_ns(around)
+        gap_ns = after.time_ns - before.time_ns
+        if interval_ns is None or 2 * gap_ns <= 3 * interval_ns:
+            return False
+        if before.poc is None or after.poc is None or before.poc_modulus != after.poc_modulus:
+            return True
+        steps = sorted(
+            (later.poc - mark.poc) % later.poc_modulus
+            for mark, later in pairwise(around)
+            if mark.poc is not None and later.poc is not None and not later.key
+        )
+        step = max(1, steps[len(steps) // 2])
+        # The count wraps: past half a turn it cannot tell no picture from a whole turn of them.
+        provable_ns = interval_ns * (after.poc_modulus // (2 * step))
+        return gap_ns > provable_ns or (after.poc - before.poc) % after.poc_modulus != step
+
+
+def _time(mark: FrameMark) -> int:
+    return mark.time_ns

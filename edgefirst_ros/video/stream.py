@@ -1,4 +1,4 @@
-"""One video topic of one sequence: which packets are usable, and their pictures on demand."""
+"""One video topic of one sequence: which packets are usable, and their pictures on request."""
 
 from __future__ import annotations
 
@@ -9,58 +9,54 @@ from typing import Self
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import VideoPacket
-from edgefirst_ros.video.annexb import head, is_key_head, is_slice
-from edgefirst_ros.video.continuity import Continuity
-from edgefirst_ros.video.decoder import Entry
-from edgefirst_ros.video.gops import Unit
-from edgefirst_ros.video.order import Arrival, DecodeOrder
-from edgefirst_ros.video.picture import Picture
-from edgefirst_ros.video.step import NO_PICTURE
-from edgefirst_ros.video.timeline import Mark, Timeline
+from edgefirst_ros.video.bitstream import head, is_key_head, is_slice
+from edgefirst_ros.video.continuity import NO_PICTURE, Continuity
+from edgefirst_ros.video.gops import AccessUnit, StartKind
+from edgefirst_ros.video.order import Arrival, DecodeOrder, FrameMark, GapDetector
+from edgefirst_ros.video.pictures import Picture
 from edgefirst_ros.video.worker import Worker
 
 TOO_LATE = "arrived too late"
 BEHIND = 8
-"""More pictures than so many being asked for and not decoded, decoding is slow; threads hold back fewer."""
+"""With more requested pictures than this waiting, decoding is too slow; its threads hold back fewer."""
 UNKNOWN = "no packet of that time"
 
 
 @dataclass(slots=True)
 class _Frame:
-    """What became of one packet; ``unit`` once a decoder may be fed it."""
+    """State of one packet; ``unit`` once a decoder may be fed it."""
 
     picture: bool
     reason: str | None = None
-    unit: Unit | None = None
+    unit: AccessUnit | None = None
     size: tuple[int, int] | None = None
     prefix: bytes = b""
 
 
 class VideoStream:
-    """Decodes what is asked for, and says of every packet whether its picture can be trusted.
+    """Decodes on request, and says of every packet whether its picture is correct.
 
-    Packets are pushed in order of arrival; ``verdict`` and ``request`` follow in order of time, each when
-    packets up to ``lookahead_ns`` after its time have been pushed. A quarter of that is for the decoder,
-    which holds pictures back; in the other three a packet may be late without anybody noticing, unless the
-    stream reorders pictures (``order.DecodeOrder``). All methods belong to one calling thread; decoding
-    runs on the stream's own, which starts with the first request.
+    Packets are pushed in order of arrival. ``verdict`` and ``request`` follow in order of time, when packets
+    up to ``lookahead_ns`` later have been pushed. The decoder, which holds pictures back, takes a quarter of
+    the look-ahead; in the rest a packet may be late without effect, unless the stream reorders pictures
+    (``order.DecodeOrder``). All methods are for one thread; decoding runs in another, started by the first
+    request.
 
-    Packets stay compressed, by group of pictures, until ``release`` lets them go. A group of which no
-    picture is asked for is never decoded, others no further than their last wanted picture and what the
-    decoder holds back; where only key frames are asked for, only they are decoded. When more than 64 MiB are
-    kept of released packets that later frames still build on, ``push`` waits while they are decoded
-    ahead and let go.
+    Packets stay compressed, by group of pictures, until ``release`` deletes them. A group of which no picture
+    is requested is never decoded, others no further than their last requested picture and what the decoder
+    holds back. If only key frames are requested, only they are decoded. When more than 64 MiB are kept of
+    released packets that later frames depend on, ``push`` waits until they are decoded and deleted.
 
-    A frame is usable if the decoder can rebuild it exactly: from the first key frame on, and after
-    a loss from the next one; in a stream without them, when a recovery point has kept its promise. Losses
-    show in the headers (frame_num, reference picture sets), which tell which pictures a lost one took along,
-    also earlier ones, and in the stamps (``timeline.Timeline``).
+    A frame is usable if the decoder can reconstruct it exactly: from the first key frame on, and after a loss
+    from the next one; in a stream without key frames, from the end of a recovery point. Losses show in the
+    headers (frame_num, reference picture sets), which tell which pictures depend on a lost one, and in the
+    time stamps (``order.GapDetector``).
 
     Args:
         topic: names the decoding thread.
-        workers: pictures decoded at a time, at most; the pictures are the same for any number. They lag by as
-            many, so a quarter of the look-ahead limits them, too.
-        lookahead_ns: how far past a frame packets have been pushed when its verdict is asked for.
+        workers: most pictures decoded at a time; the result does not depend on it. They lag by as many, so a
+            quarter of the look-ahead limits them, too.
+        lookahead_ns: how far past a frame packets have been pushed when it is judged.
     """
 
     def __init__(self, topic: str, *, workers: int = 1, lookahead_ns: int = 1_000_000_000) -> None:
@@ -68,7 +64,7 @@ class VideoStream:
         self._margin_ns = lookahead_ns // 4
         self._order = DecodeOrder()
         self._continuity = Continuity()
-        self._timeline = Timeline(self._margin_ns)
+        self._gaps = GapDetector(self._margin_ns)
         self._frames: dict[int, _Frame] = {}
         self._worker = Worker(f"video {topic}", self._threads)
 
@@ -83,8 +79,8 @@ class VideoStream:
     def push(self, key: int, time_ns: int, packet: VideoPacket) -> bool:
         """Take one packet in order of arrival; True if it is a key frame.
 
-        ``key`` is the message's running number. A packet with the time of an earlier one is a repetition and
-        is left out; one without a picture (parameter sets sent apart) may share a picture's time.
+        ``key`` is not used. A packet with the time of an earlier one is a repetition and is ignored; one
+        without a picture (separate parameter sets) may share a picture's time.
         """
         del key
         units = head(packet)
@@ -93,7 +89,7 @@ class VideoStream:
         if known is None or picture > known.picture:
             self._frames[time_ns] = _Frame(picture, None if picture else NO_PICTURE)
         if not (picture and known is not None and known.picture):
-            walked_ns = self._timeline.walked_ns
+            walked_ns = self._gaps.walked_ns
             passed = walked_ns is not None and time_ns <= walked_ns
             late = passed or not self._order.push(Arrival(time_ns, packet, units))
             if late and picture:
@@ -102,7 +98,7 @@ class VideoStream:
         return is_key_head(packet.codec, units)
 
     def join(self, time_ns: int, packet: VideoPacket) -> bool:
-        """Take a further part of a picture that was pushed; False if that has been given to the decoder."""
+        """Append a further part to a picture that was pushed; False if that is already decoded."""
         return self._order.join(time_ns, packet)
 
     def verdict(self, time_ns: int) -> str | None:
@@ -113,17 +109,17 @@ class VideoStream:
         return UNKNOWN if frame is None else frame.reason
 
     def size(self, time_ns: int) -> tuple[int, int] | None:
-        """Width and height of a packet's picture after its verdict, None if its headers do not tell."""
+        """Width and height of a packet's picture after ``verdict``, None if its headers do not tell."""
         frame = self._frames.get(time_ns)
         return None if frame is None else frame.size
 
     def prefix(self, time_ns: int) -> bytes:
-        """The parameter sets that a decoder starting at a packet needs, and that are not in it."""
+        """The parameter sets that a decoder starting at a packet needs and that it does not contain."""
         frame = self._frames.get(time_ns)
         return b"" if frame is None else frame.prefix
 
     def request(self, time_ns: int) -> Future[Picture]:
-        """The picture of a usable packet; in order of time, the same time twice gives the same future.
+        """The picture of a usable packet, in order of time; twice the same time gives the same future.
 
         The future fails with a DecodeError if the packet is not usable or the decoder gives no picture.
         """
@@ -137,11 +133,11 @@ class VideoStream:
 
     @property
     def is_behind(self) -> bool:
-        """Whether decoding does not keep pace with what is asked for."""
+        """Whether decoding falls behind the requests."""
         return self._worker.waiting > BEHIND
 
     def release(self, time_ns: int) -> None:
-        """No frame at or before this time will be asked for any more."""
+        """No frame at or before this time will be requested any more."""
         self._settle(time_ns)
         self._walk(time_ns)
         for passed_ns in [known_ns for known_ns in self._frames if known_ns <= time_ns]:
@@ -149,7 +145,7 @@ class VideoStream:
         self._worker.release(time_ns)
 
     def close(self) -> None:
-        """Decode what is still requested and stop; every future is resolved."""
+        """Decode what was requested and stop; every future is resolved."""
         self._settle(None)
         self._worker.close()
 
@@ -159,36 +155,38 @@ class VideoStream:
 
     def _place(self, arrival: Arrival) -> None:
         codec, time_ns = arrival.packet.codec, arrival.time_ns
-        step = self._continuity.step(codec, arrival.units, time_ns)
+        found = self._continuity.assess(codec, arrival.units, time_ns)
         frame = self._frames.get(time_ns)
-        if step.picture:
-            self._timeline.add(Mark(time_ns, step.key, step.poc, step.poc_modulus, step.start_ns))
+        if found.picture:
+            self._gaps.add(FrameMark(time_ns, found.key, found.poc, found.poc_modulus, found.start_ns))
         picture = bool(arrival.units) and is_slice(codec, arrival.units[-1].kind)
         if frame is not None and picture:
-            frame.reason, frame.size, frame.prefix = step.reason, step.size, step.prefix
-        if not step.decodable:
+            frame.reason, frame.size, frame.prefix = found.reason, found.size, found.prefix
+        if not found.decodable:
             return
         with self._worker.changed:
             gops = self._worker.gops
-            if step.starts:
+            if found.starts:
                 order = self._order
-                point: Entry = "reordered point" if order.reorders else "point"
-                entry = "key" if step.key else point
-                unsaid, linked = order.unsaid, step.linked
-                gops.begin(codec, reorders_unsaid=unsaid, linked=linked, entry=entry, primer=step.primer)
-            data = step.prefix + arrival.packet.data
-            unit = gops.append(time_ns, data, leading=step.leading, reference=step.reference, back=step.back)
+                point: StartKind = "reordered point" if order.reorders else "point"
+                entry = "key" if found.key else point
+                unsaid, linked = order.unsaid, found.linked
+                gops.begin(codec, reorders_unsaid=unsaid, linked=linked, entry=entry, primer=found.primer)
+            data = found.prefix + arrival.packet.data
+            unit = gops.append(
+                time_ns, data, leading=found.leading, reference=found.reference, back=found.back
+            )
             self._worker.changed.notify_all()
         if frame is not None and (picture or not frame.picture):
             frame.unit = unit
 
     def _walk(self, time_ns: int) -> None:
-        for passed_ns, reason in self._timeline.walk(time_ns):
+        for passed_ns, reason in self._gaps.walk(time_ns):
             frame = self._frames.get(passed_ns)
             if frame is not None:
                 frame.reason = frame.reason or reason
 
     def _threads(self) -> int:
-        """Threads hold pictures back: no more of them than the packets at hand are sure to push out."""
-        interval_ns = self._timeline.interval_ns()
+        """Threads, each of which holds a picture back: no more than the look-ahead's packets push out."""
+        interval_ns = self._gaps.interval_ns()
         return 1 if not interval_ns else max(1, min(self._workers, self._margin_ns // interval_ns))

@@ -1,4 +1,4 @@
-"""The thread that decodes for one stream: as much as is asked for, and no more."""
+"""The thread that decodes one stream, no more than is requested."""
 
 from __future__ import annotations
 
@@ -7,42 +7,36 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import av
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.video.compiling import judges_h265, wait_compiled
-from edgefirst_ros.video.decoder import Decoder
-from edgefirst_ros.video.gops import Gop, Gops, Unit
-from edgefirst_ros.video.picture import Picture
-from edgefirst_ros.video.playback import Playback
-from edgefirst_ros.video.sieve import UNREACHED, Outcome, Sieve
-
-if TYPE_CHECKING:
-    from edgefirst_ros.video.intact import H265Syntax
+from edgefirst_ros.video.decoder import UNREACHED, Decoder, DecodeResult, FrameValidator
+from edgefirst_ros.video.gops import AccessUnit, Gop, Gops, Playback
+from edgefirst_ros.video.integrity import H265Syntax, judges_h265, wait_compiled
+from edgefirst_ros.video.pictures import Picture
 
 NOT_KEPT = "its key frame is no longer kept"
 CLOSED = "the video stream is closed"
 
 KEPT_BYTES = 64 << 20
-"""Compressed bytes kept of frames that nobody wants, before the decoder is sent ahead to be rid of them."""
+"""Compressed bytes kept of released frames before they are decoded ahead and deleted."""
 _NEVER = -(1 << 63)
 _MAX_REORDER = 16
-"""No picture is shown more than so many pictures after it was decoded (H.264 and H.265, annex A)."""
+"""At most this many pictures are decoded between a picture and its display (H.264 and H.265, annex A)."""
 
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    unit: Unit
+    unit: AccessUnit
     future: Future[Picture]
 
 
 @dataclass(frozen=True, slots=True)
 class _Action:
-    """What the thread does next: one of the three, or nothing more at all."""
+    """What the thread does next: one of the three; none of them ends it."""
 
-    feed: Unit | None = None
+    feed: AccessUnit | None = None
     drain: bool = False
     refuse: _Request | None = None
 
@@ -52,7 +46,7 @@ _DRAIN = _Action(drain=True)
 
 
 class Worker:
-    """Owns the decoder and its thread, which starts when there is something to decode.
+    """Owns the decoder and its thread, which starts with the first request.
 
     Attributes:
         changed: guards ``gops``, which the caller fills, and wakes the thread.
@@ -60,7 +54,7 @@ class Worker:
 
     Args:
         name: of the thread.
-        threads: asked once, when the thread starts: how many pictures to decode at a time.
+        threads: called once, when the thread starts: how many pictures to decode at a time.
     """
 
     def __init__(self, name: str, threads: Callable[[], int]) -> None:
@@ -71,8 +65,8 @@ class Worker:
         self._threads = 1
         self._playback = Playback(self.gops)
         self._pending: list[_Request] = []
-        self._sieve = Sieve(_MAX_REORDER)
-        self._ready: dict[int, tuple[Unit, Outcome]] = {}
+        self._validator = FrameValidator(_MAX_REORDER)
+        self._ready: dict[int, tuple[AccessUnit, DecodeResult]] = {}
         self._asked: _Request | None = None
         self._released_ns = _NEVER
         self._thread: threading.Thread | None = None
@@ -80,8 +74,8 @@ class Worker:
         self._failure: Exception | None = None
         self._syntax: H265Syntax | None = None
 
-    def request(self, unit: Unit) -> Future[Picture]:
-        """The picture of a unit; units in order of time."""
+    def request(self, unit: AccessUnit) -> Future[Picture]:
+        """The picture of a unit; must be called in order of time."""
         with self.changed:
             if self._asked is not None and self._asked.unit is unit and not self._asked.future.cancelled():
                 return self._asked.future
@@ -99,12 +93,12 @@ class Worker:
 
     @property
     def waiting(self) -> int:
-        """Pictures that were asked for and are not decoded yet."""
+        """Number of pictures requested and not decoded yet."""
         with self.changed:
             return len(self._pending)
 
     def release(self, time_ns: int) -> None:
-        """No unit at or before this time will be asked for any more."""
+        """No unit at or before this time will be requested any more."""
         with self.changed:
             self._released_ns = max(self._released_ns, time_ns)
             self._forget()
@@ -117,7 +111,7 @@ class Worker:
                 self.changed.wait()
 
     def close(self) -> None:
-        """Decode what was asked for and end the thread."""
+        """Decode what was requested and end the thread."""
         with self.changed:
             self._closing = True
             self.changed.notify_all()
@@ -127,7 +121,7 @@ class Worker:
     def _start(self) -> None:
         if self._thread is None:
             self._threads = self._count_threads()
-            self._sieve = Sieve(_MAX_REORDER + self._threads)
+            self._validator = FrameValidator(_MAX_REORDER + self._threads)
             # A daemon: a caller that died before closing must not keep the process from ending.
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
@@ -173,19 +167,16 @@ class Worker:
             if decoder is not None:
                 decoder.drain()
 
-    def _is_damaged(self, unit: Unit) -> bool:
-        """Whether the bytes of a unit cannot be its encoder's; libavcodec finds that out for H.264 alone."""
+    def _is_damaged(self, unit: AccessUnit) -> bool:
+        """Whether a unit of H.265 is damaged; libavcodec finds that for H.264 only."""
         if unit.gop.codec != "h265" or not judges_h265():
             return False
         if self._syntax is None:
-            # Only here: what it needs is compiled when it is used first, and streams of H.264 do without.
             wait_compiled()
-            from edgefirst_ros.video.intact import H265Syntax  # noqa: PLC0415
-
             self._syntax = H265Syntax()
         return not self._syntax.is_sound(unit.data)
 
-    def _decoder(self, decoder: Decoder | None, unit: Unit) -> Decoder:
+    def _decoder(self, decoder: Decoder | None, unit: AccessUnit) -> Decoder:
         gop = unit.gop
         if decoder is not None and self._playback.first is not unit:
             return decoder
@@ -204,7 +195,7 @@ class Worker:
                 self.changed.wait()
             if action.feed is not None:
                 self._playback.feed(action.feed)
-                self._sieve.feed(action.feed)
+                self._validator.feed(action.feed)
             return action
 
     def _choose(self) -> _Action | None:
@@ -226,7 +217,7 @@ class Worker:
         return _Action(feed=start) if self._playback.last is None else _DRAIN
 
     def _squeeze(self, gop: Gop) -> _Action:
-        """Get out what the decoder holds back: by going on if more of it is expected, else by draining."""
+        """Get the pictures that the decoder holds back: feed on if more are expected, else drain it."""
         following = self._playback.following()
         if following is None:
             return _DRAIN
@@ -248,7 +239,7 @@ class Worker:
         return _Action(feed=front.units[0]) if last is None else _DRAIN
 
     def _ahead_of_need(self) -> bool:
-        """Whether too much is kept of which decoding could rid us."""
+        """Whether too much is kept that could be decoded and deleted."""
         front, last = self.gops.first, self._playback.last
         if self.gops.kept_bytes <= KEPT_BYTES or front is None:
             return False
@@ -257,9 +248,9 @@ class Worker:
         return any(unit.time_ns <= self._released_ns for unit in islice(front.units, _MAX_REORDER + 1))
 
     def _deliver(self, frames: Iterable[tuple[int, av.VideoFrame]], *, drained: bool = False) -> None:
-        found: list[tuple[_Request, Outcome]] = []
+        found: list[tuple[_Request, DecodeResult]] = []
         with self.changed:
-            certain = self._sieve.drain(frames) if drained else self._sieve.show(frames)
+            certain = self._validator.drain(frames) if drained else self._validator.show(frames)
             if drained:
                 self._playback.drain()
             certain = [(unit, outcome) for unit, outcome in certain if outcome != UNREACHED]
@@ -277,7 +268,7 @@ class Worker:
             _resolve(request, outcome)
 
 
-def _resolve(request: _Request, outcome: Outcome | Exception) -> None:
+def _resolve(request: _Request, outcome: DecodeResult | Exception) -> None:
     if not request.future.set_running_or_notify_cancel():
         return
     if isinstance(outcome, Picture):

@@ -32,7 +32,7 @@ from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.ledger import LATE
 from edgefirst_ros.pipeline.sink import Emitted
-from edgefirst_ros.video.annexb import is_keyframe
+from edgefirst_ros.video.bitstream import is_keyframe
 
 VIDEO = "/camera/h264"
 NOON_NS = 1_777_636_800_000_000_000

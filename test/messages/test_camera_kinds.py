@@ -26,7 +26,7 @@ from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline import assembly as pipeline
 from edgefirst_ros.pipeline.ledger import COLUMNS
-from edgefirst_ros.video import compiling, worker
+from edgefirst_ros.video import integrity, worker
 
 Rgb = npt.NDArray[np.uint8]
 CAMERA = "/camera/jpeg"
@@ -190,4 +190,4 @@ def test_h265_that_nothing_looks_at_is_said(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(pipeline, "judges_h265", lambda: False)
     monkeypatch.setattr(worker, "judges_h265", lambda: False)
     notes = run(path, {}).report["notes"]
-    assert [note for note in notes if "numba" in note] == [compiling.UNJUDGED]
+    assert [note for note in notes if "numba" in note] == [integrity.UNJUDGED]

@@ -13,7 +13,7 @@ from test_ledger import converted, pictures_in
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.checks import check
-from edgefirst_ros.video.picture import Picture
+from edgefirst_ros.video.pictures import Picture
 from edgefirst_ros.video.stream import VideoStream
 
 BROKEN = "picture damaged in transit"

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import Codec, VideoPacket
-from edgefirst_ros.video.picture import Picture
+from edgefirst_ros.video.pictures import Picture
 from edgefirst_ros.video.stream import VideoStream
 
 STEP_NS = 33_333_333

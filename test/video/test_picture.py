@@ -12,8 +12,7 @@ from clips import encode_shots, recipe
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import RawImage
-from edgefirst_ros.video.picture import Picture, stitch
-from edgefirst_ros.video.raw import picture_of
+from edgefirst_ros.video.pictures import Picture, picture_of, stitch
 from edgefirst_ros.video.stream import VideoStream
 
 COLOURS = [(0, 0, 0), (255, 255, 255), (200, 80, 30), (20, 160, 90), (40, 60, 210), (128, 128, 128)]

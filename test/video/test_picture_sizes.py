@@ -12,17 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgefirst_ros.messages.camera import CompressedImage, RawImage, VideoPacket
-from edgefirst_ros.video.annexb import head
+from edgefirst_ros.video.bitstream import head
 from edgefirst_ros.video.continuity import Continuity
-from edgefirst_ros.video.encode import encode
-from edgefirst_ros.video.picture import Picture
-from edgefirst_ros.video.raw import picture_of, raw_size
-from edgefirst_ros.video.still import still_size
+from edgefirst_ros.video.pictures import Picture, picture_of, raw_size
+from edgefirst_ros.video.stills import encode, still_size
 from edgefirst_ros.video.stream import VideoStream
 
 
 def size_said(packet: VideoPacket) -> tuple[int, int] | None:
-    return Continuity().step(packet.codec, head(packet), 0).size
+    return Continuity().assess(packet.codec, head(packet), 0).size
 
 
 SIZES = [

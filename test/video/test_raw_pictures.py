@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from edgefirst_ros.messages.camera import RawImage
-from edgefirst_ros.video.raw import picture_of, raw_size
+from edgefirst_ros.video.pictures import picture_of, raw_size
 
 HEIGHT, WIDTH = 60, 80
 Y, X = np.mgrid[0:HEIGHT, 0:WIDTH]

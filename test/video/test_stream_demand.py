@@ -26,8 +26,9 @@ from clips import (
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.video import worker
-from edgefirst_ros.video.decoder import Decoder, Entry
-from edgefirst_ros.video.picture import Picture
+from edgefirst_ros.video.decoder import Decoder
+from edgefirst_ros.video.gops import StartKind
+from edgefirst_ros.video.pictures import Picture
 from edgefirst_ros.video.stream import VideoStream
 
 WORKERS = pytest.mark.parametrize("workers", [1, 2, 4])
@@ -338,7 +339,7 @@ def test_slow_video_is_decoded_by_few_threads(monkeypatch: pytest.MonkeyPatch) -
     used: list[int] = []
     create = Decoder.__init__
 
-    def watch(self: Decoder, codec: str, threads: int, *, reorders_unsaid: bool, entry: Entry) -> None:
+    def watch(self: Decoder, codec: str, threads: int, *, reorders_unsaid: bool, entry: StartKind) -> None:
         used.append(threads)
         create(self, "h264", threads, reorders_unsaid=reorders_unsaid, entry=entry)
 

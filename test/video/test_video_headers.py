@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from clips import RECIPES, encode_shots, make_clip, recipe
@@ -11,9 +12,15 @@ from hypothesis import strategies as st
 from rewrite import bits_to_bytes, escape, nal_units, se, ue
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.video import h264, h265
-from edgefirst_ros.video.annexb import NalUnit, head
-from edgefirst_ros.video.bits import BitReader
+from edgefirst_ros.video import h264, h265sets, h265slices
+from edgefirst_ros.video.bitstream import BitReader, NalUnit, ParameterSets, head
+from edgefirst_ros.video.h265sets import H265ParameterSets, parameter_sets
+
+H264ParameterSets = ParameterSets[h264.H264SequenceSet, h264.H264PictureSet]
+
+
+def h264_parameter_sets() -> H264ParameterSets:
+    return ParameterSets(h264.sequence_set, h264.picture_set)
 
 
 @given(st.lists(st.integers(0, 2**31), max_size=12))
@@ -34,9 +41,8 @@ def test_reading_past_the_end_is_an_error() -> None:
 @pytest.mark.parametrize("name", RECIPES)
 def test_display_order_is_what_the_encoder_gave(name: str) -> None:
     clip = make_clip(name)
-    sets: h264.ParameterSets | h265.ParameterSets = (
-        h264.ParameterSets() if name.startswith("h264") else h265.ParameterSets()
-    )
+    sets: ParameterSets[Any, Any] = h264_parameter_sets() if name.startswith("h264") else parameter_sets()
+    read: Callable[..., Any] = h264.slice_header if name.startswith("h264") else h265slices.slice_header
     sequence, picture = (7, 8) if name.startswith("h264") else (33, 34)
     step = 2 if name.startswith("h264") else 1
     origin = 0
@@ -47,7 +53,7 @@ def test_display_order_is_what_the_encoder_gave(name: str) -> None:
                 sets.add_sequence(unit.data)
             elif unit.kind == picture:
                 sets.add_picture(unit.data)
-        header = sets.slice_header(units[-1])
+        header = read(units[-1], sets)
         if units[-1].kind in (5, 19, 20) and shot.key:
             origin = shot.number
         assert header.poc == step * (shot.number - origin) % header.poc_modulus
@@ -62,7 +68,7 @@ def test_reordering_as_h264_streams_say_it(name: str, reorder: int) -> None:
 @pytest.mark.parametrize(("name", "reorder"), [("p", 0), ("pyramid", 2)])
 def test_reordering_as_h265_streams_say_it(name: str, reorder: int) -> None:
     sequence = next(unit for unit in head(make_clip(f"h265-{name}").shots[0].packet) if unit.kind == 33)
-    assert h265.sequence_set(sequence.data).reorder == reorder
+    assert h265sets.sequence_set(sequence.data).reorder == reorder
 
 
 @pytest.mark.parametrize(
@@ -81,11 +87,11 @@ def test_h264_sequence_sets_of_every_shape(params: str) -> None:
     found = h264.sequence_set(next(unit.data for unit in units if unit.kind == 7))
     assert found.reorder == 1
     assert found.frames_only == ("interlaced" not in params)
-    sets = h264.ParameterSets()
+    sets = h264_parameter_sets()
     for unit in units:
         if unit.kind in (7, 8):
             sets.add_sequence(unit.data) if unit.kind == 7 else sets.add_picture(unit.data)
-    assert sets.slice_header(units[-1]).idr
+    assert h264.slice_header(units[-1], sets).idr
 
 
 @pytest.mark.parametrize("pix_fmt", ["yuv422p", "yuv444p"])
@@ -96,7 +102,7 @@ def test_other_colour_formats(name: str, pix_fmt: str) -> None:
 
     encoder, options = recipe(name)
     shots = encode_shots(encoder, options, frames=4, setup=setup)
-    parse: Callable[[bytes], object] = h264.sequence_set if encoder == "libx264" else h265.sequence_set
+    parse: Callable[[bytes], object] = h264.sequence_set if encoder == "libx264" else h265sets.sequence_set
     kind = 7 if encoder == "libx264" else 33
     found = parse(next(unit.data for unit in head(shots[0].packet) if unit.kind == kind))
     assert found.reorder in (1, 2)  # type: ignore[attr-defined]
@@ -146,12 +152,12 @@ def test_h264_scaling_lists_are_passed_over(chroma: str, separate: bool) -> None
     ],
 )
 def test_h264_display_order_of_every_type(poc: str, expected: int | None, modulus: int) -> None:
-    sets = h264.ParameterSets()
+    sets = h264_parameter_sets()
     sets.add_sequence(h264_sequence(ue(3) + "1" + ue(0) * 2 + "0" + "0", poc=poc, frames_only="0"))
     sets.add_picture(b"\x68" + bits_to_bytes(ue(4) + ue(0)))
     bits = ue(0) + ue(5) + ue(4) + "01" + f"{9:05b}" + "1" + "0" + f"{21:05b}"
     for header_byte, reference in ((0x01, False), (0x21, True), (0x61, True)):
-        header = sets.slice_header(NalUnit(1, bytes((header_byte,)) + bits_to_bytes(bits)))
+        header = h264.slice_header(NalUnit(1, bytes((header_byte,)) + bits_to_bytes(bits)), sets)
         assert (header.frame_num, header.frame_num_modulus, header.reference) == (9, 32, reference)
         raised = reference and expected == 17
         assert (header.poc, header.poc_modulus) == (18 if raised else expected, modulus)
@@ -189,7 +195,7 @@ def test_reference_picture_sets_spelt_out_and_predicted() -> None:
     # kept but one, in the order of the first's entries and then the picture itself.
     second = "1" + "1" + ue(3) + "1" + "01" + "1" + "00"
     third = "0" + explicit((-1, True))
-    found = h265.sequence_set(h265_sequence(ue(3) + first + second + third))
+    found = h265sets.sequence_set(h265_sequence(ue(3) + first + second + third))
     assert found.reference_sets == (
         ((-8, True), (-10, False), (8, True)),
         ((-12, True), (-14, False), (4, True)),
@@ -208,10 +214,16 @@ def test_reference_picture_sets_spelt_out_and_predicted() -> None:
     ],
 )
 def test_h265_sequence_sets_of_every_shape(shape: dict[str, str]) -> None:
-    found = h265.sequence_set(h265_sequence(ue(1) + explicit((-3, True)), **shape))  # type: ignore[arg-type]
+    found = h265sets.sequence_set(h265_sequence(ue(1) + explicit((-3, True)), **shape))  # type: ignore[arg-type]
     assert found.reference_sets == (((-3, True),),)
     assert found.poc_bits == 8
     assert found.reorder == 2
+
+
+def h265_picture() -> bytes:
+    """An H.265 picture parameter set with every tool off, clause 7.3.2.3."""
+    bits = ue(0) + ue(0) + "0" + "0" + "000" + "0" + "0" + ue(0) * 2 + se(0) + "000" + se(0) * 2
+    return b"\x44\x01" + escape(bits_to_bytes(bits + "0000000" + "00" + "0" + ue(0) + "0"))
 
 
 def h265_slice(bits: str, *, kind: int = 1) -> NalUnit:
@@ -219,58 +231,60 @@ def h265_slice(bits: str, *, kind: int = 1) -> NalUnit:
 
 
 @pytest.fixture
-def sets() -> h265.ParameterSets:
+def sets() -> H265ParameterSets:
     """Three reference picture sets and two long-term pictures known to the sequence."""
     known = ue(3) + explicit((-4, True)) + "0" + explicit((-2, True), (2, True)) + "0" + explicit((-1, False))
     long_term = "1" + ue(2) + "00000101" + "1" + "00001001" + "0"
-    found = h265.ParameterSets()
+    found = parameter_sets()
     found.add_sequence(h265_sequence(known, long_term=long_term))
-    found.add_picture(b"\x44\x01" + bits_to_bytes(ue(0) + ue(0) + "00000"))
+    found.add_picture(h265_picture())
     return found
 
 
-def test_a_slice_names_a_set_of_the_sequence(sets: h265.ParameterSets) -> None:
-    header = sets.slice_header(h265_slice(f"{77:08b}" + "1" + "01" + ue(0) + ue(0)))
+def test_a_slice_names_a_set_of_the_sequence(sets: H265ParameterSets) -> None:
+    header = h265slices.slice_header(h265_slice(f"{77:08b}" + "1" + "01" + ue(0) + ue(0)), sets)
     assert (header.poc, header.poc_modulus) == (77, 256)
     assert header.references == ((-2, True), (2, True))
-    assert h265.references(header, 77) == ({75, 79}, {75, 79})
+    assert h265slices.referenced(header, 77) == ({75, 79}, {75, 79})
 
 
-def test_a_slice_predicts_its_set_from_one_of_the_sequence(sets: h265.ParameterSets) -> None:
+def test_a_slice_predicts_its_set_from_one_of_the_sequence(sets: H265ParameterSets) -> None:
     bits = "0" + "1" + ue(1) + "1" + ue(0) + "1" + "1" + "1"
-    header = sets.slice_header(h265_slice(f"{77:08b}" + bits + ue(0) + ue(0)))
+    header = h265slices.slice_header(h265_slice(f"{77:08b}" + bits + ue(0) + ue(0)), sets)
     assert header.references == ((-1, True), (-3, True), (1, True))
 
 
-def test_long_term_pictures_of_a_slice(sets: h265.ParameterSets) -> None:
+def test_long_term_pictures_of_a_slice(sets: H265ParameterSets) -> None:
     listed = "0" + "0" + "1" + "1" + ue(2)
     own = f"{200:08b}" + "1" + "0" + f"{50:08b}" + "1" + "1" + ue(1)
-    header = sets.slice_header(h265_slice(f"{77:08b}" + "1" + "00" + ue(2) + ue(2) + listed + own))
-    assert header.long_term == (
-        h265.LongTerm(5, used=True, cycles=None),
-        h265.LongTerm(9, used=False, cycles=2),
-        h265.LongTerm(200, used=True, cycles=None),
-        h265.LongTerm(50, used=True, cycles=1),
+    header = h265slices.slice_header(
+        h265_slice(f"{77:08b}" + "1" + "00" + ue(2) + ue(2) + listed + own), sets
     )
-    needed, kept = h265.references(header, 1024 + 77)
+    assert header.long_term == (
+        h265slices.LongTerm(5, used=True, cycles=None),
+        h265slices.LongTerm(9, used=False, cycles=2),
+        h265slices.LongTerm(200, used=True, cycles=None),
+        h265slices.LongTerm(50, used=True, cycles=1),
+    )
+    needed, kept = h265slices.referenced(header, 1024 + 77)
     assert needed == {1024 + 73, 1024 + 5, 768 + 200, 768 + 50}
     assert kept == needed | {512 + 9}
 
 
 @pytest.mark.parametrize("kind", [0, 1, 6, 8, 19, 21])
-def test_display_order_counts_from_pictures_that_others_build_on(sets: h265.ParameterSets, kind: int) -> None:
+def test_display_order_counts_from_pictures_that_others_build_on(sets: H265ParameterSets, kind: int) -> None:
     rest = f"{7:08b}" + "1" + "01" + ue(0) + ue(0)
     unit = h265_slice(rest, kind=kind)
     if kind >= 16:
         unit = NalUnit(kind, bytes((kind << 1, 1)) + bits_to_bytes("10" + ue(0) + ue(2) + rest))
-    header = sets.slice_header(unit)
+    header = h265slices.slice_header(unit, sets)
     assert header.anchor is (kind in (1, 19, 21))
     assert header.poc == (0 if kind == 19 else 7)
 
 
 def test_display_order_is_unwrapped_to_the_nearest() -> None:
-    assert [h265.nearest(poc, 250, 256) for poc in (249, 250, 255, 0, 100)] == [249, 250, 255, 256, 356]
-    assert h265.nearest(130, 250, 256) == 130
+    assert [h265slices.nearest(poc, 250, 256) for poc in (249, 250, 255, 0, 100)] == [249, 250, 255, 256, 356]
+    assert h265slices.nearest(130, 250, 256) == 130
 
 
 @pytest.mark.parametrize("codec", ["h264", "h265"])
@@ -279,7 +293,7 @@ def test_cut_headers_are_refused_and_never_crash(codec: str) -> None:
         units = nal_units(make_clip(name).shots[0].packet.data)
         for unit in units[:3]:
             for end in range(len(unit)):
-                for read in (h264.sequence_set, h265.sequence_set):
+                for read in (h264.sequence_set, h265sets.sequence_set):
                     try:
                         read(unit[:end])
                     except DecodeError:
@@ -288,12 +302,14 @@ def test_cut_headers_are_refused_and_never_crash(codec: str) -> None:
 
 @given(st.binary(max_size=120))
 def test_any_bytes_are_refused_or_read(data: bytes) -> None:
-    for module in (h264, h265):
-        sets = module.ParameterSets()
+    for sets, slice_header in (
+        (h264_parameter_sets(), h264.slice_header),
+        (parameter_sets(), h265slices.slice_header),
+    ):
         for read in (
             sets.add_sequence,
             sets.add_picture,
-            lambda d, s=sets: s.slice_header(NalUnit(1, d + b"\x01\x01")),
+            lambda d, s=sets, r=slice_header: r(NalUnit(1, d + b"\x01\x01"), s),
         ):
             try:
                 read(data)
@@ -301,14 +317,14 @@ def test_any_bytes_are_refused_or_read(data: bytes) -> None:
                 continue
 
 
-def test_a_slice_that_starts_amid_a_picture_or_names_nothing_known(sets: h265.ParameterSets) -> None:
+def test_a_slice_that_starts_amid_a_picture_or_names_nothing_known(sets: H265ParameterSets) -> None:
     with pytest.raises(DecodeError, match="first slice"):
-        sets.slice_header(NalUnit(1, b"\x02\x01\x00\xff"))
+        h265slices.slice_header(NalUnit(1, b"\x02\x01\x00\xff"), sets)
     with pytest.raises(DecodeError, match="parameter sets"):
-        h265.ParameterSets().slice_header(h265_slice("0" * 30))
+        h265slices.slice_header(h265_slice("0" * 30), parameter_sets())
     with pytest.raises(DecodeError, match="unknown reference picture set"):
-        sets.slice_header(h265_slice(f"{7:08b}" + "111"))
+        h265slices.slice_header(h265_slice(f"{7:08b}" + "111"), sets)
     with pytest.raises(DecodeError, match="first slice"):
-        h264.ParameterSets().slice_header(NalUnit(1, b"\x61" + bits_to_bytes(ue(3))))
+        h264.slice_header(NalUnit(1, b"\x61" + bits_to_bytes(ue(3))), h264_parameter_sets())
     with pytest.raises(DecodeError, match="parameter sets"):
-        h264.ParameterSets().slice_header(NalUnit(1, b"\x61" + bits_to_bytes(ue(0) * 5)))
+        h264.slice_header(NalUnit(1, b"\x61" + bits_to_bytes(ue(0) * 5)), h264_parameter_sets())

@@ -1,26 +1,57 @@
-"""JPEG and PNG from outside: whether they are whole, and how large a picture they hold."""
+"""JPEG and PNG: pictures encoded for all writers, and a camera's own files checked and passed through."""
 
 from __future__ import annotations
 
-from edgefirst_ros.codecs.png import SIGNATURE, chunks, read_header
+from typing import Literal
+
+import simplejpeg
+
+from edgefirst_ros.codecs.png import SIGNATURE, chunks, encode_rgb, read_header
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import CompressedImage
+from edgefirst_ros.sample import CameraImage
+from edgefirst_ros.video.pictures import Picture
 
 _SOI, _EOI, _SOS, _FILL = 0xD8, 0xD9, 0xDA, 0xFF
 _NOT_FRAME_HEADERS = frozenset({0xC4, 0xC8, 0xCC})
 _FRAME_HEADER_SIZE = 8
 
 
-def jpeg_size(data: bytes) -> tuple[int, int]:
+def encode(picture: Picture, format: Literal["jpeg", "png"], quality: int = 90) -> CameraImage:  # noqa: A002 the dataset's word for it
+    """Encode a picture; releases the GIL.
+
+    Args:
+        picture: what to encode.
+        format: "jpeg" is baseline JFIF, 4:2:0; "png" is lossless, 8-bit RGB.
+        quality: of JPEG, 1 to 100.
+    """
+    rgb = picture.rgb()
+    if format == "jpeg":
+        data = simplejpeg.encode_jpeg(rgb, quality, "RGB", "420", fastdct=False)
+    else:
+        data = encode_rgb(rgb)
+    return CameraImage(format, bytes(data), picture.width, picture.height)
+
+
+def passthrough(image: CompressedImage) -> CameraImage:
+    """The camera's own JPEG or PNG, unchanged, with its size.
+
+    Raises:
+        DecodeError: it is not a complete image of the stated format.
+    """
+    width, height = _jpeg_size(image.data) if image.format == "jpeg" else _png_size(image.data)
+    return CameraImage(image.format, image.data, width, height)
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int]:
     """Width and height of a JPEG in pixels, from its frame header.
 
-    Entropy-coded data is not looked into, only that the picture ends. Bytes after the end are allowed: camera
-    drivers pad.
+    Requires an end marker, but does not decode. Bytes after the end are allowed: camera drivers pad.
 
     Source: ITU-T T.81, annex B.
 
     Raises:
-        DecodeError: it is no JPEG, has no picture, or is cut short.
+        DecodeError: it is no JPEG, contains no picture, or is cut short.
     """
     if data[:3] != bytes((0xFF, _SOI, 0xFF)):
         raise DecodeError("no JPEG")
@@ -42,10 +73,10 @@ def jpeg_size(data: bytes) -> tuple[int, int]:
 
 
 def still_size(image: CompressedImage) -> tuple[int, int] | None:
-    """Width and height of a still image in pixels, None if it has none; no checksum is looked at."""
+    """Width and height of a still image in pixels from its header, None if it has none."""
     try:
         if image.format == "jpeg":
-            return jpeg_size(image.data)
+            return _jpeg_size(image.data)
     except DecodeError:
         return None
     header = read_header(image.data)
@@ -59,13 +90,13 @@ def _frame_size(header: bytes) -> tuple[int, int]:
     return width, height
 
 
-def png_size(data: bytes) -> tuple[int, int]:
+def _png_size(data: bytes) -> tuple[int, int]:
     """Width and height of a PNG in pixels, after checking every chunk.
 
     Source: PNG third edition, clause 5.
 
     Raises:
-        DecodeError: it is no PNG, has no picture, a checksum is wrong, or it is cut short.
+        DecodeError: it is no PNG, contains no picture, a checksum is wrong, or it is cut short.
     """
     try:
         kinds = {kind for kind, _, _ in chunks(data)}

@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgefirst_ros.messages.camera import VideoPacket
-from edgefirst_ros.video.annexb import nal_units
+from edgefirst_ros.video.bitstream import nal_units
 from edgefirst_ros.video.stream import VideoStream
 
 pytest.importorskip("numba", reason="numba is not installed here; pip install -e '.[test]' brings it")
-from edgefirst_ros.video.intact import H265Syntax
+from edgefirst_ros.video.integrity import H265Syntax
 
 COMMON = "log-level=none:info=0:frame-threads=1:keyint=6:min-keyint=6:scenecut=0"
 VISIBLE_DB = 40.0
@@ -156,7 +156,7 @@ FUZZ = """
 import random, sys
 sys.path[:0] = sys.argv[1:2]
 import clips
-from edgefirst_ros.video.intact import H265Syntax
+from edgefirst_ros.video.integrity import H265Syntax
 rng = random.Random(11)
 for name in ("h265-p", "h265-pyramid"):
     made = clips.make_clip(name).shots[:5]

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from clips import make_clip, play
 
-from edgefirst_ros.video import compiling
+from edgefirst_ros.video import integrity
 from edgefirst_ros.video.stream import VideoStream
 
 pytest.importorskip("numba", reason="numba is not installed here; pip install -e '.[test]' brings it")
 from edgefirst_ros.video import h265ctu
-from edgefirst_ros.video.intact import H265Syntax, compile_parser
+from edgefirst_ros.video.integrity import H265Syntax
 
 LIMIT_S = 60.0
 UNTIL_THERE = "import sys, time, pathlib\nwhile not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.01)"
@@ -24,13 +24,13 @@ UNTIL_THERE = "import sys, time, pathlib\nwhile not pathlib.Path(sys.argv[1]).ex
 @pytest.fixture(autouse=True)
 def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As in a process that has begun nothing yet."""
-    monkeypatch.setattr(compiling, "_done", None)
+    monkeypatch.setattr(integrity, "_done", None)
     yield
-    assert compiling.wait_compiled(LIMIT_S)
+    assert integrity.wait_compiled(LIMIT_S)
 
 
 def test_what_is_compiled_ahead_is_what_pictures_need() -> None:
-    compile_parser()
+    h265ctu.compile_parser()
     syntax = H265Syntax()
     assert all(syntax.is_sound(shot.packet.data) for shot in make_clip("h265-p").shots)
     assert len(h265ctu.segment.signatures) == 1
@@ -42,31 +42,31 @@ def test_pictures_wait_until_it_is_compiled(tmp_path: Path, monkeypatch: pytest.
     judge = H265Syntax.is_sound
 
     def judged(self: H265Syntax, data: bytes) -> bool:
-        over.append(compiling.wait_compiled(0.0))
+        over.append(integrity.wait_compiled(0.0))
         return judge(self, data)
 
     monkeypatch.setattr(H265Syntax, "is_sound", judged)
     gate = tmp_path / "gate"
-    compiling.compile_ahead(
-        told.append, command=(sys.executable, "-c", UNTIL_THERE, str(gate)), told_after_s=0.0
+    integrity.compile_ahead(
+        told.append, command=(sys.executable, "-c", UNTIL_THERE, str(gate)), report_after_s=0.0
     )
-    compiling.compile_ahead(told.append, command=("/nowhere",))  # it is under way, so this begins nothing
+    integrity.compile_ahead(told.append, command=("/nowhere",))  # it is under way, so this begins nothing
     clip = make_clip("h265-p")
     with ThreadPoolExecutor(1) as pool:
         playing = pool.submit(play, VideoStream("/camera/h265"), clip.shots)
         wait([playing], 0.3)  # long enough to judge a picture, if that did not wait
         gate.touch()
         assert set(playing.result(LIMIT_S).pictures) == set(clip.truth)
-    assert compiling.wait_compiled(LIMIT_S)
+    assert integrity.wait_compiled(LIMIT_S)
     assert over
     assert all(over)
-    assert told == [compiling.COMPILING, compiling.COMPILED]
+    assert told == [integrity.COMPILING, integrity.COMPILED]
 
 
 def test_where_it_cannot_be_compiled_ahead_nothing_waits_for_it() -> None:
     told: list[str] = []
-    compiling.compile_ahead(told.append, command=("/nowhere",))
-    assert compiling.wait_compiled(LIMIT_S)
+    integrity.compile_ahead(told.append, command=("/nowhere",))
+    assert integrity.wait_compiled(LIMIT_S)
     assert told == []
 
 
@@ -80,4 +80,4 @@ def test_where_it_cannot_be_compiled_ahead_nothing_waits_for_it() -> None:
     ],
 )
 def test_topics_tell_whether_they_may_carry_it(topic: str, kind: str, may: bool) -> None:
-    assert compiling.may_be_h265(topic, kind) is may
+    assert integrity.may_be_h265(topic, kind) is may

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.video.timeline import Mark, Timeline
+from edgefirst_ros.video.order import FrameMark, GapDetector
 
 STEP = 40
 
@@ -17,9 +17,9 @@ def walk(
     times: list[int], *, keys: set[int], pocs: list[int | None] | None = None, modulus: int = 64
 ) -> list[int]:
     """The times held back, each asked for when what is within ten intervals after it has arrived."""
-    line = Timeline(10 * STEP)
+    line = GapDetector(10 * STEP)
     for place, time_ns in enumerate(times):
-        line.add(Mark(time_ns, time_ns in keys, pocs[place] if pocs else None, modulus))
+        line.add(FrameMark(time_ns, time_ns in keys, pocs[place] if pocs else None, modulus))
     held = []
     for time_ns in times:
         held += [passed for passed, reason in line.walk(time_ns) if reason]
@@ -79,9 +79,9 @@ def test_without_a_hole_nothing_is_held(jitter: list[int]) -> None:
 
 
 def test_frames_may_be_added_in_any_order_ahead_of_the_walk() -> None:
-    line = Timeline(10 * STEP)
+    line = GapDetector(10 * STEP)
     for number in (3, 0, 2, 5, 1):
-        line.add(Mark(STEP * number, number == 0, None, 1))
+        line.add(FrameMark(STEP * number, number == 0, None, 1))
     assert line.walked_ns is None
     assert line.walk(2 * STEP) == [(0, None), (STEP, None), (2 * STEP, None)]
     assert line.walked_ns == 2 * STEP
@@ -90,7 +90,7 @@ def test_frames_may_be_added_in_any_order_ahead_of_the_walk() -> None:
 
 
 def test_a_single_frame_has_no_interval() -> None:
-    line = Timeline(STEP)
-    line.add(Mark(0, key=True, poc=None, poc_modulus=1))
+    line = GapDetector(STEP)
+    line.add(FrameMark(0, key=True, poc=None, poc_modulus=1))
     assert line.walk(0) == [(0, None)]
     assert line.interval_ns() is None

@@ -1,39 +1,109 @@
-"""Uncompressed images to pictures: colours in every order, grey, shared colours, and Bayer mosaics."""
+"""Pictures of any origin, converted to RGB when the pixels are needed; uncompressed images as pictures."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import av
 import numpy as np
 import numpy.typing as npt
+from av.video.reformatter import Interpolation, VideoReformatter
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import RawImage
 from edgefirst_ros.messages.pixels import ENCODINGS
-from edgefirst_ros.video.picture import Picture, converted
 
+Rgb = npt.NDArray[np.uint8]
+"""(height, width, 3) uint8, C-contiguous."""
+
+_BITEXACT = Interpolation.BILINEAR | Interpolation.BITEXACT
+_thread = threading.local()
 _Array = npt.NDArray[Any]
 _BAYER = "bayer_"
 _HALF_HEIGHT = frozenset({"nv12", "nv21", "i420", "yv12"})
 
 
+class Picture:
+    """A picture: a decoded frame, an RGB array, or four tiles.
+
+    Safe to use from several threads.
+
+    Attributes:
+        width: pixels.
+        height: pixels.
+    """
+
+    def __init__(self, source: av.VideoFrame | Rgb | tuple[Picture, Picture, Picture, Picture]) -> None:
+        self._source = source
+        self._lock = threading.Lock()
+        if isinstance(source, av.VideoFrame):
+            self.width, self.height = source.width, source.height
+        elif isinstance(source, np.ndarray):
+            self.height, self.width = source.shape[:2]
+        else:
+            self.width, self.height = 2 * source[0].width, 2 * source[0].height
+
+    def rgb(self) -> Rgb:
+        """The pixels, (height, width, 3) uint8, C-contiguous; video is converted anew at every call.
+
+        Colour matrix and range are the stream's; BT.601 and limited range if it does not state them.
+        """
+        source = self._source
+        if isinstance(source, np.ndarray):
+            return source
+        if isinstance(source, av.VideoFrame):
+            with self._lock:
+                return _converted(source)
+        whole = np.empty((self.height, self.width, 3), np.uint8)
+        tile_height, tile_width = self.height // 2, self.width // 2
+        for place, tile in enumerate(source):
+            top, left = place // 2 * tile_height, place % 2 * tile_width
+            whole[top : top + tile_height, left : left + tile_width] = tile.rgb()
+        return whole
+
+
+def _converted(frame: av.VideoFrame) -> Rgb:
+    """A frame as RGB, bit-exact on every machine. A frame must not be converted on two threads at once."""
+    # Preparing a conversion costs as much as converting a picture, so each thread keeps its own.
+    reformatter = getattr(_thread, "reformatter", None)
+    if reformatter is None:
+        reformatter = _thread.reformatter = VideoReformatter()
+    rgb: av.VideoFrame = reformatter.reformat(frame, format="rgb24", interpolation=_BITEXACT, threads=1)
+    return np.ascontiguousarray(rgb.to_ndarray(), np.uint8)
+
+
+def stitch(tl: Picture, tr: Picture, bl: Picture, br: Picture) -> Picture:
+    """One picture from its four quarters.
+
+    Source: camera/h264/tl, tr, bl, br of the device (4K as four tiles with identical stamps).
+
+    Raises:
+        DecodeError: the tiles are not of one size.
+    """
+    sizes = {(tile.width, tile.height) for tile in (tl, tr, bl, br)}
+    if len(sizes) > 1:
+        found = ", ".join(f"{width}x{height}" for width, height in sorted(sizes))
+        raise DecodeError(f"tiles of different sizes: {found}")
+    return Picture((tl, tr, bl, br))
+
+
 def picture_of(image: RawImage, significant_bits: int = 16) -> Picture:
     """The picture of an uncompressed image, 8 bits a channel.
 
-    Grey, RGB, BGR (8UC3, 8UC4, 16UC3 and 16UC4 are BGR, as OpenCV has them), alpha left out, shared colours
-    (BT.601, limited range), and Bayer mosaics, whose missing colours libswscale interpolates linearly. Of
-    wider samples v becomes round(255 v / (2^bits − 1)), the same for every picture; greater ones are white.
+    Gray, RGB, BGR (8UC3, 8UC4, 16UC3 and 16UC4 are BGR, as in OpenCV), without alpha; chroma-subsampled YUV
+    (BT.601, limited range); Bayer mosaics, interpolated linearly by libswscale. A wider sample v becomes
+    round(255 v / (2^bits − 1)), at most 255.
 
     Source: sensor_msgs/Image, sensor_msgs/image_encodings.hpp.
 
     Args:
         image: as decoded.
-        significant_bits: of samples of encodings that say 16; bayer_rggb12 and the like say it themselves.
+        significant_bits: of the samples of a 16-bit encoding; bayer_rggb12 and the like name their own.
 
     Raises:
-        DecodeError: an encoding that is no picture, or pixels of another shape than it has.
+        DecodeError: the encoding is no picture's, or the pixels do not have its shape.
     """
     encoding, pixels = image.encoding, image.pixels
     if encoding.startswith(_BAYER):
@@ -72,18 +142,18 @@ def _demosaiced(order: str, mosaic: _Array) -> Picture:
     # libswscale ends the process at an odd size; a column mirrored has the colours of the pattern.
     whole = np.pad(mosaic, ((0, height % 2), (0, width % 2)), mode="reflect")
     frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(whole), format=f"{_BAYER}{order}8")
-    return Picture(np.ascontiguousarray(converted(frame)[:height, :width]))
+    return Picture(np.ascontiguousarray(_converted(frame)[:height, :width]))
 
 
 def _picked(*channels: int) -> Callable[[_Array], Picture]:
     return lambda pixels: Picture(np.ascontiguousarray(pixels[:, :, channels]))
 
 
-def _grey(pixels: _Array) -> Picture:
+def _gray(pixels: _Array) -> Picture:
     return Picture(np.repeat(pixels[:, :, None], 3, axis=2))
 
 
-def _swapped(pixels: _Array) -> Picture:
+def _uyvy(pixels: _Array) -> Picture:
     return _frame("yuyv422")(pixels[:, :, ::-1])
 
 
@@ -97,8 +167,8 @@ def _frame(name: str) -> Callable[[_Array], Picture]:
     return wrap
 
 
-def _crossed(pixels: _Array) -> Picture:
-    """NV21 as NV12: its colours come the other way round."""
+def _nv21(pixels: _Array) -> Picture:
+    """NV21, as NV12 by swapping U and V."""
     rows, columns = pixels.shape
     if columns % 2 or rows % 3:
         raise DecodeError("camera picture of odd size with shared colours")
@@ -107,8 +177,8 @@ def _crossed(pixels: _Array) -> Picture:
     return _frame("nv12")(np.concatenate([pixels[:luma], pairs]))
 
 
-def _exchanged(pixels: _Array) -> Picture:
-    """YV12 as I420: its planes of colour come the other way round."""
+def _yv12(pixels: _Array) -> Picture:
+    """YV12, as I420 by swapping the U and V planes."""
     rows, columns = pixels.shape
     if columns % 2 or rows % 3:
         raise DecodeError("camera picture of odd size with shared colours")
@@ -117,8 +187,8 @@ def _exchanged(pixels: _Array) -> Picture:
     return _frame("yuv420p")(np.concatenate([pixels[: rows * 2 // 3], colours]))
 
 
-def _unshared(pixels: _Array) -> Picture:
-    """NV24: every pixel has its own two colours, after all luma."""
+def _nv24(pixels: _Array) -> Picture:
+    """NV24: all luma, then U and V of every pixel."""
     rows, columns = pixels.shape
     if rows % 3:
         raise DecodeError("camera picture whose planes differ in size")
@@ -142,16 +212,16 @@ _LAYOUTS: dict[str, _Layout] = {
     "8UC4": (4, 8, _picked(2, 1, 0)),
     "16UC3": (3, 16, _picked(2, 1, 0)),
     "16UC4": (4, 16, _picked(2, 1, 0)),
-    "mono8": (1, 8, _grey),
-    "8UC1": (1, 8, _grey),
-    "mono16": (1, 16, _grey),
-    "16UC1": (1, 16, _grey),
-    "yuv422": (2, 8, _swapped),
+    "mono8": (1, 8, _gray),
+    "8UC1": (1, 8, _gray),
+    "mono16": (1, 16, _gray),
+    "16UC1": (1, 16, _gray),
+    "yuv422": (2, 8, _uyvy),
     "yuv422_yuy2": (2, 8, _frame("yuyv422")),
     "nv12": (1, 8, _frame("nv12")),
-    "nv21": (1, 8, _crossed),
-    "nv24": (1, 8, _unshared),
+    "nv21": (1, 8, _nv21),
+    "nv24": (1, 8, _nv24),
     "i420": (1, 8, _frame("yuv420p")),
-    "yv12": (1, 8, _exchanged),
+    "yv12": (1, 8, _yv12),
 }
-"""By the encodings that messages/pixels delivers: channels, bits, and how they become a picture."""
+"""By encoding as ``messages.pixels`` returns it: channels, bits, and the conversion to a picture."""

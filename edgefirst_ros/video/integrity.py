@@ -1,0 +1,217 @@
+"""Whether an H.265 access unit is damaged, as far as its syntax tells; libavcodec finds that for H.264 only.
+
+The parser is compiled by numba, once per machine and in a process of its own: in this one compiling would
+hold the interpreter lock for most of some 20 s while messages arrive. It is then loaded from numba's cache.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.video.bitstream import H265_LAST_VCL, H265_PPS, H265_SPS, nal_units, unescape
+from edgefirst_ros.video.h265sets import H265PictureSet, H265SequenceSet, parameter_sets
+from edgefirst_ros.video.h265slices import H265Segment, SegmentReader
+
+COMMAND = (sys.executable, "-m", "edgefirst_ros.video.integrity")
+REPORT_AFTER_S = 5.0
+"""Loading from the cache takes less."""
+PATIENCE_S = 600.0
+NICENESS = 10
+COMPILING = (
+    "compiling the check of H.265 pictures, once for this machine; H.265 that comes meanwhile waits for it"
+)
+COMPILED = "the check of H.265 pictures is compiled"
+
+UNJUDGED = (
+    "H.265 that is damaged in place is not found and becomes ruined pictures: numba, which that needs, "
+    "is not installed (pip install numba)"
+)
+
+_lock = threading.Lock()
+_done: threading.Event | None = None
+_Numbers = npt.NDArray[np.int64]
+
+
+@cache
+def judges_h265() -> bool:
+    """Whether damaged H.265 can be found here. It takes numba, which has no wheel for every machine."""
+    return find_spec("numba") is not None
+
+
+def compile_ahead(
+    report: Callable[[str], None], *, command: Sequence[str] = COMMAND, report_after_s: float = REPORT_AFTER_S
+) -> None:
+    """Start compiling in the background, unless that was started before. Failures are ignored.
+
+    Args:
+        report: called from another thread with a sentence when compiling takes long, and when it is done.
+        command: the process that compiles.
+        report_after_s: what counts as long.
+    """
+    global _done  # noqa: PLW0603 - one cache a machine, one process that fills it
+    with _lock:
+        if _done is not None or not judges_h265():
+            return
+        _done = threading.Event()
+    threading.Thread(
+        target=_compile, args=(report, command, report_after_s, _done), name="h265-compile", daemon=True
+    ).start()
+
+
+def may_be_h265(topic: str, kind: str) -> bool:
+    """Whether a camera topic of this name and message type can carry H.265."""
+    if any(codec in topic.lower() for codec in ("265", "hevc")):
+        return True
+    return kind.endswith(("/CompressedVideo", "/FFMPEGPacket")) and "264" not in topic
+
+
+def wait_compiled(timeout_s: float = PATIENCE_S) -> bool:
+    """Wait until compiling is done or was never started; False after the timeout."""
+    return _done is None or _done.wait(timeout_s)
+
+
+def _compile(
+    report: Callable[[str], None], command: Sequence[str], report_after_s: float, done: threading.Event
+) -> None:
+    silent = subprocess.DEVNULL
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    try:
+        with subprocess.Popen(
+            command, stdin=silent, stdout=silent, stderr=silent, env=environment
+        ) as process:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(report_after_s)
+                return
+            report(COMPILING)
+            if process.wait() == 0:
+                report(COMPILED)
+    except OSError:
+        pass  # it is then compiled for the first picture
+    finally:
+        done.set()
+
+
+class H265Syntax:
+    """Parses all slices of every access unit in decode order; for use by one thread.
+
+    Access units that it cannot parse (a profile with range extensions, raw samples) count as sound.
+    """
+
+    def __init__(self) -> None:
+        # Only here: importing numba is slow, and streams of H.264 do without.
+        from edgefirst_ros.video import h265ctu  # noqa: PLC0415
+
+        self._ctu = h265ctu
+        self._sets = parameter_sets()
+        self._reader = SegmentReader(self._sets)
+        self._shape: tuple[H265SequenceSet, H265PictureSet] | None = None
+        self._order = self._tile = self._tile_left = self._owner = np.zeros(0, np.int64)
+        self._depths = self._skipped = self._intra_modes = np.zeros((0, 0), np.uint8)
+        self._saved = np.zeros((2, h265ctu.CONTEXTS), np.uint8)
+        self._slice = 0
+
+    def is_sound(self, data: bytes) -> bool:
+        """Whether the slices of the access unit cover its picture and each ends where its bytes end."""
+        try:
+            return self._covers(data)
+        except DecodeError:
+            return False
+
+    def _covers(self, data: bytes) -> bool:
+        done = judged = 0
+        for unit in nal_units("h265", data):
+            if unit.kind == H265_SPS:
+                self._sets.add_sequence(unit.data)
+            elif unit.kind == H265_PPS:
+                self._sets.add_picture(unit.data)
+            elif unit.kind <= H265_LAST_VCL:
+                payload = unescape(unit.data[2:]).rstrip(b"\x00")
+                read = self._reader.read(unit.kind, payload)
+                if read is None or read[0].pcm:
+                    return True
+                sequence, picture, segment = read
+                if segment.first:
+                    self._begin(sequence, picture)
+                    done = judged = 0
+                judged += 1
+                done = self._parse(sequence, picture, segment, payload, done)
+                if done < 0:
+                    return False
+        return not judged or done == len(self._order)
+
+    def _begin(self, sequence: H265SequenceSet, picture: H265PictureSet) -> None:
+        if self._shape is None or self._shape != (sequence, picture):
+            self._shape = sequence, picture
+            self._order, self._tile, self._tile_left = _tiles(sequence, picture)
+            self._owner = np.zeros(len(self._order), np.int64)
+            self._depths, self._skipped, self._intra_modes = (
+                np.zeros(
+                    (sequence.rows << sequence.ctb - size, sequence.columns << sequence.ctb - size), np.uint8
+                )
+                for size in (sequence.min_cb, sequence.min_cb, 2)
+            )
+        self._owner.fill(-1)
+        self._slice = 0
+
+    def _parse(
+        self,
+        sequence: H265SequenceSet,
+        picture: H265PictureSet,
+        segment: H265Segment,
+        payload: bytes,
+        done: int,
+    ) -> int:
+        if not segment.first and (done >= len(self._order) or self._order[done] != segment.address):
+            return -1
+        if not segment.dependent:
+            self._slice = segment.address
+        parameters = self._ctu.parameters(sequence, picture, segment, self._slice)
+        bytes_of = np.frombuffer(payload, np.uint8)
+        tables = self._order, self._tile, self._tile_left, self._owner
+        grids = self._depths, self._skipped, self._intra_modes, self._saved
+        return int(self._ctu.segment(parameters, bytes_of, segment.data_at, segment.address, *tables, *grids))
+
+
+def _tiles(s: H265SequenceSet, p: H265PictureSet) -> tuple[_Numbers, _Numbers, _Numbers]:
+    """Blocks in order of coding; by raster address, the tile of each and its first column (clause 6.5.1)."""
+    columns, rows = (
+        _bounds(total, count, None if p.tiles is None or not any(p.tiles) else p.tiles[axis])
+        for axis, (total, count) in enumerate(((s.columns, p.tile_counts[0]), (s.rows, p.tile_counts[1])))
+    )
+    column = np.searchsorted(columns, np.arange(s.columns), side="right") - 1
+    row = np.searchsorted(rows, np.arange(s.rows), side="right") - 1
+    tile = (row[:, None] * p.tile_counts[0] + column).ravel().astype(np.int64)
+    left = np.tile(np.array(columns, np.int64)[column], s.rows)
+    return np.argsort(tile, kind="stable").astype(np.int64), tile, left
+
+
+def _bounds(total: int, count: int, sizes: tuple[int, ...] | None) -> list[int]:
+    if count > total or (sizes is not None and sum(sizes) >= total):
+        raise DecodeError("the H.265 picture parameter set is malformed")
+    if sizes is None:
+        return [total * index // count for index in range(count)]
+    return [0, *np.cumsum(sizes).tolist()]
+
+
+def main() -> None:
+    """Compile the parser unless it is compiled already."""
+    with suppress(OSError):
+        os.nice(NICENESS)
+    from edgefirst_ros.video.h265ctu import compile_parser  # noqa: PLC0415 - only this process pays for it
+
+    compile_parser()
+
+
+if __name__ == "__main__":
+    main()
