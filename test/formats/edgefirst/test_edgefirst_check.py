@@ -23,9 +23,10 @@ from edgefirst_ros.codecs.png import encode_gray
 from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.edgefirst import EdgeFirstOptions, EdgeFirstWriter
 from edgefirst_ros.formats.edgefirst.check import check
+from edgefirst_ros.formats.edgefirst.checkzip import zip_files
 from edgefirst_ros.formats.edgefirst.cube import encode_cube
 from edgefirst_ros.formats.edgefirst.pcd import encode_lidar
-from edgefirst_ros.formats.findings import Check
+from edgefirst_ros.formats.findings import Check, Findings
 
 NAME = SEQUENCE.name
 FRAMES = 6
@@ -320,6 +321,11 @@ def renamed(data: bytes) -> bytes:
     return data.replace(b"_000.camera", b"_009.camera", 1)
 
 
+def other_crc(data: bytes) -> bytes:
+    """The first entry's CRC-32 in its own header only."""
+    return data[:14] + bytes([data[14] ^ 1]) + data[15:]
+
+
 def without_last_entry(data: bytes) -> bytes:
     """The end record counts one more than there are."""
     end = bytearray(data)
@@ -331,13 +337,15 @@ def without_last_entry(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (flipped, f"error ds.zip@{NAME}/{NAME}_000.camera.jpeg: is damaged: length or CRC-32"),
-        (renamed, "the directory and the entry's own header differ"),
+        (flipped, f"error ds.zip@{NAME}/{NAME}_000.camera.jpeg: is damaged: Bad CRC-32"),
+        (renamed, "is damaged: File name in directory"),
+        (other_crc, "the directory and the entry's own header differ"),
+        (lambda data: b"x" * 64 + data, "directory is not where the end record says: at "),
         (without_last_entry, "number of entries"),
         (lambda data: data[:-100], "no ZIP directory; was it copied to its end?"),
         (lambda data: data[:0], "no ZIP directory"),
         (lambda data: data.replace(b"PK\1\2", b"PK\1\3"), "ZIP directory is damaged"),
-        (lambda data: data.replace(b"PK\3\4", b"PK\3\5"), "no entry at the place that the directory says"),
+        (lambda data: data.replace(b"PK\3\4", b"PK\3\5"), "is damaged: Bad magic number for file header"),
     ],
 )
 def test_a_damaged_zip_is_found(
@@ -364,6 +372,15 @@ def test_a_zip_from_elsewhere_is_read(
     assert ("compressed" in said(found)) == (compression == zipfile.ZIP_DEFLATED)
     assert found.ok
     assert found.counts["samples"] == FRAMES
+
+
+def test_a_zip_of_more_files_than_its_end_record_counts_is_read(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "many.zip", "w") as out:
+        for number in range(1 << 16):
+            out.writestr(f"{number}", b"")
+    findings = Findings()
+    assert sum(data == b"" for _, data in zip_files(tmp_path / "many.zip", findings)) == 1 << 16
+    assert not findings.kept
 
 
 @pytest.mark.parametrize("name", ["ds.zip", "ds.arrow"])
