@@ -50,7 +50,7 @@ FORMATS_MAY_IMPORT = {
     "ncore.write": "base crashsafe ncore.options ncore.store tracks zarr2",
     "ncore.recover": "crashsafe ncore.options ncore.store ncore.write",
     "ncore.check": "findings motion ncore.store ncore.write zarr2",
-    "recovery": "crashsafe edgefirst l5kit ncore.recover ncore.store",
+    "recovery": "crashsafe edgefirst l5kit ncore.recover",
     "checks": "edgefirst findings l5kit ncore.check recovery",
 }
 """The same within ``formats``."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgefirst_ros.errors import EdgeFirstError, RecordingNotFound
+from edgefirst_ros.formats.crashsafe.journal import journal_format
 from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.edgefirst.recover import recover as recover_edgefirst
 from edgefirst_ros.formats.l5kit.recover import dataset_path as l5kit_dataset
 from edgefirst_ros.formats.l5kit.recover import recover as recover_l5kit
 from edgefirst_ros.formats.ncore.recover import recover as recover_ncore
-from edgefirst_ros.formats.ncore.store.journal import is_journal as is_ncore_journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def edgefirst_folders(path: Path) -> list[Path]:
 def ncore_sequences(path: Path) -> list[Path]:
     """Folders of NCore sequences at or below a path, finished or not."""
     stores = {p.parent for p in _below(path, "*.ncore4*") if p.name.startswith(f"{p.parent.name}.ncore4")}
-    return sorted(stores | {p.parent for p in _below(path, "*.journal.part") if is_ncore_journal(p)})
+    return sorted(stores | {p.parent for p in _below(path, "*.journal.part") if journal_format(p) == "ncore"})
 
 
 def l5kit_datasets(path: Path) -> list[Path]:

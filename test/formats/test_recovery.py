@@ -8,10 +8,10 @@ from drives import simulate
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.errors import RecordingNotFound
-from edgefirst_ros.formats.edgefirst.journal import Journal
+from edgefirst_ros.formats.edgefirst.journal import SampleJournal
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
-from edgefirst_ros.formats.ncore.store.journal import Journal as NCoreJournal
+from edgefirst_ros.formats.ncore.store.journal import FactJournal
 from edgefirst_ros.formats.recovery import ncore_sequences, recover
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.job import Job
@@ -23,14 +23,14 @@ def left_behind(folder: Path) -> None:
     """Two datasets of which only the journals were begun."""
     for name in ("a", "b"):
         (folder / name).mkdir()
-        journal = Journal(folder / name / f"{name}.journal.part")
-        journal.start(name, EdgeFirstOptions())
+        journal = SampleJournal(folder / name / f"{name}.journal.part")
+        journal.start(EdgeFirstOptions())
         journal.close()
 
 
 def test_one_that_cannot_be_finished_does_not_keep_the_others_from_it(tmp_path: Path) -> None:
     left_behind(tmp_path)
-    busy = Journal(tmp_path / "a" / "a.journal.part")
+    busy = SampleJournal(tmp_path / "a" / "a.journal.part")
     first, second = recover(tmp_path)
     busy.close()
     assert first.failed
@@ -41,7 +41,7 @@ def test_one_that_cannot_be_finished_does_not_keep_the_others_from_it(tmp_path: 
 
 def test_a_sequence_that_is_being_written_is_not_taken_for_finished(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
-    busy = NCoreJournal(tmp_path / "s" / "s.journal.part")
+    busy = FactJournal(tmp_path / "s" / "s.journal.part")
     (done,) = recover(tmp_path)
     busy.close()
     assert done.failed
@@ -75,7 +75,7 @@ def test_a_file_that_is_of_no_dataset_means_nothing_beside_it(tmp_path: Path) ->
 
 def test_a_sequence_killed_before_its_first_entry_is_not_taken_for_another_format(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
-    NCoreJournal(tmp_path / "s" / "s.journal.part").close()
+    FactJournal(tmp_path / "s" / "s.journal.part").close()
     (done,) = recover(tmp_path)
     assert not done.failed
     assert done.text == "s: nothing had been committed; the leftovers are removed"

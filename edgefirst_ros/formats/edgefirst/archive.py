@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from io import FileIO
 from pathlib import Path
 from typing import Protocol
 
 from edgefirst_ros.codecs.zlib_backend import crc32
+from edgefirst_ros.formats.crashsafe.appending import AppendFile
+from edgefirst_ros.formats.crashsafe.sync import EDGEFIRST
 from edgefirst_ros.formats.edgefirst.ziprecords import (
     LOCAL,
     ZipEntry,
@@ -72,7 +72,9 @@ class ZipArchive:
     """
 
     def __init__(self, path: Path, *, resume: bool = False) -> None:
-        self._file = FileIO(path, "r+" if resume else "w")
+        if not resume:
+            path.unlink(missing_ok=True)
+        self._file = AppendFile(path)
         self._directory = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115 - lives as long as the archive
         self._count = 0
         self._offset = 0
@@ -81,8 +83,7 @@ class ZipArchive:
     def add(self, record: FileRecord, data: bytes, time_ns: int) -> None:
         """Append a file, dated ``time_ns`` (UTC); see Archive."""
         entry = ZipEntry(record.path, record.size, record.crc, self._offset, dos_time(time_ns))
-        _write_all(self._file, local_header(entry))
-        _write_all(self._file, data)
+        self._file.append(local_header(entry), data)
         self._adopt(entry)
 
     def keep(self, records: Sequence[FileRecord]) -> bool:
@@ -99,19 +100,17 @@ class ZipArchive:
 
     def cut(self) -> int:
         """Drop everything behind the last entry kept; see Archive."""
-        dropped = self._file.seek(0, os.SEEK_END) - self._offset
-        self._file.truncate(self._offset)
-        self._file.seek(self._offset)
-        return dropped
+        return self._file.truncate(self._offset)
 
     def finish(self) -> None:
         """Append the central directory and close; see Archive."""
         size = self._directory.seek(0, os.SEEK_END)
         self._directory.seek(0)
         while block := self._directory.read(BLOCK):
-            _write_all(self._file, block)
-        _write_all(self._file, end_records(self._count, size, self._offset))
-        os.fsync(self._file.fileno())
+            self._file.append(block)
+        self._file.append(end_records(self._count, size, self._offset))
+        if EDGEFIRST.data:
+            self._file.sync()
         self.abort()
 
     def abort(self) -> None:
@@ -129,18 +128,18 @@ class ZipArchive:
         """Entries from their local headers, as long as they are whole."""
         offset = 0
         while True:
-            self._file.seek(offset)
-            fixed = self._file.read(LOCAL.size)
+            fixed = self._file.read(LOCAL.size, offset)
             if len(fixed) < LOCAL.size or (length := variable_length(fixed)) < 0:
                 return
             try:
-                entry = parse_local_header(fixed, self._file.read(length), offset)
+                entry = parse_local_header(fixed, self._file.read(length, offset + LOCAL.size), offset)
             except ValueError:
                 return
-            if not _is_whole(self._file, entry.size, entry.crc):
+            offset += LOCAL.size + length
+            if not _is_whole(self._file.descriptor, offset, entry.size, entry.crc):
                 return
             yield entry
-            offset += LOCAL.size + length + entry.size
+            offset += entry.size
 
 
 class FolderArchive:
@@ -155,18 +154,17 @@ class FolderArchive:
         """Write a file, dated ``time_ns``; see Archive."""
         path = self._root / record.path
         path.parent.mkdir(exist_ok=True)
-        with FileIO(path, "w") as file:
-            _write_all(file, data)
+        path.write_bytes(data)
         os.utime(path, ns=(time_ns, time_ns))
 
     def keep(self, records: Sequence[FileRecord]) -> bool:
         """Whether these files are there and whole; see Archive."""
         for record in records:
             try:
-                with FileIO(self._root / record.path) as file:
+                with (self._root / record.path).open("rb") as file:
                     if os.fstat(file.fileno()).st_size != record.size:
                         return False
-                    if not _is_whole(file, record.size, record.crc):
+                    if not _is_whole(file.fileno(), 0, record.size, record.crc):
                         return False
             except OSError:
                 return False
@@ -204,27 +202,13 @@ def open_archive(path: Path, container: str, *, resume: bool = False) -> Archive
     return ZipArchive(path, resume=resume) if container == "zip" else FolderArchive(path, resume=resume)
 
 
-def remove_archive(path: Path) -> None:
-    """Remove a container of either kind, if it is there."""
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _write_all(file: FileIO, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[file.write(rest) :]
-
-
-def _is_whole(file: FileIO, size: int, crc: int) -> bool:
-    value = 0
-    while size:
-        block = file.read(min(size, BLOCK))
+def _is_whole(descriptor: int, offset: int, size: int, crc: int) -> bool:
+    value, end = 0, offset + size
+    while offset < end:
+        block = os.pread(descriptor, min(end - offset, BLOCK), offset)
         if not block:
             return False
-        value, size = crc32(block, value), size - len(block)
+        value, offset = crc32(block, value), offset + len(block)
     return value == crc
 
 

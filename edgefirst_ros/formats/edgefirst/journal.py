@@ -1,24 +1,19 @@
-"""The journal: one line a committed sample, from which the Arrow file is made at the end or by recovery."""
+"""Records of the journal: one a committed sample; the Arrow file is made of them at the end."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.errors import WriteError
+from edgefirst_ros.errors import DatasetError
+from edgefirst_ros.formats.crashsafe.journal import Journal
+from edgefirst_ros.formats.crashsafe.sync import EDGEFIRST
 from edgefirst_ros.formats.edgefirst.archive import FileRecord
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
-
-try:
-    import fcntl
-except ImportError:  # not a POSIX system: two writers at once go unnoticed there
-    fcntl = None  # type: ignore[assignment]
-
-VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +62,7 @@ class SampleRecord:
     annotations: tuple[Annotation, ...]
 
     def to_json(self) -> str:
-        """One line; fields that are None are left out."""
+        """JSON; fields that are None are left out."""
         record = asdict(self) | {"annotations": [_without_none(asdict(a)) for a in self.annotations]}
         return _compact(_without_none(record))
 
@@ -81,96 +76,52 @@ class SampleRecord:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A journal line read back; ``end`` is the offset behind it."""
+    """A sample of the journal read back; ``end`` is the journal's offset behind it."""
 
     files: tuple[FileRecord, ...]
     record: SampleRecord
     end: int
 
 
-class Journal:
-    """An append-only file of JSON lines: a header with dataset name and options, then one line a sample.
-
-    A line is written with one call once the sample's files are in the container, so a line that ends in a
-    newline is a committed sample. The open journal is locked, so that nobody recovers a running capture.
+class SampleJournal(Journal):
+    """The journal of one dataset: its options, then a record for each sample that is in the container.
 
     Raises:
         WriteError: another process has it open.
-        OSError: as the file system has it.
+        OSError: it cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            if fcntl:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._fd)
-            raise WriteError(f"{path}: this dataset is being written; wait until that has ended") from error
+        super().__init__(path, "edgefirst 2", sync=EDGEFIRST.commit)
 
-    def start(self, dataset: str, options: EdgeFirstOptions) -> None:
+    def start(self, options: EdgeFirstOptions) -> None:
         """Begin anew, with nothing committed."""
-        os.ftruncate(self._fd, 0)
-        header = {"version": VERSION, "dataset": dataset, "options": options.model_dump()}
-        self._append(json.dumps(header, separators=(",", ":")))
+        self.begin()
+        self.append(options.model_dump_json().encode())
 
     def commit(self, files: list[FileRecord], record_json: str) -> None:
         """Append a sample whose files are in the container."""
         rows = ",".join(json.dumps([f.path, f.size, f.crc]) for f in files)
-        self._append(f"[[{rows}],{record_json}]")
+        self.append(f"[[{rows}],{record_json}]".encode())
 
     def options(self) -> EdgeFirstOptions | None:
-        """The options of the header; None if not even that was written whole.
+        """The dataset's options; None if not even these were written whole.
 
         Raises:
-            WriteError: a journal of another version.
+            DatasetError: the file is no journal of this version.
         """
-        with self.path.open("rb") as file:
-            line = file.readline()
-        if not line.endswith(b"\n"):
-            return None
+        first = next(self.records(), None)
         try:
-            header = json.loads(line)
-            version, options = header["version"], EdgeFirstOptions(**header["options"])
-        except (ValueError, TypeError, KeyError) as error:
-            raise WriteError(f"{self.path}: the journal's first line is damaged: {error}") from error
-        if version != VERSION:
-            raise WriteError(f"{self.path}: journal of version {version}, this package reads {VERSION}")
-        return options
+            return None if first is None else EdgeFirstOptions.model_validate_json(first.payload)
+        except ValueError as error:
+            raise DatasetError(f"{self.path}: no options of this version of the package: {error}") from error
 
     def __iter__(self) -> Iterator[Committed]:
-        """The committed samples in order, up to the first line that is not whole."""
-        with self.path.open("rb") as file:
-            end = len(file.readline())
-            for line in file:
-                end += len(line)
-                try:
-                    if not line.endswith(b"\n"):
-                        return
-                    files, record = json.loads(line)
-                    committed = Committed(
-                        tuple(FileRecord(*f) for f in files), SampleRecord.from_json(record), end
-                    )
-                except (ValueError, TypeError, KeyError):
-                    return
-                yield committed
-
-    def cut(self, end: int) -> None:
-        """Drop what is behind ``end``, as torn lines and samples whose files are lost."""
-        os.ftruncate(self._fd, end)
-
-    def close(self) -> None:
-        """Release lock and file; the journal stays on disk."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def _append(self, line: str) -> None:
-        os.lseek(self._fd, 0, os.SEEK_END)
-        rest = memoryview(line.encode() + b"\n")
-        while rest:
-            rest = rest[os.write(self._fd, rest) :]
+        """The committed samples in order."""
+        for committed in islice(self.records(), 1, None):
+            files, record = json.loads(committed.payload)
+            found = tuple(FileRecord(*f) for f in files)
+            yield Committed(found, SampleRecord.from_json(record), committed.end)
 
 
 def _compact(record: dict[str, Any]) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgefirst_ros.formats.crashsafe.sync import sync_path
-from edgefirst_ros.formats.edgefirst.archive import Archive, remove_archive
-from edgefirst_ros.formats.edgefirst.journal import Journal
+from edgefirst_ros.formats.crashsafe.names import old_path, part_path
+from edgefirst_ros.formats.crashsafe.replacing import remove, take_name
+from edgefirst_ros.formats.crashsafe.sync import EDGEFIRST, sync_path
+from edgefirst_ros.formats.edgefirst.archive import Archive
+from edgefirst_ros.formats.edgefirst.journal import SampleJournal
 from edgefirst_ros.formats.edgefirst.options import Container, EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.table import write_table
 
@@ -48,21 +50,11 @@ class DatasetPaths:
 
     def unfinished(self) -> list[Path]:
         """Everything a crash may leave, the journal last."""
-        return [*map(part, self.finished()), old(self.container("folder")), self.note, self.journal]
-
-
-def part(path: Path) -> Path:
-    """The name under which ``path`` grows."""
-    return path.with_name(f"{path.name}.part")
-
-
-def old(path: Path) -> Path:
-    """Where a folder waits while its successor takes its name."""
-    return path.with_name(f"{path.name}.old.part")
+        return [*map(part_path, self.finished()), old_path(self.container("folder")), self.note, self.journal]
 
 
 def finish_dataset(
-    paths: DatasetPaths, archive: Archive | None, journal: Journal, options: EdgeFirstOptions
+    paths: DatasetPaths, archive: Archive | None, journal: SampleJournal, options: EdgeFirstOptions
 ) -> int:
     """Complete container and table, rename both into place, remove the journal; returns the table's rows.
 
@@ -80,27 +72,14 @@ def finish_dataset(
     container = paths.container(options.container)
     if archive is not None:
         archive.finish()
-    rows = write_table(journal, part(paths.arrow), options)
+    rows = write_table(journal, part_path(paths.arrow), options)
     if archive is not None:
-        if container.is_dir():
-            remove_archive(old(container))
-            container.replace(old(container))
-        part(container).replace(container)
-    part(paths.arrow).replace(paths.arrow)
-    remove_archive(paths.container("folder" if options.container == "zip" else "zip"))
-    remove_archive(old(paths.container("folder")))
-    sync_path(paths.folder)
+        take_name(container)
+    take_name(paths.arrow)
+    remove(paths.container("folder" if options.container == "zip" else "zip"))
+    remove(old_path(paths.container("folder")))
+    if EDGEFIRST.names:
+        sync_path(paths.folder)
     paths.journal.unlink()
     journal.close()
     return rows
-
-
-def restore_old(paths: DatasetPaths) -> None:
-    """Undo a replacement that was killed before the successor had the name.
-
-    Raises:
-        OSError: as the file system has it.
-    """
-    container = paths.container("folder")
-    if old(container).exists() and not container.exists():
-        old(container).replace(container)

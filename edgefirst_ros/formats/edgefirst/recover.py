@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgefirst_ros.errors import RecordingNotFound, WriteError
-from edgefirst_ros.formats.crashsafe.names import move_aside
+from edgefirst_ros.errors import DatasetError, RecordingNotFound, WriteError
+from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.names import move_aside, part_path
+from edgefirst_ros.formats.crashsafe.replacing import remove, restore_old
 from edgefirst_ros.formats.crashsafe.report import Recovery
-from edgefirst_ros.formats.edgefirst.archive import Archive, open_archive, remove_archive
-from edgefirst_ros.formats.edgefirst.journal import Journal
-from edgefirst_ros.formats.edgefirst.layout import DatasetPaths, finish_dataset, part, restore_old
+from edgefirst_ros.formats.edgefirst.archive import Archive, open_archive
+from edgefirst_ros.formats.edgefirst.journal import SampleJournal
+from edgefirst_ros.formats.edgefirst.layout import DatasetPaths, finish_dataset
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.table import count_samples
 from edgefirst_ros.naming import REPORT
@@ -28,31 +31,25 @@ def recover(dataset_folder: Path) -> Recovery:
 
     Raises:
         RecordingNotFound: no dataset in that folder.
+        DatasetError: its journal is of another version.
         WriteError: it is being written right now, its journal is missing, or the disk refuses.
     """
     paths = DatasetPaths(dataset_folder.resolve())
     if not paths.journal.exists():
         return _without_journal(paths)
-    journal = Journal(paths.journal)
-    try:
-        restore_old(paths)
+    with disk_errors(paths.folder, "cannot be recovered"), closing(SampleJournal(paths.journal)) as journal:
         options = journal.options()
+        restore_old(paths.container("folder"))
         beside = paths.folder if any(path.exists() for path in paths.finished()) else None
         if options is None or (beside and next(iter(journal), None) is None):
             return _nothing_committed(paths, 0, 0, beside)
-        if paths.note.exists() or (beside and part(paths.container(options.container)).exists()):
+        if paths.note.exists() or (beside and part_path(paths.container(options.container)).exists()):
             paths = _moved_aside(paths, journal, options)
             return _with_journal(paths, journal, options, beside)
         return _with_journal(paths, journal, options)
-    except OSError as error:
-        if isinstance(error, WriteError):
-            raise
-        raise WriteError(f"{paths.folder}: cannot recover: {error.strerror or error}") from error
-    finally:
-        journal.close()
 
 
-def settle(paths: DatasetPaths, journal: Journal) -> bool:
+def settle(paths: DatasetPaths, journal: SampleJournal) -> bool:
     """Before a new run: end a replacement that was killed among its renames, so that one dataset is complete.
 
     Returns:
@@ -61,31 +58,34 @@ def settle(paths: DatasetPaths, journal: Journal) -> bool:
     Raises:
         OSError: as the file system has it.
     """
-    restore_old(paths)
+    restore_old(paths.container("folder"))
     try:
         options = journal.options()
         if options is None or paths.note.exists() or next(iter(journal), None) is None:
             return False
         container = paths.container(options.container)
-        if part(container).exists() or not container.exists():
+        if part_path(container).exists() or not container.exists():
             return False
         _with_journal(paths, journal, options)
-    except WriteError:  # the journal is not of this container, which is then complete without it
+    except (
+        DatasetError,
+        WriteError,
+    ):  # the journal is not of this container, which is then complete without it
         return False
     return True
 
 
-def _moved_aside(paths: DatasetPaths, journal: Journal, options: EdgeFirstOptions) -> DatasetPaths:
+def _moved_aside(paths: DatasetPaths, journal: SampleJournal, options: EdgeFirstOptions) -> DatasetPaths:
     """The unfinished dataset in a folder of its own; the journal goes on there."""
 
     def moves(folder: Path) -> Iterator[tuple[Path, Path]]:
         target = DatasetPaths(folder)
-        yield growing, part(target.container(options.container))
+        yield growing, part_path(target.container(options.container))
         yield paths.journal, target.journal
 
-    growing = part(paths.container(options.container))
+    growing = part_path(paths.container(options.container))
     for leftover in set(paths.unfinished()) - {growing, paths.note, paths.journal}:
-        remove_archive(leftover)
+        remove(leftover)
     folder = move_aside(paths.note, moves)
     target = DatasetPaths(folder)
     journal.path = target.journal
@@ -104,13 +104,13 @@ def _without_journal(paths: DatasetPaths) -> Recovery:
 
 
 def _with_journal(
-    paths: DatasetPaths, journal: Journal, options: EdgeFirstOptions, beside: Path | None = None
+    paths: DatasetPaths, journal: SampleJournal, options: EdgeFirstOptions, beside: Path | None = None
 ) -> Recovery:
     container = paths.container(options.container)
-    growing = part(container).exists()
+    growing = part_path(container).exists()
     if not growing and not container.exists():
         return _nothing_committed(paths, sum(1 for _ in journal), 0)
-    archive = open_archive(part(container) if growing else container, options.container, resume=True)
+    archive = open_archive(part_path(container) if growing else container, options.container, resume=True)
     try:
         kept = _keep(journal, archive)
         if not growing and kept.lost:
@@ -142,7 +142,7 @@ class _Kept:
     end: int = 0
 
 
-def _keep(journal: Journal, archive: Archive) -> _Kept:
+def _keep(journal: SampleJournal, archive: Archive) -> _Kept:
     """Whole samples from the journal's first on, ``end`` being the journal's offset behind the last."""
     kept = _Kept()
     for committed in journal:
@@ -157,7 +157,7 @@ def _keep(journal: Journal, archive: Archive) -> _Kept:
 
 def _nothing_committed(paths: DatasetPaths, lost: int, dropped: int, beside: Path | None = None) -> Recovery:
     for path in paths.unfinished():
-        remove_archive(path)
+        remove(path)
     if not any(paths.folder.iterdir()):
         paths.folder.rmdir()
     return Recovery(beside or paths.folder, lost=Counter(samples=lost), dropped=dropped, beside=beside)

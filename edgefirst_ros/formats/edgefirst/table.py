@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -11,8 +10,9 @@ import polars as pl
 import pyarrow as pa
 
 from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.crashsafe.sync import EDGEFIRST, sync_file
 from edgefirst_ros.formats.edgefirst.columns import Column, Row, columns
-from edgefirst_ros.formats.edgefirst.journal import Annotation, Journal, SampleRecord
+from edgefirst_ros.formats.edgefirst.journal import Annotation, SampleJournal, SampleRecord
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.split import BlockSplit
 
@@ -30,7 +30,7 @@ class _Summary:
     span_ns: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def write_table(journal: Journal, path: Path, options: EdgeFirstOptions) -> int:
+def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -> int:
     """Write the journal's samples as an Arrow IPC file; returns the number of rows.
 
     The file's metadata names the schema version. Version 2026.10 leaves out columns that are null
@@ -56,7 +56,8 @@ def write_table(journal: Journal, path: Path, options: EdgeFirstOptions) -> int:
                 writer.write_table(_to_arrow(batch, schema_columns).replace_schema_metadata(schema.metadata))
                 rows += len(batch)
         file.flush()
-        os.fsync(file.fileno())
+        if EDGEFIRST.data:
+            sync_file(file.fileno())
     return rows
 
 
@@ -82,7 +83,7 @@ def count_samples(path: Path) -> tuple[int, int]:
     return samples, rows
 
 
-def _summarise(journal: Journal) -> _Summary:
+def _summarise(journal: SampleJournal) -> _Summary:
     summary = _Summary()
     for committed in journal:
         record = committed.record
@@ -102,7 +103,7 @@ def _fields_in_use(record: SampleRecord | Annotation) -> set[str]:
     return {f.name for f in fields(record) if getattr(record, f.name) is not None}
 
 
-def _batches(journal: Journal, splits: Mapping[str, BlockSplit]) -> Iterator[list[Row]]:
+def _batches(journal: SampleJournal, splits: Mapping[str, BlockSplit]) -> Iterator[list[Row]]:
     """Rows in order: one an annotation, and one of nulls for a sample without any."""
     batch: list[Row] = []
     begin = 0

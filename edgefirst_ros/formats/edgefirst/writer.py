@@ -9,9 +9,12 @@ from pathlib import Path
 
 from edgefirst_ros.errors import OutputExists, WriteError
 from edgefirst_ros.formats.base import LeftOut, Written
-from edgefirst_ros.formats.edgefirst.archive import Archive, open_archive, remove_archive
-from edgefirst_ros.formats.edgefirst.journal import Journal
-from edgefirst_ros.formats.edgefirst.layout import DatasetPaths, finish_dataset, part
+from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.names import part_path
+from edgefirst_ros.formats.crashsafe.replacing import remove
+from edgefirst_ros.formats.edgefirst.archive import Archive, open_archive
+from edgefirst_ros.formats.edgefirst.journal import SampleJournal
+from edgefirst_ros.formats.edgefirst.layout import DatasetPaths, finish_dataset
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.prepare import PreparedFile, PreparedSample, prepare_sample
 from edgefirst_ros.formats.edgefirst.recover import settle
@@ -49,7 +52,7 @@ class EdgeFirstWriter:
         self.paths = DatasetPaths(root / safe_name(dataset))
         if not overwrite:
             _refuse_existing(self.paths)
-        self._journal: Journal | None = None
+        self._journal: SampleJournal | None = None
         self._archive: Archive | None = None
         self._broken = False
         self._sequences: set[str] = set()
@@ -146,16 +149,16 @@ class EdgeFirstWriter:
 
     def _open(self) -> None:
         self.paths.folder.mkdir(parents=True, exist_ok=True)
-        self._journal = Journal(self.paths.journal)
+        self._journal = SampleJournal(self.paths.journal)
         if settle(self.paths, self._journal):
-            self._journal = Journal(self.paths.journal)
-        self._journal.start(self.paths.name, self.options)
+            self._journal = SampleJournal(self.paths.journal)
+        self._journal.start(self.options)
         for path in self.paths.unfinished()[:-1]:
-            remove_archive(path)
+            remove(path)
         container = self.paths.container(self.options.container)
-        self._archive = open_archive(part(container), self.options.container)
+        self._archive = open_archive(part_path(container), self.options.container)
 
-    def _growing(self) -> tuple[Journal, Archive]:
+    def _growing(self) -> tuple[SampleJournal, Archive]:
         if self._broken or self._journal is None or self._archive is None:
             raise WriteError(f"{self.paths.folder}: not being written; {self._advice()}")
         return self._journal, self._archive
@@ -169,13 +172,11 @@ class EdgeFirstWriter:
     @contextmanager
     def _reporting(self) -> Iterator[None]:
         try:
-            yield
-        except OSError as error:
+            with disk_errors(self.paths.folder, advice=self._advice()):
+                yield
+        except WriteError:
             self.abort()
-            if isinstance(error, WriteError):
-                raise
-            reason = error.strerror or str(error)
-            raise WriteError(f"{self.paths.folder}: cannot write: {reason}; {self._advice()}") from error
+            raise
 
     def _advice(self) -> str:
         return f"what is committed stays as .part: edgefirst-ros recover {self.paths.folder}"

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound, WriteError
-from edgefirst_ros.formats.crashsafe.names import move_aside
+from edgefirst_ros.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.lock import Lock
+from edgefirst_ros.formats.crashsafe.names import PART, move_aside
+from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.ncore.options import Profile
-from edgefirst_ros.formats.ncore.store.files import PART, SequenceFiles, recover_store, remove
-from edgefirst_ros.formats.ncore.store.journal import lock
+from edgefirst_ros.formats.ncore.store.files import SequenceFiles, recover_store
 from edgefirst_ros.formats.ncore.store.marks import Contents
 from edgefirst_ros.formats.ncore.store.reading import entry_counts
 from edgefirst_ros.formats.ncore.write.cubes import CubePairing, HeldCubes
@@ -35,7 +36,7 @@ def recover(path: Path) -> Recovery:
 
     Raises:
         DatasetNotFound: no sequence there, finished or not.
-        DatasetError: unfinished stores whose journal is missing or damaged from the start.
+        DatasetError: unfinished stores whose journal is missing, damaged at its start or of another version.
         WriteError: it is being written right now, or the disk refuses.
     """
     folder = path if path.is_dir() and not path.name.endswith((".zarr", ".zarr.part")) else path.parent
@@ -52,13 +53,8 @@ def recover(path: Path) -> Recovery:
             f"{folder} has unfinished stores but no {files.journal.name}, which holds their poses and "
             f"calibration; put it back, or remove the folder"
         )
-    held = lock(files.journal)
-    if held is None:
-        raise WriteError(f"{folder}: this dataset is being written; wait until that has ended")
-    try:
+    with Lock(files.journal):
         return _rename(files) if files.meta_part.exists() else _finish(files)
-    finally:
-        os.close(held)
 
 
 def _rename(files: SequenceFiles) -> Recovery:
@@ -72,11 +68,12 @@ def _rename(files: SequenceFiles) -> Recovery:
 
 def _finish(files: SequenceFiles) -> Recovery:
     beside = files.folder if files.meta.exists() else None
-    try:
-        facts = Facts.read(files.journal)
-    except ValueError as error:
+    facts = Facts.read(files.journal)
+    if not facts.sequence:
         if files.parts() or files.note.exists():
-            raise DatasetError(f"{error}; the stores beside it cannot be finished without it") from error
+            raise DatasetError(
+                f"{files.journal} is torn at its start; the stores beside it cannot be finished without it"
+            )
         discard(files)
         return Recovery(files.folder, beside=beside)
     if beside or files.note.exists():
@@ -122,12 +119,10 @@ def _moved_aside(files: SequenceFiles) -> SequenceFiles:
         for path in mine:
             yield path, folder / f"{folder.name}{path.name.removeprefix(files.id)}"
 
-    try:
+    with disk_errors(files.folder, "cannot be recovered"):
         for leftover in set(files.leftovers()) - {*mine, files.note}:
             remove(leftover)
         folder = move_aside(files.note, moves)
-    except OSError as error:
-        raise WriteError(f"{files.folder}: cannot recover: {error.strerror or error}") from error
     return SequenceFiles(folder, folder.name)
 
 

@@ -118,8 +118,7 @@ def test_unzip_reads_zip64(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_offsets_beyond_four_gigabytes(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     archive = ZipArchive(path)
-    archive._offset = 5 << 30
-    archive._file.seek(5 << 30)
+    archive._offset = archive._file.size = 5 << 30
     archive.add(record("far", b"away"), b"away", TIME_NS)
     archive.finish()
     with zipfile.ZipFile(path) as read:

@@ -18,10 +18,11 @@ from edgefirst_samples import SEQUENCE, full_sample, sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgefirst_ros.errors import RecordingNotFound, WriteError
-from edgefirst_ros.formats.edgefirst import EdgeFirstOptions, EdgeFirstWriter, archive, layout, recover
+from edgefirst_ros.errors import DatasetError, RecordingNotFound, WriteError
+from edgefirst_ros.formats.crashsafe.journal import Journal, read_journal
+from edgefirst_ros.formats.edgefirst import EdgeFirstOptions, EdgeFirstWriter, layout, recover
 from edgefirst_ros.formats.edgefirst.archive import ZipArchive
-from edgefirst_ros.formats.edgefirst.journal import Journal
+from edgefirst_ros.formats.edgefirst.journal import SampleJournal
 
 COUNT = 8
 CONTAINERS = ("zip", "folder")
@@ -115,17 +116,17 @@ def test_a_journal_torn_anywhere_keeps_what_it_has_committed(
     killed: dict[str, Killed], data: st.DataObject, container: str
 ) -> None:
     left = killed[container]
-    journal = (left.folder / "ds.journal.part").read_bytes()
-    size = data.draw(st.integers(0, len(journal)))
+    journal = left.folder / "ds.journal.part"
+    size = data.draw(st.integers(0, journal.stat().st_size))
+    options, *ends = [record.end for record in read_journal(journal, "edgefirst 2")]
     with tempfile.TemporaryDirectory() as root:
         folder = Path(root, "ds")
         shutil.copytree(left.folder, folder)
         os.truncate(folder / "ds.journal.part", size)
-        whole = max(0, journal[:size].count(b"\n") - 1)
-        has_header = b"\n" in journal[:size]
+        whole = sum(end <= size for end in ends)
         done = recover(folder)
         assert (done.kept["samples"], done.lost["samples"]) == (whole, 0)
-        assert (done.dropped > 0) == (has_header and whole < COUNT)
+        assert (done.dropped > 0) == (size >= options and whole < COUNT)
         assert contents(folder) == left.finished[whole]
         if whole:
             assert recover(folder).was_finished
@@ -259,8 +260,8 @@ def dying(patch: pytest.MonkeyPatch, limit: int) -> None:
         (Path, "replace"),
         (Path, "unlink"),
         (Path, "write_text"),
-        (archive.shutil, "rmtree"),
-        (archive.os, "ftruncate"),
+        (shutil, "rmtree"),
+        (os, "ftruncate"),
     ):
         patch.setattr(owner, name, counted(getattr(owner, name)))
 
@@ -294,15 +295,15 @@ def test_whenever_overwriting_and_recovery_die_a_complete_dataset_is_there(
 
 
 def _dies(limit: int, act: Callable[[], object]) -> bool:
-    journals: list[Journal] = []
-    begin = Journal.__init__
+    journals: list[SampleJournal] = []
+    begin = SampleJournal.__init__
 
-    def noted(self: Journal, path: Path) -> None:
+    def noted(self: SampleJournal, path: Path) -> None:
         begin(self, path)
         journals.append(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Journal, "__init__", noted)
+        patch.setattr(SampleJournal, "__init__", noted)
         dying(patch, limit)
         try:
             act()
@@ -340,12 +341,25 @@ def test_a_lost_journal_is_told_and_nothing_touched(tmp_path: Path) -> None:
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("line", [b"no json\n", b'{"version":99,"options":{}}\n', b'{"version":1}\n'])
-def test_a_journal_of_someone_else_is_told(tmp_path: Path, line: bytes) -> None:
-    writing(tmp_path, 1, "zip").abort()
-    (tmp_path / "ds/ds.journal.part").write_bytes(line)
-    with pytest.raises(WriteError, match="journal"):
+@pytest.mark.parametrize("head", [b"no journal\n", b'{"version":1,"dataset":"ds","options":{}}\n'])
+def test_a_journal_of_another_version_is_told_and_nothing_touched(tmp_path: Path, head: bytes) -> None:
+    writing(tmp_path, 2, "folder").close()
+    writing(tmp_path, 1, "folder", overwrite=True).abort()
+    (tmp_path / "ds/ds").rename(tmp_path / "ds/ds.old.part")
+    (tmp_path / "ds/ds.journal.part").write_bytes(head)
+    before = contents(tmp_path)
+    with pytest.raises(DatasetError, match="another version of this package"):
         recover(tmp_path / "ds")
+    assert contents(tmp_path) == before
+
+
+def test_options_of_another_version_are_told(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "d.journal.part", "edgefirst 2")
+    journal.begin()
+    journal.append(b'{"container":"shoe box"}')
+    journal.close()
+    with pytest.raises(DatasetError, match="no options of this version"):
+        SampleJournal(journal.path).options()
 
 
 def test_a_running_writer_is_left_alone(tmp_path: Path) -> None:

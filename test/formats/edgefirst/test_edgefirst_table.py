@@ -18,7 +18,7 @@ from PIL import Image
 
 from edgefirst_ros.codecs.png import encode_gray
 from edgefirst_ros.formats.edgefirst import table
-from edgefirst_ros.formats.edgefirst.journal import Annotation, Journal, SampleRecord
+from edgefirst_ros.formats.edgefirst.journal import Annotation, SampleJournal, SampleRecord
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.table import write_table
 
@@ -48,8 +48,8 @@ def record(frame: int, *annotations: Annotation, sequence: str = "seq") -> Sampl
 
 def written(folder: Path, records: list[SampleRecord], version: str) -> Path:
     options = EdgeFirstOptions(schema_version=version)  # type: ignore[arg-type]
-    journal = Journal(folder / "ds.journal.part")
-    journal.start("ds", options)
+    journal = SampleJournal(folder / "ds.journal.part")
+    journal.start(options)
     for entry in records:
         journal.commit([], entry.to_json())
     rows = write_table(journal, folder / "ds.arrow", options)
@@ -169,7 +169,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path, monkeypatch: pytest.
         gc.collect()
         records = [record(i, FULL, FLAT) for i in range(count)]
         written(tmp_path, records[:1], "2026.10")
-        journal = Journal(tmp_path / "ds.journal.part")
+        journal = SampleJournal(tmp_path / "ds.journal.part")
         for entry in records:
             journal.commit([], entry.to_json())
         tracemalloc.start()

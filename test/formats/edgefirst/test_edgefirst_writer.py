@@ -463,7 +463,7 @@ def test_a_full_disk_is_told_and_keeps_what_is_committed(tmp_path: Path, contain
     prepared = writer.prepare(replace(late, image=large))
     with (
         file_size_limit(limit + 1000),
-        pytest.raises(WriteError, match=r"cannot write: File too large.*recover"),
+        pytest.raises(WriteError, match=r"cannot be written: File too large.*recover"),
     ):
         writer.write(prepared)
     with pytest.raises(WriteError, match="not being written"):
@@ -476,7 +476,7 @@ def test_a_full_disk_is_told_and_keeps_what_is_committed(tmp_path: Path, contain
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     writer = EdgeFirstWriter(tmp_path / "file", "ds", options())
-    with pytest.raises(WriteError, match="cannot write"):
+    with pytest.raises(WriteError, match="cannot be written"):
         writer.begin(SEQUENCE)
 
 

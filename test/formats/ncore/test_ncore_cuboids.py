@@ -17,11 +17,8 @@ from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.recover import recover
-from edgefirst_ros.formats.ncore.store.journal import Journal
-from edgefirst_ros.formats.ncore.write.context import Context
 from edgefirst_ros.formats.ncore.write.cuboidtable import CuboidTable
 from edgefirst_ros.formats.ncore.write.cuboidtracks import Heading
-from edgefirst_ros.formats.ncore.write.facts import Facts
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.formats.zarr2.metadata import json_bytes
 from edgefirst_ros.messages.detection import Box, Detections, ModelInfo
@@ -262,20 +259,6 @@ def test_what_is_assumed_is_said(tmp_path: Path) -> None:
     meta = sequence.attributes("cuboids/default")["generic_meta_data"]
     assert meta["heading_basis"] == ["motion", "held", "views", "assumed"]
     assert "typical" in meta["dim"]
-
-
-def test_journals_of_before_have_the_class_for_a_kind(tmp_path: Path) -> None:
-    path = tmp_path / "old"
-    journal = Journal(path)
-    Context(journal, NCoreOptions()).begin("id", SEQUENCE, 0, NCoreOptions(), {})
-    bbox = {"centroid": [9.0, 0.0, 0.0], "dim": [1.8, 1.8, 1.5], "rot": [0.0] * 3}
-    times = {"timestamp_us": 1, "reference_frame_timestamp_us": 1}
-    seen = {"class_id": "car", "track_id": "a", "bbox3": bbox, **times}
-    journal.append("cuboids", ["rig", [seen], [[0.0] * 4]])
-    journal.close()
-    facts = Facts.read(path)
-    boxes = facts.cuboids
-    assert (boxes.kinds, [*boxes.tracked], [*boxes.optical]) == (["CAR"], [True], [False])
 
 
 def test_observations_are_the_json_and_cbor_that_libraries_make_of_them() -> None:

@@ -10,6 +10,8 @@ from edgefirst_ros.formats.ncore.options import StoreType
 from edgefirst_ros.formats.ncore.store.marks import Contents
 from edgefirst_ros.formats.zarr2.metadata import Record, group, join
 
+ADVICE = "edgefirst-ros recover keeps what was written"
+
 
 class Store(Protocol):
     """One component group on disk, under its ``.part`` name until it is renamed.

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Self
 
 from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.crashsafe.failures import disk_errors
 from edgefirst_ros.formats.crashsafe.sync import sync_path
+from edgefirst_ros.formats.ncore.store.base import ADVICE
 from edgefirst_ros.formats.ncore.store.consolidated import KEY, consolidate
 from edgefirst_ros.formats.ncore.store.marks import (
     ATTACHED,
@@ -88,22 +90,21 @@ class DirectoryStore:
         folders: dict[str, Path] = {}
         written = 0
         try:
-            for number, (key, payload) in enumerate(records, 1):
-                if self._sync and number == len(records):
-                    self._flush(folders, records[:-1])
-                parent, _, name = key.rpartition("/")
-                if parent not in folders:
-                    folders[parent] = self.part / parent
-                    folders[parent].mkdir(parents=True, exist_ok=True)
-                (folders[parent] / name).write_bytes(payload)
-                written += len(payload)
-            if self._sync:
-                self._flush(folders, records[-1:])
-        except OSError as error:
+            with disk_errors(self.part, advice=ADVICE):
+                for number, (key, payload) in enumerate(records, 1):
+                    if self._sync and number == len(records):
+                        self._flush(folders, records[:-1])
+                    parent, _, name = key.rpartition("/")
+                    if parent not in folders:
+                        folders[parent] = self.part / parent
+                        folders[parent].mkdir(parents=True, exist_ok=True)
+                    (folders[parent] / name).write_bytes(payload)
+                    written += len(payload)
+                if self._sync:
+                    self._flush(folders, records[-1:])
+        except WriteError:
             self._take_back(records[-1][0])
-            raise WriteError(
-                f"{self.part}: {error.strerror or error}; edgefirst-ros recover keeps what was written"
-            ) from error
+            raise
         return written
 
     def _take_back(self, last: str) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgefirst_ros.formats.crashsafe.names import PART, part_path
+from edgefirst_ros.formats.crashsafe.replacing import NEW
 from edgefirst_ros.formats.ncore.options import StoreType
 from edgefirst_ros.formats.ncore.store.base import Store, suffix
 from edgefirst_ros.formats.ncore.store.directory import DirectoryStore
 from edgefirst_ros.formats.ncore.store.tarfile import TarStore
 
-PART = ".part"
 _STORE = "ncore4"
 
 
@@ -54,7 +54,7 @@ class SequenceFiles:
         that is complete.
         """
         last = [self.journal, self.meta_part]
-        mine = [path for path in self.mine() if path.suffix in {PART, ".new"} and path not in last]
+        mine = [path for path in self.mine() if path.suffix in {PART, NEW} and path not in last]
         return [*mine, *last]
 
     def finished_stores(self) -> list[Path]:
@@ -87,24 +87,11 @@ class SequenceFiles:
         return sorted(path for path in self.folder.glob("*") if path.name.startswith(f"{self.id}."))
 
 
-def remove(path: Path) -> None:
-    """Remove a store of either kind, or a file, if it is there."""
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def part_of(path: Path) -> Path:
-    """The name of a store while it is written."""
-    return path.with_name(path.name + PART)
-
-
 def create_store(path: Path, kind: StoreType, *, sync: bool = False) -> Store:
     """An empty store that will be ``path`` when it is finished."""
     if kind == "itar":
-        return TarStore.create(part_of(path), sync=sync)
-    return DirectoryStore.create(part_of(path), sync=sync)
+        return TarStore.create(part_path(path), sync=sync)
+    return DirectoryStore.create(part_path(path), sync=sync)
 
 
 def recover_store(part: Path) -> tuple[Store, int]:

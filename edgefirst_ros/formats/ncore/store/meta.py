@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from edgefirst_ros.formats.crashsafe.replacing import replace_file
+from edgefirst_ros.formats.crashsafe.sync import NCORE
 
 VERSION = "v4"
 
@@ -62,10 +64,5 @@ def write_meta(
             for (name, (_, components)), digest in zip(stores.items(), digests, strict=True)
         ],
     }
-    unready = path.with_name(path.name + ".new")
-    with unready.open("w", encoding="utf-8") as file:
-        json.dump(meta, file, indent=2, sort_keys=True)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())  # it says that everything is complete, so it must not come out empty
-    unready.replace(path)
+    text = json.dumps(meta, indent=2, sort_keys=True) + "\n"
+    replace_file(path, text.encode(), sync=NCORE.completion)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.ncore.store.journal import read_journal
+from edgefirst_ros.formats.ncore.store.journal import read_facts
 from edgefirst_ros.formats.ncore.write.entry import COMPRESSOR, FlatBoxes
 from edgefirst_ros.formats.ncore.write.extrinsics import clean
 from edgefirst_ros.formats.zarr2.array import array_records
@@ -69,5 +69,5 @@ def _class(label: str, labels: Sequence[str]) -> tuple[int, str]:
 
 def read_flat_boxes(journal: Path) -> Iterator[FlatBoxes]:
     """Every message's boxes, in the order in which they came."""
-    for _, value in read_journal(journal, ["boxes2d"]):
+    for _, value in read_facts(journal, ["boxes2d"]):
         yield FlatBoxes(*value)

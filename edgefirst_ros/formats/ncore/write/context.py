@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.options import SAME_PICTURE_MS, NCoreOptions
-from edgefirst_ros.formats.ncore.store.journal import Journal
+from edgefirst_ros.formats.ncore.store.journal import FactJournal
 from edgefirst_ros.formats.ncore.store.marks import Instance
 from edgefirst_ros.formats.ncore.write.earlylabels import KIND as EARLY_LABEL
 from edgefirst_ros.formats.ncore.write.earlylabels import label_json
@@ -42,7 +42,7 @@ class Context:
         facts: what the journal says so far, the same as if it were read; None if that became too much.
     """
 
-    def __init__(self, journal: Journal, options: NCoreOptions) -> None:
+    def __init__(self, journal: FactJournal, options: NCoreOptions) -> None:
         self._journal = journal
         self._rig_frame = options.rig_frame
         self._transforms: dict[str, Transform] = {}
@@ -59,7 +59,7 @@ class Context:
 
     def _tell(self, kind: str, value: object) -> int:
         """Into the journal, and once it is there into what is kept of it."""
-        written = self._journal.append(kind, value)
+        written = self._journal.record(kind, value)
         if self.facts is not None and kind != SWEEP:
             self.facts.take(kind, value if kind in _OFTEN else cbor2.loads(cbor2.dumps(value)))
             self._told += 1

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import cbor2
 
+from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.ncore.write.entry import Cube
 
 SAME_SCAN_US = 2_000
@@ -58,10 +59,7 @@ class HeldCubes:
             [name, cube.topic, cube.frame_id, cube.time_us, cube.records]
             for name, cube in self._cubes.items()
         ]
-        new = self._path.with_name(self._path.name + ".new")
-        size = new.write_bytes(cbor2.dumps(rows))
-        new.replace(self._path)
-        return size
+        return replace_file(self._path, cbor2.dumps(rows))
 
 
 def nearest_scan(cube_us: int, last_us: int | None, next_us: int | None, tolerance_us: int) -> int | None:

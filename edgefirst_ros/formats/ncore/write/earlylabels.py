@@ -12,7 +12,7 @@ from typing import Any
 
 from edgefirst_ros.formats.ncore.store.base import Store, new_groups
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
-from edgefirst_ros.formats.ncore.store.journal import read_journal
+from edgefirst_ros.formats.ncore.store.journal import read_facts
 from edgefirst_ros.formats.ncore.store.marks import TIMES, Times
 from edgefirst_ros.formats.ncore.write.entry import Entry, Json
 from edgefirst_ros.formats.ncore.write.extrinsics import clean
@@ -57,7 +57,7 @@ def settle_labels(files: SequenceFiles, stores: dict[str, Store], facts: Facts, 
     }
     lost: Counter[str] = Counter()
     kept = facts.labels
-    for value in (value for _, value in read_journal(files.journal, [KIND])) if kept is None else kept:
+    for value in (value for _, value in read_facts(files.journal, [KIND])) if kept is None else kept:
         topic, name, frame_id, end_us, shared, records = value
         mine = [camera for camera, (frame, _) in cameras.items() if frame == frame_id] or list(cameras)
         if not mine:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from array import array
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,17 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.ncore.store.journal import read_journal
+from edgefirst_ros.formats.ncore.store.journal import read_facts
 from edgefirst_ros.formats.ncore.store.marks import Instance
 from edgefirst_ros.formats.ncore.write.cuboidtable import CuboidTable
-from edgefirst_ros.formats.ncore.write.cuboidtracks import kind_of
 from edgefirst_ros.formats.ncore.write.entry import FlatBoxes, Json
 from edgefirst_ros.formats.ncore.write.extrinsics import TransformRow
-from edgefirst_ros.formats.ncore.write.trajectory import BASES, RigPoses
-from edgefirst_ros.sample import PoseBasis
-
-_OLDER_POSE = (float(BASES.index(PoseBasis.INTERPOLATED)),) * 2 + (math.nan,) * 6
-"""Earlier journals hold known poses alone, and not what they rest on."""
+from edgefirst_ros.formats.ncore.write.trajectory import RigPoses
 
 
 @dataclass(slots=True)
@@ -105,13 +99,11 @@ class Facts:
         """The facts of a journal up to its first record that is not whole.
 
         Raises:
-            ValueError: the file is no journal, or its first record does not name the sequence.
+            DatasetError: the file is no journal of this version.
         """
         facts = cls()
-        for kind, value in read_journal(path):
+        for kind, value in read_facts(path):
             facts.take(kind, value)
-        if "id" not in facts.sequence:
-            raise ValueError(f"{path}: the journal does not say of which sequence it is")
         return facts
 
     @classmethod
@@ -192,7 +184,7 @@ class Facts:
     def _take_pose(self, value: list[Any]) -> None:
         self.pose_times_us.append(value[0])
         self.poses.extend(value[1:8])
-        self.pose_rests.extend(value[8:] or _OLDER_POSE)
+        self.pose_rests.extend(value[8:])
 
     def _take_series(self, value: list[Any]) -> None:
         prefix, topic, kind, layout = value
@@ -204,13 +196,7 @@ class Facts:
         series.values.extend(value[2:])
 
     def _take_cuboids(self, value: list[Any]) -> None:
-        node, observations, extra, *rest = value
-        # Earlier journals say no more: then the class is a name, if any, and every box has a track.
-        kinds, tracked, optical = rest or (
-            [kind_of(observation["class_id"]) for observation in observations],
-            [True] * len(observations),
-            False,
-        )
+        node, observations, extra, kinds, tracked, optical = value
         self.cuboids.add(node, observations, extra)
         self.cuboids.mark(kinds, tracked, optical=optical)
 

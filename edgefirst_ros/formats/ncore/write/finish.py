@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
-from edgefirst_ros.errors import WriteError
-from edgefirst_ros.formats.crashsafe.sync import sync_path
+from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.names import part_path
+from edgefirst_ros.formats.crashsafe.replacing import remove, replace_file, take_name
+from edgefirst_ros.formats.crashsafe.sync import NCORE, sync_trees
 from edgefirst_ros.formats.ncore.options import StoreType
 from edgefirst_ros.formats.ncore.store.base import Store, new_groups
-from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store, part_of, remove
+from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
 from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, Instance, Times
 from edgefirst_ros.formats.ncore.store.meta import write_meta
 from edgefirst_ros.formats.ncore.write.boxattach import UNPAIRED_META, Camera, attach_boxes
@@ -85,10 +85,8 @@ def finish(
         store.append([root_attributes(files.id, interval_us, meta, group)])
         store.seal()
         listed[files.store(group, kind).name] = (store.md5, components)
-    try:
+    with disk_errors(files.meta_part, advice="run recover"):
         write_meta(files.meta_part, files.id, interval_us, meta, listed)
-    except OSError as error:
-        raise WriteError(f"{files.meta_part}: {error.strerror or error}; run recover") from error
     complete(files)
     return True
 
@@ -102,34 +100,21 @@ def complete(files: SequenceFiles) -> None:
     Raises:
         WriteError: the disk refuses.
     """
-    try:
+    with disk_errors(files.folder, advice="run recover"):
         meta = files.meta_part.read_bytes()
         listed = [files.folder / store["path"] for store in json.loads(meta)["component_stores"]]
         if files.meta.exists() and files.meta.read_bytes() != meta:
-            _sync(part_of(store) for store in listed)
+            if NCORE.replacement:
+                sync_trees(part_path(store) for store in listed)
             files.meta.unlink()  # from here on it would list stores that are being replaced
         for store in listed:
-            if part_of(store).exists():
-                if store.is_dir():
-                    shutil.rmtree(store)
-                part_of(store).replace(store)
+            if part_path(store).exists():
+                take_name(store)
         for stale in set(files.finished_stores()) - set(listed):
             remove(stale)
-        unready = files.meta.with_name(f"{files.meta.name}.new")
-        unready.write_bytes(meta)
-        unready.replace(files.meta)
+        replace_file(files.meta, meta, sync=NCORE.completion)
         for leftover in files.leftovers():
             remove(leftover)
-    except OSError as error:
-        raise WriteError(f"{files.folder}: {error}; run recover") from error
-
-
-def _sync(stores: Iterable[Path]) -> None:
-    """Put stores on the disk, so that a power cut cannot take both them and what they replace."""
-    for store in stores:
-        for path in (store, *store.rglob("*")):
-            if path.exists():
-                sync_path(path)
 
 
 def discard(files: SequenceFiles) -> None:

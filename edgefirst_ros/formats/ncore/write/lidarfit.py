@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.store.base import Store
-from edgefirst_ros.formats.ncore.store.journal import read_journal
+from edgefirst_ros.formats.ncore.store.journal import read_facts
 from edgefirst_ros.formats.ncore.write.entry import COMPRESSOR, Json
 from edgefirst_ros.formats.ncore.write.lidarmodel import Grid, RowModel, Sweeps
 from edgefirst_ros.formats.zarr2.array import array_records, read_array
@@ -65,7 +65,7 @@ class LidarModels:
         """
         models = cls(stores, again=True)
         directions: dict[str, Callable[[int], Directions]] = {}
-        for _, (name, end_us, shape, rings, kept) in read_journal(journal, ["sweep"]):
+        for _, (name, end_us, shape, rings, kept) in read_facts(journal, ["sweep"]):
             store = models._store(name)
             if store is None:
                 continue

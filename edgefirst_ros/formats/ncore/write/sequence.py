@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy.typing as npt
 
-from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.base import EMPTY, Written
+from edgefirst_ros.formats.crashsafe.failures import disk_errors
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles
-from edgefirst_ros.formats.ncore.store.journal import Journal
+from edgefirst_ros.formats.ncore.store.journal import FactJournal
 from edgefirst_ros.formats.ncore.store.marks import Instance
 from edgefirst_ros.formats.ncore.write.context import Context
 from edgefirst_ros.formats.ncore.write.cubes import CubePairing, HeldCubes
@@ -260,12 +260,10 @@ class SequenceWriter:
         return self._context.instance(*instance, facts)
 
 
-def _begin_journal(files: SequenceFiles, *, sync: bool) -> Journal:
-    try:
+def _begin_journal(files: SequenceFiles, *, sync: bool) -> FactJournal:
+    with disk_errors(files.folder):
         files.folder.mkdir(parents=True, exist_ok=True)
-        return Journal(files.journal, sync=sync)
-    except OSError as error:
-        raise WriteError(f"{files.folder}: {error.strerror or error}") from error
+        return FactJournal(files.journal, sync=sync)
 
 
 def _sum(written: int, outcome: Outcome) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.crashsafe.failures import disk_errors
 from edgefirst_ros.formats.ncore.options import Profile, StoreType
 from edgefirst_ros.formats.ncore.store.base import Store, new_groups
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
@@ -128,8 +128,6 @@ class StoreSet:
         group = self._group(instance)
         if group not in self.open:
             path = self._files.store(group, self._kind)
-            try:
+            with disk_errors(path):
                 self.open[group] = create_store(path, self._kind, sync=self._sync)
-            except OSError as error:
-                raise WriteError(f"{path}: {error.strerror or error}") from error
         return self.open[group]

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 
-from edgefirst_ros.errors import OutputExists, WriteError
+from edgefirst_ros.errors import OutputExists
 from edgefirst_ros.formats.base import Written
+from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.lock import Lock
+from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.store.files import SequenceFiles, remove
-from edgefirst_ros.formats.ncore.store.journal import lock
+from edgefirst_ros.formats.ncore.store.files import SequenceFiles
 from edgefirst_ros.formats.ncore.write.component import Component, check_components
 from edgefirst_ros.formats.ncore.write.entry import Prepared
 from edgefirst_ros.formats.ncore.write.finish import complete
@@ -237,18 +239,11 @@ def _make_room(files: SequenceFiles) -> None:
     Raises:
         WriteError: another process is writing it, or it cannot be removed.
     """
-    held = None
-    try:
-        if files.journal.exists() and (held := lock(files.journal)) is None:
-            raise WriteError(f"{files.folder}: this sequence is being written; wait until that has ended")
+    with (
+        disk_errors(files.folder, "cannot be replaced"),
+        Lock(files.journal) if files.journal.exists() else nullcontext(),
+    ):
         if files.meta_part.exists():  # killed among its renames: complete, and the one before it is gone
             complete(files)
         for path in files.leftovers():
             remove(path)
-    except OSError as error:
-        if isinstance(error, WriteError):
-            raise
-        raise WriteError(f"{files.folder}: cannot be replaced: {error.strerror or error}") from error
-    finally:
-        if held is not None:
-            os.close(held)
