@@ -1,1 +1,1 @@
-"""Compressed bytes that several rooms make: zlib streams and PNG."""
+"""zlib streams and PNG, for every package that writes them."""

@@ -1,7 +1,7 @@
 """CRC-32 and zlib streams: isal where it is installed, the standard library elsewhere.
 
-Both give valid streams of the same content, but not the same bytes: datasets are byte-identical between
-machines that both have isal, or both lack it.
+Their streams hold the same content in different bytes: datasets are byte-identical between machines that both
+have isal, or both lack it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ else:
 
 
 def crc32(data: bytes | memoryview, value: int = 0) -> int:
-    """CRC-32 as ZIP and PNG use it, going on from ``value``."""
+    """CRC-32 of ZIP and PNG, continued from ``value``."""
     return int(_crc32(data, value))
 
 

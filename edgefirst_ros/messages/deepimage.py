@@ -1,4 +1,4 @@
-"""Compressed images of more than 8 bits: 16-bit PNG, and depth as compressed_depth_image_transport has it."""
+"""Compressed images of 16 bits: PNG, and depth from compressed_depth_image_transport."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from edgefirst_ros.messages.pixels import Pixels, quoted
 
 _HEADER = struct.Struct("<iff")
 _CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
-"""Of a PNG, by its colour type; a palette has no 16 bits."""
+"""Channels by PNG colour type; a palette image never has 16 bits."""
 _FORMATS = {1: "gray16le", 2: "ya16le", 3: "rgb48le", 4: "rgba64le"}
 _DEFLATE_MOST = 1032
-"""No deflate stream unpacks to more than so many times its size."""
+"""The highest compression ratio of deflate."""
 _MOST_PIXELS = 1 << 25
 _LONGEST_NUMBER = 10
 
 
 def png_bits(data: bytes) -> int:
-    """Bits a sample of a PNG, from its header; 0 if it has none."""
+    """Bits per sample of a PNG by its header; 0 if it is not a PNG."""
     header = read_header(data)
     return 0 if header is None else header.depth
 
 
-def deep_png(data: bytes, said: str = "") -> tuple[str, Pixels]:
-    """Encoding and pixels, native uint16, of a PNG with 16 bits a sample; grey with alpha loses the alpha.
+def deep_png(data: bytes, encoding: str = "") -> tuple[str, Pixels]:
+    """Encoding and pixels (native uint16) of a 16-bit PNG; alpha beside gray is dropped.
 
     Args:
         data: the file.
-        said: the encoding that the message names; that of a depth image is kept.
+        encoding: as the message names it; 16UC1 is kept for a depth image.
 
     Raises:
-        DecodeError: it is damaged, or declares more pixels than its bytes can hold.
+        DecodeError: it is damaged, or declares more pixels than its size allows.
     """
     header = read_header(data)
     channels = None if header is None else _CHANNELS.get(header.colour)
@@ -59,7 +59,7 @@ def deep_png(data: bytes, said: str = "") -> tuple[str, Pixels]:
         raise DecodeError("PNG is damaged or cut short")
     samples = _samples(frames[0], channels)
     if channels == 1:
-        return ("16UC1" if said.upper() == "16UC1" else "mono16"), samples[:, :, 0]
+        return ("16UC1" if encoding.upper() == "16UC1" else "mono16"), samples[:, :, 0]
     if channels == 2:
         return "mono16", np.ascontiguousarray(samples[:, :, 0])
     return {3: "rgb16", 4: "rgba16"}[channels], samples
@@ -75,7 +75,7 @@ def _samples(frame: av.VideoFrame, channels: int) -> npt.NDArray[np.uint16]:
 
 
 def compressed_depth(data: bytes, format: str) -> tuple[str, Pixels]:  # noqa: A002 the message's word for it
-    """Encoding and pixels of a depth image: 16UC1 as sent, or 32FC1 from its quantised inverse, NaN unknown.
+    """Encoding and pixels of a depth image: 16UC1, or 32FC1 from quantised inverse depth, NaN for unknown.
 
     Source: compressed_depth_image_transport (12 bytes of header, then a 16-bit PNG or RVL); A. D. Wilson,
     "Fast Lossless Depth Image Compression", 2017 (RVL).
@@ -85,7 +85,7 @@ def compressed_depth(data: bytes, format: str) -> tuple[str, Pixels]:  # noqa: A
         format: as the message names it, such as ``16UC1; compressedDepth png``.
 
     Raises:
-        DecodeError: another encoding or packing, or it is damaged.
+        DecodeError: its encoding or compression is not supported, or it is damaged.
     """
     encoding, _, packing = (part.strip() for part in format.partition(";"))
     packing = packing.removeprefix("compressedDepth").strip() or "png"
@@ -139,7 +139,7 @@ def _rvl(data: bytes) -> npt.NDArray[np.uint16]:
 
 
 def _numbers(data: bytes) -> npt.NDArray[np.int64]:
-    """The stream's numbers: 3 bits a nibble, the lowest first, the top bit set where more of one follow."""
+    """The numbers of an RVL stream: 3 bits per nibble, lowest first; the top bit says that more follow."""
     words = np.frombuffer(data[: len(data) // 4 * 4], "<u4")
     nibbles = ((words[:, None] >> np.arange(28, -1, -4, dtype=np.uint32)) & 15).astype(np.int64).ravel()
     last = np.flatnonzero(nibbles < 8)

@@ -1,1 +1,1 @@
-"""H.264 and H.265 to frames to JPEG."""
+"""Camera pictures: H.264, H.265, JPEG, PNG and uncompressed images, decoded and encoded."""

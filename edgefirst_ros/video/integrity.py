@@ -28,14 +28,12 @@ REPORT_AFTER_S = 5.0
 """Loading from the cache takes less."""
 PATIENCE_S = 600.0
 NICENESS = 10
-COMPILING = (
-    "compiling the check of H.265 pictures, once for this machine; H.265 that comes meanwhile waits for it"
-)
-COMPILED = "the check of H.265 pictures is compiled"
+COMPILING = "compiling the H.265 damage check, once on this machine; H.265 pictures wait until it is done"
+COMPILED = "the H.265 damage check is compiled"
 
 UNJUDGED = (
-    "H.265 that is damaged in place is not found and becomes ruined pictures: numba, which that needs, "
-    "is not installed (pip install numba)"
+    "damaged H.265 packets are not detected and give corrupt pictures: that needs numba, "
+    "which is not installed (pip install numba)"
 )
 
 _lock = threading.Lock()
@@ -59,7 +57,7 @@ def compile_ahead(
         command: the process that compiles.
         report_after_s: what counts as long.
     """
-    global _done  # noqa: PLW0603 - one cache a machine, one process that fills it
+    global _done  # noqa: PLW0603 - one cache per machine, filled once
     with _lock:
         if _done is not None or not judges_h265():
             return

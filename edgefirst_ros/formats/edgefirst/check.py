@@ -1,4 +1,4 @@
-"""What can be verified about EdgeFirst datasets, without the vendor's client."""
+"""Checks an EdgeFirst dataset without the vendor's client."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from edgefirst_ros.errors import DatasetNotFound
-from edgefirst_ros.formats.edgefirst.checkfiles import Seen, check_files
+from edgefirst_ros.formats.edgefirst.checkfiles import SensorFiles, check_files
 from edgefirst_ros.formats.edgefirst.checksamples import FILES, Samples
 from edgefirst_ros.formats.edgefirst.checktable import check_table
 from edgefirst_ros.formats.edgefirst.checkzip import folder_files, zip_files
@@ -15,12 +15,12 @@ from edgefirst_ros.naming import REPORT
 
 
 def check(path: Path) -> Check:
-    """Check the dataset at ``path``: the folder that bears its name, its ``.arrow`` or its ``.zip``.
+    """Check the dataset at ``path``: its folder, ``.arrow`` or ``.zip``.
 
-    Every file is read once, one at a time, and the table batch by batch; what is kept is four bytes a frame.
+    Reads one file at a time and the table batch by batch. Memory grows by 0.8 kB per file of a ZIP.
 
     Raises:
-        DatasetNotFound: no such file or folder, or nothing of a dataset in it.
+        DatasetNotFound: no such file or folder, or it contains no part of a dataset.
     """
     if not path.exists():
         raise DatasetNotFound(f"{path}: no such file or folder")
@@ -48,40 +48,41 @@ def check(path: Path) -> Check:
     return concluded("edgefirst", name, findings, {**counts, **dict(sorted(seen.counts.items()))})
 
 
-def _check_container(archive: Path, plain: Path, findings: Findings) -> Seen:
+def _check_container(archive: Path, plain: Path, findings: Findings) -> SensorFiles:
     if archive.is_file():
         if plain.is_dir():
             findings.warning(
-                archive.stem, "has its files twice; the folder is not looked at", f"{plain.name}/"
+                archive.stem, "has a ZIP and a folder of files; only the ZIP is checked", f"{plain.name}/"
             )
         return check_files(zip_files(archive, findings), archive.name, findings)
     if plain.is_dir():
         return check_files(folder_files(plain, findings), plain.name, findings)
-    return Seen()
+    return SensorFiles()
 
 
 def _count(samples: Samples) -> dict[str, int]:
-    """Samples with files, by sequence."""
+    """Number of samples with files, by sequence."""
     found = {name: sum(bool(bits & FILES) for _, bits in samples.of(name)) for name in samples.sequences()}
     return {name: count for name, count in found.items() if count}
 
 
 def _check_report(path: Path, samples: dict[str, int], findings: Findings) -> None:
-    """The report beside the dataset is of this dataset; one that was recovered has none."""
+    """Compare the report beside the dataset with it; a recovered dataset has none."""
     if not path.is_file():
         return
     try:
         report = json.loads(path.read_bytes())
-        said = {each["name"]: each["sample"] for each in report["sequences"] if each["sample"]}
+        reported = {each["name"]: each["sample"] for each in report["sequences"] if each["sample"]}
         total = report.get("formats", {}).get("edgefirst", report)["samples"]
         others = report["samples"] - total
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        findings.error(path.name, "is no capture report", repr(error))
+        findings.error(path.name, "is not a capture report", repr(error))
         return
     if total != sum(samples.values()):
-        findings.error(path.name, "counts other samples than there are", f"{total}, {sum(samples.values())}")
-    for name in sorted(said.keys() | samples.keys()):
+        text = f"{total} in the report, {sum(samples.values())} in the dataset"
+        findings.error(path.name, "number of samples differs", text)
+    for name in sorted(reported.keys() | samples.keys()):
         # Samples that only other formats have are in the sequences' counts, too.
-        if not others and said.get(name, 0) != samples.get(name, 0):
-            text = f"{said.get(name, 0)}, {samples.get(name, 0)}"
-            findings.error(path.name, f"counts other samples of {name} than there are", text)
+        if not others and reported.get(name, 0) != samples.get(name, 0):
+            text = f"{reported.get(name, 0)} in the report, {samples.get(name, 0)} in the dataset"
+            findings.error(path.name, f"number of samples of {name} differs", text)

@@ -1,4 +1,4 @@
-"""Checks of the sensor files of a dataset: names, layout, headers, sizes, times, what is lacking."""
+"""Checks of a dataset's sensor files: names, folders, headers, sizes, times, missing kinds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import datetime
 
 from edgefirst_ros.formats.edgefirst.checkmotion import FrameTimes
 from edgefirst_ros.formats.edgefirst.checkpcd import check_pcd
-from edgefirst_ros.formats.edgefirst.checkpictures import look_at
+from edgefirst_ros.formats.edgefirst.checkpictures import check_picture
 from edgefirst_ros.formats.edgefirst.checksamples import BIT, CAMERA, KINDS, Samples
 from edgefirst_ros.formats.edgefirst.checkzip import File, is_junk
 from edgefirst_ros.formats.edgefirst.names import sample_name
@@ -25,11 +25,11 @@ Size = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Seen:
-    """What went by so far.
+class SensorFiles:
+    """What the files checked so far contain.
 
     Attributes:
-        samples: what each sample has.
+        samples: the kinds of file of each sample.
         sizes: (width, height) by sequence and sensor.
         counts: files by kind.
         times: by sequence the highest frame number with an EXIF time, and that time in nanoseconds.
@@ -44,8 +44,8 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Of which sample a file is, its kind, and where it is."""
+class _SensorFile:
+    """A file's sample and kind, and where it is."""
 
     sequence: str
     frame: int
@@ -53,76 +53,76 @@ class _Place:
     where: str
 
 
-def check_files(files: Iterable[File], container: str, findings: Findings) -> Seen:
-    """Look at every file once; ``container`` is what they are in, for the findings."""
-    seen = Seen()
+def check_files(files: Iterable[File], container: str, findings: Findings) -> SensorFiles:
+    """Check every file; ``container`` is the name of the ZIP or folder, for the findings."""
+    seen = SensorFiles()
     for path, data in files:
         where = f"{container}@{path}"
         if is_junk(path):
-            findings.error(where, "does not belong into a dataset")
+            findings.error(where, "does not belong in a dataset")
             continue
         folder, _, name = path.rpartition("/")
         found = _NAME.fullmatch(name)
         if found is None:
             findings.error(where, "is not named SEQUENCE_FRAME.SENSOR.EXT with a sensor of the format")
             continue
-        place = _Place(found["sequence"], int(found["digits"]), found["kind"], where)
-        if folder != place.sequence:
-            findings.error(where, "is not in the folder of its sequence", f"{place.sequence}/")
-        if name != f"{sample_name(place.sequence, place.frame)}.{place.kind}":
+        file = _SensorFile(found["sequence"], int(found["digits"]), found["kind"], where)
+        if folder != file.sequence:
+            findings.error(where, "is not in the folder of its sequence", f"{file.sequence}/")
+        if name != f"{sample_name(file.sequence, file.frame)}.{file.kind}":
             findings.error(where, "frame number is not padded to three digits")
-        _add(seen, place, findings)
+        _add(seen, file, findings)
         if data is not None:
-            _look(seen, place, data, findings)
+            _look(seen, file, data, findings)
     _check_sequences(seen.samples, container, findings)
     return seen
 
 
-def _add(seen: Seen, place: _Place, findings: Findings) -> None:
-    bit = BIT[place.kind]
+def _add(seen: SensorFiles, file: _SensorFile, findings: Findings) -> None:
+    bit = BIT[file.kind]
     rivals = CAMERA if bit & CAMERA else bit
-    if seen.samples.add(place.sequence, place.frame, bit) & rivals:
-        findings.error(place.where, "its sample has such a file already")
+    if seen.samples.add(file.sequence, file.frame, bit) & rivals:
+        findings.error(file.where, "its sample already has such a file")
         return
-    seen.counts[place.kind] += 1
+    seen.counts[file.kind] += 1
 
 
-def _look(seen: Seen, place: _Place, data: bytes, findings: Findings) -> None:
+def _look(seen: SensorFiles, file: _SensorFile, data: bytes, findings: Findings) -> None:
     if not data:
-        findings.error(place.where, "is empty")
+        findings.error(file.where, "is empty")
         return
-    if place.kind.endswith(".pcd"):
-        check_pcd(place.kind, data, place.where, findings)
+    if file.kind.endswith(".pcd"):
+        check_pcd(file.kind, data, file.where, findings)
         return
-    picture = look_at(place.kind, data, place.where, findings)
+    picture = check_picture(file.kind, data, file.where, findings)
     if picture is None:
         return
-    sensor = "camera" if place.kind.startswith("camera.") else place.kind
-    first = seen.sizes.setdefault((place.sequence, sensor), picture.size)
+    sensor = "camera" if file.kind.startswith("camera.") else file.kind
+    first = seen.sizes.setdefault((file.sequence, sensor), picture.size)
     if picture.size != first:
         text = f"{picture.size[0]}x{picture.size[1]}, before {first[0]}x{first[1]}"
-        # A radar may be set otherwise on the way; what is trained on pictures wants one size.
-        say = findings.warning if place.kind == "radar.png" else findings.error
-        say(place.where, "picture is not of the size of those before it in its sequence", text)
+        # A radar's settings may change within a sequence; training on pictures needs one size.
+        say = findings.warning if file.kind == "radar.png" else findings.error
+        say(file.where, "picture size differs from the first of its sequence", text)
     if picture.time_ns is not None:
-        seen.taken_ns.setdefault(place.sequence, FrameTimes()).add(place.frame, picture.time_ns)
-        _check_time(seen, place, picture.time_ns, findings)
+        seen.taken_ns.setdefault(file.sequence, FrameTimes()).add(file.frame, picture.time_ns)
+        _check_time(seen, file, picture.time_ns, findings)
 
 
-def _check_time(seen: Seen, place: _Place, time_ns: int, findings: Findings) -> None:
-    """Files may come in any order, so only frames that follow the highest so far tell something."""
-    last = seen.times.get(place.sequence)
-    if last is not None and place.frame <= last[0]:
+def _check_time(seen: SensorFiles, file: _SensorFile, time_ns: int, findings: Findings) -> None:
+    """Compare with the highest frame so far; lower ones are skipped, as files may come in any order."""
+    last = seen.times.get(file.sequence)
+    if last is not None and file.frame <= last[0]:
         return
     if last is not None and time_ns <= last[1]:
         text = f"{(last[1] - time_ns) / 1e6:,.3f} ms before frame {last[0]}"
-        findings.error(place.where, "EXIF time is not after that of the frame before it", text)
-    seen.times[place.sequence] = (place.frame, time_ns)
+        findings.error(file.where, "EXIF time is not later than the previous frame's", text)
+    seen.times[file.sequence] = (file.frame, time_ns)
 
 
 def _check_sequences(samples: Samples, container: str, findings: Findings) -> None:
     if not samples.sequences():
-        findings.error(container, "holds no sensor files")
+        findings.error(container, "contains no sensor files")
     for sequence in samples.sequences():
         if not _is_recorded_name(sequence):
             findings.warning(sequence, "sequence is not named hostname_date_time")

@@ -1,4 +1,4 @@
-"""Checks of where samples were taken: the table's places against the times of the pictures."""
+"""Checks of the samples' locations against the times of their pictures: speeds must be possible."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from edgefirst_ros.formats.findings import Findings
 from edgefirst_ros.formats.motion import impossible_moves, report
 
 _NOISE_M = 2.0
-"""Other tools write fixes as they came."""
+"""Other tools write unfiltered fixes."""
 _NOISE_FLOAT32_M = 4.0
 """Degrees in single precision are up to 0.85 m apart."""
 
 
 @dataclass(slots=True)
 class FrameTimes:
-    """When frames of a sequence were taken, 16 bytes each."""
+    """Times of a sequence's frames, 16 bytes each."""
 
     frames: array[int] = field(default_factory=lambda: array("q"))
     times_ns: array[int] = field(default_factory=lambda: array("q"))
 
     def add(self, frame: int, time_ns: int) -> None:
-        """One frame, in any order."""
+        """Add a frame; in any order."""
         self.frames.append(frame)
         self.times_ns.append(time_ns)
 
     def of(self, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The times of frames (N,); -1 where none is known."""
+        """Times of the given frames, (N,) nanoseconds; -1 if unknown."""
         frames, times_ns = np.array(self.frames, np.int64), np.array(self.times_ns, np.int64)
         order = np.argsort(frames, kind="stable")
         at = np.minimum(np.searchsorted(frames[order], wanted), len(frames) - 1)
@@ -41,24 +41,24 @@ class FrameTimes:
 
 
 @dataclass(slots=True)
-class FramePlaces:
-    """Where frames of a sequence were taken, 24 bytes each, in the order of the table's columns."""
+class FrameLocations:
+    """Locations of a sequence's frames in degrees, 24 bytes each, in the order of the table's columns."""
 
     frames: array[int] = field(default_factory=lambda: array("q"))
     degrees: array[float] = field(default_factory=lambda: array("d"))
 
     def add(self, frame: int, place_deg: Sequence[float]) -> None:
-        """One frame, in any order."""
+        """Add a frame; in any order."""
         self.frames.append(frame)
         self.degrees.extend(place_deg)
 
 
 def check_motion(
-    where: str, places: FramePlaces, times: FrameTimes, version: str, findings: Findings
+    where: str, locations: FrameLocations, times: FrameTimes, version: str, findings: Findings
 ) -> None:
-    """What carries the sensors of one sequence moves as something does that drives."""
-    frames = np.array(places.frames, np.int64)
-    degrees = np.array(places.degrees).reshape(-1, 2)
+    """Report moves of one sequence that no vehicle can make."""
+    frames = np.array(locations.frames, np.int64)
+    degrees = np.array(locations.degrees).reshape(-1, 2)
     order = np.argsort(frames, kind="stable")
     frames, degrees = frames[order], degrees[order]
     taken_ns = times.of(frames)

@@ -1,4 +1,4 @@
-"""Checks of point clouds: header, length of the data, fields, finite places."""
+"""Checks of point clouds: header, data length, fields, finite coordinates."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ _LONGEST_HEADER = 1 << 16
 
 
 def check_pcd(kind: str, data: bytes, where: str, findings: Findings) -> None:
-    """The header is of PCD 0.7, the data as long as it says, x y z there and finite, radar's fields first."""
+    """Check the PCD 0.7 header, the data length, finite x, y, z, and the first fields of radar clouds."""
     try:
         head, begin = _header(data)
         names, row = head["FIELDS"], _row(head)
         width, height, points = (int(head[key][0]) for key in ("WIDTH", "HEIGHT", "POINTS"))
     except (ValueError, KeyError, TypeError) as error:
-        findings.error(where, "no header of a PCD 0.7 file", str(error))
+        findings.error(where, "has no valid PCD 0.7 header", str(error))
         return
     if head["VERSION"][0] not in {"0.7", ".7"} or width * height != points:
         text = f"{head['VERSION'][0]}, {width}x{height}, {points} points"
         findings.error(where, "VERSION, WIDTH, HEIGHT and POINTS do not agree", text)
     if wrong := _wrong_length(head["DATA"][0], data, begin, row.itemsize, points):
-        findings.error(where, "data is not as long as the header says", wrong)
+        findings.error(where, "data length does not match the header", wrong)
         return
     if missing := [axis for axis in "xyz" if axis not in names]:
-        findings.error(where, "cloud without places", ", ".join(missing))
+        findings.error(where, "point cloud without coordinates", ", ".join(missing))
         return
     if kind == "radar.pcd":
         _check_radar(names, row, where, findings)
     if head["DATA"][0] == "binary":
         table = np.frombuffer(data, row, points, begin)
         if not all(np.isfinite(table[str(names.index(axis))]).all() for axis in "xyz"):
-            findings.error(where, "points that are not finite")
+            findings.error(where, "point coordinates are not finite")
 
 
 def _header(data: bytes) -> tuple[dict[str, list[str]], int]:
@@ -44,12 +44,12 @@ def _header(data: bytes) -> tuple[dict[str, list[str]], int]:
     while "DATA" not in head:
         end = data.find(b"\n", at, _LONGEST_HEADER)
         if end < 0:
-            raise ValueError("it has no end")
+            raise ValueError("it does not end")
         key, *values = data[at:end].decode("ascii").split() or [""]
         at = end + 1
         if key and not key.startswith("#"):
             if key not in _KEYS or key in head:
-                raise ValueError(f"{key} there, or twice")
+                raise ValueError(f"{key} is unknown or repeated")
             head[key] = values
     if missing := [key for key in _KEYS if not head.get(key)]:
         raise ValueError(f"no {', '.join(missing)}")
@@ -57,7 +57,7 @@ def _header(data: bytes) -> tuple[dict[str, list[str]], int]:
 
 
 def _row(head: dict[str, list[str]]) -> np.dtype[np.void]:
-    """A point's type; fields by number, because a name may come twice."""
+    """The dtype of a point; fields are numbered, as names may repeat."""
     scalars = list(zip(head["FIELDS"], head["TYPE"], head["SIZE"], head["COUNT"], strict=True))
     return np.dtype([
         (str(n), f"<{_NUMPY[letter]}{size}", (int(count),))
@@ -66,7 +66,7 @@ def _row(head: dict[str, list[str]]) -> np.dtype[np.void]:
 
 
 def _wrong_length(coding: str, data: bytes, begin: int, each: int, points: int) -> str:
-    """What is wrong with the length of the data behind the header, empty if nothing is."""
+    """How the data length differs from the header, empty if it does not."""
     held, plain = len(data) - begin, each * points
     if coding == "binary":
         return "" if held == plain else f"{held:,} bytes, {points:,} points are {plain:,}"

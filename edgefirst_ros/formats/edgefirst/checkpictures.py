@@ -1,4 +1,4 @@
-"""Checks of pictures by their headers: format, depth, size, the EXIF time."""
+"""Checks of pictures by their headers: format, bit depth, size, EXIF time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.findings import Findings
 
 GRAY_DEPTHS: Mapping[str, tuple[int, ...]] = {"depth.png": (16,), "radar.png": (16,), "lidar.png": (8, 16)}
-"""Bits of the gray pixels that each kind has."""
+"""Allowed bits per pixel of the gray pictures."""
 
 _EXIF_IFD, _TIME, _SUBSECOND, _OFFSET = 0x8769, 0x9003, 0x9291, 0x9011
 _JPEG_END = b"\xff\xd9"
@@ -25,8 +25,8 @@ _END_WITHIN = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """What a picture's header says; ``time_ns`` is EXIF's, None without."""
+class PictureHeader:
+    """Width and height in pixels, and the EXIF time in nanoseconds, None without."""
 
     size: tuple[int, int]
     time_ns: int | None = None
@@ -40,20 +40,20 @@ class _Png:
     text: dict[str, str] = field(default_factory=dict)
 
 
-def look_at(kind: str, data: bytes, where: str, findings: Findings) -> Picture | None:
-    """Check a picture's structure and header; None if it is none."""
+def check_picture(kind: str, data: bytes, where: str, findings: Findings) -> PictureHeader | None:
+    """Check a picture's structure and header; None if it is not a picture."""
     try:
         if kind.endswith(".png"):
             png = read_png(data)
             if kind in GRAY_DEPTHS and (png.colour != GRAY or png.depth not in GRAY_DEPTHS[kind]):
                 found = f"colour type {png.colour}, {png.depth} bits"
-                findings.error(where, "is no gray PNG of the depth that this kind has", found)
+                findings.error(where, "is not a gray PNG of the required bit depth", found)
             if kind == "radar.png":
                 _check_grid(png, where, findings)
             if kind != "camera.png":
-                return Picture(png.size)
+                return PictureHeader(png.size)
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # it is how Pillow says that EXIF is damaged
+            warnings.simplefilter("error")  # Pillow reports damaged EXIF as a warning
             return _opened(kind, data, where, findings)
     except (ValueError, OSError, SyntaxError, KeyError, TypeError, struct.error, Warning) as error:
         findings.error(where, "picture cannot be read", str(error))
@@ -63,7 +63,7 @@ def look_at(kind: str, data: bytes, where: str, findings: Findings) -> Picture |
 
 
 def read_png(data: bytes) -> _Png:
-    """Size, depth, colour type and text of a PNG whose chunks are all whole.
+    """Size, bit depth, colour type and text of an undamaged PNG.
 
     Raises:
         DecodeError: it is no PNG, is cut short, or a chunk is damaged.
@@ -88,7 +88,7 @@ def read_png(data: bytes) -> _Png:
 
 
 def _check_grid(png: _Png, where: str, findings: Findings) -> None:
-    """A radar cube's picture is the grid that its shape gives."""
+    """Compare the picture's size with the shape in its text."""
     if "shape" not in png.text:
         return
     shape = [int(part) for part in png.text["shape"].split(",")]
@@ -97,10 +97,10 @@ def _check_grid(png: _Png, where: str, findings: Findings) -> None:
     sequences, receivers, ranges, dopplers = shape
     if png.size != (receivers * dopplers * 2, sequences * ranges):
         found = f"{png.size[0]}x{png.size[1]} pixels, shape {png.text['shape']}"
-        findings.error(where, "picture is not of the size of its cube", found)
+        findings.error(where, "picture size does not match the radar cube's shape", found)
 
 
-def _opened(kind: str, data: bytes, where: str, findings: Findings) -> Picture:
+def _opened(kind: str, data: bytes, where: str, findings: Findings) -> PictureHeader:
     wanted = "PNG" if kind.endswith("png") else "JPEG"
     if wanted == "JPEG" and _JPEG_END not in data[-_END_WITHIN:]:
         raise ValueError("JPEG ends before its end marker")
@@ -108,17 +108,17 @@ def _opened(kind: str, data: bytes, where: str, findings: Findings) -> Picture:
         if image.mode not in {"RGB", "L"}:
             findings.error(where, "picture is neither RGB nor gray", image.mode)
         if not kind.startswith("camera."):
-            return Picture(image.size)
+            return PictureHeader(image.size)
         tags = image.getexif().get_ifd(_EXIF_IFD)
     text = [str(tags.get(tag, "")).strip("\0 ") for tag in (_TIME, _SUBSECOND, _OFFSET)]
-    return Picture(image.size, _time_ns(*text) if all(text) else None)
+    return PictureHeader(image.size, _time_ns(*text) if all(text) else None)
 
 
 def _time_ns(when: str, subsecond: str, offset: str) -> int:
     """Nanoseconds since 1970 UTC.
 
     Raises:
-        ValueError: EXIF has no such time.
+        ValueError: the EXIF time is malformed.
     """
     if not re.fullmatch(r"\d{1,9}", subsecond):
         raise ValueError(f"EXIF time {when!r} with fraction {subsecond!r}")

@@ -1,4 +1,4 @@
-"""Which samples there are and what each has, in four bytes a frame."""
+"""The samples of a dataset and what each consists of, in four bytes per frame."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KINDS = (
     "lidar.pcd",
     "lidar.jpeg",
 )
-"""Sensor files of a sample; its camera picture is one of the first two."""
+"""Sensor files of a sample; the first two are alternatives."""
 
 BIT = {kind: 1 << number for number, kind in enumerate(KINDS)}
 CAMERA = BIT["camera.jpeg"] | BIT["camera.png"]
@@ -23,9 +23,9 @@ FILES = (1 << len(KINDS)) - 1
 """Any sensor file."""
 
 ANNOTATED = 1 << 8
-"""The table has a row with an annotation for it."""
+"""The table has a row with an annotation for the sample."""
 BARE = 1 << 9
-"""The table has a row without one."""
+"""The table has a row without annotation for the sample."""
 ROWS = ANNOTATED | BARE
 
 _PAGE = 1024
@@ -34,14 +34,14 @@ _PAGE = 1024
 class Samples:
     """Bits of every sample, by sequence and frame number.
 
-    A dataset of a day has a million of them, so they are kept in pages, not as objects.
+    A day has a million samples, so they are kept in arrays, not as objects.
     """
 
     def __init__(self) -> None:
         self._pages: dict[str, dict[int, array[int]]] = {}
 
     def add(self, sequence: str, frame: int, bits: int) -> int:
-        """Set bits of a sample; those that it had before."""
+        """Set bits of a sample; returns those it had before."""
         pages = self._pages.setdefault(sequence, {})
         page = pages.get(frame // _PAGE)
         if page is None:
@@ -55,7 +55,7 @@ class Samples:
         return sorted(self._pages)
 
     def of(self, sequence: str) -> Iterator[tuple[int, int]]:
-        """Every frame of a sequence that has a bit, and its bits, in order."""
+        """Frame number and bits of every sample of a sequence, in order."""
         pages = self._pages[sequence]
         for number in sorted(pages):
             for offset, bits in enumerate(pages[number]):

@@ -1,4 +1,4 @@
-"""Checks of the annotation table: columns, types, samples, groups; read batch by batch."""
+"""Checks of the annotation table, batch by batch: columns, types, samples, groups."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from edgefirst_ros.formats.edgefirst.checkfiles import Seen
-from edgefirst_ros.formats.edgefirst.checkmotion import FramePlaces, check_motion
+from edgefirst_ros.formats.edgefirst.checkfiles import SensorFiles
+from edgefirst_ros.formats.edgefirst.checkmotion import FrameLocations, check_motion
 from edgefirst_ros.formats.edgefirst.checksamples import ANNOTATED, BARE, FILES, ROWS
 from edgefirst_ros.formats.edgefirst.checkvalues import check_values
 from edgefirst_ros.formats.edgefirst.columns import columns
@@ -38,7 +38,7 @@ _FURTHER: Mapping[str, tuple[Any, ...]] = {
     "not_exhaustive_label_indices": (pl.List(pl.UInt32),),
     "timing": (pl.Struct,),
 }
-"""Columns of the vendor's client that this package has no values for."""
+"""Columns of the vendor's client that this package does not write."""
 
 _UNREADABLE = (
     pa.ArrowException,
@@ -47,7 +47,7 @@ _UNREADABLE = (
     OSError,
     UnicodeDecodeError,
 )
-"""What libraries raise at a damaged table; Arrow has no checksums."""
+"""What libraries raise for a damaged table; Arrow has no checksums."""
 
 _CLIENT_PANICS = (
     pl.UInt8,
@@ -64,60 +64,61 @@ _CLIENT_PANICS = (
 
 @dataclass(slots=True)
 class Table:
-    """What a table was found to hold.
+    """State of the check of one table.
 
-    ``places`` are the columns whose values can be looked at; ``last`` the sample that the row before was of;
-    ``places_of`` where the samples of each sequence were taken.
+    Attributes:
+        usable: names of the columns of a correct type.
+        rows: rows checked so far.
+        locations: of the samples, by sequence.
+        last: name, frame and per-sample values of the row before.
     """
 
     path: Path
     version: str
-    places: tuple[str, ...]
+    usable: tuple[str, ...]
     rows: int = 0
-    places_of: dict[str, FramePlaces] = field(default_factory=dict)
+    locations: dict[str, FrameLocations] = field(default_factory=dict)
     last: tuple[object, ...] = field(default=())
 
 
-def check_table(path: Path, seen: Seen, findings: Findings) -> int:
-    """Check the table against itself and against the files that were seen; its rows."""
+def check_table(path: Path, seen: SensorFiles, findings: Findings) -> int:
+    """Check the table by itself and against the sensor files; returns the number of rows."""
     where = path.name
     try:
         with pa.memory_map(str(path)) as source:
             file = pa.ipc.open_file(source)
             version = _version(file.schema.metadata or {}, where, findings)
             table = Table(path, version, _check_columns(path, version, findings))
-            if {"name", "frame"} <= set(table.places):
+            if {"name", "frame"} <= set(table.usable):
                 for batch in _batches(file):
                     _check_batch(table, batch, seen, findings)
     except _UNREADABLE as error:
-        findings.error(where, "is no whole Arrow file", str(error))
+        findings.error(where, "is not a complete Arrow file", str(error))
         return 0
     _check_samples(table, seen, findings)
-    for sequence, places in table.places_of.items():
+    for sequence, locations in table.locations.items():
         if sequence in seen.taken_ns:  # without EXIF times there is no speed
             taken_ns = seen.taken_ns[sequence]
-            check_motion(f"{table.path.name}:{sequence}", places, taken_ns, table.version, findings)
+            check_motion(f"{table.path.name}:{sequence}", locations, taken_ns, table.version, findings)
     return table.rows
 
 
 def _version(metadata: Mapping[bytes, bytes], where: str, findings: Findings) -> str:
     version = metadata.get(b"schema_version", b"2025.01").decode()
     if version not in {"2025.01", "2025.10", "2026.04", "2026.10"}:
-        findings.warning(where, "schema_version is not known, taken as 2026.10", version)
+        findings.warning(where, "unknown schema_version, treated as 2026.10", version)
         return "2026.10"
     return version
 
 
 def _check_columns(path: Path, version: str, findings: Findings) -> tuple[str, ...]:
-    """Names of the columns that are of the type they must be."""
+    """Names of the columns of a correct type."""
     where, good = path.name, []
     wanted = _wanted(version)
     schema = pl.read_ipc_schema(path)
     for name, dtype in schema.items():
         if dtype.base_type() in _CLIENT_PANICS:
-            findings.error(
-                where, f"column {name} is of a type that the vendor's client breaks on", str(dtype)
-            )
+            findings.error(where, f"column {name} has a type that crashes the vendor's client", str(dtype))
         elif name not in wanted:
             findings.note(where, f"column {name} is not of schema {version}", str(dtype))
         elif any(dtype == each for each in wanted[name]):
@@ -140,7 +141,7 @@ def _check_columns(path: Path, version: str, findings: Findings) -> tuple[str, .
 
 
 def _wanted(version: str) -> dict[str, tuple[Any, ...]]:
-    """By column the types it may have; named values may be categorical or an enumeration."""
+    """Allowed types by column name."""
     own = columns("2025.01" if version == "2025.01" else "2026.10", ())
     wanted: dict[str, tuple[Any, ...]] = {} if version == "2025.01" else dict(_FURTHER)
     for name, column in own.items():
@@ -156,14 +157,14 @@ def _wanted(version: str) -> dict[str, tuple[Any, ...]]:
 def _batches(file: Any) -> Iterator[pl.DataFrame]:  # noqa: ANN401  pyarrow has no types
     for number in range(file.num_record_batches):
         batch = file.get_batch(number)
-        batch.validate(full=True)  # polars takes offsets on trust
+        batch.validate(full=True)  # polars does not check offsets
         for start in range(0, batch.num_rows, ROWS_AT_ONCE):
             frame = pl.from_arrow(pa.Table.from_batches([batch.slice(start, ROWS_AT_ONCE)]))
             if isinstance(frame, pl.DataFrame):
                 yield frame
 
 
-def _check_batch(table: Table, frame: pl.DataFrame, seen: Seen, findings: Findings) -> None:
+def _check_batch(table: Table, frame: pl.DataFrame, seen: SensorFiles, findings: Findings) -> None:
     where = table.path.name
     filled = [pl.col(name).is_not_null() for name in ("label", *GEOMETRY) if name in frame.columns]
     drawn = [pl.col(name).is_not_null() for name in GEOMETRY if name in frame.columns]
@@ -173,10 +174,10 @@ def _check_batch(table: Table, frame: pl.DataFrame, seen: Seen, findings: Findin
         pl.any_horizontal(filled).alias("annotated") if filled else pl.lit(value=False).alias("annotated"),
         pl.any_horizontal(drawn).alias("drawn") if drawn else pl.lit(value=False).alias("drawn"),
     )
-    places = "location" in table.places
-    steady = [name for name in PER_SAMPLE if name in table.places]
+    located = "location" in table.usable
+    steady = [name for name in PER_SAMPLE if name in table.usable]
     labels = frame["label"].is_null() if "label" in frame.columns else pl.Series([False] * len(frame))
-    groups = frame["group"].cast(pl.String) if "group" in table.places else [None] * len(frame)
+    groups = frame["group"].cast(pl.String) if "group" in table.usable else [None] * len(frame)
     rows = zip(
         facts.iter_rows(), frame.select(steady).rows() or [()] * len(frame), labels, groups, strict=True
     )
@@ -189,23 +190,23 @@ def _check_batch(table: Table, frame: pl.DataFrame, seen: Seen, findings: Findin
         if not before & FILES:
             findings.error(at, "its sample has no files", f"frame {number_in} of {name}")
         if before & BARE or (before & ANNOTATED and not annotated):
-            findings.error(at, "a row without annotation beside others of its sample")
-        if "group" in table.places and group not in GROUPS:
-            findings.error(at, "group is none of train, val, test", str(group))
+            findings.error(at, "a row without annotation, though its sample has other rows")
+        if "group" in table.usable and group not in GROUPS:
+            findings.error(at, "group is not train, val or test", str(group))
         if has_shape and unlabelled:
             findings.warning(at, "annotation without a label")
         if table.last[:2] == (name, number_in) and table.last[2:] != values:
-            findings.error(at, f"{', '.join(steady)} are not those of its sample's row before")
-        if places and table.last[:2] != (name, number_in) and (place := values[steady.index("location")]):
-            table.places_of.setdefault(name, FramePlaces()).add(number_in, place)
+            findings.error(at, f"{', '.join(steady)} differ from the previous row of the sample")
+        if located and table.last[:2] != (name, number_in) and (location := values[steady.index("location")]):
+            table.locations.setdefault(name, FrameLocations()).add(number_in, location)
         table.last = (name, number_in, *values)
     check_values(frame, table, seen.sizes, findings)
     table.rows += len(frame)
 
 
-def _check_samples(table: Table, seen: Seen, findings: Findings) -> None:
-    """Every sample has a row, unless the table told nothing at all."""
-    if not {"name", "frame"} <= set(table.places):
+def _check_samples(table: Table, seen: SensorFiles, findings: Findings) -> None:
+    """Every sample must have a row."""
+    if not {"name", "frame"} <= set(table.usable):
         return
     for sequence in seen.samples.sequences():
         for number, bits in seen.samples.of(sequence):

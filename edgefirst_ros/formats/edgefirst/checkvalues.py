@@ -27,26 +27,26 @@ _ANGLES_SIGNED_DEG = (180.0, 90.0, 180.0)
 def check_values(
     frame: pl.DataFrame, table: Table, sizes: Mapping[tuple[str, str], tuple[int, int]], findings: Findings
 ) -> None:
-    """Boxes, outlines, scores, places and sizes in rows of the table, from ``table.rows`` on."""
+    """Check boxes, outlines, scores, locations and sizes of a batch that starts at row ``table.rows``."""
     for name, (bad, what) in _rules(table.version).items():
-        if name in table.places:
+        if name in table.usable:
             rows = np.flatnonzero(frame[name].is_not_null().to_numpy())
             if len(rows):
                 bad_rows = rows[bad(_matrix(frame[name].drop_nulls()))]
-                _say(table, bad_rows, f"{name} {what}", frame[name], findings)
+                _report(table, bad_rows, f"{name} {what}", frame[name], findings)
     for name in ("polygon", "mask"):
-        if name in table.places:
+        if name in table.usable:
             _check_outlines(table, name, frame[name], findings)
-    if "status" in table.places:
+    if "status" in table.usable:
         wrong = frame["status"].is_not_null() & ~frame["status"].cast(pl.String).is_in(_STATUSES)
-        _say(
+        _report(
             table,
             np.flatnonzero(wrong.to_numpy()),
             "status is neither valid nor edit",
             frame["status"],
             findings,
         )
-    if "size" in table.places:
+    if "size" in table.usable:
         _check_sizes(frame, table, sizes, findings)
 
 
@@ -58,9 +58,12 @@ def _rules(version: str) -> dict[str, tuple[Callable[[Floats], Bad], str]]:
         "box3d": (_no_box3d, "is not finite or has no extent"),
         "location": (
             lambda v: _no_place(v[:, ::-1] if swapped else v),
-            f"is no {'longitude, latitude' if swapped else 'latitude, longitude'}",
+            f"is not a valid {'longitude, latitude' if swapped else 'latitude, longitude'}",
         ),
-        "pose": (lambda v: ~_within(v, -np.array(limits), np.array(limits)), "is no angles in degrees"),
+        "pose": (
+            lambda v: ~_within(v, -np.array(limits), np.array(limits)),
+            "is not a valid set of angles in degrees",
+        ),
         **{
             f"{kind}_score": (lambda v: ~_within(v, 0, 1), "is outside 0 to 1")
             for kind in ("box2d", "box3d", "polygon", "mask")
@@ -95,11 +98,13 @@ def _no_box3d(values: Floats) -> Bad:
 
 
 def _no_place(values: Floats) -> Bad:
-    """Latitude, longitude; 0, 0 is what a receiver without a fix says."""
+    """Bad latitude, longitude; 0, 0 comes from a receiver without a fix."""
     return ~_within(values, np.array([-90, -180]), np.array([90, 180])) | _all(values == 0)
 
 
-def _say(table: Table, rows: npt.NDArray[np.intp], what: str, values: pl.Series, findings: Findings) -> None:
+def _report(
+    table: Table, rows: npt.NDArray[np.intp], what: str, values: pl.Series, findings: Findings
+) -> None:
     for row in rows.tolist():
         found = values[row]
         text = str(found.to_list() if isinstance(found, pl.Series) else found)[:80]
@@ -107,7 +112,7 @@ def _say(table: Table, rows: npt.NDArray[np.intp], what: str, values: pl.Series,
 
 
 def _check_outlines(table: Table, name: str, column: pl.Series, findings: Findings) -> None:
-    """Polygons as lists of rings, or flat with NaN between them; or a mask as a gray PNG."""
+    """Check polygons (lists of rings, or flat with NaN between rings) and masks as gray PNG."""
     for row in np.flatnonzero(column.is_not_null().to_numpy()).tolist():
         at, value = f"{table.path.name}@row {table.rows + row}", column[row]
         if isinstance(value, bytes):
@@ -116,9 +121,9 @@ def _check_outlines(table: Table, name: str, column: pl.Series, findings: Findin
             except ValueError:
                 sound = False
             if not sound:
-                findings.error(at, "mask is no gray PNG")
+                findings.error(at, "mask is not a gray PNG")
         elif not all(map(_is_ring, _rings(value))):
-            findings.error(at, f"{name} is no polygon of three or more x, y in 0 to 1")
+            findings.error(at, f"{name} is not a polygon of at least three x, y from 0 to 1")
 
 
 def _rings(value: pl.Series) -> list[Floats]:
@@ -146,4 +151,4 @@ def _check_sizes(
         picture = sizes.get((name, "camera"))
         if size is not None and picture is not None and tuple(size) != picture:
             at = f"{table.path.name}@row {table.rows + row}"
-            findings.error(at, "size is not that of the picture", f"{list(size)}, {list(picture)}")
+            findings.error(at, "size differs from the picture's", f"{list(size)}, {list(picture)}")

@@ -1,4 +1,4 @@
-"""Radar cubes as the format's grid of range-doppler matrices in a 16-bit PNG, and back."""
+"""Radar cubes as 16-bit PNG, a grid of range-doppler matrices, and back."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ ORDER = (
     Axis.UNDEFINED,
     Axis.DOPPLER,
 )
-"""The grid's axes from slowest to fastest. Rows are the first two, columns the rest."""
+"""The grid's axes, slowest first. The first two are rows, the others columns."""
 ROW_AXES = ORDER[:2]
 
 
 def encode_cube(cube: RadarCube) -> bytes:
     """The cube as radar.png: rows sequence × range, columns rx × doppler × (re, im), pixel = value + 32768.
 
-    The wire's layout [SEQUENCE, RANGE, RXCHANNEL, DOPPLER] is a plain reshape; any other is transposed
-    first. Absent axes count as length 1; azimuth, elevation and undefined axes stand where the receive
-    channels do. A cube of real values gets imaginary parts of 0, because the format's columns are pairs.
+    The message's layout [SEQUENCE, RANGE, RXCHANNEL, DOPPLER] is only reshaped, any other is transposed
+    first. Missing axes have length 1; azimuth, elevation and undefined axes take the place of the receive
+    channels. Real cubes get imaginary parts of 0, as the format's columns are pairs.
 
-    Text entries, enough for ``read_cube`` to restore array and axes exactly:
-        shape: sequence, rx, range and doppler bins of the grid, as the format's article orders them.
-        layout: the wire's axes, slowest first, by name.
-        lengths: the wire's shape; of a complex cube the last counts re and im.
-        scales: per wire axis: metres a range bin, m/s a doppler bin, else 1.
+    Text entries, from which ``read_cube`` restores array and axes exactly:
+        shape: sequence, rx, range and doppler bins of the grid, in the order of the format's description.
+        layout: names of the message's axes, slowest first.
+        lengths: shape of the message's cube; in a complex one the last counts re and im.
+        scales: per axis of the message: metres per range bin, m/s per doppler bin, else 1.
         is_complex: true or false.
-        offset: what was added to each value.
-        radar_time_us: acquisition in microseconds of the radar's own clock.
+        offset: added to each value.
+        radar_time_us: acquisition in microseconds of the radar's clock.
 
     Raises:
-        DecodeError: layout and shape that contradict each other, or a cube without values.
+        DecodeError: layout and shape do not match, or the cube has no values.
     """
     lengths = cube.cube.shape
     if len(cube.layout) != len(lengths):
@@ -76,10 +76,10 @@ def encode_cube(cube: RadarCube) -> bytes:
 
 
 def read_cube(png: bytes) -> RadarCube:
-    """The cube as it was on the wire, from a radar.png that ``encode_cube`` made.
+    """The cube of the message, from a radar.png written by ``encode_cube``.
 
     Raises:
-        DecodeError: no 16-bit gray PNG with the text entries of ``encode_cube``.
+        DecodeError: it is not a 16-bit gray PNG with the text entries of ``encode_cube``.
     """
     try:
         with Image.open(io.BytesIO(png), formats=["PNG"]) as image:

@@ -1,4 +1,4 @@
-"""Depth and reflectivity images as the device sends them, in the format's units."""
+"""Depth and reflectivity images in the format's units."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ MAX_MM = 0xFFFF
 
 
 def depth_mm(image: RawImage) -> npt.NDArray[np.uint16]:
-    """Depth in millimetres, (height, width); 0 is unknown, 65535 is 65.535 m and all beyond.
+    """Depth in millimetres, (height, width); 0 is unknown, 65535 is 65.535 m or more.
 
-    16-bit images are millimetres already, 32-bit float images metres (REP 118), NaN unknown.
+    16-bit images are in millimetres, 32-bit float images in metres (REP 118) with NaN for unknown.
 
     Raises:
-        DecodeError: an image of any other kind.
+        DecodeError: the image has another type.
     """
     pixels = _single_channel(image)
     if pixels.dtype == np.uint16:
@@ -33,7 +33,7 @@ def reflectivity(image: RawImage) -> npt.NDArray[np.uint8]:
     """Reflectivity 0 to 255, (height, width).
 
     Raises:
-        DecodeError: an image that is not 8-bit gray.
+        DecodeError: the image is not 8-bit gray.
     """
     pixels = _single_channel(image)
     if pixels.dtype != np.uint8:
@@ -45,7 +45,7 @@ def encode_gray_jpeg(pixels: npt.NDArray[np.uint8], quality: int) -> bytes:
     """A grayscale JPEG of (height, width) pixels.
 
     Raises:
-        DecodeError: an image without pixels.
+        DecodeError: the image has no pixels.
     """
     if not pixels.size:
         raise DecodeError("image without pixels")

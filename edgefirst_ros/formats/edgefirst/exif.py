@@ -29,18 +29,18 @@ SOI, SOS, APP1 = b"\xff\xd8", 0xDA, 0xE1
 
 @dataclass(frozen=True, slots=True)
 class CaptureInfo:
-    """What EXIF says about a picture.
+    """The content of a picture's EXIF.
 
     Attributes:
-        name: the sample's name, ImageUniqueID.
+        name: the sample's name, written as ImageUniqueID.
         time_ns: acquisition, nanoseconds since 1970 UTC.
         width: of the picture, pixels.
-        location: position of the rig at that time, if known.
+        location: of the rig at that time, if known.
         fix_time_ns: time of the fix it comes from, if known.
-        camera_info: calibration in force, if known.
-        make: who built the camera; empty if unknown.
-        model: the camera's model; empty if unknown.
-        sensor_width_mm: width of the part of the sensor that the picture shows, if known.
+        camera_info: the calibration in force, if known.
+        make: of the camera; empty if unknown.
+        model: of the camera; empty if unknown.
+        sensor_width_mm: width of the sensor area that the picture shows, if known.
     """
 
     name: str
@@ -58,11 +58,10 @@ def build_exif(info: CaptureInfo) -> bytes:
     """The EXIF block as TIFF bytes, without the ``Exif`` header that only JPEG has.
 
     Times are UTC: DateTimeOriginal, SubSecTimeOriginal (nine digits), OffsetTimeOriginal +00:00. GPS angles
-    are degrees, minutes and seconds to a millionth of a second; altitude is above the ellipsoid, to a
-    millimetre. A focal length in pixels says nothing about millimetres unless the sensor's size is known,
-    but fixes the angle of view, which FocalLengthIn35mmFilm expresses: focal length × full frame diagonal ÷
-    picture diagonal (CIPA DCG-001). With ``sensor_width_mm`` FocalLength and FocalPlaneXResolution follow;
-    their product is the focal length in pixels.
+    are degrees, minutes and seconds with six decimals; altitude is above the ellipsoid, in millimetres. The
+    focal length in pixels gives FocalLengthIn35mmFilm: focal length × full frame diagonal ÷ picture diagonal
+    (CIPA DCG-001). With ``sensor_width_mm`` there are also FocalLength and FocalPlaneXResolution, whose
+    product is the focal length in pixels.
     """
     exif = Image.Exif()
     for tag, value in ((Base.Make, info.make), (Base.Model, info.model)):
@@ -83,16 +82,16 @@ def build_exif(info: CaptureInfo) -> bytes:
 
 
 def insert_exif(image: CameraImage, tiff: bytes) -> bytes:
-    """The encoded picture with this EXIF in place of any it had; every other byte stays as it is.
+    """The encoded picture with its EXIF replaced by this; all other bytes are unchanged.
 
     Raises:
-        DecodeError: bytes that are no JPEG or PNG, whatever they claim to be.
+        DecodeError: the data is not of the picture's format, or damaged.
     """
     return _into_jpeg(image.data, tiff) if image.format == "jpeg" else _into_png(image.data, tiff)
 
 
 def _into_jpeg(data: bytes, tiff: bytes) -> bytes:
-    """APP1 right behind SOI, as EXIF wants it; JFIF's APP0 and all else follow."""
+    """Insert APP1 directly behind SOI, as EXIF requires; JFIF's APP0 follows."""
     if data[:2] != SOI:
         raise DecodeError("camera image is no JPEG")
     payload = EXIF_HEADER + tiff
@@ -115,7 +114,7 @@ def _into_jpeg(data: bytes, tiff: bytes) -> bytes:
 
 
 def _into_png(data: bytes, tiff: bytes) -> bytes:
-    """An eXIf chunk right behind IHDR."""
+    """Insert an eXIf chunk directly behind IHDR."""
     parts, kept = [], 0
     for kind, start, end in chunks(data, verify=False):
         if kind == b"IHDR":

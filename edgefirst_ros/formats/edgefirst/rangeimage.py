@@ -1,4 +1,4 @@
-"""Point clouds projected to range images, for devices that send points alone."""
+"""Range images projected from point clouds, for devices that send only points."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from edgefirst_ros.messages.pointcloud import PointCloud
 from edgefirst_ros.messages.reflectivity import float_scale, type_scale
 
 REFLECTIVITY_FIELDS = ("reflect", "reflectivity", "intensity")
-"""Where clouds keep reflectivity, the device's own name first."""
+"""Field names of reflectivity, the device's own first."""
 MAX_MM = 0xFFFF
 EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @dataclass(frozen=True, slots=True)
 class RangeGrid:
-    """The image's rows × columns: elevation from max (top row) to min, azimuth over 360°.
+    """Rows of the image from the highest to the lowest elevation, columns over 360° of azimuth.
 
-    Straight ahead (+x) is the middle column and left (+y) is left of it, as a camera looking ahead sees it.
+    The middle column is straight ahead (+x); left of it is left (+y).
     """
 
     rows: int
@@ -32,10 +32,11 @@ class RangeGrid:
 
 @dataclass(frozen=True, slots=True)
 class RangeImage:
-    """Nearest returns by pixel, (rows, columns) each.
+    """The nearest return of each pixel, (rows, columns).
 
-    ``range_mm`` is uint16, the distance from the sensor; 0 where nothing returned, 65535 for 65.535 m
-    and all beyond. ``reflectivity`` is uint8, 0 where nothing returned, None if the cloud has none.
+    Attributes:
+        range_mm: distance from the sensor; 0 without a return, 65535 for 65.535 m or more.
+        reflectivity: 0 without a return; None if the cloud has no reflectivity.
     """
 
     range_mm: npt.NDArray[np.uint16]
@@ -43,13 +44,13 @@ class RangeImage:
 
 
 def project(cloud: PointCloud, grid: RangeGrid) -> RangeImage:
-    """The cloud's range image; of several points in a pixel the nearest wins, of equally near ones the first.
+    """Project a cloud; a pixel shows the nearest of its points, of equally near ones the first.
 
-    Points at the sensor itself, beyond the elevations, or not finite are in no pixel. Reflectivity of an
-    integer type is scaled from that type's range; floats are shares if none is above 1, else 0..255, clipped.
+    Leaves out points at the sensor itself, outside the elevations, or not finite. Integer reflectivity is
+    scaled from the range of its type; floats are taken as 0 to 1 if none is above 1, else as 0 to 255.
 
     Raises:
-        DecodeError: a cloud without x, y, z.
+        DecodeError: the cloud has no x, y, z.
     """
     names = cloud.points.dtype.names or ()
     if missing := [axis for axis in "xyz" if axis not in names]:
@@ -66,7 +67,7 @@ def project(cloud: PointCloud, grid: RangeGrid) -> RangeImage:
     row = np.floor((top - elevation) / (top - bottom) * grid.rows).astype(np.int64)
     column = np.floor((0.5 - np.arctan2(y, x) / (2.0 * np.pi)) * grid.columns).astype(np.int64) % grid.columns
     seen = np.flatnonzero((distance_m > 0.0) & (row >= 0) & (row < grid.rows))
-    # range above, point number below: the least key of a pixel is its nearest, then first, point
+    # Range in the upper half, point number in the lower: the least key is the nearest, then the first point.
     keys = (distance_m[seen] * 1000.0 + 0.5).clip(1, MAX_MM).astype(np.uint64) << np.uint64(32)
     keys |= seen.astype(np.uint64)
     nearest = np.full(grid.rows * grid.columns, EMPTY, np.uint64)

@@ -136,41 +136,41 @@ def cloud() -> bytes:
         (new("ds.zip.part"), "error ds.zip.part: unfinished; edgefirst-ros recover can finish it"),
         (new("ds.journal.part"), "unfinished"),
         (new("capture_report.json.part"), "unfinished"),
-        (new(f"ds/{NAME}/.DS_Store"), "does not belong into a dataset"),
+        (new(f"ds/{NAME}/.DS_Store"), "does not belong in a dataset"),
         (new(f"ds/{NAME}/notes.txt"), "is not named SEQUENCE_FRAME.SENSOR.EXT"),
         (new(f"ds/{NAME}/{NAME}_001.thermal.png"), "is not named"),
         (move("radar.pcd", f"ds/{NAME}_001.radar.pcd"), "is not in the folder of its sequence"),
         (move("radar.pcd", f"ds/{NAME}/{NAME}_0001.radar.pcd"), "not padded to three digits"),
-        (new(f"ds/{NAME}/{NAME}_001.camera.png", png("RGB")), "its sample has such a file already"),
+        (new(f"ds/{NAME}/{NAME}_001.camera.png", png("RGB")), "its sample already has such a file"),
         (put("camera.jpeg", b""), "is empty"),
         (put("camera.jpeg", b"no picture"), "picture cannot be read"),
         (edit("camera.jpeg", lambda data: data[:-300]), "JPEG ends before its end marker"),
-        (put("camera.jpeg", jpeg(width=32)), "picture is not of the size of those before it"),
-        (put("depth.png", png("RGB")), "is no gray PNG of the depth"),
-        (put("depth.png", png("L")), "is no gray PNG of the depth"),
+        (put("camera.jpeg", jpeg(width=32)), "picture size differs from the first"),
+        (put("depth.png", png("RGB")), "is not a gray PNG of the required bit depth"),
+        (put("depth.png", png("L")), "is not a gray PNG of the required bit depth"),
         (edit("depth.png", lambda data: data[:-5]), "PNG ends"),
         (edit("depth.png", lambda data: data.replace(b"IDAT", b"IDAU")), "is damaged"),
-        (put("depth.png", encode_gray(np.ones((3, 3), np.uint16))), "not of the size of those before it"),
+        (put("depth.png", encode_gray(np.ones((3, 3), np.uint16))), "size differs from the first"),
         (
             edit("radar.png", lambda _: encode_gray(np.ones((4, 4), np.uint16), {"shape": "2,4,5,8"})),
-            "picture is not of the size of its cube",
+            "picture size does not match the radar cube's shape",
         ),
         (put("radar.png", encode_cube(radar_cube(shape=(1, 5, 4, 8)))), "warning ds"),
         (edit("lidar.jpeg", lambda data: data[2:]), "picture cannot be read"),
-        (edit("lidar.pcd", lambda data: data[:-1]), "data is not as long as the header says"),
-        (edit("lidar.pcd", lambda data: data + b"\0"), "data is not as long as the header says"),
+        (edit("lidar.pcd", lambda data: data[:-1]), "data length does not match the header"),
+        (edit("lidar.pcd", lambda data: data + b"\0"), "data length does not match the header"),
         (edit("lidar.pcd", lambda data: data.replace(b"WIDTH 5", b"WIDTH 4")), "do not agree"),
-        (edit("lidar.pcd", lambda data: data.replace(b"VIEWPOINT", b"VIEW")), "no header of a PCD 0.7"),
-        (edit("lidar.pcd", lambda data: data.replace(b"TYPE F", b"TYPE Q")), "no header of a PCD 0.7"),
-        (edit("lidar.pcd", lambda data: data.replace(b"FIELDS x", b"FIELDS q")), "cloud without places: x"),
-        (put("lidar.pcd", cloud()), "points that are not finite"),
+        (edit("lidar.pcd", lambda data: data.replace(b"VIEWPOINT", b"VIEW")), "has no valid PCD 0.7 header"),
+        (edit("lidar.pcd", lambda data: data.replace(b"TYPE F", b"TYPE Q")), "has no valid PCD 0.7 header"),
+        (edit("lidar.pcd", lambda data: data.replace(b"FIELDS x", b"FIELDS q")), "without coordinates: x"),
+        (put("lidar.pcd", cloud()), "point coordinates are not finite"),
         (edit("radar.pcd", lambda data: data.replace(b"speed power", b"power speed")), "its first fields"),
         (remove(file("camera.jpeg")), "warning " + NAME + ": samples without a camera picture: 1 of 6"),
         (remove(file("radar.png")), "note " + NAME + ": samples without radar.png: 1 of 6"),
-        (new("capture_report.json", b"{"), "is no capture report"),
-        (new("capture_report.json", b'{"samples": 6, "sequences": []}'), "counts other samples of"),
-        (new("capture_report.json", b'{"samples": 7, "sequences": []}'), "counts other samples than there"),
-        (new("ds.arrow", b"no table"), "is no whole Arrow file"),
+        (new("capture_report.json", b"{"), "is not a capture report"),
+        (new("capture_report.json", b'{"samples": 6, "sequences": []}'), "number of samples of"),
+        (new("capture_report.json", b'{"samples": 7, "sequences": []}'), "differs: 7 in the report, 6"),
+        (new("ds.arrow", b"no table"), "is not a complete Arrow file"),
     ],
 )  # fmt: skip
 def test_damage_is_found(
@@ -191,7 +191,7 @@ def test_times_that_do_not_increase_are_found(sound: dict[tuple[str, str], Path]
     first, second = one.read_bytes(), two.read_bytes()
     one.write_bytes(second)
     two.write_bytes(first)
-    assert "EXIF time is not after that of the frame before it: 33.333 ms before frame 1" in said(
+    assert "EXIF time is not later than the previous frame's: 33.333 ms before frame 1" in said(
         check(dataset)
     )
 
@@ -243,7 +243,7 @@ OLD, NEW = "2025.01", "2026.10"
         (OLD, lambda f: f.drop("group"), "error ds.arrow: no column group"),
         (OLD, lambda f: f.drop("pose"), "warning ds.arrow: no column pose"),
         (OLD, lambda f: f.with_columns(extra=pl.lit(1.0)), "note ds.arrow: column extra is not of schema"),
-        (OLD, lambda f: f.with_columns(extra=pl.lit(1, pl.UInt8)), "the vendor's client breaks on: UInt8"),
+        (OLD, lambda f: f.with_columns(extra=pl.lit(1, pl.UInt8)), "crashes the vendor's client: UInt8"),
         (OLD, typed("frame", pl.UInt32), "warning ds.arrow: column frame is not of the type"),
         (OLD, typed("frame", pl.Int64), "error ds.arrow: column frame is Int64, expected UInt64"),
         (OLD, typed("box2d", pl.List(pl.Float32)), "column box2d is List(Float32), expected Array"),
@@ -251,28 +251,28 @@ OLD, NEW = "2025.01", "2026.10"
         (NEW, typed("name", pl.Categorical), "column name is Categorical, expected String"),
         (OLD, lambda f: f.filter(pl.col("frame") != 2), f"ds.arrow@{NAME}: sample has no row: frame 2"),
         (OLD, lambda f: f.with_columns(frame=pl.col("frame") + 1), "its sample has no files: frame 6"),
-        (OLD, lambda f: pl.concat([f.head(1), f]), "a row without annotation beside others"),
-        (OLD, grouped("train", "mixed"), "group is none of train, val, test: mixed"),
-        (OLD, grouped(None), "group is none of train, val, test: None"),
-        (OLD, grouped("train", "val", "train"), "are not those of its sample's row before"),
+        (OLD, lambda f: pl.concat([f.head(1), f]), "a row without annotation, though its sample"),
+        (OLD, grouped("train", "mixed"), "group is not train, val or test: mixed"),
+        (OLD, grouped(None), "group is not train, val or test: None"),
+        (OLD, grouped("train", "val", "train"), "differ from the previous row of the sample"),
         (OLD, lambda f: f.with_columns(label=pl.lit(None, f.schema["label"])), "annotation without a label"),
         (OLD, first("box2d", [0.5, 0.5, 1.2, 0.1]), "box2d is outside the picture"),
         (OLD, first("box2d", [0.5, 0.5, 0.0, 0.1]), "box2d is outside the picture or has no area"),
         (OLD, first("box2d", [0.5, float("nan"), 0.1, 0.1]), "box2d is outside the picture"),
         (OLD, first("box3d", [1, 2, 3, 4, 5, -1]), "box3d is not finite or has no extent"),
         (OLD, first("box3d", [float("inf"), 2, 3, 4, 5, 1]), "box3d is not finite or has no extent"),
-        (OLD, first("mask", [0.1, 0.1, 0.2, 0.2]), "mask is no polygon of three"),
-        (OLD, first("mask", [0.1, 0.1, 0.2, 0.2, 0.3, 1.3]), "mask is no polygon of three"),
-        (OLD, first("mask", [0.1] * 6 + [float("nan")] + [0.1] * 4), "mask is no polygon of three"),
-        (OLD, first("location", [51.0, -114.0]), "location is no longitude, latitude"),
-        (OLD, first("location", [0.0, 0.0]), "location is no longitude, latitude"),
-        (NEW, first("location", [-114.0, 51.0]), "location is no latitude, longitude"),
-        (NEW, first("pose", [0.0, 91.0, 0.0]), "pose is no angles in degrees"),
+        (OLD, first("mask", [0.1, 0.1, 0.2, 0.2]), "mask is not a polygon"),
+        (OLD, first("mask", [0.1, 0.1, 0.2, 0.2, 0.3, 1.3]), "mask is not a polygon"),
+        (OLD, first("mask", [0.1] * 6 + [float("nan")] + [0.1] * 4), "mask is not a polygon"),
+        (OLD, first("location", [51.0, -114.0]), "location is not a valid longitude, latitude"),
+        (OLD, first("location", [0.0, 0.0]), "location is not a valid longitude, latitude"),
+        (NEW, first("location", [-114.0, 51.0]), "location is not a valid latitude, longitude"),
+        (NEW, first("pose", [0.0, 91.0, 0.0]), "pose is not a valid set of angles"),
         (NEW, first("box2d_score", 1.5), "box2d_score is outside 0 to 1"),
-        (NEW, first("polygon", [[0.1, 0.1, 0.2]]), "polygon is no polygon"),
-        (NEW, first("mask", b"no png"), "mask is no gray PNG"),
-        (NEW, first("mask", png("RGB")), "mask is no gray PNG"),
-        (NEW, first("size", [640, 480]), "size is not that of the picture: [640, 480], [64, 48]"),
+        (NEW, first("polygon", [[0.1, 0.1, 0.2]]), "polygon is not a polygon"),
+        (NEW, first("mask", b"no png"), "mask is not a gray PNG"),
+        (NEW, first("mask", png("RGB")), "mask is not a gray PNG"),
+        (NEW, first("size", [640, 480]), "size differs from the picture's: [640, 480], [64, 48]"),
     ],
 )  # fmt: skip
 def test_a_table_that_does_not_fit_is_found(
@@ -307,7 +307,7 @@ def test_a_place_that_cannot_be_reached_is_found(
 def test_a_version_that_is_not_known_is_said(sound: dict[tuple[str, str], Path], tmp_path: Path) -> None:
     dataset = copied(sound["2026.10", "zip"], tmp_path)
     rewritten(dataset, lambda frame: frame, "2031.01")
-    assert "warning ds.arrow: schema_version is not known, taken as 2026.10: 2031.01" in said(check(dataset))
+    assert "warning ds.arrow: unknown schema_version, treated as 2026.10: 2031.01" in said(check(dataset))
 
 
 def flipped(data: bytes) -> bytes:
@@ -368,7 +368,7 @@ def test_a_zip_from_elsewhere_is_read(
         for path in sorted((dataset / "ds").rglob("*")):
             out.write(path, path.relative_to(dataset / "ds").as_posix())
     found = check(dataset)
-    assert "has its files twice" in said(found)
+    assert "has a ZIP and a folder of files" in said(found)
     assert ("compressed" in said(found)) == (compression == zipfile.ZIP_DEFLATED)
     assert found.ok
     assert found.counts["samples"] == FRAMES
