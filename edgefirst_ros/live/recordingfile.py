@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from mcap.well_known import MessageEncoding, SchemaEncoding
 from mcap.writer import CompressionType, Writer
 
-from edgefirst_ros.formats.crashsafe.sync import sync_path
+from edgefirst_ros.formats.crashsafe.sync import sync_file, sync_path
 from edgefirst_ros.messages.definitions import definition
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.sources.records import FAULT
@@ -92,7 +91,7 @@ class RecordingFile:
             OSError: it cannot be written.
         """
         self._writer.flush()  # type: ignore[no-untyped-call]
-        os.fsync(self._file.fileno())
+        sync_file(self._file.fileno())
 
     def finish(self, values: Mapping[str, str]) -> None:
         """Write the index, and what is to be said of the end.
@@ -105,7 +104,7 @@ class RecordingFile:
             self._writer.add_metadata(END, dict(values))
             self._writer.finish()  # type: ignore[no-untyped-call]
             self._file.flush()
-            os.fsync(self._file.fileno())
+            sync_file(self._file.fileno())
         finally:
             self.close()
 

@@ -12,6 +12,8 @@ from typing import Any
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.base import Writer
+from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 from edgefirst_ros.formats.l5kit.writer import L5KitWriter
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
@@ -130,10 +132,6 @@ def _check_writable(output: Path) -> None:
 
 
 def _write_text(path: Path, text: str) -> None:
-    part = path.with_name(path.name + ".part")
-    try:
+    with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        raise WriteError(f"{path}: cannot be written: {error.strerror}") from error
+        replace_file(path, text.encode())

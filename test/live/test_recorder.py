@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -152,8 +151,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_session(
         if next(calls) > 0:  # the file's beginning
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with_full = SimpleNamespace(fsync=full, open=os.open, close=os.close, O_RDONLY=os.O_RDONLY)
-    monkeypatch.setattr(recording_file, "os", with_full)
+    monkeypatch.setattr(recording_file, "sync_file", full)
     live = capture(tmp_path)
     live.start("d", sequence="s")
     for message in messages():

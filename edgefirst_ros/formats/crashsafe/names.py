@@ -35,6 +35,17 @@ def free_name(path: Path) -> Path:
     return path.with_name(next(taken))
 
 
+def move_part(path: Path) -> Path:
+    """Move the unfinished folder of ``path`` beside the complete one, under a free name; that dataset's path.
+
+    Raises:
+        OSError: it cannot be moved.
+    """
+    free = free_name(path)
+    part_path(path).replace(part_path(free))
+    return free
+
+
 def move_aside(note: Path, moves: Callable[[Path], Iterable[tuple[Path, Path]]]) -> Path:
     """Move an unfinished dataset out of the folder of the complete one; safe to repeat when killed.
 

@@ -74,7 +74,7 @@ class ZipArchive:
     def __init__(self, path: Path, *, resume: bool = False) -> None:
         if not resume:
             path.unlink(missing_ok=True)
-        self._file = AppendFile(path)
+        self._file = AppendFile(path, sync=EDGEFIRST.commit)
         self._directory = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115 - lives as long as the archive
         self._count = 0
         self._offset = 0

@@ -6,11 +6,13 @@ import hashlib
 import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.l5kit.chunkfiles import Files
 from edgefirst_ros.formats.l5kit.context import counts_as_agent
 from edgefirst_ros.formats.l5kit.dataset import ChunkedDataset
@@ -71,11 +73,10 @@ def cached_agent_counts(dataset: ChunkedDataset, choice: AgentFilter) -> Counts:
         if kept.shape == (len(dataset.agents), 2) and kept.dtype == np.uint32:
             return kept
     counts = agent_counts(dataset, choice)
-    part = path.with_name(f".{path.name}.part")
+    array_file = BytesIO()
+    np.save(array_file, counts)
     with suppress(OSError):
-        with part.open("wb") as file:
-            np.save(file, counts)
-        part.replace(path)
+        replace_file(path, array_file.getvalue())
     return counts
 
 

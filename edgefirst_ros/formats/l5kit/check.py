@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.formats.crashsafe.names import old_path, part_path
 from edgefirst_ros.formats.findings import Check, Findings, concluded
 from edgefirst_ros.formats.l5kit.attributes import NAMES, read_attributes
 from edgefirst_ros.formats.l5kit.checkrows import check_coverage, check_rows
@@ -20,7 +21,7 @@ from edgefirst_ros.formats.l5kit.schema import (
     SIDE,
     SPECS,
 )
-from edgefirst_ros.formats.l5kit.store import OPEN_SCENE, old_path, part_path
+from edgefirst_ros.formats.l5kit.store import OPEN_SCENE
 from edgefirst_ros.formats.zarr2.metadata import GROUP_KEY
 
 _CACHE_BYTES = 64 << 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.formats.crashsafe.replacing import replace_file
+from edgefirst_ros.formats.crashsafe.sync import L5KIT
 from edgefirst_ros.formats.l5kit.schema import SIDE, SPECS, Records
 from edgefirst_ros.formats.zarr2.array import ArraySpec
 from edgefirst_ros.formats.zarr2.compression import decode
@@ -147,11 +148,11 @@ class OwnFiles:
 
     def write_metadata(self, length: int) -> None:
         """Replace ``.zarray``."""
-        replace_file(self.files.metadata, self.spec.metadata((length,)), durable=length > 0)
+        replace_file(self.files.metadata, self.spec.metadata((length,)), sync=L5KIT.completion and length > 0)
 
     def write_chunk(self, number: int, rows: Records) -> None:
         """Replace a chunk file; rows that are missing are zero."""
-        replace_file(self.files.chunk(number), self.spec.encode(rows), durable=True)
+        replace_file(self.files.chunk(number), self.spec.encode(rows), sync=L5KIT.data)
 
     def read_chunk(self, number: int) -> Records:
         """All rows of a chunk.
@@ -165,23 +166,6 @@ class OwnFiles:
         except FileNotFoundError as error:
             raise DatasetError(f"{path}: the chunk is missing") from error
         return self.header.decode(data, path)
-
-
-def replace_file(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Put a file in place whole: written beside it, then renamed.
-
-    A durable one is on the disk before it has its name, so that a power cut cannot leave it empty.
-
-    Raises:
-        OSError: as the file system has it.
-    """
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
-        file.write(data)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    part.replace(path)
 
 
 def _numpy_dtype(value: Any) -> Any:  # noqa: ANN401  JSON in, what numpy takes out

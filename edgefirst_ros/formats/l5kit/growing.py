@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import numpy as np
 
 from edgefirst_ros.errors import DatasetError
-from edgefirst_ros.formats.l5kit.chunkfiles import OwnFiles, replace_file
+from edgefirst_ros.formats.crashsafe.appending import AppendFile
+from edgefirst_ros.formats.crashsafe.replacing import replace_file
+from edgefirst_ros.formats.crashsafe.sync import L5KIT
+from edgefirst_ros.formats.l5kit.chunkfiles import OwnFiles
 from edgefirst_ros.formats.l5kit.schema import Records
 
 
@@ -40,7 +42,7 @@ class GrowingArray:
         replace_file(files.files.tail(number), self._rows[: self._filled].tobytes())
         _remove(files, number)
         files.write_metadata(0)
-        self._tail = _open(files, number)
+        self._tail = AppendFile(files.files.tail(number), sync=L5KIT.commit)
 
     def append(self, rows: Records) -> int:
         """Add rows; returns how many bytes they are."""
@@ -48,7 +50,7 @@ class GrowingArray:
         start = 0
         while start < len(rows):
             part = rows[start : start + self.files.chunk - self._filled]
-            _write_all(self._tail, part.tobytes())
+            self._tail.append(part.tobytes())
             self._rows[self._filled : self._filled + len(part)] = part
             self._filled += len(part)
             self.length += len(part)
@@ -68,15 +70,13 @@ class GrowingArray:
 
     def close(self) -> None:
         """Let go of the tail, which stays as it is; may be repeated."""
-        if self._tail >= 0:
-            os.close(self._tail)
-            self._tail = -1
+        self._tail.close()
 
     def _complete(self) -> None:
         number = self.length // self.files.chunk
         self.files.write_chunk(number - 1, self._rows)
         self.close()
-        self._tail = _open(self.files, number)
+        self._tail = AppendFile(self.files.files.tail(number), sync=L5KIT.commit)
         self.files.files.tail(number - 1).unlink()
         self._filled = 0
 
@@ -152,14 +152,3 @@ def _remove(files: OwnFiles, number: int) -> None:
     for index, path in files.files.chunks():
         if index >= number:
             path.unlink()
-
-
-def _open(files: OwnFiles, number: int) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-    return os.open(files.files.tail(number), flags, 0o644)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]

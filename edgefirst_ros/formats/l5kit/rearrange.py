@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from edgefirst_ros.errors import DatasetError, OutputExists, WriteError
+from edgefirst_ros.errors import DatasetError, OutputExists
+from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.names import old_path, part_path
 from edgefirst_ros.formats.l5kit.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.schema import INTERVALS
-from edgefirst_ros.formats.l5kit.store import GrowingDataset, old_path, part_path
+from edgefirst_ros.formats.l5kit.store import GrowingDataset
 
 _BLOCK = 20_000
 _SUFFIX = ".zarr"
@@ -80,7 +82,7 @@ def _write(parts: Sequence[tuple[ChunkedDataset, int, int]], out: Path, *, overw
     """Scenes of datasets, one after another, as a dataset."""
     out = out if out.name.endswith(_SUFFIX) else out.with_name(out.name + _SUFFIX)
     _refuse(out, overwrite=overwrite)
-    try:
+    with disk_errors(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         growing = GrowingDataset(out)
         try:
@@ -90,10 +92,6 @@ def _write(parts: Sequence[tuple[ChunkedDataset, int, int]], out: Path, *, overw
         except BaseException:
             growing.discard()
             raise
-    except OSError as error:
-        if isinstance(error, WriteError):
-            raise
-        raise WriteError(f"{out}: cannot write: {error.strerror or error}") from error
     return out
 
 

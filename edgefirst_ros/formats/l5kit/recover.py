@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,8 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from edgefirst_ros.errors import DatasetNotFound, EdgeFirstError, WriteError
-from edgefirst_ros.formats.crashsafe.names import free_name
+from edgefirst_ros.errors import DatasetNotFound
+from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.lock import Lock
+from edgefirst_ros.formats.crashsafe.names import finished_path, move_part, part_path
+from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.l5kit.attributes import read_attributes, scene_notes
 from edgefirst_ros.formats.l5kit.chunkfiles import Files, OwnFiles
@@ -32,9 +33,7 @@ from edgefirst_ros.formats.l5kit.schema import (
 from edgefirst_ros.formats.l5kit.store import (
     EXTENDS,
     GrowingDataset,
-    lock_folder,
     open_scene,
-    part_path,
     settle,
 )
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, GROUP_KEY
@@ -56,7 +55,7 @@ def recover(path: Path) -> Recovery:
         WriteError: it is being written right now, or the disk refuses.
     """
     path = dataset_path(path.resolve())
-    try:
+    with disk_errors(path, "cannot be recovered"):
         if part_path(path).exists():
             return _take(path)
         settle(path)
@@ -64,10 +63,6 @@ def recover(path: Path) -> Recovery:
         if not (path / GROUP_KEY).exists():
             raise DatasetNotFound(f"{path}: no dataset, finished or not")
         return Recovery(path, True, _finished_size(path), paths=(path,))
-    except OSError as error:
-        if isinstance(error, EdgeFirstError):
-            raise
-        raise WriteError(f"{path}: cannot recover: {error.strerror or error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +80,7 @@ class _Whole:
 def _take(path: Path) -> Recovery:
     """Finish, or remove, the ``.part`` folder of a dataset; held against others until it has its place."""
     part = part_path(path)
-    held = lock_folder(part)
-    try:
+    with Lock(part):
         settle(path)
         whole = _whole(part)
         there = (path / GROUP_KEY).exists()
@@ -94,15 +88,12 @@ def _take(path: Path) -> Recovery:
         # Attributes come last when a folder is set up, so without them nothing was added.
         nothing = not whole.lengths[FRAMES] or not (part / ATTRIBUTES_KEY).exists()
         if nothing or (extends and whole.lengths[FRAMES] < _finished_size(path)["frames"]):
-            shutil.rmtree(part)
+            remove(part)
             stays = path if there else None
             return Recovery(path, dropped=whole.dropped({}), dropped_unit="rows", beside=stays)
         beside = path if there and not extends else None
         if beside:
-            path = free_name(path)
-            part.rename(part_path(path))
-    finally:
-        os.close(held)
+            path = move_part(path)
     return _finish(path, whole, beside)
 
 
@@ -183,10 +174,7 @@ def _files(root: Path, name: str) -> OwnFiles:
 
 def dataset_path(path: Path) -> Path:
     """The finished dataset's path, of its folder whether that is finished, unfinished or being replaced."""
-    for suffix in (".old.part", ".part"):
-        if path.name.endswith(suffix):
-            return path.with_name(path.name.removesuffix(suffix))
-    return path
+    return finished_path(path)
 
 
 def _finished_size(path: Path) -> Counter[str]:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import numpy as np
 
-from edgefirst_ros.errors import DatasetError, WriteError
+from edgefirst_ros.errors import DatasetError
+from edgefirst_ros.formats.crashsafe.lock import Lock
+from edgefirst_ros.formats.crashsafe.names import old_path, part_path
+from edgefirst_ros.formats.crashsafe.replacing import NEW, remove, replace_file, restore_old, take_name
 from edgefirst_ros.formats.l5kit.attributes import (
     SceneNote,
     read_attributes,
     scene_notes,
     write_attributes,
 )
-from edgefirst_ros.formats.l5kit.chunkfiles import Files, OwnFiles, replace_file
+from edgefirst_ros.formats.l5kit.chunkfiles import Files, OwnFiles
 from edgefirst_ros.formats.l5kit.growing import GrowingArray, stored_length
 from edgefirst_ros.formats.l5kit.schema import (
     FRAMES,
@@ -31,42 +34,11 @@ from edgefirst_ros.formats.l5kit.schema import (
 )
 from edgefirst_ros.formats.zarr2.metadata import GROUP, GROUP_KEY
 
-try:
-    import fcntl
-except ImportError:  # not a POSIX system: two writers at once go unnoticed there
-    fcntl = None  # type: ignore[assignment]
-
 OPEN_SCENE = ".scene"
 """The scene under way, one row whose end is not known yet; gone once the dataset is finished."""
 
 EXTENDS = ".extends"
 """Empty; says that the finished dataset of this name is contained, so that this one may replace it."""
-
-
-def part_path(path: Path) -> Path:
-    """The name under which a dataset grows."""
-    return path.with_name(f"{path.name}.part")
-
-
-def old_path(path: Path) -> Path:
-    """Where a dataset waits while its successor takes its name."""
-    return path.with_name(f"{path.name}.old.part")
-
-
-def lock_folder(path: Path) -> int:
-    """A descriptor that keeps other processes from writing or recovering the folder; close it to let go.
-
-    Raises:
-        WriteError: another process has it.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        if fcntl:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        raise WriteError(f"{path}: this dataset is being written; wait until that has ended") from error
-    return descriptor
 
 
 def settle(path: Path) -> None:
@@ -75,11 +47,8 @@ def settle(path: Path) -> None:
     Raises:
         OSError: as the file system has it.
     """
-    old = old_path(path)
-    if old.exists() and not path.exists():
-        old.rename(path)
-    elif old.exists():
-        shutil.rmtree(old)
+    restore_old(path)
+    remove(old_path(path))
 
 
 class GrowingDataset:
@@ -109,7 +78,7 @@ class GrowingDataset:
         if lengths is None:
             _make_room(path)
         self.part.mkdir(parents=True, exist_ok=True)
-        self._lock = lock_folder(self.part)
+        self._lock = Lock(self.part)
         self.arrays: dict[str, GrowingArray] = {}
         try:
             replace_file(self.part / GROUP_KEY, GROUP)
@@ -182,24 +151,23 @@ class GrowingDataset:
                 for file in Files(self.part, name).all():
                     file.unlink()
         write_attributes(self.part, self.notes)
-        for leftover in (self.part / OPEN_SCENE, *self.part.rglob(".*.part")):
+        for leftover in (self.part / OPEN_SCENE, *self.part.rglob(f"*{NEW}")):
             leftover.unlink(missing_ok=True)
-        take_place(self.path)
+        take_name(self.path)
+        remove(old_path(self.path))
         (self.path / EXTENDS).unlink(missing_ok=True)
         self.close()
 
     def discard(self) -> None:
         """Remove everything that grew."""
         self.close()
-        shutil.rmtree(self.part)
+        remove(self.part)
 
     def close(self) -> None:
         """Let go of the files, which stay as they are; may be repeated."""
         for array in self.arrays.values():
             array.close()
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        self._lock.release()
 
     def fill_spans(self) -> None:
         """Frames that came without points have none."""
@@ -219,18 +187,6 @@ def open_scene(part: Path) -> Records:
     return np.zeros(0, SCENE)
 
 
-def take_place(path: Path) -> None:
-    """Rename the finished ``.part`` folder to ``path``, replacing what is there."""
-    old = old_path(path)
-    if path.exists():
-        if old.exists():
-            shutil.rmtree(old)
-        path.rename(old)
-    part_path(path).rename(path)
-    if old.exists():
-        shutil.rmtree(old)
-
-
 def _make_room(path: Path) -> None:
     """Remove what an earlier run left unfinished; a complete dataset stays.
 
@@ -239,15 +195,9 @@ def _make_room(path: Path) -> None:
         OSError: as the file system has it.
     """
     part = part_path(path)
-    if not part.exists():
+    with Lock(part) if part.exists() else nullcontext():
         settle(path)
-        return
-    held = lock_folder(part)
-    try:
-        settle(path)
-        shutil.rmtree(part)
-    finally:
-        os.close(held)
+        remove(part)
 
 
 def _checked_lengths(path: Path) -> dict[str, int]:

@@ -12,6 +12,8 @@ import numpy as np
 
 from edgefirst_ros.errors import EdgeFirstError, OutputExists, WriteError
 from edgefirst_ros.formats.base import LeftOut, NoPlace, Written
+from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.names import old_path, part_path
 from edgefirst_ros.formats.l5kit.attributes import SceneNote
 from edgefirst_ros.formats.l5kit.grid import Frame, Grid, Held
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
@@ -26,7 +28,7 @@ from edgefirst_ros.formats.l5kit.schema import (
     SPANS,
     Records,
 )
-from edgefirst_ros.formats.l5kit.store import GrowingDataset, old_path, part_path
+from edgefirst_ros.formats.l5kit.store import GrowingDataset
 from edgefirst_ros.naming import safe_name
 from edgefirst_ros.sample import EgoPose, Sample, SequenceInfo
 
@@ -267,14 +269,12 @@ class L5KitWriter:
     @contextmanager
     def _reporting(self) -> Iterator[None]:
         try:
-            yield
-        except OSError as error:
+            with disk_errors(self.path, advice=self._advice()):
+                yield
+        except WriteError:
             self._broken = True
             self.abort()
-            if isinstance(error, WriteError):
-                raise
-            reason = error.strerror or str(error)
-            raise WriteError(f"{self.path}: cannot write: {reason}; {self._advice()}") from error
+            raise
 
     def _advice(self) -> str:
         return f"what is committed stays as .part: edgefirst-ros recover {self.path}"

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from l5_samples import random_rows, tree
 
 from edgefirst_ros.errors import DatasetError
-from edgefirst_ros.formats.l5kit import growing as growing_module
 from edgefirst_ros.formats.l5kit import schema
 from edgefirst_ros.formats.l5kit.chunkfiles import Files, OwnFiles
 from edgefirst_ros.formats.l5kit.growing import GrowingArray, stored_blocks, stored_length
@@ -129,21 +128,6 @@ def test_cannot_keep_more_rows_than_there_are(folder: Path) -> None:
     with pytest.raises(DatasetError, match="holds 2 rows, expected 3"):
         GrowingArray(files, 3)
     assert stored_length(files) == 2
-
-
-def test_interrupted_write_is_taken_up_where_it_stopped(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = OwnFiles(Files(folder, "agents"))
-    rows = random_rows(np.random.default_rng(0), schema.AGENT, 4)
-    array = GrowingArray(files)
-    whole = growing_module.os.write
-    monkeypatch.setattr(growing_module.os, "write", lambda fd, data: whole(fd, data[:100]))
-    array.append(rows)
-    monkeypatch.undo()
-    array.close()
-    tail = files.files.tail(0).read_bytes()
-    assert tail == rows.tobytes()
 
 
 def test_side_arrays_make_no_folder(folder: Path) -> None:

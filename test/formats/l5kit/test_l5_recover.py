@@ -24,7 +24,6 @@ from edgefirst_ros.formats.l5kit import (
     L5KitOptions,
     L5KitWriter,
     chunkfiles,
-    growing,
     recover,
     schema,
     store,
@@ -115,14 +114,19 @@ def steps(monkeypatch: pytest.MonkeyPatch, limit: int) -> list[int]:
 
         return step
 
-    whole = os.write
-    monkeypatch.setattr(growing.os, "write", count(whole, lambda fd, data: whole(fd, data[: len(data) // 2])))
-    monkeypatch.setattr(chunkfiles.os, "fsync", count(os.fsync, None))
+    whole = os.pwritev
+
+    def half(descriptor: int, buffers: list[bytes], offset: int) -> None:
+        data = b"".join(buffers)
+        whole(descriptor, [data[: len(data) // 2]], offset)
+
+    monkeypatch.setattr(os, "pwritev", count(whole, half))
+    monkeypatch.setattr(os, "ftruncate", count(os.ftruncate, None))
+    monkeypatch.setattr(os, "fsync", count(os.fsync, None))
     monkeypatch.setattr(Path, "replace", count(Path.replace, None))
-    monkeypatch.setattr(Path, "rename", count(Path.rename, None))
     monkeypatch.setattr(Path, "unlink", count(Path.unlink, None))
-    monkeypatch.setattr(store.shutil, "rmtree", count(shutil.rmtree, None))
-    monkeypatch.setattr(store.os, "link", count(os.link, None))
+    monkeypatch.setattr(shutil, "rmtree", count(shutil.rmtree, None))
+    monkeypatch.setattr(os, "link", count(os.link, None))
     return done
 
 
