@@ -26,7 +26,7 @@ from scenarios import (
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.formats.l5kit import ChunkedDataset
-from edgefirst_ros.formats.l5kit.candidates import track_key
+from edgefirst_ros.formats.l5kit.write.candidates import track_key
 from edgefirst_ros.formats.ncore.store.reading import FinishedTar
 from edgefirst_ros.formats.tracks.classes import KINDS, PRIORS
 from edgefirst_ros.simulation import Truth

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from edgefirst_ros.cli.shared import guarded
 from edgefirst_ros.cli.terminal import make_console, say
-from edgefirst_ros.formats.l5kit.dataset import ChunkedDataset
+from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.rearrange import merge as merge_datasets
 from edgefirst_ros.formats.l5kit.rearrange import split as split_dataset
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.edgefirst.check import check as check_edgefirst
 from edgefirst_ros.formats.findings import Check
-from edgefirst_ros.formats.l5kit.check import check as check_l5kit
+from edgefirst_ros.formats.l5kit.check.dataset import check as check_l5kit
 from edgefirst_ros.formats.l5kit.recover import dataset_path
 from edgefirst_ros.formats.ncore.check.sequence import check as check_ncore
 from edgefirst_ros.formats.recovery import ncore_sequences

@@ -15,7 +15,7 @@ from edgefirst_ros.formats.base import Writer
 from edgefirst_ros.formats.crashsafe.failures import disk_errors
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
-from edgefirst_ros.formats.l5kit.writer import L5KitWriter
+from edgefirst_ros.formats.l5kit.write.writer import L5KitWriter
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.naming import REPORT, safe_name
 from edgefirst_ros.pipeline.assembly import Pipeline

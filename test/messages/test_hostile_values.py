@@ -24,7 +24,7 @@ from edgefirst_ros.formats.checks import check
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.prepare import prepare_sample
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
-from edgefirst_ros.formats.l5kit.prepare import prepare_frame
+from edgefirst_ros.formats.l5kit.write.prepare import prepare_frame
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.write.prepare import prepare
 from edgefirst_ros.messages.camera import CameraInfo

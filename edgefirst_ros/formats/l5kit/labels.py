@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.l5kit.schema import FACE_STATUSES, LABELS, UNKNOWN
+from edgefirst_ros.formats.l5kit.store.schema import FACE_STATUSES, LABELS, UNKNOWN
 from edgefirst_ros.formats.tracks.classes import KINDS, class_key
 
 

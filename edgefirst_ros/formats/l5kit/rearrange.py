@@ -9,9 +9,9 @@ from pathlib import Path
 from edgefirst_ros.errors import DatasetError, OutputExists
 from edgefirst_ros.formats.crashsafe.failures import disk_errors
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path
-from edgefirst_ros.formats.l5kit.dataset import ChunkedDataset
-from edgefirst_ros.formats.l5kit.schema import INTERVALS
-from edgefirst_ros.formats.l5kit.store import GrowingDataset
+from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
+from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
+from edgefirst_ros.formats.l5kit.store.schema import INTERVALS
 
 _BLOCK = 20_000
 _SUFFIX = ".zarr"

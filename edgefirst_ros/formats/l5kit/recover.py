@@ -15,10 +15,16 @@ from edgefirst_ros.formats.crashsafe.lock import Lock
 from edgefirst_ros.formats.crashsafe.names import finished_path, move_part, part_path
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.report import Recovery
-from edgefirst_ros.formats.l5kit.attributes import read_attributes, scene_notes
-from edgefirst_ros.formats.l5kit.chunkfiles import Files, OwnFiles
-from edgefirst_ros.formats.l5kit.growing import stored_blocks, stored_length, stored_rows
-from edgefirst_ros.formats.l5kit.schema import (
+from edgefirst_ros.formats.l5kit.store.attributes import read_attributes, scene_notes
+from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, OwnFiles
+from edgefirst_ros.formats.l5kit.store.growingarray import stored_blocks, stored_length, stored_rows
+from edgefirst_ros.formats.l5kit.store.growingdataset import (
+    EXTENDS,
+    GrowingDataset,
+    open_scene,
+    settle,
+)
+from edgefirst_ros.formats.l5kit.store.schema import (
     AGENTS,
     FACES,
     FRAMES,
@@ -29,12 +35,6 @@ from edgefirst_ros.formats.l5kit.schema import (
     SPANS,
     SPECS,
     Records,
-)
-from edgefirst_ros.formats.l5kit.store import (
-    EXTENDS,
-    GrowingDataset,
-    open_scene,
-    settle,
 )
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, GROUP_KEY
 

@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.base import Written
 from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter
-from edgefirst_ros.formats.l5kit.attributes import SceneNote
-from edgefirst_ros.formats.l5kit.schema import AGENT, FRAME, SPECS
-from edgefirst_ros.formats.l5kit.store import GrowingDataset
+from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
+from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
+from edgefirst_ros.formats.l5kit.store.schema import AGENT, FRAME, SPECS
 from edgefirst_ros.messages.camera import CameraInfo
 from edgefirst_ros.messages.detection import Box, Detections, ModelInfo
 from edgefirst_ros.messages.measurement import Datum, Measurement

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from l5_samples import CHECKER, JUDGE, drive_samples, judged, random_dataset, sample, tree, write
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound, OutputExists
-from edgefirst_ros.formats.l5kit import ChunkedDataset, merge, rearrange, schema, split
+from edgefirst_ros.formats.l5kit import ChunkedDataset, merge, rearrange, split
+from edgefirst_ros.formats.l5kit.store import schema
 from edgefirst_ros.formats.zarr2.array import ArraySpec
 from edgefirst_ros.sample import SequenceInfo
 

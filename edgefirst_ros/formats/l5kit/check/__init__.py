@@ -1,0 +1,1 @@
+"""What can be verified about L5Kit datasets."""

@@ -1,0 +1,139 @@
+"""What can be verified about L5Kit datasets, without L5Kit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from edgefirst_ros.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.formats.crashsafe.names import old_path, part_path
+from edgefirst_ros.formats.findings import Check, Findings, concluded
+from edgefirst_ros.formats.l5kit.check.rows import check_coverage, check_rows
+from edgefirst_ros.formats.l5kit.store.attributes import NAMES, read_attributes
+from edgefirst_ros.formats.l5kit.store.chunkedarray import ChunkCache, ChunkedArray
+from edgefirst_ros.formats.l5kit.store.chunkfiles import Files
+from edgefirst_ros.formats.l5kit.store.growingdataset import OPEN_SCENE
+from edgefirst_ros.formats.l5kit.store.schema import (
+    FACES,
+    FORMAT_VERSION,
+    LABELS,
+    SCENES,
+    SIDE,
+    SPECS,
+)
+from edgefirst_ros.formats.zarr2.metadata import GROUP_KEY
+
+_CACHE_BYTES = 64 << 20
+_SUFFIX = ".zarr"
+
+
+def check(path: Path) -> Check:
+    """Check the dataset at ``path``, its ``.zarr`` folder; a block of rows is in memory at a time.
+
+    Raises:
+        DatasetNotFound: no such folder, nor an unfinished one that is to be it.
+    """
+    parts = [p for p in (part_path(path), old_path(path)) if p.exists()]
+    if not path.is_dir() and not parts:
+        raise DatasetNotFound(f"{path}: no such dataset")
+    findings = Findings()
+    for part in parts:
+        findings.error(part.name, "unfinished; edgefirst-ros recover can finish it")
+    counts: dict[str, int] = {}
+    if path.is_dir():
+        _check_group(path, findings)
+        cache = ChunkCache(_CACHE_BYTES)
+        arrays = dict(_arrays(path, cache, findings))
+        counts = {name: len(array) for name, array in arrays.items()}
+        _check_attributes(path, counts.get(SCENES, 0), findings)
+        sound = {name: array for name, array in arrays.items() if _has_fields(name, array)}
+        check_coverage(sound, findings)
+        check_rows(sound, findings)
+    return concluded("l5kit", path.name.removesuffix(_SUFFIX), findings, counts)
+
+
+def _check_group(path: Path, findings: Findings) -> None:
+    if not (path / GROUP_KEY).is_file():
+        findings.error(GROUP_KEY, "is missing: readers find no zarr group")
+    left = [path / OPEN_SCENE, *(tail for name in SPECS for _, tail in Files(path, name).tails())]
+    for file in left:
+        if file.exists():
+            findings.error(file.name, "unfinished rows in a finished dataset")
+
+
+def _check_attributes(path: Path, scenes: int, findings: Findings) -> None:
+    try:
+        values = read_attributes(path)
+    except DatasetError as error:
+        findings.error(".zattrs", "is no JSON", str(error))
+        return
+    if values.get("format_version") != FORMAT_VERSION:
+        findings.error(
+            ".zattrs", f"format_version is not {FORMAT_VERSION}", str(values.get("format_version"))
+        )
+    if tuple(values.get("labels") or ()) != LABELS:
+        findings.error(".zattrs", "labels are not the 17 of the format")
+    names = values.get(NAMES)
+    if names is not None and (not isinstance(names, list) or len(names) != scenes):
+        findings.error(".zattrs", f"{NAMES} does not name every scene", f"{scenes} scenes")
+
+
+def _arrays(path: Path, cache: ChunkCache, findings: Findings) -> Iterator[tuple[str, ChunkedArray]]:
+    """Every array that opens and whose chunks all decompress."""
+    for name, spec in SPECS.items():
+        files = Files(path, name)
+        if name in SIDE and not any(Files(path, side).metadata.exists() for side in SIDE):
+            continue
+        if name == FACES and not files.folder.is_dir():
+            findings.note(name, "no traffic lights, as in the first datasets of L5Kit")
+            continue
+        try:
+            array = ChunkedArray(files, cache)
+        except (DatasetNotFound, DatasetError) as error:
+            findings.error(name, "array cannot be opened", str(error))
+            continue
+        if array.dtype != spec.dtype:
+            findings.error(
+                name, "rows are not of the type of the format", _difference(array.dtype, spec.dtype)
+            )
+        if array.chunk_length != spec.chunks[0]:
+            findings.warning(name, "chunk length", f"{array.chunk_length}, L5Kit's is {spec.chunks[0]}")
+        if _check_chunks(name, files, array, findings):
+            yield name, array
+
+
+def _check_chunks(name: str, files: Files, array: ChunkedArray, findings: Findings) -> bool:
+    count, there, sound = -(-len(array) // array.chunk_length), 0, True
+    for number, file in files.chunks():
+        if number >= count:
+            findings.warning(f"{name}@{file.name}", "chunk behind the array's last row")
+            continue
+        there += 1
+        try:
+            array[number * array.chunk_length]
+        except (DatasetError, OSError) as error:
+            findings.error(f"{name}@{file.name}", "chunk does not decompress", str(error))
+            sound = False
+    if there < count:
+        findings.error(name, "chunks are missing, their rows read as zero", f"{count - there} of {count}")
+    return sound and there == count
+
+
+def _difference(found: Any, wanted: Any) -> str:  # noqa: ANN401  structured dtypes
+    """The first field that differs, rather than two long types."""
+    for name in wanted.names:
+        if name not in (found.names or ()):
+            return f"no {name}"
+        if found[name] != wanted[name]:
+            return f"{name} is {found[name]}, expected {wanted[name]}"
+    return "fields in another order, or further ones"
+
+
+def _has_fields(name: str, array: ChunkedArray) -> bool:
+    """What is checked of the rows is there, in the shape that the format has."""
+    wanted: Mapping[str, Any] = SPECS[name].dtype.fields or {}
+    return all(
+        field in (array.dtype.names or ()) and array.dtype[field].shape == SPECS[name].dtype[field].shape
+        for field in wanted
+    )

@@ -1,0 +1,121 @@
+"""The dictionary of one sample: where its subject was, will be, and is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefirst_ros.formats.l5kit.geometry import Floats, wrapped
+from edgefirst_ros.formats.l5kit.read.context import Context, Subject, ego_poses, track_poses
+
+Sample = dict[str, Any]
+
+HOST_LENGTH = 70
+"""Bytes of ``host_id``, as many as L5Kit gives it."""
+
+_Float32 = npt.NDArray[np.float32]
+
+
+def sample_of(
+    context: Context,
+    subject: Subject,
+    reach: tuple[int, int],
+    raster_from_agent: Floats,
+    *,
+    step_s: float,
+    ego_extent_m: tuple[float, float, float],
+) -> Sample:
+    """Everything of a sample but its image, by L5Kit's keys.
+
+    ``target_*`` are the frames after the current one, ``history_*`` the current one and then those before
+    it, newest first. Positions (n, 2) and yaws (n, 1) are relative to the subject's current pose, float32;
+    where the scene ends or the subject is not seen the availability (n,) is 0 and so are they.
+    ``history_extents`` and ``future_extents`` (n, 2) are length and width, 0 there as well.
+
+    ``target_velocities`` (n, 2) and ``history_velocities`` (n - 1, 2), m/s in float32, are differences of
+    successive positions over ``step_s``, those of the past from the newer to the older; as in L5Kit an
+    unavailable position counts as 0 in them, so look at the availabilities of both. ``curr_speed`` is the
+    length of the first of ``history_velocities``, and not there without history.
+
+    The five matrices are (3, 3) float64 and map points of the plane: world_from_agent, agent_from_world,
+    raster_from_world, raster_from_agent, and world_to_image, which is raster_from_world by its older name.
+    ``centroid`` (2,), ``yaw`` and ``extent`` (3,) are the subject's in the world, ``track_id`` -1 the ego's.
+    """
+    agent_from_world = subject.agent_from_world()
+    raster_from_world = raster_from_agent @ agent_from_world
+    history, future = reach
+    poses = _poses(context, subject, agent_from_world, ego_extent_m)
+    past = _stretch(poses, np.arange(context.now, context.now - history - 1, -1))
+    ahead = _stretch(poses, np.arange(context.now + 1, context.now + 1 + future))
+    past_m_s = -np.diff(past[0], axis=0) / np.float32(step_s)
+    sample = {
+        "target_positions": ahead[0],
+        "target_yaws": ahead[1],
+        "target_velocities": np.diff(ahead[0], axis=0, prepend=np.zeros((1, 2), np.float32))
+        / np.float32(step_s),
+        "target_availabilities": ahead[3],
+        "history_positions": past[0],
+        "history_yaws": past[1],
+        "history_velocities": past_m_s,
+        "history_availabilities": past[3],
+        "history_extents": past[2],
+        "future_extents": ahead[2],
+        "world_to_image": raster_from_world,
+        "raster_from_world": raster_from_world,
+        "raster_from_agent": raster_from_agent,
+        "agent_from_world": agent_from_world,
+        "world_from_agent": subject.world_from_agent(),
+        "track_id": np.int64(-1 if subject.track_id is None else subject.track_id),
+        "timestamp": np.int64(context.frames["timestamp"][context.now]),
+        "centroid": subject.centroid,
+        "yaw": subject.yaw,
+        "extent": subject.extent,
+    }
+    if len(past_m_s):
+        sample["curr_speed"] = np.linalg.norm(past_m_s[0])
+    return sample
+
+
+def host_id(host: str) -> npt.NDArray[np.uint8]:
+    """A scene's host as L5Kit's samples carry it: (70,) bytes of ASCII, then zeros."""
+    text = host.encode("ascii", "replace")[:HOST_LENGTH]
+    return np.frombuffer(text.ljust(HOST_LENGTH, b"\0"), np.uint8).copy()
+
+
+_Poses = tuple[Floats, Floats, npt.NDArray[np.float32], npt.NDArray[np.bool_]]
+
+
+def _poses(
+    context: Context,
+    subject: Subject,
+    agent_from_world: Floats,
+    ego_extent_m: tuple[float, float, float],
+) -> _Poses:
+    """Position (N, 2), yaw (N,), extent (N, 2) and presence (N,) of the subject in each frame.
+
+    Position and yaw are relative to its pose now.
+    """
+    if subject.track_id is None:
+        position, yaw = ego_poses(context.frames)
+        extent = np.tile(np.array(ego_extent_m[:2], np.float32), (len(yaw), 1))
+        there = np.ones(len(yaw), np.bool_)
+    else:
+        position, yaw, extent, there = track_poses(context, subject.track_id)
+    relative = position @ agent_from_world[:2, :2].T + agent_from_world[:2, 2]
+    return relative, wrapped(yaw - subject.yaw), extent, there
+
+
+def _stretch(poses: _Poses, frame: npt.NDArray[np.intp]) -> tuple[_Float32, _Float32, _Float32, _Float32]:
+    """The poses of some frames, those beyond the scene included."""
+    position, yaw, extent, there = poses
+    within = (frame >= 0) & (frame < len(yaw))
+    at = np.where(within, frame, 0)
+    here = within & there[at]
+    return (
+        np.where(here[:, None], position[at], 0.0).astype(np.float32),
+        np.where(here, yaw[at], 0.0).astype(np.float32)[:, None],
+        np.where(here[:, None], extent[at], 0.0).astype(np.float32),
+        here.astype(np.float32),
+    )

@@ -1,0 +1,1 @@
+"""L5Kit arrays on disk: their schema, chunk files, and datasets that grow."""

@@ -1,0 +1,90 @@
+"""Root attributes: what L5Kit asks for, and by scene where it comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pymap3d
+
+from edgefirst_ros.errors import DatasetError
+from edgefirst_ros.formats.crashsafe.replacing import replace_file
+from edgefirst_ros.formats.crashsafe.sync import L5KIT
+from edgefirst_ros.formats.l5kit.store.schema import FORMAT_VERSION, LABELS
+from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, json_bytes
+from edgefirst_ros.sample import GeoPoint
+
+NAMES = "scene_names"
+ORIGINS_ECEF = "scene_origins_ecef_m"
+ORIGINS_GEODETIC = "scene_origins_lat_lon_alt"
+
+
+@dataclass(frozen=True, slots=True)
+class SceneNote:
+    """What the arrays do not say about a scene; None where it is not known.
+
+    ``name`` is the sequence's; ``origin`` what its world coordinates, ENU metres, are counted from.
+    """
+
+    name: str | None = None
+    origin: GeoPoint | None = None
+
+    @property
+    def origin_ecef_m(self) -> tuple[float, float, float] | None:
+        """The origin in earth-centred, earth-fixed coordinates (WGS-84)."""
+        if self.origin is None:
+            return None
+        place = (self.origin.latitude_deg, self.origin.longitude_deg, self.origin.altitude_m)
+        x, y, z = pymap3d.geodetic2ecef(*place)
+        return float(x), float(y), float(z)
+
+
+def write_attributes(root: Path, notes: Iterable[SceneNote]) -> None:
+    """Replace ``.zattrs``; lists without anything known are left out."""
+    notes = list(notes)
+    columns: dict[str, list[Any]] = {
+        NAMES: [note.name for note in notes],
+        ORIGINS_ECEF: [note.origin_ecef_m for note in notes],
+        ORIGINS_GEODETIC: [
+            note.origin and (note.origin.latitude_deg, note.origin.longitude_deg, note.origin.altitude_m)
+            for note in notes
+        ],
+    }
+    known = {key: column for key, column in columns.items() if any(value is not None for value in column)}
+    values = {"format_version": FORMAT_VERSION, "labels": LABELS, **known}
+    replace_file(root / ATTRIBUTES_KEY, json_bytes(values), sync=L5KIT.completion)
+
+
+def read_attributes(root: Path) -> dict[str, Any]:
+    """The root attributes as they are; empty if there are none.
+
+    Raises:
+        DatasetError: they are not JSON.
+    """
+    path = root / ATTRIBUTES_KEY
+    try:
+        values = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise DatasetError(f"{path}: not JSON: {error}") from error
+    return values if isinstance(values, dict) else {}
+
+
+def scene_notes(attributes: dict[str, Any], scenes: int) -> list[SceneNote]:
+    """Notes of every scene, empty ones for a dataset from elsewhere."""
+    names = _column(attributes, NAMES, scenes)
+    origins = _column(attributes, ORIGINS_GEODETIC, scenes)
+    return [
+        SceneNote(name, None if origin is None else GeoPoint(*map(float, origin)))
+        for name, origin in zip(names, origins, strict=True)
+    ]
+
+
+def _column(attributes: dict[str, Any], key: str, scenes: int) -> list[Any]:
+    values = attributes.get(key)
+    values = list(values) if isinstance(values, list) else []
+    return [*values[:scenes], *[None] * (scenes - len(values))]

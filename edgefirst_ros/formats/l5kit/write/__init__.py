@@ -1,0 +1,1 @@
+"""Samples to L5Kit datasets."""

@@ -1,0 +1,208 @@
+"""Boxes of a model and of its fusion with ranges, placed in the rig's frame."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.l5kit.geometry import Floats, clean, frame_in_base, image_plane, moved
+from edgefirst_ros.formats.l5kit.labels import AgentLabel, label_rows
+from edgefirst_ros.formats.l5kit.options import L5KitOptions
+from edgefirst_ros.formats.l5kit.write.candidates import Candidates, track_key
+from edgefirst_ros.formats.tracks.classes import class_key
+from edgefirst_ros.messages.detection import Box, Detections
+from edgefirst_ros.messages.measurement import Measurement
+from edgefirst_ros.sample import Calibration
+
+_OPTICAL = "_optical"
+_EDGE_PX = 1.5
+_UNKNOWN_SIZE_M = (1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What placing needs besides the detections."""
+
+    calibration: Calibration
+    options: L5KitOptions
+
+    def frame_pose(self, frame_id: str) -> Floats:
+        """T_base_frame (4, 4), a frame's pose in the rig; the empty name is the rig itself.
+
+        Raises:
+            DecodeError: the frame is not connected to the rig.
+        """
+        base = self.options.base_frame
+        matrix = frame_in_base(self.calibration.transforms, frame_id, base)
+        if matrix is None:
+            raise DecodeError(f"no transform from {clean(frame_id)} to {base}")
+        return matrix
+
+    def camera_pose(self, frame_id: str) -> Floats:
+        """T_base_camera (4, 4), by the frame named, or the configured one if that is not known.
+
+        Raises:
+            DecodeError: neither is connected to the rig.
+        """
+        named = clean(frame_id)
+        if named and named != self.options.base_frame:
+            matrix = frame_in_base(self.calibration.transforms, named, self.options.base_frame)
+            if matrix is not None:
+                return matrix
+        return self.frame_pose(self.options.camera_frame)
+
+    def class_name(self, label: str) -> str:
+        """A box's class by name: fusion sends class numbers, which the model's labels translate."""
+        labels = self.calibration.model_info.labels if self.calibration.model_info else ()
+        return labels[int(label)] if label.isdecimal() and int(label) < len(labels) else label
+
+    def typical_m(self, names: Sequence[str]) -> Floats:
+        """Typical length and width (N, 2) of classes."""
+        labels = [self.options.all_labels.get(class_key(name), AgentLabel.UNKNOWN) for name in names]
+        sizes = [self.options.all_sizes_m.get(label, _UNKNOWN_SIZE_M)[:2] for label in labels]
+        return np.array(sizes, np.float64).reshape(-1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """The boxes of one message that are no traffic lights, and the frame it names."""
+
+    boxes: tuple[Box, ...]
+    frame_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedBoxes:
+    """What became of boxes: those placed, and by reason and track key those that were not."""
+
+    candidates: Candidates
+    refused: tuple[tuple[str, int], ...] = ()
+
+
+def boxes_of(measurement: Measurement) -> tuple[Box, ...]:
+    """The boxes of a message.
+
+    Raises:
+        DecodeError: it is not one of boxes.
+    """
+    if not isinstance(measurement.datum, Detections):
+        raise DecodeError(f"message is {type(measurement.datum).__name__}, not boxes")
+    return measurement.datum.boxes
+
+
+def place_model(flat: Boxes, setting: Setting) -> PlacedBoxes:
+    """Boxes of a picture with a distance, along the camera ray through the middle of the box.
+
+    ``distance_m`` is taken as the length of the straight line from the camera's optical centre to the
+    middle of the object. Width and height are what the box spans at that depth. Boxes that the left or
+    right edge of the picture cuts are refused unless ``cut_boxes`` keeps them.
+
+    Raises:
+        DecodeError: there is no calibration to do it with.
+    """
+    plane, half = picture_boxes(flat, setting)
+    T_base_camera = setting.camera_pose(flat.frame_id)
+    rays = np.concatenate([plane, np.ones((len(plane), 1))], axis=1)
+    rays /= np.linalg.norm(rays, axis=1, keepdims=True)
+    distance = np.nan_to_num(np.array([box.distance_m for box in flat.boxes], np.float64), posinf=0, neginf=0)
+    optical = rays * distance[:, None]
+    direction = rays @ T_base_camera[:3, :3].T
+    bearing = np.arctan2(direction[:, 1], direction[:, 0])
+    size = 2 * half * optical[:, 2:]
+    reasons = [_against(box, setting) for box in flat.boxes]
+    return _placed(flat.boxes, (moved(T_base_camera, optical), bearing, size), reasons, setting)
+
+
+def place_solid(solid: Boxes, setting: Setting) -> PlacedBoxes:
+    """Boxes of fusion/boxes3d, by their middle, in the frame that the message names.
+
+    Raises:
+        DecodeError: the frame is not connected to the rig.
+    """
+    forward = setting.frame_pose(solid.frame_id)[:3, 2 if _is_optical(solid.frame_id) else 0]
+    bearing = np.full(len(solid.boxes), np.arctan2(forward[1], forward[0]))
+    place = solid_middles(solid, setting)
+    size = np.array([(box.width, box.height) for box in solid.boxes], np.float64).reshape(-1, 2)
+    return _placed(solid.boxes, (place, bearing, size), [""] * len(solid.boxes), setting)
+
+
+def solid_middles(solid: Boxes, setting: Setting) -> Floats:
+    """Middles (N, 3) of fusion/boxes3d in the rig's frame.
+
+    Frames called ``*_optical`` are optical indeed; in others only the fields are called as in one.
+
+    Raises:
+        DecodeError: the frame is not connected to the rig.
+    """
+    center = [(box.center_x, box.center_y, box.distance_m) for box in solid.boxes]
+    points = np.array(center, np.float64).reshape(-1, 3)
+    if not _is_optical(solid.frame_id):
+        points = np.stack([points[:, 2], -points[:, 0], -points[:, 1]], axis=1)
+    return moved(setting.frame_pose(solid.frame_id), points)
+
+
+def picture_boxes(flat: Boxes, setting: Setting) -> tuple[Floats, Floats]:
+    """Middles and half sizes (N, 2) of a picture's boxes, as x / z and y / z in the optical frame.
+
+    Raises:
+        DecodeError: the camera's calibration is not known.
+    """
+    info = setting.calibration.camera_info
+    if info is None:
+        raise DecodeError("no camera info to place boxes by")
+    numbers = [(box.center_x, box.center_y, box.width, box.height) for box in flat.boxes]
+    center, size = np.split(np.array(numbers, np.float64).reshape(-1, 4), 2, axis=1)
+    middle, low, high = image_plane(info, np.stack([center, center - size / 2, center + size / 2]))
+    return middle, (high - low) / 2
+
+
+def _against(box: Box, setting: Setting) -> str:
+    """Why a box of the picture cannot be placed, empty if it can."""
+    if not 0 < box.distance_m < math.inf:
+        return "box without distance"
+    info, half = setting.calibration.camera_info, box.width / 2
+    margin = _EDGE_PX / info.picture_size[0] if info is not None else 0.0
+    cut = box.center_x - half < margin or box.center_x + half > 1 - margin
+    return "box cut by the picture's edge" if cut and setting.options.cut_boxes == "refuse" else ""
+
+
+def _without(place_m: Sequence[float], size_m: Sequence[float]) -> str:
+    """What a box lacks, empty if it has both."""
+    if not all(0 < edge < math.inf for edge in size_m):
+        return "box without size"
+    return "" if all(map(math.isfinite, place_m)) else "box without place"
+
+
+def _is_optical(frame_id: str) -> bool:
+    return clean(frame_id).endswith(_OPTICAL)
+
+
+def _placed(
+    boxes: Sequence[Box], places: tuple[Floats, Floats, Floats], reasons: list[str], setting: Setting
+) -> PlacedBoxes:
+    """Boxes by middle (N, 3), bearing (N,), size (N, 2), but those that there is a reason against."""
+    place, bearing, size = places
+    names = [setting.class_name(box.label) for box in boxes]
+    scores = np.array([box.score for box in boxes], np.float64)
+    candidates = Candidates(
+        place_m=place[:, :2],
+        bearing_rad=bearing,
+        lateral_m=size[:, 0],
+        depth_m=np.full(len(boxes), np.nan),
+        height_m=size[:, 1],
+        key=np.array([track_key(box.track_id) for box in boxes], np.int64),
+        label=label_rows(names, scores, setting.options.all_labels),
+        typical_m=setting.typical_m(names),
+        source=np.zeros(len(boxes), np.int64),
+        time_ns=np.zeros(len(boxes), np.int64),
+    )
+    told = [
+        reason or _without(where, extent)
+        for reason, where, extent in zip(reasons, place.tolist(), size.tolist(), strict=True)
+    ]
+    refused = tuple((reason, int(key)) for reason, key in zip(told, candidates.key, strict=True) if reason)
+    return PlacedBoxes(candidates.taken(np.array([not reason for reason in told], np.bool_)), refused)

@@ -1,0 +1,240 @@
+"""Samples to everything of a frame that needs no memory of the frames before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.l5kit.geometry import Floats, rotation_matrix
+from edgefirst_ros.formats.l5kit.labels import status_row
+from edgefirst_ros.formats.l5kit.options import ROLES, L5KitOptions, Source
+from edgefirst_ros.formats.l5kit.store.schema import FACE, LIDAR, RADAR, Records
+from edgefirst_ros.formats.l5kit.write.boxes import (
+    Boxes,
+    PlacedBoxes,
+    Setting,
+    boxes_of,
+    place_model,
+    place_solid,
+)
+from edgefirst_ros.formats.l5kit.write.candidates import Candidates, repeats, shown_by, track_key
+from edgefirst_ros.formats.l5kit.write.clusters import place_clusters, place_fused
+from edgefirst_ros.formats.l5kit.write.matching import identified
+from edgefirst_ros.formats.l5kit.write.points import check_points, sensor_points
+from edgefirst_ros.formats.tracks.classes import class_key
+from edgefirst_ros.messages.detection import Detections
+from edgefirst_ros.messages.measurement import Measurement
+from edgefirst_ros.sample import EgoPose, GeoPoint, Role, Sample
+
+NO_POSE = "no ego pose at the frame's time"
+_COLORS = ("red", "yellow", "amber", "green")
+
+
+@dataclass(frozen=True, slots=True)
+class Pose:
+    """Rig to world: ``rotation`` (3, 3), ``position_m`` (3,), in the world of ``origin``."""
+
+    rotation: Floats
+    position_m: Floats
+    origin: GeoPoint | None
+
+
+@dataclass(slots=True)
+class _Account:
+    """Topics that were read for the frame; topic and reason of what is not expressed in it."""
+
+    topics: set[str] = field(default_factory=set)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """A sensor's points that a frame can be made of, sound as ``points.check_points`` has it."""
+
+    measurement: Measurement
+    sensor: int
+    setting: Setting
+
+    @property
+    def topic(self) -> str:
+        """Of the measurement."""
+        return self.measurement.topic
+
+    @property
+    def time_ns(self) -> int:
+        """Of the measurement."""
+        return self.measurement.time_ns
+
+    @cached_property
+    def points(self) -> Records:
+        """In the rig's frame at the time of the measurement, rows of POINT.
+
+        Made when a frame wants them: there are fewer frames than samples, and sweeps come in several samples.
+        """
+        return sensor_points(self.measurement, self.sensor, self.setting)
+
+
+@dataclass(frozen=True, slots=True)
+class Lights:
+    """The faces of the traffic lights that a message shows, rows of FACE."""
+
+    topic: str
+    time_ns: int
+    faces: Records
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedFrame:
+    """A sample in the rig's frame; without ``pose`` it is none.
+
+    Attributes:
+        candidates: each of the time of its own message.
+        origins: topics of the candidates, by their source.
+        lights: None without a message of the model.
+        clouds: by sensor.
+        topics: those that were read.
+        refused: topic and reason of what cannot be expressed.
+    """
+
+    sequence: str
+    frame: int
+    time_ns: int
+    pose: Pose | None
+    candidates: Candidates
+    origins: Mapping[int, str]
+    lights: Lights | None
+    clouds: Mapping[int, Cloud]
+    topics: tuple[str, ...]
+    refused: tuple[tuple[str, str], ...]
+
+    @property
+    def newest_ns(self) -> int:
+        """Time of the latest of its clouds and lights, 0 if there are none."""
+        times = [cloud.time_ns for cloud in self.clouds.values()]
+        return max(times if self.lights is None else [*times, self.lights.time_ns], default=0)
+
+
+def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
+    """Place every detection of the sample in the rig's frame, points when a frame wants them; pure."""
+    setting, account = Setting(sample.calibration, options), _Account()
+    candidates = _candidates(sample, setting, account)
+    lights = _lights(sample, setting)
+    clouds = _clouds(sample, setting, account)
+    pose = pose_of(sample.ego)
+    if lights is not None:
+        account.topics.add(lights.topic)
+    if pose is None:
+        account.refused = [(topic, NO_POSE) for topic in sorted(account.topics)]
+    return PreparedFrame(
+        sample.sequence.name,
+        sample.frame,
+        sample.time_ns,
+        pose,
+        candidates,
+        {
+            index: sample.companions[ROLES[source]].topic
+            for index, source in enumerate(options.sources)
+            if ROLES[source] in sample.companions
+        },
+        lights,
+        clouds,
+        tuple(sorted(account.topics)),
+        tuple(account.refused),
+    )
+
+
+def pose_of(ego: EgoPose) -> Pose | None:
+    """An ego pose as frames have it; None if it is not known."""
+    if ego.position_m is None or ego.rotation_xyzw is None:
+        return None
+    rotation, position = rotation_matrix(ego.rotation_xyzw), np.array(ego.position_m, np.float64)
+    if not (np.isfinite(rotation).all() and np.isfinite(position).all()):
+        return None
+    return Pose(rotation, position, ego.origin)
+
+
+def _candidates(sample: Sample, setting: Setting, account: _Account) -> Candidates:
+    kept = Candidates.none()
+    unplaced: list[tuple[str, str, int]] = []
+    for rank, source in enumerate(setting.options.sources):
+        measurement = sample.companions.get(ROLES[source])
+        if measurement is None:
+            continue
+        try:
+            placed = _placed(source, measurement, sample, setting)
+        except DecodeError as error:
+            account.refused.append((measurement.topic, str(error)))
+            continue
+        account.topics.add(measurement.topic)
+        unplaced += [(measurement.topic, reason, key) for reason, key in placed.refused]
+        again = repeats(placed.candidates)
+        account.refused += [(measurement.topic, "a track twice in one frame")] * int(again.sum())
+        more = placed.candidates.taken(~again).of(rank, measurement.time_ns)
+        kept = Candidates.joined([kept, more.taken(~shown_by(kept, more))])
+    # What one source could not place is only missing if no other one did.
+    there = set(kept.key.tolist()) - {0}
+    account.refused += [(topic, reason) for topic, reason, key in unplaced if key not in there]
+    return kept
+
+
+def _placed(source: Source, measurement: Measurement, sample: Sample, setting: Setting) -> PlacedBoxes:
+    model = sample.companions.get(Role.MODEL)
+    flat = _no_lights(model, setting) if model is not None else Boxes((), "")
+    if source == "model":
+        return place_model(flat, setting)
+    if source == "boxes3d":
+        return place_solid(identified(_no_lights(measurement, setting), flat, setting), setting)
+    if source == "radar_clusters":
+        return PlacedBoxes(place_clusters(measurement, setting))
+    return PlacedBoxes(place_fused(measurement, flat, setting))
+
+
+def _no_lights(measurement: Measurement, setting: Setting) -> Boxes:
+    lights = setting.options.all_lights
+    boxes = boxes_of(measurement)
+    rest = tuple(box for box in boxes if class_key(setting.class_name(box.label)) not in lights)
+    return Boxes(rest, measurement.frame_id)
+
+
+def _lights(sample: Sample, setting: Setting) -> Lights | None:
+    """The traffic lights of the picture. A light is its track; a face, that and the colour of its class."""
+    model = sample.companions.get(Role.MODEL)
+    if model is None or not isinstance(model.datum, Detections):
+        return None
+    rows: dict[str, tuple[str, str, object]] = {}
+    for index, box in enumerate(model.datum.boxes):
+        name = class_key(setting.class_name(box.label))
+        status = setting.options.all_lights.get(name)
+        if status is None:
+            continue
+        color = next((color[0] for color in _COLORS if color in name.split()), "-")
+        key = track_key(box.track_id)
+        # A light without a track is known in its own frame only.
+        light = f"t{key:08x}" if key else f"f{sample.frame % 10**8:08d}.{index % 1000:03d}"
+        face = f"{light}:{color}"
+        rows.setdefault(face, (face, light, status_row(status)))
+    return Lights(model.topic, model.time_ns, np.array(list(rows.values()), FACE))
+
+
+def _clouds(sample: Sample, setting: Setting, account: _Account) -> dict[int, Cloud]:
+    wanted = setting.options.points
+    clouds: dict[int, Cloud] = {}
+    for role, sensor, name in (
+        (Role.LIDAR_POINTS, LIDAR, "lidar"),
+        (Role.RADAR_TARGETS, RADAR, "radar"),
+    ):
+        measurement = sample.companions.get(role)
+        if measurement is None or wanted not in {name, "both"}:
+            continue
+        try:
+            check_points(measurement, setting)
+        except DecodeError as error:
+            account.refused.append((measurement.topic, str(error)))
+            continue
+        account.topics.add(measurement.topic)
+        clouds[sensor] = Cloud(measurement, sensor, setting)
+    return clouds

@@ -1,0 +1,285 @@
+"""Samples to an L5Kit dataset: prepared in any thread, appended in order, renamed at the end."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+
+from edgefirst_ros.errors import EdgeFirstError, OutputExists, WriteError
+from edgefirst_ros.formats.base import LeftOut, NoPlace, Written
+from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.names import old_path, part_path
+from edgefirst_ros.formats.l5kit.options import L5KitOptions
+from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
+from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
+from edgefirst_ros.formats.l5kit.store.schema import (
+    AGENTS,
+    FACES,
+    FRAME,
+    FRAMES,
+    POINT_SPAN,
+    POINTS,
+    SPANS,
+    Records,
+)
+from edgefirst_ros.formats.l5kit.write.grid import Frame, Grid, Held
+from edgefirst_ros.formats.l5kit.write.prepare import NO_POSE, PreparedFrame, pose_of, prepare_frame
+from edgefirst_ros.naming import safe_name
+from edgefirst_ros.sample import EgoPose, Sample, SequenceInfo
+
+_HOST_LENGTH = 16
+_NO_HOST = "unknown"
+_UNSHOWN = NoPlace("nothing in a frame is of it")
+
+
+class L5KitWriter:
+    """Writes one dataset, ``root/<dataset>.zarr``; implements SampleWriter.
+
+    Every sequence becomes a scene, unless it has no frame with an ego pose. Frames lie on an even grid of
+    times, so each waits until samples on both sides of it have come, see ``grid.Grid``. The dataset grows as
+    ``.part``, and a frame that is made is on disk when ``write`` returns, so that ``recover`` can finish a
+    killed run; ``close`` completes the last chunks and renames. Memory does not grow with the samples.
+
+    Args:
+        root: folder of the datasets; made if it is not there, once the first sequence begins.
+        dataset: the dataset's name without ``.zarr``, made safe as a file name.
+        options: what the user chose.
+        overwrite: replace a dataset of this name, at the end.
+
+    Raises:
+        OutputExists: the dataset is there and neither ``overwrite`` nor ``options.append`` was given, or an
+            unfinished one is there and ``overwrite`` was not given.
+    """
+
+    name = "l5kit"
+    unit = "frames"
+
+    def __init__(self, root: Path, dataset: str, options: L5KitOptions, *, overwrite: bool = False) -> None:
+        self.options = options
+        self._warnings: list[str] = []
+        self.path = root / f"{safe_name(dataset)}.zarr"
+        if not overwrite:
+            self._refuse_existing()
+        self._store: GrowingDataset | None = None
+        self._extends = options.append and not overwrite
+        self._broken = False
+        self._sequence: SequenceInfo | None = None
+        self._grid: Grid | None = None
+        self._open: deque[Future[Written]] = deque()
+        self._in_scene = False
+        self._last_ns = 0
+        self._frames = 0
+
+    def begin(self, sequence: SequenceInfo) -> None:
+        """A sequence starts, the one before is written to its end; the first makes the ``.part`` folder.
+
+        Raises:
+            OutputExists: the dataset has a scene of this name already.
+            DatasetError: the dataset to append to was not written here.
+            WriteError: the output cannot be made, or another process is writing it.
+        """
+        with self._reporting():
+            if self._store is None:
+                self._store = self._opened()
+            self._end_scene(self._store)
+        if any(note.name == sequence.name for note in self._store.notes):
+            raise OutputExists(f"{self.path}: scene {sequence.name} is in this dataset already; rename one")
+        self._sequence = sequence
+        self._grid = Grid(self.options)
+        self._last_ns = 0
+
+    def prepare(self, sample: Sample) -> PreparedFrame:
+        """Place every detection of the sample; pure, any thread."""
+        return prepare_frame(sample, self.options)
+
+    def write(self, prepared: PreparedFrame) -> Written | Future[Written]:
+        """Append the frames that can be made now that this sample has come.
+
+        The result is what of this sample is in frames; it is there when no frame to come can need it. Left
+        out is what has no ego pose or no later time, or what no frame is made of, there being fewer of them.
+        ``refused`` names parts, such as single boxes: their message may be in ``stored`` as well.
+
+        Raises:
+            WriteError: disk full or the like; what was written before stays, as ``.part``.
+        """
+        store = self._growing()
+        sequence, grid = self._sequence, self._grid
+        if sequence is None or grid is None or prepared.sequence != sequence.name:
+            raise WriteError(
+                f"{self.path}: sample {prepared.frame} of {prepared.sequence}, which is not begun: begin "
+                "each sequence before its samples"
+            )
+        if prepared.time_ns <= self._last_ns:
+            return Written(left_out=LeftOut("unusable", "not after the sample before"))
+        self._last_ns = prepared.time_ns
+        result: Future[Written] = Future()
+        self._open.append(result)
+        grid.add(prepared)
+        self._advance(store, grid, final=False)
+        return result
+
+    def pass_by(self, ego: EgoPose) -> None:
+        """A sample with this pose was left out for want of time: frames before it need not wait for the next.
+
+        Raises:
+            WriteError: as ``write`` does.
+        """
+        store = self._growing()
+        if self._grid is None or ego.time_ns <= self._last_ns:
+            return
+        self._last_ns = ego.time_ns
+        self._grid.pass_by(ego.time_ns, pose_of(ego))
+        self._advance(store, self._grid, final=False)
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What a user must know of the output, a sentence each, in the order in which it was found."""
+        return tuple(self._warnings)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was done to the data and is worth knowing: nothing so far."""
+        return ()
+
+    def close(self) -> list[Path]:
+        """Complete the arrays and rename the dataset into place; without any frame, leave what was there.
+
+        Raises:
+            WriteError: it cannot be written, or an earlier ``write`` failed; the ``.part`` folder stays.
+        """
+        if self._store is None:
+            return []
+        store = self._growing()
+        with self._reporting():
+            self._end_scene(store)
+            if store.length(FRAMES):
+                store.finish()
+            else:
+                store.discard()
+        self._store = None
+        return [self.path] if store.length(FRAMES) else []
+
+    def abort(self) -> None:
+        """Release files without finishing; what is on disk stays as ``.part``, if any frame was written.
+
+        Frames that wait for samples to come are written before, unless that is what fails.
+        """
+        if self._store is not None and self._grid is not None and not self._broken:
+            with suppress(EdgeFirstError, OSError):
+                self._advance(self._store, self._grid, final=True)
+        self._release(WriteError(f"{self.path}: given up"))
+        if self._store is not None:
+            with suppress(OSError):
+                self._store.close() if self._frames else self._store.discard()
+
+    def _opened(self) -> GrowingDataset:
+        if self._extends and self.path.exists():
+            return GrowingDataset.extend(self.path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        return GrowingDataset(self.path)
+
+    def _advance(self, store: GrowingDataset, grid: Grid, *, final: bool) -> None:
+        """Write the frames that can be made, and say what became of the samples that are done with."""
+        for frame in grid.frames(final=final):
+            with self._reporting():
+                self._begin_scene(store, frame)
+                self._frames += 1
+                size = self._append(store, frame)
+            self._last_frame_ns = frame.time_ns
+            grid.credit(frame, size)
+        for held in grid.done(final=final):
+            self._open.popleft().set_result(self._written(held))
+
+    def _written(self, held: Held) -> Written:
+        """What became of a sample."""
+        sample = held.sample
+        if not (held.frames or held.stored):
+            if sample.pose is None:
+                return Written(refused=sample.refused, left_out=LeftOut("unusable", NO_POSE))
+            reason = f"not needed for {self.options.rate_hz:g} frames a second"
+            return Written(refused=sample.refused, left_out=LeftOut("skipped", reason))
+        told = {topic for topic, _ in sample.refused}
+        idle = ((t, _UNSHOWN) for t in sample.topics if t not in told and not held.stored[t])
+        return Written(held.stored, held.bytes, (*sample.refused, *idle), items=held.frames)
+
+    def _begin_scene(self, store: GrowingDataset, frame: Frame) -> None:
+        if self._in_scene or self._sequence is None:
+            return
+        note = SceneNote(self._sequence.name, frame.pose.origin)
+        store.begin_scene(self._sequence.host[:_HOST_LENGTH] or _NO_HOST, frame.time_ns, note)
+        self._in_scene = True
+
+    def _end_scene(self, store: GrowingDataset) -> None:
+        """Write what is left of the scene under way."""
+        if self._grid is not None and self._sequence is not None:
+            self._advance(store, self._grid, final=True)
+            self._warn(self._sequence.name, self._grid)
+        if self._in_scene:
+            store.end_scene(self._last_frame_ns)
+        self._in_scene, self._grid = False, None
+
+    def _warn(self, scene: str, grid: Grid) -> None:
+        if grid.poseless:
+            self._warnings.append(
+                f"{scene}: {grid.poseless} frames left out, no ego pose is known at their times"
+            )
+        if grid.gaps:
+            self._warnings.append(
+                f"{scene}: frames are missing at {grid.gaps} places, which L5Kit's readers, who take "
+                "frames for evenly spaced, do not notice: look at the timestamps"
+            )
+
+    def _release(self, error: WriteError) -> None:
+        """Nothing more is written: the samples that are held back are not."""
+        self._broken = self._store is not None
+        while self._open:
+            self._open.popleft().set_exception(error)
+
+    @staticmethod
+    def _append(store: GrowingDataset, made: Frame) -> int:
+        span, frame = np.zeros(1, POINT_SPAN), np.zeros(1, FRAME)
+        span["point_index_interval"] = _interval(store, POINTS, made.points)
+        frame["timestamp"] = made.time_ns
+        frame["agent_index_interval"] = _interval(store, AGENTS, made.agents)
+        frame["traffic_light_faces_index_interval"] = _interval(store, FACES, made.faces)
+        frame["ego_translation"], frame["ego_rotation"] = made.pose.position_m, made.pose.rotation
+        rows = {POINTS: made.points, SPANS: span, AGENTS: made.agents, FACES: made.faces, FRAMES: frame}
+        return sum(store.append(name, part) for name, part in rows.items())
+
+    def _growing(self) -> GrowingDataset:
+        if self._broken or self._store is None:
+            raise WriteError(f"{self.path}: not being written; {self._advice()}")
+        return self._store
+
+    def _refuse_existing(self) -> None:
+        if self.path.exists() and not self.options.append:
+            raise OutputExists(f"{self.path} exists: choose another name, append to it, or allow overwriting")
+        for leftover in (part_path(self.path), old_path(self.path)):
+            if leftover.exists():
+                raise OutputExists(
+                    f"{leftover} was left by an unfinished run: edgefirst-ros recover {self.path}, choose "
+                    "another name, or allow overwriting"
+                )
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        try:
+            with disk_errors(self.path, advice=self._advice()):
+                yield
+        except WriteError:
+            self._broken = True
+            self.abort()
+            raise
+
+    def _advice(self) -> str:
+        return f"what is committed stays as .part: edgefirst-ros recover {self.path}"
+
+
+def _interval(store: GrowingDataset, name: str, rows: Records) -> tuple[int, int]:
+    start = store.length(name)
+    return start, start + len(rows)

@@ -1,0 +1,219 @@
+"""What check says of sound datasets, and of ones that were broken on purpose."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from l5_samples import START_NS, STEP_NS, agent, drive_samples, write
+
+from edgefirst_ros.errors import DatasetNotFound
+from edgefirst_ros.formats.findings import Check
+from edgefirst_ros.formats.l5kit.check.dataset import check
+from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
+from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, OwnFiles
+from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
+from edgefirst_ros.formats.l5kit.store.schema import FACE, FRAME, POINT, SPECS
+from edgefirst_ros.formats.zarr2.array import ArraySpec
+
+FRAMES = 3
+Change = Callable[[Path], None]
+
+
+def made(path: Path) -> Path:
+    """Two scenes of three frames; each frame has two agents, a light and a point."""
+    growing = GrowingDataset(path)
+    for scene in range(2):
+        start = START_NS + scene * 60 * STEP_NS
+        growing.begin_scene("host", start, SceneNote(f"scene-{scene}"))
+        for frame in range(FRAMES):
+            at = scene * FRAMES + frame
+            row, span = np.zeros(1, FRAME), np.zeros(1, SPECS["point_spans"].dtype)
+            row["timestamp"] = start + frame * STEP_NS
+            row["ego_rotation"] = np.eye(3)
+            row["agent_index_interval"] = 2 * at, 2 * at + 2
+            row["traffic_light_faces_index_interval"] = at, at + 1
+            span["point_index_interval"] = at, at + 1
+            face = np.zeros(1, FACE)
+            face["traffic_light_face_status"][0, 2] = 1
+            for track in (7, 8):
+                growing.append("agents", agent(track_id=track))
+            growing.append("traffic_light_faces", face)
+            growing.append("points", np.zeros(1, POINT))
+            growing.append("point_spans", span)
+            growing.append("frames", row)
+        growing.end_scene(start + (FRAMES - 1) * STEP_NS)
+    growing.finish()
+    return path
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("sound") / "ds.zarr")
+
+
+@pytest.fixture
+def dataset(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound, tmp_path / "ds.zarr"))
+
+
+def said(found: Check) -> str:
+    return "\n".join(f"{f.level} {f.where}: {f.what}" for f in found.findings)
+
+
+def test_what_is_written_is_sound(dataset: Path) -> None:
+    found = check(dataset)
+    assert found.findings == ()
+    assert found.ok
+    rows = "2 scenes, 6 frames, 12 agents, 6 traffic_light_faces, 6 point_spans, 6 points"
+    assert found.text == f"OK: l5kit/ds, 0 errors, 0 warnings; {rows}"
+
+
+def test_a_drive_is_sound(tmp_path: Path) -> None:
+    samples = drive_samples(3, 2.0, solid=True, lidar=True)
+    found = check(write(tmp_path, (sample for sample, _ in samples)).path or tmp_path)
+    assert found.findings == ()
+    assert found.counts["frames"] == 20
+    assert min(found.counts["agents"], found.counts["points"]) > 0
+
+
+def row(array: str, number: int, field: str, value: Any) -> Change:  # noqa: ANN401  of any field
+    """Another value in one row."""
+
+    def apply(dataset: Path) -> None:
+        files = OwnFiles(Files(dataset, array))
+        rows = files.read_chunk(0).copy()
+        rows[field][number] = value
+        files.write_chunk(0, rows)
+
+    return apply
+
+
+def length(array: str, rows: int) -> Change:
+    return lambda dataset: OwnFiles(Files(dataset, array)).write_metadata(rows)
+
+
+def remove(name: str) -> Change:
+    def apply(dataset: Path) -> None:
+        path = dataset / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return apply
+
+
+def put(name: str, data: bytes) -> Change:
+    return lambda dataset: (dataset / name).write_bytes(data) and None
+
+
+def attribute(key: str, value: object) -> Change:
+    def apply(dataset: Path) -> None:
+        values = json.loads((dataset / ".zattrs").read_text())
+        (dataset / ".zattrs").write_text(json.dumps({**values, key: value}))
+
+    return apply
+
+
+def wide_yaw(dataset: Path) -> None:
+    """Agents whose yaw is of double precision."""
+    dtype = SPECS["agents"].dtype
+    fields = [(n, np.dtype("<f8") if n == "yaw" else dtype[n]) for n in dtype.names or ()]
+    spec = ArraySpec(np.dtype(fields), (20_000,), SPECS["agents"].compressor)
+    rows = OwnFiles(Files(dataset, "agents")).read_chunk(0)[:12].astype(spec.dtype)
+    (dataset / "agents" / ".zarray").write_bytes(spec.metadata((12,)))
+    (dataset / "agents" / "0").write_bytes(spec.encode(rows))
+
+
+def small_chunks(dataset: Path) -> None:
+    spec = ArraySpec(SPECS["scenes"].dtype, (5,), SPECS["scenes"].compressor)
+    rows = OwnFiles(Files(dataset, "scenes")).read_chunk(0)[:2]
+    (dataset / "scenes" / ".zarray").write_bytes(spec.metadata((2,)))
+    (dataset / "scenes" / "0").write_bytes(spec.encode(rows))
+
+
+TURNED = np.array([[1, 0, 0], [0, 1, 0.01], [0, 0, 1]])
+MIRROR = np.diag([1, 1, -1])
+NAN = float("nan")
+ROUND = np.diag([-1.0, -1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (remove(".zgroup"), "error .zgroup: is missing"),
+        (put(".zattrs", b"{"), "error .zattrs: is no JSON"),
+        (remove(".zattrs"), "error .zattrs: format_version is not 2: None"),
+        (attribute("format_version", 1), "format_version is not 2: 1"),
+        (attribute("labels", ["CAR"]), "labels are not the 17 of the format"),
+        (attribute("scene_names", ["one"]), "scene_names does not name every scene: 2 scenes"),
+        (put(".scene", b""), "error .scene: unfinished rows"),
+        (put("frames/.frames.0.rows", b""), "unfinished rows"),
+        (remove("agents"), "error agents: array cannot be opened"),
+        (remove("points.zarray"), "error points: array cannot be opened"),
+        (put("agents/.zarray", b"{}"), "error agents: array cannot be opened"),
+        (wide_yaw, "rows are not of the type of the format: yaw is float64, expected float32"),
+        (small_chunks, "warning scenes: chunk length: 5, L5Kit's is 10000"),
+        (remove("agents/0"), "error agents: chunks are missing, their rows read as zero: 1 of 1"),
+        (remove("points.0"), "error points: chunks are missing"),
+        (put("frames/0", b"no chunk"), "error frames@0: chunk does not decompress"),
+        (put("frames/1", b""), "warning frames@1: chunk behind the array's last row"),
+        (length("agents", 13), "agent_index_interval: intervals do not cover the rows there are: 12, 13"),
+        (length("frames", 5), "frame_index_interval: intervals do not cover the rows there are: 6, 5"),
+        (length("point_spans", 5), "error point_spans: not a span a frame: 5, 6 frames"),
+        (row("frames", 2, "agent_index_interval", (5, 6)), "frames.agent_index_interval@2: interval"),
+        (row("frames", 0, "agent_index_interval", (2, 1)), "@0: interval ends before it starts"),
+        (row("scenes", 1, "frame_index_interval", (4, 6)), "scenes.frame_index_interval@1: interval"),
+        (row("point_spans", 3, "point_index_interval", (2, 4)), "interval does not begin where the"),
+        (row("frames", 1, "timestamp", START_NS), "frames@1: time is not after that of the frame before it"),
+        (row("frames", 0, "timestamp", 0), "frames@0: frame without a time"),
+        (row("scenes", 0, "end_time", START_NS), "warning scenes@0: frames leave the time of their scene"),
+        (row("scenes", 1, "start_time", 1 << 62), "error scenes@1: scene ends before it starts"),
+        (row("frames", 4, "ego_rotation", TURNED), "frames@4: ego_rotation is not orthonormal"),
+        (row("frames", 4, "ego_rotation", MIRROR), "frames@4: ego_rotation mirrors"),
+        (row("frames", 4, "ego_rotation", NAN), "frames@4: rotation is not finite"),
+        (row("frames", 4, "ego_translation", (0, NAN, 0)), "frames@4: position is not finite"),
+        (row("frames", 4, "ego_translation", (0, 240, 0)), "scenes@1@0.100 s: impossible speed: 240.0 m in"),
+        (row("frames", 4, "ego_rotation", ROUND), "scenes@1@0.100 s: impossible turn: 180° in 0.100 s"),
+        (row("agents", 9, "centroid", (0, NAN)), "agents@9: centroid is not finite"),
+        (row("agents", 9, "velocity", (np.inf, 0)), "agents@9: velocity is not finite"),
+        (row("agents", 9, "yaw", NAN), "agents@9: yaw is not finite"),
+        (row("agents", 9, "extent", (1, 1, -1)), "agents@9: extent is negative"),
+        (row("agents", 9, "label_probabilities", 0.0), "agents@9: probabilities do not add up to 1"),
+        (row("agents", 9, "label_probabilities", [3, -2, *[0] * 15]), "agents@9: probabilities are not"),
+        (row("agents", 9, "label_probabilities", NAN), "agents@9: probabilities are not from 0 to 1"),
+        (row("agents", 9, "track_id", 7), "frames@4: has a track twice"),
+        (row("traffic_light_faces", 5, "traffic_light_face_status", 0.5), "faces@5: probabilities do"),
+        (row("points", 5, "sensor", 9), "points@5: point of no sensor"),
+    ],
+)  # fmt: skip
+def test_damage_is_found(dataset: Path, damage: Change, message: str) -> None:
+    damage(dataset)
+    found = check(dataset)
+    assert message in said(found), said(found)
+    if "warning" not in message:
+        assert not found.ok
+        assert found.text.splitlines()[-1].startswith("FAIL: l5kit/ds")
+
+
+def test_a_dataset_without_lights_and_points_is_one_of_the_first(dataset: Path) -> None:
+    for name in ("traffic_light_faces", "points.zarray", "point_spans.zarray"):
+        remove(name)(dataset)
+    found = check(dataset)
+    assert found.ok
+    assert "note traffic_light_faces: no traffic lights" in said(found)
+
+
+def test_an_unfinished_dataset_is_said_to_be(dataset: Path) -> None:
+    dataset.rename(dataset.with_name("ds.zarr.part"))
+    found = check(dataset)
+    assert "ds.zarr.part: unfinished; edgefirst-ros recover can finish it" in said(found)
+    assert not found.ok
+
+
+def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DatasetNotFound, match="no such dataset"):
+        check(tmp_path / "x.zarr")
