@@ -10,7 +10,7 @@ EXIT_INTERRUPTED = 130
 def main() -> None:
     """Run edgefirst-ros."""
     try:
-        from edgefirst_ros.cli.app import main as command  # noqa: PLC0415 - takes a second on a small machine
+        from edgefirst_ros.cli.app import main as command  # noqa: PLC0415 - takes a moment
 
         command()
     except KeyboardInterrupt:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class EdgeFirstError(Exception):
     """Root of all errors raised on purpose, so that callers can catch the package's own."""
@@ -49,3 +52,22 @@ class DatasetNotFound(EdgeFirstError, FileNotFoundError):
 
 class TransportError(EdgeFirstError, ConnectionError):
     """A connection to a device cannot be made or listened for."""
+
+
+class ExtraNotInstalled(EdgeFirstError, ImportError):
+    """A library that only an optional part of the package needs is not installed."""
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Import what an extra of setup.py brings inside this block.
+
+    Raises:
+        ExtraNotInstalled: with the command that installs it.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ExtraNotInstalled(
+            f"{error.name} is not installed: pip install 'edgefirst_ros[{name}]'", name=error.name
+        ) from error

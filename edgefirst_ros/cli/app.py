@@ -1,10 +1,13 @@
-"""The one command of a pip user: edgefirst-ros."""
+"""The command edgefirst-ros.
+
+Modules of commands import what a command works with when it is called, so that ``--help`` and ``info`` are
+quick: the libraries of all formats take more than a second.
+"""
 
 from __future__ import annotations
 
 import io
 import sys
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -18,19 +21,18 @@ from edgefirst_ros.cli.recordings import info, simulate
 
 app = typer.Typer(
     name="edgefirst-ros",
-    help="Turn what an EdgeFirst Maivin or Raivin saw into training data, every message accounted for.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-
-
 app.add_typer(l5kit_app, name="l5kit")
 
 
-def _say_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         sys.stdout.write(f"edgefirst-ros {version('edgefirst_ros')}\n")
         raise typer.Exit
 
@@ -40,10 +42,13 @@ def options(
     *,
     _version: Annotated[
         bool,
-        typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version and exit."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Turn what an EdgeFirst Maivin or Raivin saw into training data, every message accounted for."""
+    """Turn recordings and live streams of EdgeFirst Maivin and Raivin into training data.
+
+    Every message is accounted for.
+    """
 
 
 for command in (convert, info, simulate, recover, check, sheet, capture, play):
@@ -51,10 +56,10 @@ for command in (convert, info, simulate, recover, check, sheet, capture, play):
 
 
 def main() -> None:
-    """The command, once its imports are done."""
+    """Run the command."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A path may hold bytes that are no text; they are printed as they are.
+            # A path may hold bytes that are not text; they are printed unchanged.
             stream.reconfigure(errors="surrogateescape")
     app()
 

@@ -1,4 +1,4 @@
-"""edgefirst-ros capture: live without ROS, over a device's native Zenoh."""
+"""edgefirst-ros capture: capture live from a device's Zenoh, without ROS."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from edgefirst_ros.cli.liveview import LiveView
 from edgefirst_ros.cli.options import (
     Annotations,
     AsJson,
@@ -44,12 +43,12 @@ from edgefirst_ros.cli.shared import (
     make_config,
 )
 from edgefirst_ros.cli.terminal import make_console, print_report, say
-from edgefirst_ros.live.capture import STOPPED, Finished, LiveCapture
 from edgefirst_ros.live.signals import pausing
-from edgefirst_ros.live.split import SPLIT
-from edgefirst_ros.sources.zenoh import ZenohSource
-from edgefirst_ros.sources.zenohlink import open_session
-from edgefirst_ros.video.integrity import compile_ahead
+
+if TYPE_CHECKING:
+    from edgefirst_ros.cli.liveview import LiveView
+    from edgefirst_ros.live.capture import Finished, LiveCapture
+    from edgefirst_ros.sources.zenoh import ZenohSource
 
 VIEW_EVERY_S = 0.25
 _ADDRESS = re.compile(r"[a-z0-9_-]+/\[?(?P<host>[^\]/?#]+?)\]?(:\d+)?([?#].*)?")
@@ -61,28 +60,28 @@ def capture(
     connect: Connect = None,
     listen: Listen = None,
     namespace: Annotated[
-        str, typer.Option(metavar="HOST", help="Prefix of the device's names; default: whatever is heard.")
+        str, typer.Option(metavar="HOST", help="Prefix of the device's topics; default: any.")
     ] = "",
     host: Annotated[
         str | None, typer.Option(help="Host in the session's name; default: the namespace or the endpoint's.")
     ] = None,
     duration: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="Finish by itself after so long.")
+        float | None, typer.Option(metavar="SECONDS", min=0, help="Finish after this time.")
     ] = None,
     split_every_s: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="Begin another session after so long.")
+        float | None, typer.Option(metavar="SECONDS", min=0, help="Begin a new session after this time.")
     ] = None,
     split_every_mb: Annotated[
-        float | None, typer.Option(metavar="MB", min=0, help="Begin another one when so much is written.")
+        float | None, typer.Option(metavar="MB", min=0, help="Begin a new session after this much output.")
     ] = None,
     split_every_m: Annotated[
         float | None,
         typer.Option(
-            metavar="METRES", min=0, help="Begin another one after so long a way, by gps or odometry."
+            metavar="METRES", min=0, help="Begin a new session after this distance, by GPS or odometry."
         ),
     ] = None,
     start_paused: Annotated[
-        bool, typer.Option("--start-paused", help="Write nothing before the process gets a SIGUSR2.")
+        bool, typer.Option("--start-paused", help="Write nothing until the process gets SIGUSR2.")
     ] = False,
     config_file: ConfigFile = None,
     formats: Formats = None,
@@ -98,31 +97,31 @@ def capture(
     workers: Workers = None,
     record: Annotated[
         bool | None,
-        typer.Option(
-            "--record/--no-record", help="Also write every message that comes to an MCAP in recordings/."
-        ),
+        typer.Option("--record/--no-record", help="Also record every message as MCAP in recordings/."),
     ] = None,
     record_topics: Annotated[
         str | None,
-        typer.Option(metavar="REGEX", help="Which topics besides those used; default: all of known types."),
+        typer.Option(metavar="REGEX", help="Other topics to record; default: all of known types."),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if anything was refused or poor.")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Capture live from a device's native Zenoh, without ROS, into the datasets that convert would make.
+    """Capture live from a device's Zenoh, without ROS, into the same datasets that convert makes.
 
-    The same recording converted afterwards gives the same bytes, if nothing was dropped. Names are found in
-    all the device's generations (rt/camera/h264, camera/h264, HOST/camera/h264).
+    A recording of the same messages converts to the same bytes, if nothing was dropped. All generations of
+    topic names are found (rt/camera/h264, camera/h264, HOST/camera/h264).
 
-    A session that --split-every-... ends is told as it ends; with --json that is one line for each session.
+    With --split-every-..., each session's report is printed when it ends; with --json, one line per session.
 
-    SIGUSR1 pauses: messages are counted, and not written; SIGUSR2 resumes, with another sequence.
+    SIGUSR1 pauses: messages are counted, but not written. SIGUSR2 resumes with a new sequence.
 
-    Ctrl-C, SIGTERM and SIGHUP write what was received, finish within 3 s and exit with 130; the rest is
-    counted as dropped. A second one ends at once: [bold]edgefirst-ros recover[/] can finish then. A disk with
-    less than min_free_mb left ends the capture, finished, with exit 1. Exit 0: done; 1: empty, or poor with
-    --strict; 2: wrong usage, no connection possible, or writing failed.
+    Ctrl-C, SIGTERM and SIGHUP write what was received and finish within 3 s; the rest is counted as dropped.
+    A second signal stops at once; [bold]edgefirst-ros recover[/] can finish the output then. The capture also
+    ends, finished, when the disk has less than min_free_mb left.
+
+    Exit codes: 0 done; 1 empty, disk full or, with --strict, poor; 2 wrong usage, no connection possible, or
+    writing failed; 130 interrupted.
 
     [bold]Examples[/]
 
@@ -131,7 +130,13 @@ def capture(
       edgefirst-ros capture --zenoh tcp/maivin:7447 -o out --split-every-s 600
     """
     err = make_console(stderr=True)
-    with guarded(err, instead="--name gives the new one another name", output=output, as_json=as_json):
+    with guarded(err, instead="choose another --name", output=output, as_json=as_json):
+        from edgefirst_ros.cli.liveview import LiveView
+        from edgefirst_ros.live.capture import STOPPED, LiveCapture
+        from edgefirst_ros.sources.zenoh import ZenohSource
+        from edgefirst_ros.sources.zenohlink import open_session
+        from edgefirst_ros.video.integrity import compile_ahead
+
         chosen = {
             "formats": format_names(formats),
             "reference": reference,
@@ -147,7 +152,7 @@ def capture(
             "record_topics": record_topics,
         }
         config = make_config(config_file, chosen, edgefirst_values(schema, container), incomplete=incomplete)
-        # Topics carry no prefix here, so a configured one only says which device is meant.
+        # Topics have no prefix here, so a configured one only names the device.
         namespace, config = namespace or config.prefix or "", config.model_copy(update={"prefix": ""})
         host = namespace if namespace.strip("/") not in {"", "rt"} else _host_of([*(connect or ())])
         stop, view = threading.Event(), LiveView(err, quiet=quiet or as_json)
@@ -163,7 +168,7 @@ def capture(
                     namespace=namespace,
                     record=taking.record if config.record else None,
                 )
-                tell = partial(_show, err, quiet=quiet, as_json=as_json)
+                report = partial(_report_session, err, quiet=quiet, as_json=as_json)
                 try:
                     finished = _run(
                         taking,
@@ -171,7 +176,7 @@ def capture(
                         source,
                         stop,
                         view,
-                        tell=tell,
+                        report=report,
                         duration_s=duration,
                         paused=start_paused,
                     )
@@ -185,7 +190,7 @@ def capture(
             with suppress(OSError):
                 for done in finished:
                     err.print(done.summary, highlight=False, soft_wrap=True)
-        # Whether anything came of it is asked of the whole: a seam may fall right before the end.
+        # The capture as a whole counts: a split right before its end may leave an empty session.
         judged = [done.report for done in finished if done.report["samples"]] or [finished[-1].report]
         code = max(exit_code(report, strict=strict) for report in judged)
         code = code if finished[-1].report["ended"] == STOPPED else EXIT_POOR
@@ -199,29 +204,29 @@ def _run(
     stop: threading.Event,
     view: LiveView,
     *,
-    tell: Callable[[Finished], None],
+    report: Callable[[Finished], None],
     duration_s: float | None,
     paused: bool,
 ) -> list[Finished]:
-    """From connection to finished output; each session is told as it ends."""
+    """Capture from connection to finished output; ``report`` is called for each session that ends."""
     dataset, sequence = names
     end_s = None if duration_s is None else time.monotonic() + duration_s
     taking.start(dataset, sequence=sequence, paused=paused)
-    told = 0
+    reported = 0
     with pausing(taking.pause, taking.resume), connect() as source, view:
         taking.around = source.surroundings.around
         while taking.running and not stop.wait(VIEW_EVERY_S):
             status = taking.status()
             source.surroundings.watch(status.silent, status.elapsed_s)
             view.update(status, source.connections, source.notes)
-            while told < len(taking.splits):
-                tell(taking.splits[told].closed)
-                told += 1
+            while reported < len(taking.splits):
+                report(taking.splits[reported].closed)
+                reported += 1
             if end_s is not None and time.monotonic() >= end_s:
                 break
     finished = taking.stop()
-    for session in finished[told:]:
-        tell(session)
+    for session in finished[reported:]:
+        report(session)
     return finished
 
 
@@ -230,12 +235,15 @@ def _note(err: Console, text: str) -> None:
         err.print(f"note: {text}", highlight=False, soft_wrap=True)
 
 
-def _show(err: Console, finished: Finished, *, quiet: bool, as_json: bool) -> None:
-    with suppress(OSError):  # the terminal may be gone, the dataset is complete all the same
-        _print(err, finished, quiet=quiet, as_json=as_json)
+def _report_session(err: Console, finished: Finished, *, quiet: bool, as_json: bool) -> None:
+    with suppress(OSError):  # the terminal may be gone; the dataset is complete all the same
+        _print_session(err, finished, quiet=quiet, as_json=as_json)
 
 
-def _print(err: Console, finished: Finished, *, quiet: bool, as_json: bool) -> None:
+def _print_session(err: Console, finished: Finished, *, quiet: bool, as_json: bool) -> None:
+    from edgefirst_ros.live.capture import STOPPED
+    from edgefirst_ros.live.split import SPLIT
+
     report = finished.report
     if as_json:
         sys.stdout.write(json.dumps({**report, "paths": [str(p) for p in finished.paths]}) + "\n")
@@ -244,21 +252,23 @@ def _print(err: Console, finished: Finished, *, quiet: bool, as_json: bool) -> N
     print_report(err, report, details=not quiet)
     ended = str(report["ended"])
     if ended.startswith(SPLIT):
-        err.print(f"note: ended because of a {ended}; another session followed", highlight=False)
+        err.print(f"note: ended by a {ended}; a new session followed", highlight=False)
     elif ended != STOPPED:
         err.print(
             f"[bold yellow]warning[/]: ended because {report['ended']}", highlight=False, soft_wrap=True
         )
     if not report["topics"]:
         err.print(
-            "[bold yellow]warning[/]: nothing was received: is the endpoint right, the device on, does it "
-            "publish under this --namespace?",
+            "[bold yellow]warning[/]: nothing was received: is the endpoint right, is the device on, and "
+            "does it publish under this --namespace?",
             highlight=False,
             soft_wrap=True,
         )
     if not quiet:
         if report["silent"]:
-            err.print(f"note: nothing came of {_silent(report['silent'])}", highlight=False, soft_wrap=True)
+            err.print(
+                f"note: nothing was received for {_silent(report['silent'])}", highlight=False, soft_wrap=True
+            )
         for path in finished.paths:
             say(f"{path}")
 
@@ -268,6 +278,6 @@ def _silent(roles: Mapping[str, Any]) -> str:
 
 
 def _host_of(endpoints: Sequence[str]) -> str:
-    """What to call a device of which only the address is known."""
+    """The host name in an endpoint's address; "edgefirst" without one."""
     found = _ADDRESS.fullmatch(endpoints[0]) if endpoints else None
     return found["host"].removesuffix(".local") if found else "edgefirst"

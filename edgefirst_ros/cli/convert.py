@@ -1,4 +1,4 @@
-"""edgefirst-ros convert: recordings become datasets."""
+"""edgefirst-ros convert: recordings to datasets."""
 
 from __future__ import annotations
 
@@ -35,8 +35,6 @@ from edgefirst_ros.cli.shared import (
     make_config,
 )
 from edgefirst_ros.cli.terminal import ProgressView, make_console, print_report, say
-from edgefirst_ros.offline.convert import convert as run_convert
-from edgefirst_ros.offline.settings import recorded_settings
 
 
 def convert(
@@ -52,7 +50,7 @@ def convert(
     container: Container = None,
     reference: Reference = None,
     prefix: Annotated[
-        str | None, typer.Option(help="Topic prefix, when several devices are in it; default: found.")
+        str | None, typer.Option(help="Topic prefix of the device to convert; default: the only one.")
     ] = None,
     rate: Rate = None,
     every_n: EveryN = None,
@@ -61,7 +59,7 @@ def convert(
     workers: Workers = None,
     overwrite: Annotated[
         bool,
-        typer.Option("--overwrite", help="Replace a dataset of that name, once the new one is complete."),
+        typer.Option("--overwrite", help="Replace an existing dataset, once the new one is complete."),
     ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 1 if anything was refused, damaged or poor.")
@@ -69,18 +67,19 @@ def convert(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Convert MCAP recordings into EdgeFirst datasets, NCore sequences and L5Kit datasets.
+    """Convert MCAP recordings into EdgeFirst, NCore and L5Kit datasets.
 
-    A sample is a camera frame with its nearest radar, lidar and model messages (within 50 ms; the same frame
-    for a model). By default a sample is complete: a frame that lacks a sensor which is alive is left out, and
-    the summary says how many and why; [bold]--incomplete[/] keeps them.
+    A sample is a camera frame with the nearest message of every other sensor, at most 50 ms away; model
+    messages must be of the same frame. Frames that lack a sensor which was sending are left out, and the
+    summary says how many and why; [bold]--incomplete[/] keeps them.
 
-    What [bold]capture --record[/] recorded is converted with the settings, the names and the host of its
-    session, into the very bytes that the session wrote; options given here come first, and --config replaces
-    all settings.
+    A recording made by [bold]capture --record[/] is converted with the settings and names of its session,
+    into the same bytes that the session wrote. Options given here override single settings; --config replaces
+    all of them.
 
-    Ctrl-C finishes what has been read and exits with 130. Exit 0: done; 1: empty, or poor with --strict;
-    2: wrong usage or input. With --json a failure is JSON too: an object with error and faults.
+    Ctrl-C finishes what has been read. With --json, errors are JSON too: an object with error and faults.
+
+    Exit codes: 0 done; 1 empty or, with --strict, poor; 2 wrong usage or input; 130 interrupted.
 
     [bold]Examples[/]
 
@@ -94,6 +93,9 @@ def convert(
     with guarded(
         err, instead="--overwrite replaces it, another -o keeps both", output=output, as_json=as_json
     ):
+        from edgefirst_ros.offline.convert import convert as run_convert
+        from edgefirst_ros.offline.settings import recorded_settings
+
         chosen = {
             "formats": format_names(formats),
             "reference": reference,
@@ -104,7 +106,7 @@ def convert(
             "workers": workers,
         }
         found = None if config_file is not None else recorded_settings(recordings)
-        recorded, said = found or (None, "")
+        recorded, note = found or (None, "")
         config = make_config(
             config_file,
             chosen,
@@ -122,7 +124,7 @@ def convert(
                 overwrite=overwrite,
                 stop=stop,
                 on_progress=view.update,
-                notes=[said] if said else [],
+                notes=[note] if note else [],
             )
         if as_json:
             sys.stdout.write(json.dumps({**done.report, "paths": [str(p) for p in done.paths]}) + "\n")

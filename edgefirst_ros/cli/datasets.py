@@ -1,4 +1,4 @@
-"""edgefirst-ros recover, check and sheet: finish, verify and look at what was written."""
+"""edgefirst-ros recover, check and sheet: finish, verify and look at datasets."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ import typer
 from edgefirst_ros.cli.shared import EXIT_POOR, EXIT_USAGE, guarded, print_error
 from edgefirst_ros.cli.terminal import make_console, say
 from edgefirst_ros.errors import WriteError
-from edgefirst_ros.formats.checks import check as run_checks
-from edgefirst_ros.formats.recovery import recover as run_recovery
-from edgefirst_ros.view.sheet import contact_sheet
 
 
 def recover(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="An output folder, or anything above it.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="An output folder, or a folder above it.")],
 ) -> None:
-    """Finish what a crash, a kill or a full disk left in .part files.
+    """Finish datasets that a crash, a kill or a full disk left in .part files.
 
-    Everything that had been committed is kept, a torn end is dropped, and what was kept is said. Running it
-    twice does no harm. A complete dataset is never replaced by an unfinished one: what a killed --overwrite
-    left is finished beside it, as NAME_recovered. Exit 0: all is finished; 2: something could not be, or
-    there is nothing.
+    Everything that was committed is kept; an incomplete record at the end is dropped. Each line says what was
+    kept. Running it again does no harm. A complete dataset is never replaced by an unfinished one: what an
+    interrupted --overwrite left is finished beside it, as NAME_recovered.
+
+    Exit codes: 0 everything is finished; 2 something could not be finished, or there is nothing to do.
 
     [bold]Example[/]
 
@@ -32,6 +30,8 @@ def recover(
     """
     err, failed = make_console(stderr=True), False
     with guarded(err):
+        from edgefirst_ros.formats.recovery import recover as run_recovery
+
         for done in run_recovery(path):
             failed |= done.failed
             if done.failed:
@@ -40,7 +40,7 @@ def recover(
                 say(f"{done.path}\n  {done.text}")
                 sys.stdout.flush()
         if failed:
-            err.print("  what failed is as it was; mend the cause and run it again", highlight=False)
+            err.print("  what failed is unchanged; remove the cause and run it again", highlight=False)
     if failed:
         raise typer.Exit(EXIT_USAGE)
 
@@ -52,17 +52,17 @@ def check(
     *,
     official: Annotated[
         Path | None,
-        typer.Option(metavar="PYTHON", help="Python with nvidia-ncore: its reader looks, too."),
+        typer.Option(metavar="PYTHON", help="Python that has nvidia-ncore; its reader checks, too."),
     ] = None,
 ) -> None:
-    """Check every dataset at or below PATH, of any format: is all of it there, whole, and what it says?
+    """Check every dataset at or below PATH, of any format: complete, undamaged and consistent.
 
     EdgeFirst: every file's CRC-32, name and header, picture sizes, points; columns, samples, values and
     groups of the table; counts of the report. L5Kit: arrays, chunks, intervals, times, rotations,
     probabilities. NCore: container, index, metadata, times, unit rays, pose tree. Prints what is wrong, then
-    a line for each dataset.
+    one line per dataset. Nothing is written.
 
-    Needs nothing but this package, and writes nothing. Exit 0: sound; 1: errors; 2: no dataset there.
+    Exit codes: 0 sound; 1 errors; 2 no dataset there.
 
     [bold]Examples[/]
 
@@ -74,6 +74,8 @@ def check(
     """
     sound = True
     with guarded(make_console(stderr=True)):
+        from edgefirst_ros.formats.checks import check as run_checks
+
         for result in run_checks(path, official_python=official):
             sys.stdout.write(result.text + "\n")
             sys.stdout.flush()
@@ -88,11 +90,11 @@ def sheet(
     ],
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="PNG to write.")],
-    rows: Annotated[int, typer.Option(min=1, max=50, help="Samples to show.")] = 6,
+    rows: Annotated[int, typer.Option(min=1, max=50, help="Number of samples.")] = 6,
 ) -> None:
     """Draw a contact sheet of an EdgeFirst dataset: camera with boxes, lidar, radar and cube.
 
-    A row a sample, spread evenly over the dataset. Clouds are seen from above, a ring every 10 m.
+    One row per sample, spread evenly over the dataset. Clouds are seen from above, with a ring every 10 m.
 
     [bold]Example[/]
 
@@ -100,6 +102,8 @@ def sheet(
     """
     err = make_console(stderr=True)
     with guarded(err):
+        from edgefirst_ros.view.sheet import contact_sheet
+
         picture = contact_sheet(dataset, rows)
         try:
             picture.save(output, "PNG")

@@ -1,4 +1,4 @@
-"""edgefirst-ros l5kit: look at, merge and split L5Kit datasets."""
+"""edgefirst-ros l5kit: show, merge and split L5Kit datasets."""
 
 from __future__ import annotations
 
@@ -12,13 +12,8 @@ from rich.markup import escape
 
 from edgefirst_ros.cli.shared import guarded
 from edgefirst_ros.cli.terminal import make_console, say
-from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
-from edgefirst_ros.formats.l5kit.rearrange import merge as merge_datasets
-from edgefirst_ros.formats.l5kit.rearrange import split as split_dataset
 
-app = typer.Typer(
-    help="Look at, merge and split L5Kit datasets.", no_args_is_help=True, rich_markup_mode="rich"
-)
+app = typer.Typer(help="Show, merge and split L5Kit datasets.", no_args_is_help=True, rich_markup_mode="rich")
 
 
 @app.command()
@@ -31,18 +26,22 @@ def show(dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="A .zar
     """
     err = make_console(stderr=True)
     with guarded(err):
+        from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
+
         _warn_of_missing(err, [dataset])
         say(f"{ChunkedDataset(dataset).open()}")
 
 
 @app.command()
 def merge(
-    datasets: Annotated[list[Path], typer.Argument(metavar="DATASET...", help="In the order of scenes.")],
+    datasets: Annotated[
+        list[Path], typer.Argument(metavar="DATASET...", help="In the order of their scenes.")
+    ],
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="The new dataset, NAME.zarr.")],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing dataset.")] = False,
 ) -> None:
-    """Make one dataset of several, their scenes one after another.
+    """Merge datasets into one, scene after scene.
 
     [bold]Example[/]
 
@@ -50,6 +49,8 @@ def merge(
     """
     err = make_console(stderr=True)
     with guarded(err, instead="--overwrite replaces it"):
+        from edgefirst_ros.formats.l5kit.rearrange import merge as merge_datasets
+
         _warn_of_missing(err, datasets)
         say(f"{merge_datasets(datasets, output, overwrite=overwrite)}")
 
@@ -61,11 +62,13 @@ def split(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the parts.")],
     at: Annotated[
         list[int] | None,
-        typer.Option(metavar="SCENE", help="A part begins with this scene; repeat. Default: a part a scene."),
+        typer.Option(
+            metavar="SCENE", help="Begin a part at this scene; repeatable. Default: at every scene."
+        ),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace parts that are there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing parts.")] = False,
 ) -> None:
-    """Cut a dataset between scenes.
+    """Split a dataset between scenes.
 
     [bold]Examples[/]
 
@@ -75,18 +78,22 @@ def split(
     """
     err = make_console(stderr=True)
     with guarded(err, instead="--overwrite replaces it"):
+        from edgefirst_ros.formats.l5kit.rearrange import split as split_dataset
+
         _warn_of_missing(err, [dataset])
         for part in split_dataset(dataset, output, at, overwrite=overwrite):
             say(f"{part}")
 
 
 def _warn_of_missing(console: Console, datasets: Sequence[Path]) -> None:
+    from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
+
     for dataset in datasets:
         missing = ChunkedDataset(dataset).open().missing()
         if missing:
             console.print(
-                f"[bold yellow]warning[/]: {escape(str(missing[0]))}: is missing, its rows read as zero; "
-                f"{len(missing):,} such files: was the dataset copied whole?",
+                f"[bold yellow]warning[/]: {escape(str(missing[0]))} is missing, its rows read as zero "
+                f"({len(missing):,} such files); was the dataset copied completely?",
                 highlight=False,
                 soft_wrap=True,
             )

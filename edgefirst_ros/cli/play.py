@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import threading
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from edgefirst_ros.cli.options import Connect, Listen
 from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, guarded, interruptible
 from edgefirst_ros.cli.terminal import clock, make_console
 from edgefirst_ros.errors import RecordingNotFound, TransportError
-from edgefirst_ros.offline.inputs import find_recordings
-from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.sources.player import Names, Played, Player, keys_of
-from edgefirst_ros.sources.zenohlink import open_session
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgefirst_ros.sources.mcap import McapRecording
+    from edgefirst_ros.sources.player import Played, Player
+
+
+class NamesChoice(StrEnum):
+    """Generation of the device's topic names."""
+
+    RT = "rt"
+    BARE = "bare"
+    HOST = "host"
 
 
 def play(
@@ -27,21 +36,28 @@ def play(
     listen: Listen = None,
     rate: Annotated[float, typer.Option(help="Pace: 1 as recorded, 2 twice as fast.")] = 1.0,
     names: Annotated[
-        Names, typer.Option(help="Generation of names: rt/camera/h264, camera/h264, HOST/camera/h264.")
-    ] = Names.RT,
+        NamesChoice,
+        typer.Option(help="How topics are named: rt/camera/h264, camera/h264 or HOST/camera/h264."),
+    ] = NamesChoice.RT,
     namespace: Annotated[
-        str, typer.Option(metavar="HOST", help="HOST in names; default: the recording's. Implies host names.")
+        str,
+        typer.Option(metavar="HOST", help="HOST in topic names (implies --names host); default: recorded."),
     ] = "",
-    prefix: Annotated[str | None, typer.Option(help="Topic prefix, when several devices are in it.")] = None,
+    prefix: Annotated[
+        str | None, typer.Option(help="Topic prefix of the device to play, if the recording holds several.")
+    ] = None,
     wait: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="Wait so long for a subscriber, else give up.")
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="Wait up to this long for a subscriber, then give up."),
     ] = 0.0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Errors only.")] = False,
 ) -> None:
-    """Publish a recording over Zenoh as the device does: same names, encodings and pace.
+    """Publish a recording over Zenoh as the device would: same topic names, encodings and pace.
 
-    A source for tests, demonstrations and work at a desk. Exit 0: played to its end; 130: interrupted;
-    2: wrong usage or input, no connection possible, or nobody subscribed within --wait.
+    Useful for tests, demonstrations and development without a device.
+
+    Exit codes: 0 played to the end; 130 interrupted; 2 wrong usage or input, no connection possible, or
+    nobody subscribed within --wait.
 
     [bold]Example[/]
 
@@ -49,10 +65,14 @@ def play(
     """
     err = make_console(stderr=True)
     with guarded(err):
+        from edgefirst_ros.sources.mcap import McapRecording
+        from edgefirst_ros.sources.player import Names, Player, keys_of
+        from edgefirst_ros.sources.zenohlink import open_session
+
         if rate <= 0:
             raise typer.BadParameter("must be more than 0", param_hint="--rate")
         source = McapRecording(_one(recording))
-        generation = Names.HOST if namespace else names
+        generation = Names.HOST if namespace else Names(names.value)
         keys = keys_of(source.topics(), generation, namespace.strip("/") or source.host, prefix)
         stop = threading.Event()
         with interruptible(stop, err, "stopping"), open_session(connect or [], listen or []) as link:
@@ -63,8 +83,8 @@ def play(
         if not quiet:
             err.print(
                 f"{played.messages:,} messages, {played.bytes / 1e6:,.1f} MB, "
-                f"{clock(played.recorded_s)} of drive played, at the end {played.behind_s:.2f} s late"
-                + (f"; {played.skipped:,} of damaged chunks left out" if played.skipped else ""),
+                f"{clock(played.recorded_s)} of recording played, {played.behind_s:.2f} s late at the end"
+                + (f"; {played.skipped:,} messages in damaged chunks left out" if played.skipped else ""),
                 highlight=False,
                 soft_wrap=True,
             )
@@ -72,11 +92,13 @@ def play(
 
 
 def _one(path: Path) -> Path:
-    """The one recording that is meant.
+    """The only recording at a path.
 
     Raises:
-        RecordingNotFound: there is none, or a folder has several.
+        RecordingNotFound: there is none, or a folder holds several.
     """
+    from edgefirst_ros.offline.inputs import find_recordings
+
     found, *others = find_recordings([path])
     if others:
         raise RecordingNotFound(
@@ -88,13 +110,15 @@ def _one(path: Path) -> Path:
 def _play(
     player: Player, rate: float, stop: threading.Event, err: Console, source: McapRecording, *, quiet: bool
 ) -> Played:
+    from rich.progress import Progress
+
     bar = Progress(console=err, transient=True, disable=quiet or not err.is_terminal)
     with bar:
         task = bar.add_task("playing", total=source.size)
 
         def show(played: Played) -> None:
             late = f", {played.behind_s:.1f} s late" if played.behind_s >= 0.1 else ""
-            shown = f"{clock(played.recorded_s)} of drive{late}"
+            shown = f"{clock(played.recorded_s)} of recording{late}"
             bar.update(task, completed=played.position, description=shown)
 
         return player.play(rate, stop, show)

@@ -1,4 +1,4 @@
-"""edgefirst-ros info and simulate: what is in a recording, and one whose truth is known."""
+"""edgefirst-ros info and simulate: describe a recording, or make one with known ground truth."""
 
 from __future__ import annotations
 
@@ -7,23 +7,18 @@ import sys
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
-from rich.progress import Progress
 
 from edgefirst_ros.cli.options import ConfigFile
 from edgefirst_ros.cli.shared import guarded, make_config
 from edgefirst_ros.cli.terminal import make_console, print_info, say
 from edgefirst_ros.errors import ConfigError, RecordingError
 from edgefirst_ros.naming import readable
-from edgefirst_ros.offline.drives import find_drives
-from edgefirst_ros.offline.inputs import find_recordings
-from edgefirst_ros.simulation import simulate as run_simulation
-from edgefirst_ros.simulation.options import drive_options
-from edgefirst_ros.sources.info import inspect
-from edgefirst_ros.sources.mcap import McapRecording
+
+if TYPE_CHECKING:
+    from edgefirst_ros.sources.mcap import McapRecording
 
 
 class CodecChoice(StrEnum):
@@ -40,18 +35,17 @@ def info(
     *,
     config_file: ConfigFile = None,
     prefix: Annotated[
-        str | None, typer.Option(help="Topic prefix, when several devices are in it; default: found.")
+        str | None, typer.Option(help="Topic prefix of the device to describe; default: the only one.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a recording, a line each.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per recording.")] = False,
 ) -> None:
-    """Say what is in a recording: topics, types, counts, rates, gaps, clocks, damage.
+    """Show what is in a recording: topics, types, counts, rates, gaps, clocks, damage.
 
-    Nothing is converted or written. What a topic is used for, and the clock findings, are those that
-    [bold]convert[/] will act on. A gap is a pause of more than three usual intervals; bad are messages that
-    do not decode. Files that [bold]convert[/] takes for one drive are named after the last of them. Exit 0:
-    read; 2: no recording.
+    Nothing is converted or written. The uses of topics and the clock findings are the ones that
+    [bold]convert[/] will act on. A gap is a pause of more than three usual intervals; bad messages do not
+    decode. A note names the files that [bold]convert[/] takes as parts of one drive.
+
+    Exit codes: 0 read; 2 no recording.
 
     [bold]Examples[/]
 
@@ -61,6 +55,11 @@ def info(
     """
     err, out = make_console(stderr=True), make_console(stderr=False)
     with guarded(err, as_json=as_json):
+        from edgefirst_ros.offline.drives import find_drives
+        from edgefirst_ros.offline.inputs import find_recordings
+        from edgefirst_ros.sources.info import inspect
+        from edgefirst_ros.sources.mcap import McapRecording
+
         config = make_config(config_file, {"prefix": prefix}, {}, incomplete=False)
         opened: list[McapRecording] = []
         unusable: list[RecordingError] = []
@@ -85,31 +84,32 @@ def info(
 
 def simulate(
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the recording and its truth.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the recording and its ground truth.")
+    ],
     seconds: Annotated[float, typer.Option(help="Length of the drive.")] = 10.0,
     seed: Annotated[
-        int, typer.Option(help="Another seed, another drive; the same seed, the same bytes.")
+        int, typer.Option(help="Seed of the random numbers; equal options give equal bytes.")
     ] = 0,
-    fps: Annotated[int, typer.Option(help="Camera frames a second.")] = 30,
+    fps: Annotated[int, typer.Option(help="Camera frames per second.")] = 30,
     size: Annotated[str, typer.Option(metavar="WxH", help="Camera picture size.")] = "1280x720",
     codec: Annotated[CodecChoice, typer.Option(help="Video codec.")] = CodecChoice.H264,
-    splits: Annotated[int, typer.Option(help="Write so many files, as rosbag2 splits a bag.")] = 1,
+    splits: Annotated[int, typer.Option(help="Number of files, as rosbag2 splits a bag.")] = 1,
     more: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any other option of a drive, several times: what fails, what is noisy, how it is written.",
+            help="Any other option of a drive; repeatable: failures, noise, format of the file.",
         ),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a drive that is there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the recording's path only.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing drive.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the recording's path.")] = False,
 ) -> None:
-    """Make a Maivin recording of a simulated drive whose truth is known.
+    """Make a Maivin recording of a simulated drive with known ground truth.
 
     Camera, radar, lidar, IMU, GPS, calibration and model boxes are computed from one world, with the device's
-    clocks and latencies; NAME.truth.json beside the recording says where everything was. Equal options give
-    equal bytes.
+    clocks and latencies. NAME.truth.json beside the recording says where everything was.
 
     [bold]Examples[/]
 
@@ -119,6 +119,11 @@ def simulate(
     """
     err = make_console(stderr=True)
     with guarded(err, instead="--overwrite replaces it"):
+        from rich.progress import Progress
+
+        from edgefirst_ros.simulation import simulate as run_simulation
+        from edgefirst_ros.simulation.options import drive_options
+
         width, height = _size(size)
         given = {"seconds": seconds, "seed": seed, "fps": fps, "width": width, "height": height}
         options = drive_options(given | {"codec": codec.value, "splits": splits} | _values(more or ()))
@@ -142,7 +147,9 @@ def _size(text: str) -> tuple[int, int]:
 
 
 def _values(settings: Iterable[str]) -> dict[str, Any]:
-    """``a.b=value``, the value in YAML, as nested mappings."""
+    """Settings ``a.b=value``, with values in YAML, as nested mappings."""
+    import yaml
+
     values: dict[str, Any] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
@@ -151,11 +158,11 @@ def _values(settings: Iterable[str]) -> dict[str, Any]:
         for parent in parents:
             place = place.setdefault(parent, {})
             if not isinstance(place, dict):
-                raise ConfigError([f"--set {setting}: {parent} has a value already"])
+                raise ConfigError([f"--set {setting}: {parent} already has a value"])
         if not equals or not last:
             raise ConfigError([f"--set {setting}: expected NAME=VALUE, e.g. boxes3d=true"])
         try:
             place[last] = yaml.safe_load(text)
         except yaml.YAMLError as error:
-            raise ConfigError([f"--set {setting}: {text!r} cannot be read as YAML"]) from error
+            raise ConfigError([f"--set {setting}: {text!r} is not valid YAML"]) from error
     return values

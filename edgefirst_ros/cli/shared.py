@@ -1,4 +1,4 @@
-"""What commands have in common: choices, configuration, errors into exit codes, signals."""
+"""What commands share: configuration, exit codes, error messages and signals."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from edgefirst_ros.config.model import Config, build_config, load_values
 from edgefirst_ros.errors import ConfigError, EdgeFirstError, OutputExists, WriteError
 from edgefirst_ros.live.signals import asked_to_finish
 
+if TYPE_CHECKING:
+    from edgefirst_ros.config.model import Config
+
 EXIT_POOR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 SELECTIONS = frozenset({"rate_hz", "every_n", "keyframes"})
-AT_ONCE_S = 2.0
-"""So long a second signal's exception may take to end the process."""
+FORCED_EXIT_S = 2.0
+"""The process is ended if a second signal's exception has not ended it within this time."""
 
 
 def exit_code(report: dict[str, Any], *, strict: bool) -> int:
-    """1 for an empty result, and with ``strict`` for one with refusals, damage or warnings; else 0."""
+    """1 if the result is empty or, with ``strict``, has refusals, damage or warnings; else 0."""
     if not report["samples"]:
         return EXIT_POOR
-    # Fixes are refused as a matter of course: the device sends two an epoch, and 0,0 without a fix.
+    # Refused fixes are normal: the device sends two per epoch, and 0,0 without a fix.
     refused = any(t["refused"] for t in report["topics"].values() if not t["type"].endswith("/NavSatFix"))
     damaged = any(r["faults"] for r in report["recordings"])
     return EXIT_POOR if strict and (refused or damaged or report["warnings"]) else 0
@@ -45,18 +47,27 @@ def make_config(
     incomplete: bool,
     recorded: Mapping[str, Any] | None = None,
 ) -> Config:
-    """The file's values, overridden by those of the command line; ``recorded`` are taken without a file.
+    """Combine the values of a configuration file with those of the command line, which win.
+
+    Args:
+        file: configuration file; None takes ``recorded`` instead.
+        chosen: values given on the command line; None means not given.
+        edgefirst: the same for the options of EdgeFirst datasets.
+        incomplete: no topic is required, whatever the configuration says.
+        recorded: settings that were stored in the recording.
 
     Raises:
-        ConfigError: with a sentence for every fault, those of the file with its name.
+        ConfigError: with one sentence for every fault; faults of the file begin with its name.
     """
+    from edgefirst_ros.config.model import build_config, load_values
+
     values = dict(recorded or {}) if file is None else load_values(file)
     try:
         build_config(values)
     except ConfigError as error:
         raise ConfigError([f"{file}: {fault}" for fault in error.faults]) from error
     given = {key: value for key, value in chosen.items() if value is not None}
-    if SELECTIONS & given.keys():  # one excludes the others, so it replaces the file's
+    if SELECTIONS & given.keys():  # they exclude one another, so this one replaces the file's
         values = {key: value for key, value in values.items() if key not in SELECTIONS}
     values |= given
     own = {key: value for key, value in edgefirst.items() if value is not None}
@@ -69,7 +80,7 @@ def make_config(
 
 
 def print_error(console: Console, text: str) -> None:
-    """One line that says what is wrong and what to do."""
+    """Print one line that says what is wrong and what to do."""
     console.print(f"[bold red]error[/]: {escape(text)}", highlight=False, soft_wrap=True)
 
 
@@ -77,13 +88,13 @@ def print_error(console: Console, text: str) -> None:
 def guarded(
     console: Console, *, instead: str = "", output: Path | None = None, as_json: bool = False
 ) -> Iterator[None]:
-    """Turn errors that are no bug into a message and an exit code.
+    """Turn expected errors into a message and an exit code.
 
     Args:
         console: standard error.
-        instead: what to do about an output that is there already.
-        output: where a failure or an interruption may leave ``.part`` files for ``recover``.
-        as_json: standard output gets the error too, as an object with ``error`` and ``faults``.
+        instead: advice if the output already exists.
+        output: folder where a failure or an interruption may leave ``.part`` files for ``recover``.
+        as_json: also print the error to standard output, as an object with ``error`` and ``faults``.
     """
     try:
         yield
@@ -107,7 +118,7 @@ def guarded(
         raise typer.Exit(EXIT_INTERRUPTED) from error
 
 
-def _leave() -> None:
+def _exit_now() -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()
@@ -123,7 +134,7 @@ def _recovery(output: Path) -> str:
 
 
 def _interrupted(output: Path | None) -> str:
-    # Whether there is anything to recover is not looked for: the disk may be what hangs.
+    # Does not look whether there is anything to recover: the disk may be what hangs.
     left = "" if output is None else f"; {_recovery(output)} what was committed"
     return f"interrupted at once{left}"
 
@@ -133,7 +144,7 @@ def _text(error: Exception) -> str:
         return str(error)
     reason = error.strerror or str(error)
     if error.filename is None:
-        return f"{reason} (no file is named, so it may be standard output)"
+        return f"{reason} (no file is named; it may be standard output)"
     return f"{error.filename}: {reason}"
 
 
@@ -145,7 +156,7 @@ def _fail(console: Console, faults: Sequence[str], *, as_json: bool) -> None:
 
 
 def _print_json(faults: Sequence[str]) -> None:
-    with suppress(OSError):  # it may be standard output that cannot be written
+    with suppress(OSError):  # standard output may be what cannot be written
         sys.stdout.write(json.dumps({"error": "; ".join(faults), "faults": list(faults)}) + "\n")
         sys.stdout.flush()
 
@@ -157,10 +168,16 @@ def interruptible(
     finishing: str = "finishing what has been read",
     output: Path | None = None,
 ) -> Iterator[None]:
-    """The first SIGINT, SIGTERM or SIGHUP asks to finish, the second ends at once.
+    """Finish at the first SIGINT, SIGTERM or SIGHUP; stop at once at the second.
 
-    The second one raises KeyboardInterrupt; where that is lost in a library's callback, or what hangs does
-    not let it through, the process is ended all the same.
+    The second signal raises KeyboardInterrupt. If a library's callback swallows that, or the main thread
+    hangs, the process ends after FORCED_EXIT_S.
+
+    Args:
+        stop: set by the first signal.
+        console: standard error.
+        finishing: printed at the first signal.
+        output: folder named in the advice to recover.
     """
 
     def end() -> None:
@@ -168,7 +185,7 @@ def interruptible(
             sys.stderr.write(_interrupted(output) + "\n")
         os._exit(EXIT_INTERRUPTED)
 
-    last = threading.Timer(AT_ONCE_S, end)
+    last = threading.Timer(FORCED_EXIT_S, end)
     last.daemon = True
 
     def ask() -> None:
@@ -179,8 +196,8 @@ def interruptible(
     def insist(_: int) -> None:
         if last.ident is None:
             last.start()
-            # Not through the interpreter's end: that aborts where a thread is inside a native library.
-            atexit.register(_leave)
+            # Skip the interpreter's finalization: it aborts if a thread is inside a native library.
+            atexit.register(_exit_now)
         raise KeyboardInterrupt
 
     with asked_to_finish(ask, insist):

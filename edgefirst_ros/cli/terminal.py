@@ -1,4 +1,4 @@
-"""What a person sees: progress while it runs, and the account at the end."""
+"""Output for people: progress while a command runs, and reports at its end."""
 
 from __future__ import annotations
 
@@ -6,57 +6,61 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.measure import Measurement
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 from rich.table import Table
 
 from edgefirst_ros.naming import visible
-from edgefirst_ros.offline.convert import Position
-from edgefirst_ros.pipeline.ledger import COLUMNS
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from edgefirst_ros.offline.convert import Position
 
 _LAYOUT = "\n\t"
 LINE_EVERY_S = 5.0
 PLAIN_WIDTH = 140
-"""Columns of output that goes to a file or a log, where nobody knows the width."""
+"""Width of output that goes to a file or a log, in characters."""
 
 
 class PlainConsole(Console):
-    """A console on which names from files and networks cannot steer the terminal."""
+    """A console that shows control characters in text, so that names cannot control the terminal."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """What rich makes of it, with control characters that were in the text made visible."""
+        """As rich renders it, with control characters of the text escaped."""
         for segment in super().render(renderable, options):
             text = segment.text if segment.is_control else visible(segment.text, keep=_LAYOUT)
             yield segment if text == segment.text else Segment(text, segment.style)
 
 
 def make_console(*, stderr: bool) -> Console:
-    """A console as wide as the terminal, or of a fixed width where there is none."""
+    """A console as wide as the terminal; PLAIN_WIDTH wide if the output is not a terminal."""
     console = PlainConsole(stderr=stderr)
     return console if console.is_terminal else PlainConsole(stderr=stderr, width=PLAIN_WIDTH)
 
 
 def say(text: str) -> None:
-    """A line on standard output: as it is to a program, with control characters made visible to a person."""
+    """Write a line to standard output, with control characters escaped if that is a terminal."""
     sys.stdout.write((visible(text, keep=_LAYOUT) if sys.stdout.isatty() else text) + "\n")
 
 
 class ProgressView:
-    """A bar on a terminal, a line every few seconds elsewhere, nothing when quiet."""
+    """Shows progress: a bar on a terminal, a line every few seconds elsewhere, nothing if quiet."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self._console = console
         self._quiet = quiet
         self._start_s = time.monotonic()
         self._last_s = self._start_s
-        self._told = 0
+        self._notes_shown = 0
         self._bar: Progress | None = None
         if console.is_terminal and not quiet:
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
             self._bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
@@ -78,7 +82,7 @@ class ProgressView:
             self._bar.stop()
 
     def update(self, position: Position) -> None:
-        """Show how far it has come; called many times a second."""
+        """Show a new position; may be called many times a second."""
         now_s = time.monotonic()
         if self._quiet or (self._bar is None and now_s - self._last_s < LINE_EVERY_S):
             return
@@ -90,9 +94,9 @@ class ProgressView:
             f"{clock(run.recorded_s)} of drive, {speed:.1f}× real time, {run.samples} samples, "
             f"{run.bytes_written / 1e6:,.0f} MB"
         )
-        while self._told < len(position.notes):
-            _line(self._console, f"note: {escape(position.notes[self._told])}")
-            self._told += 1
+        while self._notes_shown < len(position.notes):
+            _line(self._console, f"note: {escape(position.notes[self._notes_shown])}")
+            self._notes_shown += 1
         if self._bar is not None:
             self._bar.update(
                 self._task,
@@ -115,7 +119,7 @@ def clock(seconds: float) -> str:
 
 
 def print_report(console: Console, report: Mapping[str, Any], *, details: bool = True) -> None:
-    """The account by topic, what the clocks were found to be, and warnings."""
+    """Print a report: counts by topic, clock findings, contents of each format, notes and warnings."""
     if details:
         _print_account(console, report["topics"])
         _print_reasons(console, report["topics"])
@@ -133,12 +137,12 @@ def print_report(console: Console, report: Mapping[str, Any], *, details: bool =
 
 
 def _line(console: Console, text: str) -> None:
-    """One line whatever the width, so that it can be searched and copied; names in it are escaped."""
+    """Print one unwrapped line, so that it can be searched and copied; the caller escapes names in it."""
     console.print(text, highlight=False, soft_wrap=True)
 
 
 def _print_faults(console: Console, head: str, faults: Sequence[Mapping[str, Any]]) -> None:
-    """A line for each kind of damage: a bad card gives thousands."""
+    """Print one line per kind of damage: a bad card may cause thousands of faults."""
     kinds: dict[str, list[Mapping[str, Any]]] = {}
     for fault in faults:
         kinds.setdefault(fault["what"], []).append(fault)
@@ -152,7 +156,7 @@ def _print_faults(console: Console, head: str, faults: Sequence[Mapping[str, Any
 
 
 def _print_account(console: Console, topics: Mapping[str, Mapping[str, Any]]) -> None:
-    """A table where it fits without cutting a number, else a line a topic."""
+    """Print a table if it fits without cutting numbers, else one line per topic."""
     if not topics:
         return
     if _fits(console, table := _account(topics)):
@@ -167,7 +171,7 @@ def _print_account(console: Console, topics: Mapping[str, Mapping[str, Any]]) ->
 
 
 def _fits(console: Console, table: Table) -> bool:
-    """Whether no cell would be cut at the console's width."""
+    """Whether the table fits the console's width without cutting a cell."""
     wide = console.options.update(max_width=10 * PLAIN_WIDTH)
     return Measurement.get(console, wide, table).maximum <= console.width
 
@@ -178,6 +182,8 @@ def _pairing(account: Mapping[str, Any]) -> str:
 
 
 def _columns(topics: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
+    from edgefirst_ros.pipeline.ledger import COLUMNS
+
     lossy = any(account["lost_upstream"] for account in topics.values())
     return ("received", *COLUMNS, *(("lost_upstream",) if lossy else ()))
 
@@ -195,7 +201,7 @@ def _account(topics: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 def _several(count: int, things: str) -> str:
-    """A number and what it is of, in the plural where there is not just one."""
+    """A count with its noun, which is given in the plural."""
     return f"{count:,} {things.removesuffix('s') if count == 1 else things}"
 
 
@@ -223,7 +229,7 @@ def _print_clocks(console: Console, sequence: Mapping[str, Any]) -> None:
 
 
 def _print_formats(console: Console, formats: Mapping[str, Mapping[str, Any]]) -> None:
-    """What is in each dataset: its own count, how many messages that holds, and what it left out."""
+    """Print what each format holds, from how many messages, and what it left out."""
     for name, held in formats.items():
         count, unit = next((held[key], key) for key in held if key not in {"messages", "left_out"})
         text = f"{name}: {_several(count, unit)}, of {_several(held['messages'], 'messages')}"
@@ -234,7 +240,7 @@ def _print_formats(console: Console, formats: Mapping[str, Mapping[str, Any]]) -
 
 
 def print_info(console: Console, info: Mapping[str, Any]) -> None:
-    """What is in a recording, topic by topic."""
+    """Print what ``info`` found in a recording, topic by topic."""
     head = f"{escape(info['file'])}: {info['bytes'] / 1e6:,.1f} MB, {_several(info['messages'], 'messages')}"
     if info["messages"]:
         start = datetime.fromtimestamp(info["start_ns"] / 1e9, UTC)
@@ -264,7 +270,7 @@ def print_info(console: Console, info: Mapping[str, Any]) -> None:
 
 
 def _contents(topics: Mapping[str, Mapping[str, Any]], *, narrow: bool = False) -> Table:
-    """The table of topics; a narrow one does without frame and type."""
+    """The table of topics; ``narrow`` leaves out frame and type."""
     table = Table(box=None, pad_edge=False) if narrow else Table()
     for name in ("topic", *(() if narrow else ("type",)), "used as"):
         table.add_column(name, overflow="fold")

@@ -6,12 +6,10 @@ import json
 import re
 from collections.abc import Callable, Sequence
 
-from edgefirst_ros.errors import ConfigError, TransportError
+from edgefirst_ros.errors import ConfigError, TransportError, extra
 
-try:
+with extra("zenoh"):
     import zenoh
-except ModuleNotFoundError:  # a vehicle that uses ROS does without it
-    zenoh = None  # type: ignore[assignment]
 
 CDR = "application/cdr"
 _ENDPOINT = re.compile(r"[a-z][a-z0-9_-]*/\S+")
@@ -29,7 +27,7 @@ def open_session(connect: Sequence[str], listen: Sequence[str]) -> zenoh.Session
 
     Raises:
         ConfigError: endpoints that cannot be meant, or none.
-        TransportError: an endpoint cannot be listened on, or Zenoh is not installed.
+        TransportError: an endpoint cannot be listened on.
     """
     faults = [
         f"Zenoh endpoint {endpoint!r}: expected PROTOCOL/ADDRESS, e.g. tcp/192.168.1.5:7447"
@@ -40,8 +38,6 @@ def open_session(connect: Sequence[str], listen: Sequence[str]) -> zenoh.Session
         faults.append("no Zenoh endpoint: give one to connect to (--zenoh) or to listen on (--zenoh-listen)")
     if faults:
         raise ConfigError(faults)
-    if zenoh is None:
-        raise TransportError("Zenoh is not installed: pip install eclipse-zenoh")
     settings = {
         "mode": "peer",
         "scouting/multicast/enabled": False,

@@ -112,7 +112,7 @@ def test_a_disk_that_fills_ends_with_exit_1_and_the_reason(
     assert code == 1, said
     assert "ended because the disk has 5 MB left, less than min_free_mb 1,024" in said
     assert "nothing was received: is the endpoint right" in said
-    assert "nothing came of camera (camera/h264" in said
+    assert "nothing was received for camera (camera/h264" in said
     assert Path(out.split()[0]).parent.name.startswith("car")
 
 
@@ -136,7 +136,7 @@ def test_a_session_without_a_namespace_is_called_after_the_endpoint(
     tmp_path: Path, endpoint: str, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "edgefirst_ros.cli.capture.open_session", lambda *_: open_session([], [free_endpoint()])
+        "edgefirst_ros.sources.zenohlink.open_session", lambda *_: open_session([], [free_endpoint()])
     )
     _, out, said = run("capture", "-o", tmp_path, "--zenoh", endpoint, "--duration", "0", "--quiet", "--json")
     assert re.fullmatch(
