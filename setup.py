@@ -52,12 +52,14 @@ REQUIRES = [
     "pyarrow>=16,<26",
     "pymap3d>=3.1,<4",
     "scipy>=1.12,<2",
-    "eclipse-zenoh>=1.10,<2",
     "pydantic>=2.10.1,<3",
     "pyyaml>=6,<7",
     "typer>=0.15.4,<1",
     "rich>=13,<16",
 ]
+EXTRAS = {"zenoh": ["eclipse-zenoh>=1.10,<2"]}
+"""What only some commands need; without it they print the pip command that installs it."""
+ALL_EXTRAS = [line for lines in EXTRAS.values() for line in lines]
 
 LAUNCHER = """\
 #!{python}
@@ -85,17 +87,17 @@ def numpy_of_ros() -> list[str]:
 
 
 def has_everything() -> bool:
-    """Whether the interpreter has what is needed for every user already, as in a venv made for it."""
+    """Whether the interpreter itself has all requirements and extras, as in a venv made for it."""
     command = [sys.executable, "-m", "pip", "--isolated", "install", "--dry-run", "--no-index", "--quiet"]
     alone = {"PIP_CONFIG_FILE": os.devnull, "PYTHONNOUSERSITE": "1"}
-    done = subprocess.run([*command, *REQUIRES], env=environment() | alone, capture_output=True, check=False)
+    done = subprocess.run([*command, *REQUIRES, *ALL_EXTRAS], env=environment() | alone, capture_output=True, check=False)
     return done.returncode == 0
 
 
 def install_dependencies(prefix: Path) -> None:
-    """Install below ``opt`` what the interpreter lacks; nothing is fetched if it is there.
+    """Install below ``opt`` what the interpreter lacks, extras included; fetch nothing if it lacks nothing.
 
-    What is there stays until the new one is complete.
+    An earlier installation stays until the new one is complete.
     """
     place = prefix / "opt" / PACKAGE / PYTHON
     if find_spec("pip") is None:
@@ -105,7 +107,7 @@ def install_dependencies(prefix: Path) -> None:
     if has_everything():
         shutil.rmtree(place, ignore_errors=True)
         return
-    wanted = [*REQUIRES, *numpy_of_ros()]
+    wanted = [*REQUIRES, *ALL_EXTRAS, *numpy_of_ros()]
     stamp = place / "requirements.txt"
     if stamp.is_file() and stamp.read_text().splitlines() == wanted:
         return
@@ -190,7 +192,10 @@ setup(
     python_requires=">=3.11",
     install_requires=REQUIRES,
     extras_require={
+        **EXTRAS,
+        "all": ALL_EXTRAS,
         "test": [
+            *ALL_EXTRAS,
             "pytest>=8",
             "pytest-timeout>=2.3",
             # Runs the files of the suite on all cores. MIT, pure Python, kept by pytest's own people.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import struct
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-import av
 import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.codecs.png import read_header
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.pixels import Pixels, quoted
+
+if TYPE_CHECKING:
+    import av
 
 _HEADER = struct.Struct("<iff")
 _CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
@@ -46,6 +48,8 @@ def deep_png(data: bytes, encoding: str = "") -> tuple[str, Pixels]:
     width, height = header[:2]
     if 2 * channels * width * height > _DEFLATE_MOST * len(data):
         raise DecodeError("PNG declares more pixels than its bytes can hold")
+    import av  # noqa: PLC0415 - libavcodec takes a moment to load, and few recordings hold such pictures
+
     context = av.CodecContext.create("png", "r")
     context.thread_count = 1
     context.options = {"err_detect": "crccheck+explode"}

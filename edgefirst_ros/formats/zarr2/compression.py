@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
-import numcodecs  # type: ignore[import-untyped]
-import numcodecs.blosc  # type: ignore[import-untyped]
 import numpy as np
 import numpy.typing as npt
-
-# With its own threads Blosc places blocks in the order in which they finish and takes a lock that is
-# shared by the whole process; callers here have threads of their own.
-numcodecs.blosc.use_threads = False
 
 MAX_CHUNK_BYTES = 2**31 - 17
 """Blosc's limit (BLOSC_MAX_BUFFERSIZE)."""
@@ -49,7 +43,7 @@ class Blosc:
 
     @cached_property
     def _codec(self) -> Any:  # noqa: ANN401  numcodecs has no types
-        return numcodecs.Blosc(cname=self.cname, clevel=self.clevel, shuffle=int(self.shuffle))
+        return _numcodecs().Blosc(cname=self.cname, clevel=self.clevel, shuffle=int(self.shuffle))
 
     def encode(self, chunk: npt.NDArray[Any]) -> bytes:
         """The compressed bytes of a C-contiguous array; releases the interpreter lock."""
@@ -65,6 +59,18 @@ def decode(config: dict[str, object] | None, data: bytes) -> npt.NDArray[np.uint
     if config is None:
         return np.frombuffer(data, np.uint8)
     try:
-        return np.frombuffer(numcodecs.get_codec(dict(config)).decode(data), np.uint8)
+        return np.frombuffer(_numcodecs().get_codec(dict(config)).decode(data), np.uint8)
     except (RuntimeError, ValueError, TypeError) as error:
         raise ValueError(f"chunk of {len(data)} bytes does not decode with {config}: {error}") from error
+
+
+@cache
+def _numcodecs() -> Any:  # noqa: ANN401  numcodecs has no types
+    # Imported late: options of formats name arrays, and reading options shall be quick.
+    import numcodecs  # type: ignore[import-untyped]  # noqa: PLC0415
+    import numcodecs.blosc  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    # With its own threads Blosc places blocks in the order in which they finish and takes a lock that is
+    # shared by the whole process; callers here have threads of their own.
+    numcodecs.blosc.use_threads = False
+    return numcodecs

@@ -1,0 +1,91 @@
+"""What a command imports: no more than it works with, and nothing of an extra that is not installed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from drives import simulate
+
+from edgefirst_ros.simulation import DriveOptions
+
+CHILD = """
+import atexit, json, os, sys
+from pathlib import Path
+hidden, listing, *arguments = sys.argv[1:]
+for name in hidden.split(","):
+    sys.modules[name] = None
+atexit.register(lambda: Path(listing).write_text(json.dumps([n for n, m in sys.modules.items() if m])))
+sys.argv = ["edgefirst-ros", *arguments]
+from edgefirst_ros.__main__ import main
+main()
+"""
+HEAVY = (
+    *("scipy", "pyarrow", "polars", "numba", "av", "zenoh", "numcodecs", "contourpy", "simplejpeg", "PIL"),
+    *("edgefirst_ros.formats.l5kit.dataset", "edgefirst_ros.formats.l5kit.read"),
+    *("edgefirst_ros.pipeline", "edgefirst_ros.simulation", "edgefirst_ros.view"),
+)
+"""What takes long to import, and is not needed to show help or to read a recording's topics."""
+
+
+class Ended:
+    """A command that ran in a process of its own."""
+
+    def __init__(self, folder: Path, *arguments: str | Path, hidden: str = "nothing") -> None:
+        listing = folder / "modules.json"
+        done = subprocess.run(
+            [sys.executable, "-c", CHILD, hidden, listing, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+        self.modules = frozenset(json.loads(listing.read_text()))
+
+
+@pytest.fixture(scope="module")
+def drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    options = DriveOptions(seconds=1, fps=5, width=160, height=96, lidar_points=100, cube_hz=0)
+    return simulate(tmp_path_factory.mktemp("light"), options).mcap
+
+
+@pytest.mark.parametrize("command", ["", "convert", "capture"])
+def test_help_imports_no_heavy_library(tmp_path: Path, command: str) -> None:
+    done = Ended(tmp_path, *command.split(), "--help")
+    assert done.code == 0, done.err
+    assert "Usage" in done.out
+    assert not done.modules & {*HEAVY, "numpy"}
+
+
+def test_the_version_imports_no_heavy_library(tmp_path: Path) -> None:
+    done = Ended(tmp_path, "--version")
+    assert done.out.startswith("edgefirst-ros ")
+    assert not done.modules & {*HEAVY, "numpy", "pydantic"}
+
+
+def test_info_imports_what_reads_a_recording(tmp_path: Path, drive: Path) -> None:
+    done = Ended(tmp_path, "info", drive)
+    assert "camera/h264" in done.out, done.err
+    assert {"edgefirst_ros.sources.info", "numpy"} <= done.modules
+    assert not done.modules & set(HEAVY)
+
+
+@pytest.mark.parametrize("command", ["capture", "play"])
+def test_a_missing_extra_is_an_error_that_says_how_to_install_it(
+    tmp_path: Path, drive: Path, command: str
+) -> None:
+    arguments = {"capture": ("--output", tmp_path / "out"), "play": (drive,)}[command]
+    done = Ended(tmp_path, command, *arguments, "--zenoh", "tcp/127.0.0.1:1", hidden="zenoh")
+    assert done.code == 2
+    assert done.err == "error: zenoh is not installed: pip install 'edgefirst_ros[zenoh]'\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_conversion_needs_no_extra(tmp_path: Path, drive: Path) -> None:
+    done = Ended(tmp_path, "convert", drive, "--output", tmp_path / "out", "--incomplete", hidden="zenoh")
+    assert done.code == 0, done.err
+    assert "polars" in done.modules
