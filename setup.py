@@ -88,9 +88,10 @@ def numpy_of_ros() -> list[str]:
 
 def has_everything() -> bool:
     """Whether the interpreter itself has all requirements and extras, as in a venv made for it."""
-    command = [sys.executable, "-m", "pip", "--isolated", "install", "--dry-run", "--no-index", "--quiet"]
+    pip = [sys.executable, "-m", "pip", "--isolated", "install", "--dry-run", "--no-index", "--quiet"]
+    command = [*pip, *REQUIRES, *ALL_EXTRAS]
     alone = {"PIP_CONFIG_FILE": os.devnull, "PYTHONNOUSERSITE": "1"}
-    done = subprocess.run([*command, *REQUIRES, *ALL_EXTRAS], env=environment() | alone, capture_output=True, check=False)
+    done = subprocess.run(command, env=environment() | alone, capture_output=True, check=False)
     return done.returncode == 0
 
 

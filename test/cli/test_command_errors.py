@@ -143,7 +143,7 @@ def test_formats_are_repeated_or_listed(drive: Path, tmp_path: Path) -> None:
         (["--set", "boxes3d"], "expected NAME=VALUE"),
         (["--set", "silent.gps=[[5, 2]]"], "from earlier to later"),
         (["--set", "gps.sigmas=[1, 2]"], "gps.sigmas: no such option"),
-        (["--set", "imu=3", "--set", "imu.orientation=zero"], "imu has a value already"),
+        (["--set", "imu=3", "--set", "imu.orientation=zero"], "imu already has a value"),
         (["-o", "FILE"], "File exists"),
     ],
 )
