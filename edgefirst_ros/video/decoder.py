@@ -29,37 +29,37 @@ DecodeResult = Picture | str
 """A picture, or why there is none."""
 
 
-class Decoder:
+class VideoDecoder:
     """One decoding context, for use by one thread; it must be drained before it is deleted.
 
     Args:
         codec: of the access units.
         threads: pictures decoded at a time; the decoder holds back one less.
-        reorders_unsaid: the stream reorders pictures without saying how far. A decoder that is not told
+        hidden_reorder: the stream reorders pictures without saying how far. A decoder that is not told
             loses some of them; one that is holds back as many as the standard allows.
-        entry: where decoding starts. After a recovery point, pictures that are not correct yet are returned,
-            marked as corrupt, so that nobody waits for them. Damaged ones are not, unless the stream reorders
-            pictures.
+        start_kind: where decoding starts. After a recovery point, pictures that are not correct yet are
+            returned, marked as corrupt, so that nobody waits for them. Damaged ones are not, unless the
+            stream reorders pictures.
     """
 
     def __init__(
-        self, codec: Codec, threads: int, *, reorders_unsaid: bool, entry: StartKind = "key"
+        self, codec: Codec, threads: int, *, hidden_reorder: bool, start_kind: StartKind = "key"
     ) -> None:
         context = cast("VideoCodecContext", av.CodecContext.create(_NAMES[codec], "r"))
         context.thread_type = ThreadType.FRAME
         context.thread_count = threads
-        options = {"strict": _STRICT} if reorders_unsaid else {}
-        if entry != "key":
+        options = {"strict": _STRICT} if hidden_reorder else {}
+        if start_kind != "key":
             context.flags |= Flags.output_corrupt
-        if entry == "point":
+        if start_kind == "point":
             options["err_detect"] = "explode"
         context.options = options
         self._context = context
-        self._made_for = codec, reorders_unsaid, entry
+        self._made_for = codec, hidden_reorder, start_kind
 
-    def fits(self, codec: Codec, *, reorders_unsaid: bool, entry: StartKind = "key") -> bool:
+    def fits(self, codec: Codec, *, hidden_reorder: bool, start_kind: StartKind = "key") -> bool:
         """Whether the decoder was made with these arguments."""
-        return self._made_for == (codec, reorders_unsaid, entry)
+        return self._made_for == (codec, hidden_reorder, start_kind)
 
     def prime(self, data: bytes) -> None:
         """Feed data whose picture is not wanted; errors are ignored."""

@@ -48,9 +48,9 @@ class Gop:
     Attributes:
         number: counts the topic's groups.
         codec: of all its units.
-        reorders_unsaid: as ``DecodeOrder.unsaid``.
+        hidden_reorder: as ``DecodeOrder.hidden_reorder``.
         linked: a decoder that was fed all of the group before may go on with this one.
-        entry: what it begins with.
+        start_kind: what it begins with.
         primer: as in ``continuity.Assessment``.
         units: in decode order; the first is where decoding starts, unless some were dropped.
         since_ns: from then on pictures need nothing before this group, None if not known yet.
@@ -61,9 +61,9 @@ class Gop:
 
     number: int
     codec: Codec
-    reorders_unsaid: bool
+    hidden_reorder: bool
     linked: bool
-    entry: StartKind = "key"
+    start_kind: StartKind = "key"
     primer: bytes = b""
     since_ns: int | None = None
     units: list[AccessUnit] = field(default_factory=list)
@@ -87,12 +87,12 @@ class Gops:
         return self._gops[0] if self._gops else None
 
     def begin(
-        self, codec: Codec, *, reorders_unsaid: bool, linked: bool, entry: StartKind, primer: bytes
+        self, codec: Codec, *, hidden_reorder: bool, linked: bool, start_kind: StartKind, primer: bytes
     ) -> None:
         """Start a group; the access unit that begins it is appended next."""
         before = self._gops[-1] if self._gops else None
-        linked = linked and before is not None and before.reorders_unsaid == reorders_unsaid
-        self._gops.append(Gop(self._begun, codec, reorders_unsaid, linked, entry, primer))
+        linked = linked and before is not None and before.hidden_reorder == hidden_reorder
+        self._gops.append(Gop(self._begun, codec, hidden_reorder, linked, start_kind, primer))
         self._begun += 1
 
     def append(

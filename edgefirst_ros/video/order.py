@@ -40,12 +40,12 @@ class DecodeOrder:
 
     Attributes:
         reorders: the stream reorders pictures.
-        unsaid: it does although its parameters do not say so.
+        hidden_reorder: it does although its parameters do not say so.
     """
 
     def __init__(self) -> None:
         self.reorders = False
-        self.unsaid = False
+        self.hidden_reorder = False
         self._silent = False
         self._last_set: tuple[str, bytes] | None = None
         self._waiting: list[Arrival] = []
@@ -107,8 +107,8 @@ class DecodeOrder:
                 self._learn_set(codec, unit.data)
         last = arrival.units[-1] if arrival.units else None
         if self._silent and codec == "h264" and last is not None and last.kind == H264_SLICE:
-            self.unsaid = self.unsaid or h264_slice_type(last.data) in _BIDIRECTIONAL
-        self.reorders = self.reorders or self.unsaid
+            self.hidden_reorder = self.hidden_reorder or h264_slice_type(last.data) in _BIDIRECTIONAL
+        self.reorders = self.reorders or self.hidden_reorder
 
     def _learn_set(self, codec: str, data: bytes) -> None:
         if self._last_set == (codec, data):

@@ -169,9 +169,13 @@ class VideoStream:
             if found.starts:
                 order = self._order
                 point: StartKind = "reordered point" if order.reorders else "point"
-                entry = "key" if found.key else point
-                unsaid, linked = order.unsaid, found.linked
-                gops.begin(codec, reorders_unsaid=unsaid, linked=linked, entry=entry, primer=found.primer)
+                gops.begin(
+                    codec,
+                    hidden_reorder=order.hidden_reorder,
+                    linked=found.linked,
+                    start_kind="key" if found.key else point,
+                    primer=found.primer,
+                )
             data = found.prefix + arrival.packet.data
             unit = gops.append(
                 time_ns, data, leading=found.leading, reference=found.reference, back=found.back

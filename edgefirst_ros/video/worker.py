@@ -11,7 +11,7 @@ from itertools import islice
 import av
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.video.decoder import UNREACHED, Decoder, DecodeResult, FrameValidator
+from edgefirst_ros.video.decoder import UNREACHED, DecodeResult, FrameValidator, VideoDecoder
 from edgefirst_ros.video.gops import AccessUnit, Gop, Gops, Playback
 from edgefirst_ros.video.integrity import H265Syntax, judges_h265, wait_compiled
 from edgefirst_ros.video.pictures import Picture
@@ -143,7 +143,7 @@ class Worker:
                 del self._ready[number]
 
     def _run(self) -> None:
-        decoder: Decoder | None = None
+        decoder: VideoDecoder | None = None
         try:
             while (action := self._await()) is not _STOP:
                 if action.refuse is not None:
@@ -176,14 +176,14 @@ class Worker:
             self._syntax = H265Syntax()
         return not self._syntax.is_sound(unit.data)
 
-    def _decoder(self, decoder: Decoder | None, unit: AccessUnit) -> Decoder:
+    def _decoder(self, decoder: VideoDecoder | None, unit: AccessUnit) -> VideoDecoder:
         gop = unit.gop
         if decoder is not None and self._playback.first is not unit:
             return decoder
-        unsaid, entry = gop.reorders_unsaid, gop.entry
-        if decoder is not None and decoder.fits(gop.codec, reorders_unsaid=unsaid, entry=entry):
+        hidden, start_kind = gop.hidden_reorder, gop.start_kind
+        if decoder is not None and decoder.fits(gop.codec, hidden_reorder=hidden, start_kind=start_kind):
             return decoder
-        return Decoder(gop.codec, self._threads, reorders_unsaid=unsaid, entry=entry)
+        return VideoDecoder(gop.codec, self._threads, hidden_reorder=hidden, start_kind=start_kind)
 
     def _await(self) -> _Action:
         with self.changed:

@@ -31,7 +31,7 @@ from edgefirst_ros.pipeline import job
 from edgefirst_ros.pipeline.ledger import CUT_OFF, QUEUE_FULL
 from edgefirst_ros.pipeline.overload import KEEP, SHED, Overload
 from edgefirst_ros.sample import EgoPose, Role
-from edgefirst_ros.video.decoder import Decoder
+from edgefirst_ros.video.decoder import VideoDecoder
 
 PACE = 2.0
 """So much faster than it was received the drive is put in."""
@@ -173,13 +173,13 @@ def test_where_only_key_frames_have_time_nothing_else_is_decoded_and_all_is_coun
 ) -> None:
     """As if it were so from the first sample on; the drive has a key frame each second."""
     fed: list[bytes] = []
-    feed = Decoder.feed
+    feed = VideoDecoder.feed
 
-    def counted(decoder: Decoder, number: int, data: bytes) -> Iterable[tuple[int, av.VideoFrame]]:
+    def counted(decoder: VideoDecoder, number: int, data: bytes) -> Iterable[tuple[int, av.VideoFrame]]:
         fed.append(data)
         return feed(decoder, number, data)
 
-    monkeypatch.setattr(Decoder, "feed", counted)
+    monkeypatch.setattr(VideoDecoder, "feed", counted)
     monkeypatch.setattr(Overload, "_steer", lambda *_: None)
     monkeypatch.setattr(Overload, "keyframes_only", property(lambda _: True, lambda *_: None), raising=False)
     report, _ = captured(tmp_path, formats=["edgefirst", "ncore", "l5kit"])

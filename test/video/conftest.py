@@ -6,7 +6,7 @@ import av
 import pytest
 from clips import RECIPES, Clip, make_clip
 
-from edgefirst_ros.video.decoder import Decoder
+from edgefirst_ros.video.decoder import VideoDecoder
 
 
 @pytest.fixture(params=RECIPES)
@@ -19,11 +19,11 @@ def clip(request: pytest.FixtureRequest) -> Clip:
 def fed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """The access units given to any decoder, in that order."""
     seen: list[bytes] = []
-    feed = Decoder.feed
+    feed = VideoDecoder.feed
 
-    def watch(self: Decoder, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
+    def watch(self: VideoDecoder, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
         seen.append(data)
         return feed(self, number, data)
 
-    monkeypatch.setattr(Decoder, "feed", watch)
+    monkeypatch.setattr(VideoDecoder, "feed", watch)
     return seen

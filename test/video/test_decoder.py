@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from clips import Clip, make_clip
 
-from edgefirst_ros.video.decoder import Decoder
+from edgefirst_ros.video.decoder import VideoDecoder
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_pictures_come_by_number_and_the_decoder_starts_anew_after_draining(clip: Clip, threads: int) -> None:
-    decoder = Decoder(clip.shots[0].packet.codec, threads, reorders_unsaid=False)
+    decoder = VideoDecoder(clip.shots[0].packet.codec, threads, hidden_reorder=False)
     for first in (0, 100):
         frames = []
         for place, shot in enumerate(clip.shots):
@@ -23,7 +23,7 @@ def test_pictures_come_by_number_and_the_decoder_starts_anew_after_draining(clip
 
 def test_what_cannot_be_decoded_gives_nothing() -> None:
     clip = make_clip("h264-p")
-    decoder = Decoder("h264", 2, reorders_unsaid=False)
+    decoder = VideoDecoder("h264", 2, hidden_reorder=False)
     assert decoder.drain() == []
     assert decoder.feed(0, b"\x00\x00\x01\x65\x88\x80") == []
     assert decoder.feed(1, b"\x00\x00\x01") == []
@@ -33,7 +33,7 @@ def test_what_cannot_be_decoded_gives_nothing() -> None:
 
 
 def test_a_decoder_fits_only_what_it_was_made_for() -> None:
-    decoder = Decoder("h264", 1, reorders_unsaid=True)
-    assert decoder.fits("h264", reorders_unsaid=True)
-    assert not decoder.fits("h264", reorders_unsaid=False)
-    assert not decoder.fits("h265", reorders_unsaid=True)
+    decoder = VideoDecoder("h264", 1, hidden_reorder=True)
+    assert decoder.fits("h264", hidden_reorder=True)
+    assert not decoder.fits("h264", hidden_reorder=False)
+    assert not decoder.fits("h265", hidden_reorder=True)

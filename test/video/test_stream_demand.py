@@ -26,7 +26,7 @@ from clips import (
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.video import worker
-from edgefirst_ros.video.decoder import Decoder
+from edgefirst_ros.video.decoder import VideoDecoder
 from edgefirst_ros.video.gops import StartKind
 from edgefirst_ros.video.pictures import Picture
 from edgefirst_ros.video.stream import VideoStream
@@ -191,13 +191,13 @@ def test_the_same_time_twice_is_the_same_picture(fed: list[bytes]) -> None:
 def test_what_is_cancelled_is_not_decoded(fed: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     clip = make_clip("h264-p")
     gate = threading.Event()
-    watched = Decoder.feed
+    watched = VideoDecoder.feed
 
-    def slow(self: Decoder, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
+    def slow(self: VideoDecoder, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
         gate.wait(60)
         return watched(self, number, data)
 
-    monkeypatch.setattr(Decoder, "feed", slow)
+    monkeypatch.setattr(VideoDecoder, "feed", slow)
     video = stream()
     push_all(video, clip.shots)
     futures = [video.request(clip.shots[place].time_ns) for place in (0, 12, 24)]
@@ -209,10 +209,10 @@ def test_what_is_cancelled_is_not_decoded(fed: list[bytes], monkeypatch: pytest.
 
 
 def test_a_failure_in_the_thread_reaches_every_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: Decoder, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
+    def broken(self: VideoDecoder, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
         raise MemoryError("no more")
 
-    monkeypatch.setattr(Decoder, "feed", broken)
+    monkeypatch.setattr(VideoDecoder, "feed", broken)
     clip = make_clip("h264-p")
     video = stream()
     push_all(video, clip.shots)
@@ -231,12 +231,12 @@ def test_a_picture_that_the_decoder_never_gives_is_refused(
 ) -> None:
     clip = make_clip("h264-pyramid")
     silent = next(shot.packet.data for shot in clip.shots if shot.number == 17)
-    feed = Decoder.feed
+    feed = VideoDecoder.feed
 
-    def withhold(self: Decoder, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
+    def withhold(self: VideoDecoder, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
         return [] if data == silent else feed(self, number, data)
 
-    monkeypatch.setattr(Decoder, "feed", withhold)
+    monkeypatch.setattr(VideoDecoder, "feed", withhold)
     played = play(stream(workers), clip.shots, window=0)
     assert str(played.errors[17]) == "the decoder gave no picture"
     assert set(played.errors) <= set(range(12, 24))
@@ -250,13 +250,13 @@ def test_a_picture_that_never_comes_is_not_waited_for_forever(
 ) -> None:
     clip = one_long_group()
     silent = clip.shots[30].packet.data
-    feed = Decoder.feed
+    feed = VideoDecoder.feed
 
-    def withhold(self: Decoder, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
+    def withhold(self: VideoDecoder, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
         frames = feed(self, number, data)
         return [] if data == silent else frames
 
-    monkeypatch.setattr(Decoder, "feed", withhold)
+    monkeypatch.setattr(VideoDecoder, "feed", withhold)
     with stream() as video:
         push_all(video, clip.shots)
         for place in (0, 1):
@@ -337,13 +337,15 @@ def test_within_the_limit_a_long_group_is_not_decoded_before_it_is_wanted(fed: l
 
 def test_slow_video_is_decoded_by_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[int] = []
-    create = Decoder.__init__
+    create = VideoDecoder.__init__
 
-    def watch(self: Decoder, codec: str, threads: int, *, reorders_unsaid: bool, entry: StartKind) -> None:
+    def watch(
+        self: VideoDecoder, codec: str, threads: int, *, hidden_reorder: bool, start_kind: StartKind
+    ) -> None:
         used.append(threads)
-        create(self, "h264", threads, reorders_unsaid=reorders_unsaid, entry=entry)
+        create(self, "h264", threads, hidden_reorder=hidden_reorder, start_kind=start_kind)
 
-    monkeypatch.setattr(Decoder, "__init__", watch)
+    monkeypatch.setattr(VideoDecoder, "__init__", watch)
     clip = make_clip("h264-p")
     for step_ns in (STEP_NS, 2 * STEP_NS, 30 * STEP_NS):
         video = stream(workers=8)

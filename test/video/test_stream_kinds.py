@@ -27,7 +27,7 @@ from mcap.reader import make_reader
 from rewrite import nal_units, rejoin, without_vui
 
 from edgefirst_ros.messages.camera import VideoPacket, decode_video
-from edgefirst_ros.video.decoder import Decoder
+from edgefirst_ros.video.decoder import VideoDecoder
 from edgefirst_ros.video.stream import VideoStream
 
 WORKERS = pytest.mark.parametrize("workers", [1, 2, 4])
@@ -183,7 +183,7 @@ def test_key_frames_alone(workers: int) -> None:
     assert all(shot.key for shot in shots)
     truth = decode_plainly(shots)
     assert_all_true(list(shots), truth, workers)
-    with mock.patch.object(Decoder, "drain", autospec=True, side_effect=Decoder.drain) as drains:
+    with mock.patch.object(VideoDecoder, "drain", autospec=True, side_effect=VideoDecoder.drain) as drains:
         assert len(play(stream(workers), shots, window=0).pictures) == 20
     assert drains.call_count <= 4
     played = play(stream(workers), [shot for shot in shots if shot.number not in (4, 9)])
