@@ -51,20 +51,15 @@ def lock_open_file(descriptor: int, path: Path) -> None:
     Raises:
         WriteError: another process holds it, or has just removed it.
     """
-    if not _locked(descriptor, path):
-        raise WriteError(f"{path}: this dataset is being written; wait until that has ended")
-
-
-def _locked(descriptor: int, path: Path) -> bool:
     if fcntl is None:
-        return True
+        return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        # Whoever had the lock before may have finished and removed what was opened here.
+        if os.path.samestat(os.fstat(descriptor), path.stat()):
+            return
+    except (BlockingIOError, FileNotFoundError):
+        pass
     except OSError:  # some network file systems have no locks
-        return True
-    try:  # whoever had the lock before may have finished and removed what was opened here
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
+        return
+    raise WriteError(f"{path}: this dataset is being written; wait until that has ended")

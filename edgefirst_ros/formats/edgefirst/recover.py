@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgefirst_ros.errors import DatasetError, RecordingNotFound, WriteError
+from edgefirst_ros.errors import EdgeFirstError, RecordingNotFound, WriteError
 from edgefirst_ros.formats.crashsafe.failures import disk_errors
 from edgefirst_ros.formats.crashsafe.names import move_aside, part_path
 from edgefirst_ros.formats.crashsafe.replacing import remove, restore_old
@@ -67,10 +67,7 @@ def settle(paths: DatasetPaths, journal: SampleJournal) -> bool:
         if part_path(container).exists() or not container.exists():
             return False
         _with_journal(paths, journal, options)
-    except (
-        DatasetError,
-        WriteError,
-    ):  # the journal is not of this container, which is then complete without it
+    except EdgeFirstError:  # the journal is not of this container, which is complete without it
         return False
     return True
 

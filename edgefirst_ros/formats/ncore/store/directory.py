@@ -11,6 +11,7 @@ from typing import Self
 
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.sync import sync_path
 from edgefirst_ros.formats.ncore.store.base import ADVICE
 from edgefirst_ros.formats.ncore.store.consolidated import KEY, consolidate
@@ -43,7 +44,7 @@ class DirectoryStore:
     @classmethod
     def create(cls, part: Path, *, sync: bool = False) -> Self:
         """An empty store, whatever was there."""
-        shutil.rmtree(part, ignore_errors=True)
+        remove(part)
         return cls(part, sync=sync)
 
     @classmethod
