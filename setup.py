@@ -188,7 +188,7 @@ setup(
         ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),
         (f"share/{PACKAGE}", ["package.xml"]),
         (f"share/{PACKAGE}/config", sorted(glob("config/*"))),
-        (f"share/{PACKAGE}/launch", sorted(glob("launch/*.launch.py"))),
+        (f"share/{PACKAGE}/launch", sorted(glob("launch/*.py"))),
     ],
     python_requires=">=3.11",
     install_requires=REQUIRES,

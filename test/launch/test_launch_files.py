@@ -188,7 +188,7 @@ def test_a_node_that_died_is_started_again_on_request(graph: Graph, tmp_path: Pa
     graph.wait("an active node", lambda: "capture is active" in launched.text, alive=[launched])
     os.kill(int(started()[0]), signal.SIGKILL)
     graph.wait("another one", lambda: launched.text.count("capture is active") == 2, alive=[launched])
-    assert "capture ended with exit code -9; it is started again" in launched.text
+    assert "capture ended with exit code -9; restarting it" in launched.text
     launched.send(signal.SIGINT)
     assert launched.join() == 0
     assert len(started()) == 2
@@ -274,7 +274,7 @@ def test_a_session_that_was_not_finished_makes_the_launch_fail(
     launched.send(signal.SIGINT)
     assert launched.join(60.0) == 1, launched.text
     assert "escalating to 'SIGKILL'" in launched.text
-    assert f"`edgefirst-ros recover {tmp_path / 'out'}` finishes what was committed" in launched.text
+    assert f"`edgefirst-ros recover {tmp_path / 'out'}` completes what was committed" in launched.text
 
 
 def test_ctrl_c_in_a_terminal_reaches_launch_and_node_and_ends_both_cleanly(
