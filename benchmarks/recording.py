@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.live.latched import Latched
-from edgefirst_ros.live.recorder import Recorded, Recorder
+from edgefirst_ros.live.recorder import Recorder, RecordingResult
+from edgefirst_ros.live.recordingfile import Latched
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.simulation import DriveOptions, simulate
 from edgefirst_ros.sources.mcap import McapRecording
@@ -44,7 +44,7 @@ def drive(folder: Path, seconds: float) -> list[RawMessage]:
 
 def record(
     folder: Path, name: str, what: Sequence[RawMessage], *, paced: bool
-) -> tuple[Recorded, float, float]:
+) -> tuple[RecordingResult, float, float]:
     """The recording, the seconds and the seconds of CPU that it took."""
     recorder = Recorder(folder, LIMIT_BYTES, Latched(Config()))
     recorder.begin(RecordedSession(name, name, "host", {}))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.live.names import SessionNames
+from edgefirst_ros.live.session import SessionNames
 from edgefirst_ros.naming import renaming, safe_name, sequence_name, visible
 
 

@@ -214,10 +214,10 @@ def _run(
     taking.start(dataset, sequence=sequence, paused=paused)
     reported = 0
     with pausing(taking.pause, taking.resume), connect() as source, view:
-        taking.around = source.surroundings.around
+        taking.other_topics = source.other_topics.found
         while taking.running and not stop.wait(VIEW_EVERY_S):
             status = taking.status()
-            source.surroundings.watch(status.silent, status.elapsed_s)
+            source.other_topics.watch(status.silent, status.elapsed_s)
             view.update(status, source.connections, source.notes)
             while reported < len(taking.splits):
                 report(taking.splits[reported].closed)

@@ -1,4 +1,4 @@
-"""The queue between callbacks that must not wait and a pipeline that may: bounded, and honest about drops."""
+"""The bounded queue between callbacks, which must not block, and the pipeline; it accounts for its drops."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from edgefirst_ros.video.bitstream import can_start
 
 VIDEO = "foxglove_msgs/msg/CompressedVideo"
 OVERHEAD_BYTES = 512
-"""Counted for every message on top of its data, so that many small ones are bounded as well."""
+"""Counted for every message in addition to its data, so that many small ones are bounded as well."""
 
 Action = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
-    """Messages of one topic that had to go since the last time."""
+class DroppedMessages:
+    """Messages of one topic that were dropped since the last query."""
 
     topic: str
     schema: str
@@ -35,25 +35,23 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What came in on one topic, dropped or not."""
+    """Messages received on one topic, including dropped ones; times are of the monotonic clock."""
 
     messages: int
     newest_s: float
-    """When the newest came, on the monotonic clock."""
     first_s: float = 0.0
-    """When the first came."""
     waiting_bytes: int = 0
-    """What of it is in the queue."""
+    """Bytes of the topic in the queue."""
 
 
 @dataclass(slots=True)
 class _Lane:
-    """What one topic has in the queue."""
+    """One topic's messages in the queue."""
 
     arrivals: deque[int]
     bytes: int = 0
     broken: bool = False
-    """A video lost a packet: nothing is taken until decoding can start again."""
+    """A video packet was dropped: nothing is taken until decoding can start again."""
     messages: int = 0
     newest_s: float = 0.0
     first_s: float = 0.0
@@ -63,21 +61,21 @@ _Drops = dict[tuple[str, str], tuple[int, int]]
 
 
 class LiveQueue:
-    """Messages by order of arrival, limited in bytes, with actions in their places among them.
+    """Messages in order of arrival, limited in bytes, with actions in between.
 
-    ``put`` never waits: when the queue is full, the oldest whole measurement of the topic that holds most of
-    it goes, for video everything up to the next key frame or recovery point, because what follows a lost
-    packet cannot be decoded. What goes is told by ``dropped``, between the actions that it lay between. Any
-    number of threads may put and call; one reads.
+    ``put`` never blocks: when the queue is full, the topic with the most bytes in it loses its oldest
+    message; if it is video, everything up to the next key frame or recovery point, because packets after a
+    lost one cannot be decoded. ``dropped`` returns the losses in their order among the actions. Any number of
+    threads may put and call; one thread reads.
 
     Args:
-        limit_bytes: of what waits.
-        heard: told of every message with its ``arrival``, in that order, dropped or not; must be quick.
+        limit_bytes: limit of the messages that wait.
+        arrived: called with every message in order of arrival, dropped or not; must be fast.
     """
 
-    def __init__(self, limit_bytes: int, heard: Callable[[RawMessage], None] = lambda _: None) -> None:
+    def __init__(self, limit_bytes: int, arrived: Callable[[RawMessage], None] = lambda _: None) -> None:
         self._limit_bytes = max(1, limit_bytes)
-        self._heard = heard
+        self._arrived = arrived
         self._lock = threading.Condition()
         self._items: OrderedDict[int, RawMessage | Action] = OrderedDict()
         self._came_s: dict[int, float] = {}
@@ -88,7 +86,7 @@ class LiveQueue:
         self._passed = False
         self.bytes = 0
         self.taken_s = 0.0
-        """When the message came that was taken last, on the monotonic clock."""
+        """Time, on the monotonic clock, at which the message taken last was put in."""
 
     @property
     def fill(self) -> float:
@@ -96,11 +94,11 @@ class LiveQueue:
         return self.bytes / self._limit_bytes
 
     def put(self, message: RawMessage) -> None:
-        """Take a message; its ``arrival`` is set here."""
+        """Queue a message and number it (``arrival``)."""
         with self._lock:
             message = replace(message, arrival=self._arrival)
             self._arrival += 1
-            self._heard(message)
+            self._arrived(message)
             lane = self._lanes.setdefault(message.topic, _Lane(deque()))
             lane.messages += 1
             lane.newest_s = time.monotonic()
@@ -118,7 +116,7 @@ class LiveQueue:
             self._lock.notify()
 
     def call(self, action: Action) -> None:
-        """Have the reading thread get something to run, in its place among the messages."""
+        """Queue an action for the reading thread, in order among the messages."""
         with self._lock:
             self._items[self._arrival] = action
             self._boundaries.append(self._arrival)
@@ -127,7 +125,7 @@ class LiveQueue:
             self._lock.notify()
 
     def get(self, timeout_s: float) -> RawMessage | Action | None:
-        """The oldest message or action, None if nothing comes within the time."""
+        """The oldest message or action, None if there is none within the time."""
         with self._lock:
             if self._passed:
                 self._passed = False
@@ -144,22 +142,22 @@ class LiveQueue:
                 self._passed = True
             return item
 
-    def dropped(self) -> list[Dropped]:
-        """What went, since the last time, of the messages before the next action.
+    def dropped(self) -> list[DroppedMessages]:
+        """Messages dropped since the last call that lay before the next action.
 
-        Right after ``get`` returned an action these are the ones before it; then no more of them can come.
+        Right after ``get`` has returned an action, these are the last ones that lay before it.
         """
         with self._lock:
             drops, self._drops[0] = self._drops[0], {}
-        return [Dropped(*topic, *count) for topic, count in drops.items()]
+        return [DroppedMessages(*topic, *count) for topic, count in drops.items()]
 
     def drops_waiting(self) -> int:
-        """Messages that went and have not been told yet."""
+        """Number of dropped messages that ``dropped`` has not returned yet."""
         with self._lock:
             return sum(messages for drops in self._drops for messages, _ in drops.values())
 
     def flows(self) -> dict[str, Flow]:
-        """What came in since the queue was last cleared, by topic."""
+        """Messages received since the queue was last cleared, by topic."""
         with self._lock:
             return {
                 topic: Flow(lane.messages, lane.newest_s, lane.first_s, lane.bytes)
@@ -167,7 +165,7 @@ class LiveQueue:
             }
 
     def clear(self) -> None:
-        """Forget everything: a new session begins."""
+        """Discard everything, before a new session."""
         with self._lock:
             self._items.clear()
             self._came_s.clear()
@@ -212,7 +210,7 @@ def _size(message: RawMessage) -> int:
 
 
 def starts_gop(message: RawMessage) -> bool:
-    """Whether decoding can start at this message: a key frame, a recovery point, or no video."""
+    """Whether decoding can start at this message: a key frame, a recovery point, or not video at all."""
     if full_type(message.schema) != VIDEO:
         return True
     try:

@@ -1,4 +1,4 @@
-"""Takes every message of a live capture to disk in a thread of its own; the capture never waits."""
+"""Writes every message of a live capture to disk in a thread of its own, so that the capture never waits."""
 
 from __future__ import annotations
 
@@ -11,30 +11,29 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
-from edgefirst_ros.live.latched import Latched
-from edgefirst_ros.live.recordingfile import RecordingFile
+from edgefirst_ros.live.recordingfile import Latched, RecordingFile
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.naming import safe_name
 from edgefirst_ros.sources.session import REPEATED, RecordedSession
 
 FOLDER = "recordings"
 SYNC_EVERY_S = 1.0
-"""What a power cut may cost."""
+"""The most that a power cut can lose."""
 LOOK_EVERY_S = 0.1
 OVERHEAD_BYTES = 512
-"""Counted for every message on top of its data."""
+"""Counted for every message in addition to its data."""
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordingResult:
     """A session's recording.
 
     Attributes:
-        path: its file.
-        messages: how many it holds of the session.
+        path: the file.
+        messages: number of the session's messages in it.
         bytes: its size.
-        not_recorded: messages by topic that were received and are not in it.
-        failure: why it ended before its session, empty if it did not.
+        not_recorded: number of received messages, by topic, that are not in it.
+        failure: why it ended before its session; empty if it did not.
     """
 
     path: Path
@@ -45,45 +44,44 @@ class Recorded:
 
     @property
     def warnings(self) -> list[str]:
-        """What the user should know."""
+        """Warnings for the capture report."""
         lost = sum(self.not_recorded.values())
-        why = f": {self.failure}" if self.failure else ", the disk or the computer being too slow for them"
+        why = f": {self.failure}" if self.failure else ", because the disk or the computer is too slow"
         found = [f"recording: {lost:,} messages were not recorded{why}"] if lost else []
         return found or ([f"recording: {self.failure}"] if self.failure else [])
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A message in the order of receipt, or that there was no room for some.
+    """A message in order of receipt, or a gap where there was no room for messages.
 
-    ``arrival`` is its number in the capture's queue, None for one that the capture has no use for.
+    ``arrival`` is its number in the capture's queue, None for one that only the recording takes.
     """
 
     arrival: int | None
     message: RawMessage | None
     lost: Counter[str] = field(default_factory=Counter)
     paused: bool = False
-    """It is not to be recorded, since it came in a pause; what it says may hold all the same."""
+    """Received in a pause: not recorded, but kept if it is latched."""
 
 
 _Command = Callable[[], None]
 
 
 class Recorder:
-    """Writes one session after another: ``begin``, ``put`` and ``passed``, ``end``; the last one for good.
+    """Records successive sessions: ``begin``, then ``put`` and ``passed`` for every message, then ``end``.
 
-    A message waits until the capture has ``passed`` it, because only then it is sure which session it is of;
-    so a file ends at the same message as its session. What waits is limited in bytes, and what does not fit
-    is counted as not recorded. An error of the disk ends the recording, never the capture.
+    A message waits until the capture has ``passed`` it, because only then its session is known; so a file
+    ends at the same message as its session. The bytes that wait are limited, and messages that do not fit are
+    counted as not recorded. A disk error ends the recording, never the capture.
 
-    ``put`` may be called by any thread, the others by the one that feeds the pipeline.
+    ``put`` may be called by any thread, the others only by the one that feeds the pipeline.
 
     Args:
-        folder: where recordings lie.
-        limit_bytes: the most that waits.
-        latched: what holds from before; goes on learning.
-        offered: quality of service that topics are published with, where it is known; looked at when the
-            first message of a topic is written.
+        folder: folder of the recordings.
+        limit_bytes: limit of the messages that wait.
+        latched: latched messages from before; it is updated.
+        offered: QoS of the publishers by topic, where known; read at the first message of a topic.
     """
 
     def __init__(
@@ -102,7 +100,7 @@ class Recorder:
         self._no_time = False
         self._paused = False
         self._mark: RawMessage | None = None
-        """What is to be said before the next message."""
+        """Marker to be written before the next message."""
         self._file: RecordingFile | None = None
         self._path = folder
         self._failure = ""
@@ -110,38 +108,38 @@ class Recorder:
         self._missing: Counter[str] = Counter()
         self._synced_s = time.monotonic()
         self.messages = 0
-        """Of the session under way, on disk."""
+        """Number of messages of the current session on disk."""
         self.bytes = 0
-        """Size of its file."""
+        """Size of the current file."""
         self._thread = threading.Thread(target=self._run, name="record", daemon=True)
         self._thread.start()
 
     def put(self, message: RawMessage, arrival: int | None) -> None:
-        """Take a message in the order of receipt, at once."""
+        """Queue a message in order of receipt; never blocks."""
         size = len(message.data) + OVERHEAD_BYTES
         with self._lock:
             if self._held + size > self._limit_bytes:
-                _join(self._waiting, _Waiting(arrival, None, Counter({message.topic: 1})))
+                _append(self._waiting, _Waiting(arrival, None, Counter({message.topic: 1})))
             else:
                 self._held += size
                 self._waiting.append(_Waiting(arrival, message))
 
     def passed(self, arrival: int) -> None:
-        """The capture has taken this message, so everything up to it is of the session under way."""
+        """The capture has taken this message, so everything up to it belongs to the current session."""
         with self._lock:
-            self._release(arrival)
+            self._make_ready(arrival)
 
     def begin(self, session: RecordedSession) -> None:
-        """A session begins with what has not been passed yet."""
+        """Begin a session at the first message not passed yet."""
         self._command(lambda: self._open(session))
 
     def pause(self) -> None:
-        """What has not been passed yet is not recorded."""
+        """Stop recording at the first message not passed yet."""
         with self._lock:
             self._paused = True
 
     def resume(self, mark: RawMessage) -> None:
-        """Record again what has not been passed yet, after a message that says so."""
+        """Record again from the first message not passed yet on, after a marker message."""
         with self._lock:
             self._paused = False
 
@@ -150,30 +148,33 @@ class Recorder:
 
         self._command(note)
 
-    def end(self, why: str, *, last: bool, goes_on: bool = False) -> Future[Recorded]:
-        """The session ends, with ``last`` after all that has been received; its recording, once complete.
+    def end(self, why: str, *, last: bool, goes_on: bool = False) -> Future[RecordingResult]:
+        """End the session; returns a future for its recording.
 
-        ``goes_on`` if the next one is to go on from it.
+        Args:
+            why: why the session ended, for the file's metadata.
+            last: no other session follows; everything received belongs to this one.
+            goes_on: the next session continues this one.
         """
-        done: Future[Recorded] = Future()
+        done: Future[RecordingResult] = Future()
         if last:
             with self._lock:
-                self._release(None)
+                self._make_ready(None)
         self._command(lambda: done.set_result(self._finish(why, last=last, goes_on=goes_on)))
         return done
 
     def cut(self) -> None:
-        """What is not on disk yet is not recorded, so that a session's end is not kept waiting."""
+        """Discard what is not on disk yet, so that the end of the session is not delayed."""
         self._no_time = True
 
-    def so_far(self, failure: str) -> Recorded:
-        """The session's recording as it stands, for the reason that is told; any thread."""
-        return Recorded(
+    def so_far(self, failure: str) -> RecordingResult:
+        """The recording as it is now, with the reason why it is incomplete. Thread-safe."""
+        return RecordingResult(
             self._path, self.messages, self.bytes, dict(self._missing), f"{self._path}: {failure}"
         )
 
     def abort(self) -> None:
-        """End at once; what has been written stays and can be read."""
+        """End at once; what has been written stays readable."""
         with self._lock:
             self._aborted = self._over = True
             self._waiting.clear()
@@ -185,8 +186,8 @@ class Recorder:
             self._ready.append(command)
             self._lock.notify()
 
-    def _release(self, arrival: int | None) -> None:
-        """What has become sure can be written: up to an arrival, or everything."""
+    def _make_ready(self, arrival: int | None) -> None:
+        """Let messages be written: up to an arrival number, or all."""
         waiting = self._waiting
         while waiting:
             number = waiting[0].arrival
@@ -194,7 +195,7 @@ class Recorder:
                 return
             item = waiting.popleft()
             item.paused = self._paused
-            _join(self._ready, item)
+            _append(self._ready, item)
 
     # ------------------------------------------------------------------ the recording thread
     def _run(self) -> None:
@@ -210,7 +211,7 @@ class Recorder:
             self._sync()
         if self._file is not None:
             self._guarded(RecordingFile.sync)
-            self._let_go()
+            self._close()
 
     def _sync(self) -> None:
         if time.monotonic() - self._synced_s >= SYNC_EVERY_S:
@@ -219,9 +220,10 @@ class Recorder:
 
     def _take(self) -> deque[_Waiting | _Command]:
         with self._lock:
-            # What nobody passes: while the capture hears nothing that it could use, nothing can be split.
+            # The capture passes no messages that it does not use; before the next one that it does, no split
+            # can fall.
             while self._waiting and self._waiting[0].arrival is None and not self._paused:
-                _join(self._ready, self._waiting.popleft())
+                _append(self._ready, self._waiting.popleft())
             if not self._ready and not self._over:
                 self._lock.wait(LOOK_EVERY_S)
             taken, self._ready = self._ready, deque()
@@ -240,7 +242,7 @@ class Recorder:
                 self._file = RecordingFile(self._path, session, self._offered)
             except FileExistsError:
                 continue
-            except Exception as error:  # noqa: BLE001 - the datasets are worth going on for
+            except Exception as error:  # noqa: BLE001 - the datasets can still be written
                 self._fail(error)
             return
 
@@ -252,7 +254,7 @@ class Recorder:
         with self._lock:
             self._held -= len(message.data) + OVERHEAD_BYTES
         if item.paused:
-            self._latched.see(message)
+            self._latched.remember(message)
             return
         if self._no_time:
             self._missing[message.topic] += 1
@@ -260,7 +262,7 @@ class Recorder:
         number, mark = self._number + 1, self._mark
 
         def write(file: RecordingFile) -> None:
-            # All at the time of the first one, so that no player waits.
+            # All get the time of the first message, so that players do not pause.
             if mark is not None:
                 file.write(replace(mark, publish_ns=message.receive_ns), number, message.receive_ns)
             for known in self._latched.messages() if number == 1 or mark is not None else ():
@@ -273,9 +275,9 @@ class Recorder:
             self.messages += 1
         else:
             self._missing[message.topic] += 1
-        self._latched.see(message)
+        self._latched.remember(message)
 
-    def _finish(self, why: str, *, last: bool, goes_on: bool) -> Recorded:
+    def _finish(self, why: str, *, last: bool, goes_on: bool) -> RecordingResult:
         self._over = last
         missing = sum(self._missing.values())
         values = {"ended": why, "messages": str(self.messages), "not_recorded": str(missing)}
@@ -284,15 +286,15 @@ class Recorder:
         if self._file is not None:
             self._file = None
             self.bytes = self._path.stat().st_size
-        return Recorded(self._path, self.messages, self.bytes, dict(self._missing), self._failure)
+        return RecordingResult(self._path, self.messages, self.bytes, dict(self._missing), self._failure)
 
     def _guarded(self, work: Callable[[RecordingFile], None]) -> bool:
-        """Do something with the file, if there is one; an error ends the recording, and nothing else."""
+        """Run ``work`` on the file, if there is one; an error ends the recording only."""
         if self._file is None:
             return False
         try:
             work(self._file)
-        except Exception as error:  # noqa: BLE001 - the datasets are worth going on for
+        except Exception as error:  # noqa: BLE001 - the datasets can still be written
             self._fail(error)
             return False
         return True
@@ -300,16 +302,16 @@ class Recorder:
     def _fail(self, error: Exception) -> None:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or repr(error)
         self._failure = f"{self._path}: cannot be written: {reason}"
-        self._let_go()
+        self._close()
 
-    def _let_go(self) -> None:
+    def _close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
 
 
-def _join(queue: deque[_Waiting] | deque[_Waiting | _Command], item: _Waiting) -> None:
-    """Add to a queue; losses that follow one another are one entry, so that they take no room either."""
+def _append(queue: deque[_Waiting] | deque[_Waiting | _Command], item: _Waiting) -> None:
+    """Append to a queue; successive losses are merged, so that they take no room."""
     before = queue[-1] if queue else None
     if item.message is None and isinstance(before, _Waiting) and before.message is None:
         before.lost += item.lost

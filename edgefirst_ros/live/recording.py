@@ -1,4 +1,4 @@
-"""The recording of a live capture, if there is to be one: a recorder for every run of sessions."""
+"""The recording of a live capture, if it is enabled: one recorder from ``start`` to ``stop``."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.live.latched import Latched
-from edgefirst_ros.live.recorder import FOLDER, Recorded, Recorder
+from edgefirst_ros.live.recorder import FOLDER, Recorder, RecordingResult
+from edgefirst_ros.live.recordingfile import Latched
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.sample import Calibration
 from edgefirst_ros.sources.session import RecordedSession, Seam, resumed_message
 
 WAIT_S = 1.5
-"""So long a session's end waits for its recording to be complete; usually it is within a few hundredths."""
+"""Longest wait for the recording at the end of a session; usually it takes some hundredths of a second."""
 NAME = "recording"
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
-    """A session's recording that was ended and may not be complete yet."""
+class PendingRecording:
+    """A session's recording that has been ended and may not be complete yet."""
 
     recorder: Recorder | None = None
-    ending: Future[Recorded] | None = None
+    ending: Future[RecordingResult] | None = None
 
-    def result(self) -> Recorded | None:
-        """What became of it, None if there is none; waits a little for its end."""
+    def result(self) -> RecordingResult | None:
+        """The completed recording, or its state after ``WAIT_S``; None if nothing was recorded."""
         if self.recorder is None or self.ending is None:
             return None
         try:
             return self.ending.result(WAIT_S)
         except TimeoutError:
-            return self.recorder.so_far("was not complete when its session ended, since the disk is slow")
+            return self.recorder.so_far("incomplete at the end of its session, because the disk is slow")
 
 
 class LiveRecording:
-    """Does nothing unless the configuration says ``record``.
+    """Records sessions if the configuration says ``record``, else does nothing.
 
     Args:
-        config: of the capture.
-        output: folder that recordings go below, beside the datasets.
-        offered: quality of service by topic, see ``Recorder``; may grow.
+        config: the capture's configuration.
+        output: the output folder; recordings lie in a folder of their own below it.
+        offered: QoS of the publishers by topic, see ``Recorder``; may grow.
     """
 
     def __init__(self, config: Config, output: Path, offered: Mapping[str, str] | None = None) -> None:
@@ -55,83 +55,83 @@ class LiveRecording:
         self._recorder: Recorder | None = None
 
     def start(self) -> None:
-        """Messages may come from now on."""
+        """Begin to take messages."""
         if self._config.record:
-            # As much as waits for the capture is waited for by the recorder, too; and so much more may.
+            # Messages in the capture's queue wait here as well; as much again may wait for the disk.
             limit_bytes = 2 * round(self._config.queue_mb * 1e6)
             self._recorder = Recorder(self._folder, limit_bytes, self._latched, self._offered)
 
     def put(self, message: RawMessage) -> None:
-        """Take a message that the capture's queue was given."""
+        """Queue a message that the capture uses; called in order of arrival."""
         if self._recorder is not None:
             self._recorder.put(message, message.arrival)
 
     def put_unused(self, message: RawMessage) -> None:
-        """Take a message that goes nowhere else."""
+        """Queue a message that only the recording takes."""
         if self._recorder is not None:
             self._recorder.put(message, None)
 
     def passed(self, arrival: int) -> None:
-        """The capture has taken a message into the session under way."""
+        """The capture has added the message with this arrival number to the current session."""
         if self._recorder is not None:
             self._recorder.passed(arrival)
 
     def begin(
         self, dataset: str, sequence: str, host: str, known: Calibration | None, seam: Seam | None
     ) -> None:
-        """A session begins, with what the capture has not taken yet; ``seam`` if it goes on from the last."""
+        """Begin a session after the last message ``passed``; ``seam`` if it continues the last one."""
         if self._recorder is not None:
             settings = live_settings(self._config)
             self._recorder.begin(RecordedSession(dataset, sequence, host, settings, known, seam))
 
     def pause(self) -> None:
-        """Nothing is recorded from here on among what the capture takes."""
+        """Stop recording after the last message ``passed``."""
         if self._recorder is not None:
             self._recorder.pause()
 
     def resume(self, sequence: str, known: Calibration) -> None:
-        """It is again, and a sequence of this name begins with so much known."""
+        """Record again, beginning with a marker for the new sequence and the calibration known by then."""
         if self._recorder is not None:
             self._recorder.resume(resumed_message(sequence, known))
 
-    def end(self, why: str, *, last: bool, goes_on: bool = False) -> Pending:
-        """The session ends; ``last`` if no other one follows it at once, ``goes_on`` if one without a gap."""
+    def end(self, why: str, *, last: bool, goes_on: bool = False) -> PendingRecording:
+        """End the session; ``last`` if none follows at once, ``goes_on`` if the next one continues it."""
         recorder = self._recorder
         return (
-            Pending()
+            PendingRecording()
             if recorder is None
-            else Pending(recorder, recorder.end(why, last=last, goes_on=goes_on))
+            else PendingRecording(recorder, recorder.end(why, last=last, goes_on=goes_on))
         )
 
     def cut(self) -> None:
-        """No time is left: what is not on disk yet is not recorded."""
+        """Discard what is not on disk yet, because no time is left."""
         if self._recorder is not None:
             self._recorder.cut()
 
     def abort(self) -> None:
-        """End at once; what has been written stays and can be read."""
+        """End at once; what has been written stays readable."""
         if self._recorder is not None:
             self._recorder.abort()
 
     @property
     def outputs(self) -> dict[str, Output]:
-        """What has been written in this session, as of a format."""
+        """What has been recorded of this session, in the form of a format's output."""
         recorder = self._recorder
         return {} if recorder is None else {NAME: Output("messages", recorder.messages, recorder.bytes)}
 
 
 def live_settings(config: Config) -> dict[str, Any]:
-    """A configuration as live capture takes it, in plain values.
+    """The configuration as it applies to live capture, as plain values.
 
-    Poses are smoothed with what comes within ``wait_s``, whatever it says: nobody knows what comes later.
+    Poses are always smoothed over ``wait_s``, because whole-drive smoothing needs the end of the drive.
     """
     ego = config.ego.model_copy(update={"smoothing": "lag"})
     values: dict[str, Any] = config.model_copy(update={"ego": ego}).model_dump(mode="json")
     return values
 
 
-def said_of(recorded: Recorded) -> dict[str, Any]:
-    """For the capture report."""
+def recording_report(recorded: RecordingResult) -> dict[str, Any]:
+    """The recording's part of the capture report."""
     return {
         "file": f"{FOLDER}/{recorded.path.name}",
         "messages": recorded.messages,

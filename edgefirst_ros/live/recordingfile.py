@@ -1,4 +1,4 @@
-"""One recording on disk: an MCAP in the form of rosbag2's, durable up to a second ago at any moment."""
+"""One recording on disk: an MCAP file as rosbag2 writes it, and the latched messages that begin it."""
 
 from __future__ import annotations
 
@@ -8,23 +8,32 @@ from pathlib import Path
 from mcap.well_known import MessageEncoding, SchemaEncoding
 from mcap.writer import CompressionType, Writer
 
+from edgefirst_ros.config.model import Config
+from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.crashsafe.sync import sync_file, sync_path
 from edgefirst_ros.messages.definitions import definition
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.messages.transform import Transforms
+from edgefirst_ros.sample import Role
 from edgefirst_ros.sources.records import FAULT
 from edgefirst_ros.sources.session import END, SESSION, STRING, RecordedSession
-from edgefirst_ros.topics import full_type
+from edgefirst_ros.topics import CONTEXT_ROLES, TF, TYPES, full_type
 
 PROFILE = "ros2"
 CHUNK_BYTES = 4 << 20
-"""The index of chunks stays in memory until the end: larger ones keep it small."""
+"""The chunk index stays in memory until the end; large chunks keep it small."""
 QOS = "offered_qos_profiles"
 _FOREVER = "{sec: 9223372036, nsec: 854775807}"
 _SEQUENCES = 1 << 32
+MAX_KEPT = 256
+"""Limit of latched messages: more than the topics and frames of any rig."""
+_LATCHED_TYPES = frozenset(kind for role in CONTEXT_ROLES for kind in TYPES[role]) - {TF}
+_Key = tuple[str, str, tuple[str, ...]]
 
 
 def qos_text(*, depth: int = 10, reliable: bool = True, latched: bool = False, keep_all: bool = False) -> str:
-    """A publisher's quality of service as rosbag2 writes it (``rosbag2_storage/qos``, policies by number)."""
+    """A publisher's QoS as rosbag2 stores it (``rosbag2_storage/qos``, policies as numbers)."""
     return (
         f"- history: {2 if keep_all else 1}\n  depth: {depth}\n  reliability: {1 if reliable else 2}\n"
         f"  durability: {1 if latched else 2}\n  deadline: {_FOREVER}\n  lifespan: {_FOREVER}\n"
@@ -34,15 +43,15 @@ def qos_text(*, depth: int = 10, reliable: bool = True, latched: bool = False, k
 
 
 class RecordingFile:
-    """Writes messages as they come; what was synced can be read whatever happens then.
+    """Writes messages in order; what was synced can be read even if the file is never completed.
 
     Args:
-        path: a file that is not there yet; its folder is made.
-        session: what it is of.
-        offered: quality of service that topics are published with, by topic, where it is known.
+        path: a file that must not exist; its folder is created.
+        session: the session that is recorded.
+        offered: QoS of the publishers by topic, where known.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the file cannot be created.
     """
 
     def __init__(self, path: Path, session: RecordedSession, offered: Mapping[str, str]) -> None:
@@ -65,14 +74,14 @@ class RecordingFile:
 
     @property
     def bytes(self) -> int:
-        """What has been written of it."""
+        """Size of the file so far."""
         return self._file.tell()
 
     def write(self, message: RawMessage, number: int, log_ns: int) -> None:
-        """Add a message with its place in the order of receipt.
+        """Write a message; ``number`` is its position in order of receipt.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         self._writer.add_message(
             self._channel(message),
@@ -85,19 +94,19 @@ class RecordingFile:
         self.messages += 1
 
     def sync(self) -> None:
-        """Have everything written so far survive a power cut.
+        """Make everything written so far survive a power cut.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         self._writer.flush()  # type: ignore[no-untyped-call]
         sync_file(self._file.fileno())
 
     def finish(self, values: Mapping[str, str]) -> None:
-        """Write the index, and what is to be said of the end.
+        """Write the end metadata and the index, and close the file.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         try:
             self._writer.flush()  # type: ignore[no-untyped-call]
@@ -109,8 +118,8 @@ class RecordingFile:
             self.close()
 
     def close(self) -> None:
-        """Let go of it as it is."""
-        # What is still buffered may be what cannot be written.
+        """Close the file without completing it."""
+        # Flushing the buffer may be what fails.
         try:
             self._file.close()
         except OSError:
@@ -147,3 +156,42 @@ def _own_definition(schema: str) -> str:
         return definition(schema)
     except KeyError:
         return ""
+
+
+class Latched:
+    """Keeps the last message of every topic that is sent once; of transforms one for every set of frames."""
+
+    def __init__(self, config: Config) -> None:
+        rules = config.topics.values()
+        static = [name for rule in rules if rule.role is Role.TF for name in rule.plain_names]
+        self._static = {f"/{name.strip('/')}" for name in static}
+        self._kept: dict[_Key, RawMessage] = {}
+
+    def remember(self, message: RawMessage) -> None:
+        """Keep a message if it is of such a topic."""
+        kind = full_type(message.schema)
+        if message.fault or not self._is_latched(message.topic, kind):
+            return
+        key = message.topic, kind, _frames(message)
+        if key not in self._kept and len(self._kept) >= MAX_KEPT:
+            return
+        # The newest is last.
+        self._kept.pop(key, None)
+        self._kept[key] = message
+
+    def messages(self) -> list[RawMessage]:
+        """The messages kept, in order of arrival."""
+        return list(self._kept.values())
+
+    def _is_latched(self, topic: str, kind: str) -> bool:
+        if kind == TF:  # moving transforms have the same type
+            return topic.endswith("tf_static") or topic in self._static
+        return kind in _LATCHED_TYPES
+
+
+def _frames(message: RawMessage) -> tuple[str, ...]:
+    try:
+        datum = decode(message).datum
+    except DecodeError:
+        return ()
+    return tuple(each.child for each in datum.transforms) if isinstance(datum, Transforms) else ()

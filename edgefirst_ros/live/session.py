@@ -1,26 +1,70 @@
-"""One live session on disk: begun under a name that is free, finished with its report."""
+"""One live session on disk: its names, its beginning, and its completion with a report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import OutputExists
-from edgefirst_ros.live.names import SessionNames
-from edgefirst_ros.live.overloadadvice import shed_counts, shed_warnings
-from edgefirst_ros.live.recording import LiveRecording, Pending, said_of
-from edgefirst_ros.live.status import silent_roles
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.live.recording import LiveRecording, PendingRecording, recording_report
+from edgefirst_ros.live.status import shed_counts, shed_warnings, silent_roles
+from edgefirst_ros.naming import renaming, safe_name, sequence_name
 from edgefirst_ros.pipeline.job import Job, report_path
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.sources.session import Seam
 
 APART_S = 0.1
-"""A frame of L5Kit waits for the next sample, and a sample for the next frame."""
+"""Margin for L5Kit, whose frames wait for the next sample, and samples for the next frame."""
+
+
+class SessionNames:
+    """Names for successive sessions.
+
+    Sequences are named ``host_date_time`` and datasets ``host_date_time-dataset``, unless the user gave
+    names; those are numbered from the second session on.
+
+    Args:
+        host: host name of the device.
+        dataset: the user's name for datasets, or empty.
+        sequence: the user's name for sequences, or empty.
+    """
+
+    def __init__(self, host: str, dataset: str, sequence: str) -> None:
+        self.given = bool(dataset)
+        """Whether the next dataset must have exactly the name that the user gave."""
+        self.host = host
+        """Host name of the device."""
+        self._dataset = dataset
+        self._sequence = sequence
+        self._taken: set[str] = set()
+        self.sequence = ""
+        """Name of the first sequence of the newest session."""
+
+    def candidates(self, now_ns: int) -> Iterator[tuple[str, str]]:
+        """Dataset and sequence names for a session that begins now, the preferred ones first."""
+        sequence = self._sequence or sequence_name(self.host, now_ns)
+        # Not the sequence's name: readers take a container that holds a folder of its own name for nested.
+        dataset = self._dataset or f"{sequence}-dataset"
+        for number in count(1):
+            suffix = "" if number == 1 else f"_{number}"
+            name = safe_name(dataset + suffix)
+            if name not in self._taken:
+                yield name, sequence + suffix
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes on given names that had to be changed."""
+        return [*renaming("name", self._dataset), *renaming("session name", self._sequence)]
+
+    def claim(self, dataset: str, sequence: str) -> None:
+        """Mark names as used."""
+        self._taken.add(dataset)
+        self.given, self.sequence = False, sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,47 +77,40 @@ class Finished:
 
     @property
     def summary(self) -> str:
-        """What came of it, in a sentence."""
+        """One line with the number of samples and messages."""
         totals, shed = self.report["totals"], self.report["shed"]
         counts = shed_counts({name: (each["shed"], each["of"]) for name, each in shed.items()})
         return (
             f"session {self.name} is complete: {self.report['samples']} samples, "
             f"{totals['received']} messages, {totals['dropped']} dropped"
-            + (f"; shed for want of time: {counts}" if counts else "")
+            + (f"; shed for lack of time: {counts}" if counts else "")
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A session that ended because another one followed it at once."""
+    """The end of a session that another one followed at once; ``opened`` is that one's dataset."""
 
     closed: Finished
     opened: str
-    """Name of the one that followed."""
 
-
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """A session that was split and still takes what was acquired before the seam.
-
-    ``until_ns`` is the time of receipt from which on nothing more is needed, ``until_s`` the same on the
-    monotonic clock, for the case that nothing is received any more.
-    """
-
-    job: Job
-    why: str
-    until_ns: int
-    until_s: float
-    following: Job
-    recorded: Pending
-
-    def is_over(self, message: RawMessage | None, now_s: float) -> bool:
-        """Whether nothing more is needed, at this message or in this pause."""
-        return now_s >= self.until_s if message is None else message.receive_ns >= self.until_ns
+    @property
+    def values(self) -> list[tuple[str, str]]:
+        """The split as keys and values, with a ``path`` for each file of the completed session."""
+        report = self.closed.report
+        return [
+            ("closed", self.closed.name),
+            ("opened", self.opened),
+            ("reason", str(report["ended"])),
+            ("samples", str(report["samples"])),
+            ("messages", str(report["totals"]["received"])),
+            ("dropped", str(report["totals"]["dropped"])),
+            *(("path", str(path)) for path in self.closed.paths),
+        ]
 
 
 def overload_of(config: Config, before: Overload | None = None) -> Overload | None:
-    """What decides which samples there is no time for, after a session before; None if all are kept."""
+    """The overload control of a session, continuing that of the session before; None if it is disabled."""
     options = config.overload
     if not options.latency_s:
         return None
@@ -102,30 +139,37 @@ def begin_session(
     recording: LiveRecording,
     overload: Overload | None = None,
 ) -> Job:
-    """A job with its source begun, under the first of the names that is free.
+    """Begin a job under the first name that is not used yet.
 
-    ``known`` is the calibration of the session before: what a robot says once holds for this one as well.
-    ``after`` is the session that this one follows without a gap, and where the seam is.
-    ``overload`` decides which samples there is no time for.
+    Args:
+        config: the capture's configuration.
+        output: the output folder.
+        names: proposes names.
+        now_ns: wall clock, for the names.
+        committed: called with every sample that is in all outputs, from a writing thread.
+        known: the calibration of the session before, since robots send some of it only once.
+        after: the session that this one follows without a gap, and the seam between them.
+        recording: also begins a recording of this session, if there is one.
+        overload: the overload control.
 
     Raises:
-        OutputExists: the name that the user gave is taken.
+        OutputExists: the dataset that the user named exists.
         WriteError: the output cannot be written.
     """
     candidates = names.candidates(now_ns)
     while True:
         dataset, sequence = next(candidates)
         try:
-            # A session of which nothing was written left only this, which is worth as much.
+            # A session without samples leaves only its report, which must not be overwritten either.
             report = report_path(config, output, dataset)
             if report.exists():
-                raise OutputExists(f"{report}: is there already; choose another name")  # noqa: TRY301
+                raise OutputExists(f"{report}: exists: choose another name")  # noqa: TRY301
             job = Job(config, output, dataset, committed=committed, overload=overload)
             break
         except OutputExists:
             if names.given:
                 raise
-    names.take(dataset, sequence)
+    names.claim(dataset, sequence)
     job.pipeline.notes += names.notes
     before = None if after is None else (after[0].pipeline, after[1].time_ns)
     try:
@@ -137,20 +181,24 @@ def begin_session(
     return job
 
 
-def finish_session(job: Job, config: Config, why: str, recorded: Pending) -> Finished:
-    """Complete the files and write the report, which says why the session ended.
+def finish_session(job: Job, config: Config, why: str, recorded: PendingRecording) -> Finished:
+    """Complete a session's files and write its report.
 
-    ``recorded`` is the session's recording, which has been ended.
+    Args:
+        job: the session's job.
+        config: the capture's configuration.
+        why: why the session ended, for the report.
+        recorded: the session's recording, which has been ended.
 
     Raises:
-        WriteError: or whatever made a writer fail.
+        WriteError: the output cannot be written.
     """
     if job.overload is not None:
         job.overload.hold()
     job.pipeline.end_source(why)
     warnings: list[str] = []
     if config.split_every_m and not job.pipeline.has_poses:
-        warnings = ["split_every_m: where the rig was is not known, so nothing tells how far it drove"]
+        warnings = ["split_every_m: the distance driven is unknown, because there are no poses"]
     silent = {role: list(t) for role, t in silent_roles(config, job.pipeline.ledger.topics).items()}
     head: dict[str, Any] = {"recordings": [], "interrupted": False, "ended": why, "silent": silent}
     head["shed"] = {} if job.overload is None else job.overload.report()
@@ -158,7 +206,7 @@ def finish_session(job: Job, config: Config, why: str, recorded: Pending) -> Fin
         warnings += shed_warnings(job.overload, config)
     recording = recorded.result()
     if recording is not None:
-        head["recording"] = said_of(recording)
+        head["recording"] = recording_report(recording)
         warnings += recording.warnings
     paths, report = job.finish(head, warnings=warnings)
     if recording is not None:

@@ -1,7 +1,8 @@
-"""Signals that ask to finish (the request, the same one again, impatience), to pause and to resume."""
+"""Signals that ask a process to finish, pause or resume, and a second one that ends it at once."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -13,25 +14,29 @@ from edgefirst_ros.errors import EdgeFirstError
 
 ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ESCALATION_S = 10.0
-"""A launcher that has passed on a SIGINT sends SIGTERM this soon after it, unasked (ros2 launch: 5 s)."""
+"""Launchers that forwarded a SIGINT send SIGTERM by themselves within this time (ros2 launch: 5 s)."""
+TWIN_S = 1.0
+"""Within this time a second signal is the first one again: terminal and launcher may both send it."""
+UNFINISHED = 4
+"""Exit code of a process that a second signal ended before its session was complete."""
 
 
 @contextmanager
 def asked_to_finish(
     first: Callable[[], None], again: Callable[[int], None], *, twin_s: float = 0.0, last: bool = False
 ) -> Iterator[None]:
-    """Call ``first`` at the first SIGINT, SIGTERM or SIGHUP, ``again`` with the number of any impatient one.
+    """Call ``first`` at the first SIGINT, SIGTERM or SIGHUP, and ``again`` at a second one.
 
-    Not impatient is what comes within ``twin_s``, as a terminal and a launcher may both pass on one Ctrl-C,
-    and a SIGTERM within ESCALATION_S of a first SIGINT. SIGHUP stays ignored where it is, as under nohup: who
-    logs out does not mean to end the drive.
+    Two signals do not count as a second one: any within ``twin_s`` of the first, because a terminal and a
+    launcher may both send one Ctrl-C; and a SIGTERM within ESCALATION_S of a SIGINT. SIGHUP stays ignored if
+    it was (nohup), so that logging out does not end a capture.
 
     Args:
-        first: what asks to finish.
-        again: what ends at once.
-        twin_s: in which a second one is the same.
-        last: the process ends after the block: what comes then is ignored if it was asked to, so that it
-            ends with its own exit code.
+        first: called to finish.
+        again: called with the second signal's number, to end at once.
+        twin_s: time within which a second signal is taken for the first one.
+        last: the process ends after the block: after a first signal, later ones are ignored until then, so
+            that it ends with its own exit code.
     """
     asked: tuple[int, float] | None = None
 
@@ -57,15 +62,30 @@ def asked_to_finish(
 
 
 @contextmanager
+def finishing(stop: threading.Event, say: Callable[[str], None]) -> Iterator[None]:
+    """Set ``stop`` at the first SIGINT, SIGTERM or SIGHUP; end the process at once at a second one.
+
+    A process that ends at once leaves ``.part`` files, which ``edgefirst-ros recover`` completes.
+    """
+
+    def end(_: int) -> None:
+        say("second signal: ending at once; `edgefirst-ros recover` completes what is in .part files")
+        os._exit(UNFINISHED)
+
+    with asked_to_finish(stop.set, end, twin_s=TWIN_S, last=True):
+        yield
+
+
+@contextmanager
 def pausing(pause: Callable[[], None], resume: Callable[[], None]) -> Iterator[None]:
-    """Call ``pause`` at SIGUSR1 and ``resume`` at SIGUSR2; where there are none such, nothing."""
+    """Call ``pause`` at SIGUSR1 and ``resume`` at SIGUSR2, on platforms that have them."""
     if not hasattr(signal, "SIGUSR1"):
         yield
         return
 
     def later(action: Callable[[], None]) -> Callable[[int, FrameType | None], None]:
         def handle(_: int, __: FrameType | None) -> None:
-            # Not in the handler: what was interrupted may hold the very lock that the action takes.
+            # Not in the handler, since the interrupted code may hold the lock that the action needs.
             threading.Thread(target=_unless_ended, args=[action], daemon=True).start()
 
         return handle

@@ -1,4 +1,4 @@
-"""When a live session is split, and where among the messages, so that no picture is lost."""
+"""When a live session is split, and at which message, so that no picture is lost."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.topics import full_type
 
 SPLIT = "split"
-"""Why a session ended that somebody asked to split; what a limit of the configuration asks is said after."""
+"""Why a session ended that was split on request; for automatic splits the limit follows."""
 
 TAIL_NS = 500_000_000
-"""For latencies on top of what is waited for anyway."""
+"""Allowance for latencies in addition to the other waits."""
 WAIT_S = 3.0
-"""A camera sends a key frame about once a second; one that sends none is not waited for longer."""
+"""Longest wait for a key frame; cameras send one about once a second."""
 
 
 class SplitPoint:
-    """Right before a key frame where there is video, because what comes before it could not be decoded later.
+    """Finds where to split: with video right before a key frame, where decoding can start.
 
-    ``see`` every message before it is used; ``ask`` when a split is wanted. Times are of a clock that only
-    goes forward.
+    Call ``is_here`` with every message before it is used, and ``request`` when a split is wanted. Times are
+    of a monotonic clock.
     """
 
     def __init__(self) -> None:
         self._video = ""
         self._due_s: float | None = None
         self.why = ""
-        """As the first to ask said."""
+        """Why the split was requested first."""
 
-    def ask(self, now_s: float, why: str = SPLIT) -> None:
-        """From now on the next good place is wanted."""
+    def request(self, now_s: float, why: str = SPLIT) -> None:
+        """Split at the next suitable message."""
         if self._due_s is None:
             self._due_s, self.why = now_s + WAIT_S, why
 
-    def see(self, message: RawMessage | None, now_s: float) -> bool:
-        """Whether the session is to be split here, before this message; None is a pause."""
+    def is_here(self, message: RawMessage | None, now_s: float) -> bool:
+        """Whether to split before this message, or now if there is None."""
         if message is not None and not self._video and full_type(message.schema) == VIDEO:
             self._video = message.topic
         if self._due_s is None:
@@ -47,19 +47,16 @@ class SplitPoint:
 
 
 def tail_ns(config: Config) -> int:
-    """How long after a seam messages still matter to the session before it: for late ones, and last poses.
-
-    Both are waited for at the same time.
-    """
+    """How long after a seam the session before it still needs messages: late ones, and for its last poses."""
     return round(max(config.lookahead_s, config.ego.wait_s) * 1e9) + TAIL_NS
 
 
 def limit_reached(config: Config, pipeline: Pipeline) -> str:
-    """Why a session is to be split now as the configuration has it, empty if it is not.
+    """Which limit of the configuration the session has reached, empty if none.
 
-    Time is of receipt, from the session's first message; size what all writers together have written so far,
-    which is behind what has come by what is still being encoded; distance that of the rig's poses, which are
-    known ``ego.wait_s`` later.
+    The time is of receipt, from the session's first message. The size is what all writers have written,
+    without what is still being encoded. The distance is that of the rig's poses, which are known
+    ``ego.wait_s`` later.
     """
     if not (config.split_every_s or config.split_every_mb or config.split_every_m):
         return ""

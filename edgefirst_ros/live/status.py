@@ -1,7 +1,8 @@
-"""Where a live capture stands: rates, ages, losses, disk; for diagnostics and for people."""
+"""The status of a live capture: rates, ages, losses, disk, and what would help against an overload."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
@@ -13,19 +14,21 @@ from typing import Any
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.hints import FIRST_S, Hint
-from edgefirst_ros.live.overloadadvice import advice, shed_counts
 from edgefirst_ros.live.queue import Flow, LiveQueue
+from edgefirst_ros.pipeline.executor import worker_count
 from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.pipeline.job import Job
-from edgefirst_ros.pipeline.overload import SHED
+from edgefirst_ros.pipeline.overload import SHED, Overload
 from edgefirst_ros.pipeline.report import accounts
 from edgefirst_ros.timing.streamstats import StreamStats
 from edgefirst_ros.topics import TopicMap
 
 WINDOW_S = 5.0
-"""Rates are means over so long."""
-MOMENT_S = 0.5
-"""And never over less than this."""
+"""Rates are means over this time."""
+SHORTEST_S = 0.5
+"""And over no less than this."""
+BUSY = 0.8
+"""Load per core above which the CPU counts as fully used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +43,21 @@ class OutputStatus:
 
 @dataclass(frozen=True, slots=True)
 class LiveStatus:
-    """Where a capture stands; ``topics`` is the account so far.
+    """The status of a capture.
 
-    Each topic has, besides its account (see ``report.accounts``): ``rate_hz`` over the last seconds,
-    ``usual_hz`` as learnt from its times (None if it has no steady rate), ``age_s`` since its newest message
-    came, ``latency_ms`` from that one's acquisition to its receipt (None while its clock is not known),
-    ``waiting_bytes`` in the queue, and ``shed``, messages of ``dropped`` for which no format had time.
+    ``topics`` holds the accounts by topic (see ``report.accounts``), each with further values: ``rate_hz``
+    over the last seconds, ``usual_hz`` as learnt from its times (None without a steady rate), ``age_s`` of
+    the newest message, ``latency_ms`` from its acquisition to its receipt (None while the topic's clock is
+    unknown), ``waiting_bytes`` in the queue, and ``shed``, the part of ``dropped`` that was shed by all
+    formats.
     """
 
     session: str
-    """Name of the session under way, empty between sessions."""
+    """Dataset of the session in progress, empty between sessions."""
     samples: int
     received: int
     dropped: int
-    """Messages that were lost; those of samples that were shed do not count."""
+    """Messages that were lost, without those that were shed."""
     bytes_written: int
     queue_fill: float
     free_bytes: int
@@ -61,37 +65,37 @@ class LiveStatus:
     warnings: tuple[str, ...]
     failure: str
     ended: str = ""
-    """Why the last session ended, empty while one is under way."""
+    """Why the last session ended, empty while one is in progress."""
     silent: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Roles of which nothing has come yet, with the topics that would be taken for them."""
+    """Roles of which nothing has been received yet, with their configured topics."""
     hints: tuple[Hint, ...] = ()
-    """What may be meant by what is configured and has not come; not in the first seconds."""
+    """Hints about configured topics that have not been received; none in the first seconds."""
     elapsed_s: float = 0.0
     bytes_per_s: float = 0.0
     spare_bytes: int = 0
-    """Free space above ``min_free_mb``."""
+    """Free space beyond ``min_free_mb``."""
     outputs: Mapping[str, OutputStatus] = field(default_factory=dict)
-    """What each writer has written so far, by its name; of the messages, if they are recorded, too."""
+    """What each writer has written so far, by name; the recording counts as one."""
     paused: bool = False
-    """Whether nothing of what comes is written, because somebody said so."""
+    """Whether the session is paused."""
     commit_latency_ms: float | None = None
-    """From a sample's acquisition to its place in every output, of the newest one; None before the first."""
+    """Time from the newest sample's acquisition to its commit in all outputs; None before the first."""
 
     shed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """By format of which samples were shed in this session: how many, of how many."""
+    """Samples shed in this session and samples in total, by format."""
     shedding: Mapping[str, float] = field(default_factory=dict)
-    """By format of which samples are being shed now: the share that is written."""
+    """Share of samples that is written, by format that sheds now."""
     help: str = ""
-    """What would help against it; empty while nothing is shed."""
+    """What would help against the overload; empty while nothing is shed."""
 
     @property
     def minutes_left(self) -> float | None:
-        """How long the disk lasts at the present rate, None while nothing is written."""
+        """Time until the disk is full at the present rate, None while nothing is written."""
         return max(0, self.spare_bytes) / self.bytes_per_s / 60 if self.bytes_per_s > 0 else None
 
     @property
     def shed_text(self) -> str:
-        """Samples shed in this session, by format; empty if there are none."""
+        """Samples shed in this session by format, as text; empty if there are none."""
         return shed_counts(self.shed)
 
 
@@ -103,14 +107,14 @@ class _Counts:
 
 
 class Meter:
-    """Rates from counts: keeps what the counts were over the last seconds; safe to use from any thread."""
+    """Rates from counts: remembers the counts of the last seconds. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.restart({})
 
     def restart(self, flows: Mapping[str, Flow]) -> None:
-        """A session begins; so much had come in before."""
+        """Begin a session with the counts that the queue has already."""
         counts = {topic: flow.messages for topic, flow in flows.items()}
         with self._lock:
             self.start_s = time.monotonic()
@@ -119,7 +123,7 @@ class Meter:
     def rates(
         self, flows: Mapping[str, Flow], outputs: Mapping[str, Output]
     ) -> tuple[dict[str, float], dict[str, float]]:
-        """Messages a second by topic, and bytes a second by writer."""
+        """Messages per second by topic, and bytes per second by writer."""
         messages = {topic: flow.messages for topic, flow in flows.items()}
         now = _Counts(time.monotonic(), messages, {name: output.bytes for name, output in outputs.items()})
         with self._lock:
@@ -129,8 +133,8 @@ class Meter:
             self._past.append(now)
 
         def span_s(first_s: float) -> float:
-            """A topic that began meanwhile has had less time."""
-            return max(now.time_s - max(then.time_s, first_s), MOMENT_S)
+            """A topic that began meanwhile is measured from its first message on."""
+            return max(now.time_s - max(then.time_s, first_s), SHORTEST_S)
 
         return (
             {
@@ -143,13 +147,13 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """The disk that a capture writes to."""
+    """The disk that holds the output."""
 
     output: Path
     config: Config
 
     def free_bytes(self) -> int:
-        """Free space where the output is, or will be; none on a disk that does not answer any more."""
+        """Free space at the output folder, which may not exist yet; 0 if the disk fails."""
         path = self.output
         try:
             while not path.exists() and path != path.parent:
@@ -159,11 +163,11 @@ class Disk:
             return 0
 
     def spare_bytes(self, free_bytes: int) -> int:
-        """What may still be written."""
+        """Free space beyond ``min_free_mb``, negative if there is less than that."""
         return free_bytes - round(self.config.min_free_mb * 1e6)
 
     def full(self) -> str:
-        """Why nothing more may be written, empty while it may."""
+        """Why nothing more may be written, empty if there is space."""
         free_bytes = self.free_bytes()
         if self.spare_bytes(free_bytes) >= 0:
             return ""
@@ -183,7 +187,7 @@ def build_status(
     paused: bool = False,
     recording: Mapping[str, Output] | None = None,
 ) -> LiveStatus:
-    """Where a capture stands now; without a session under way, why the last one ended."""
+    """The status now; between sessions mainly why the last one ended."""
     free = disk.free_bytes()
     spare = disk.spare_bytes(free)
     if job is None:
@@ -229,7 +233,7 @@ def _rows(
     flows: Mapping[str, Flow],
     rates: Mapping[str, float],
 ) -> dict[str, dict[str, Any]]:
-    """The accounts with how each topic goes by right now; also topics whose messages all wait."""
+    """The accounts with the present rates and ages; includes topics whose messages all wait."""
     now_s = time.monotonic()
     by_topic = {stats.topic: stats for stats in streams}
     rows: dict[str, dict[str, Any]] = {}
@@ -248,7 +252,7 @@ def _rows(
 
 
 def silent_roles(config: Config, seen: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Roles of which no topic was seen, in the configuration's order, with their topics."""
+    """Roles of which no topic was received, in the configuration's order, with their topics."""
     routes = TopicMap(config, config.prefix or "")
     heard = {found.rule.role for topic in seen if (found := routes.route(topic)) is not None}
     silent: dict[str, tuple[str, ...]] = {}
@@ -256,3 +260,42 @@ def silent_roles(config: Config, seen: Collection[str]) -> dict[str, tuple[str, 
         if rule.names and rule.role not in heard:
             silent[rule.role.value] = (*silent.get(rule.role.value, ()), *rule.names)
     return silent
+
+
+def shed_counts(shed: Mapping[str, tuple[int, int]]) -> str:
+    """A text such as "ncore 300 of 900, edgefirst 12 of 900"."""
+    return ", ".join(f"{name} {count:,} of {of:,}" for name, (count, of) in shed.items())
+
+
+def shed_warnings(overload: Overload, config: Config) -> list[str]:
+    """A warning that says which formats lack samples, and what would help; none if nothing was shed."""
+    if not overload.shed:
+        return []
+    keys = " (at times only key frames were decoded)" if overload.had_keyframes_only else ""
+    text = (
+        f"writing fell behind: samples were shed evenly to stay within overload.latency_s "
+        f"{config.overload.latency_s:g}: {shed_counts(overload.shed)}{keys}; {advice(overload, config)}"
+    )
+    return [text]
+
+
+def advice(overload: Overload, config: Config) -> str:
+    """What would help against an overload, the most promising first."""
+    costs = {name: cost_s for name, cost_s in overload.costs_s.items() if cost_s > 0}
+    cores = os.cpu_count() or 1
+    workers = worker_count(config.workers)
+    found = []
+    if config.workers and config.workers < cores:
+        found.append(f"workers: 0 (now {config.workers} of {cores} cores)")
+    if cores > 0 and os.getloadavg()[0] > BUSY * cores:
+        found.append(f"a larger share of the CPU (the load is {os.getloadavg()[0]:.1f} on {cores} cores)")
+    if len(config.formats) > 1 and costs:
+        slowest = max(costs, key=costs.__getitem__)
+        listed = ", ".join(f"{name} {cost_s * 1e3:.0f} ms" for name, cost_s in sorted(costs.items()))
+        found.append(
+            f"fewer formats (a sample takes {listed}; {slowest} can be converted later from a recording)"
+        )
+    found.append("fewer samples (every_n, rate_hz or keyframes)")
+    if not config.workers:
+        found.append(f"more cores (there are {workers})")
+    return "what would help: " + "; ".join(found)

@@ -1,4 +1,4 @@
-"""Which topics of a graph an entry of the configuration may take, and which of several; nothing of rclpy."""
+"""Which topics of the graph fit an entry of the configuration, and which of them is preferred."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Offer:
 
     type: str
     latched: bool = False
-    """It keeps its last messages for those who come later (reliable and transient local)."""
+    """Whether late subscribers receive its last messages (reliable and transient local)."""
 
 
 def wire_names(topic: str, prefix: str, namespace: str) -> list[str]:
-    """The names that an entry's topic may have in the graph, the likeliest first."""
+    """The names that a configured topic may have in the graph, the likeliest first."""
     if topic.startswith("/"):
         return [topic]
     bare = f"{namespace.rstrip('/')}/{topic}"
@@ -31,11 +31,11 @@ def wire_names(topic: str, prefix: str, namespace: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A topic that an entry may take, in the graph and as the pipeline gets it; the least rank is preferred.
+class TopicCandidate:
+    """A topic that fits an entry: its name in the graph, and ``canonical``, its name in the pipeline.
 
-    ``rank``: not the reference, the place of its name among the entry's, the place among the names on the
-    wire, and the topic.
+    The lowest ``rank`` is preferred: whether it is not the reference, the position among the entry's names,
+    the position among the names on the wire, and the topic.
     """
 
     topic: str
@@ -43,16 +43,16 @@ class Place:
     rank: tuple[bool, int, int, str]
 
 
-class Candidates:
-    """Topics of a graph that entries of the configuration may take, at one look; asks once who publishes one.
+class CandidateFinder:
+    """Finds the topics of the graph that fit entries; queries the publishers of each topic once.
 
     Args:
-        config: whose topics.
-        prefix: of the device's topics within the namespace.
-        namespace: the node's.
-        offers: who publishes a topic.
+        config: the capture's configuration.
+        prefix: prefix of the device's topics within the namespace.
+        namespace: the node's namespace.
+        offers: returns the publishers of a topic.
         resolve: applies remappings.
-        published: names that regular expressions are held against, in order.
+        published: names that regular expressions are matched against, in order.
     """
 
     def __init__(
@@ -71,34 +71,34 @@ class Candidates:
         self._offers = offers
         self._resolve = resolve
         self._published = published
-        self._asked: dict[str, Sequence[Offer]] = {}
+        self._queried: dict[str, Sequence[Offer]] = {}
         plain = (name for rule in config.topics.values() for name in rule.plain_names)
         self._claimed = {resolve(wire) for name in plain for wire in wire_names(name, prefix, namespace)}
-        """Topics that are named plainly; no regular expression takes them."""
+        """Topics that are configured by name; no regular expression takes them."""
 
     def offered(self, topic: str) -> Sequence[Offer]:
-        """Who publishes it."""
-        if topic not in self._asked:
-            self._asked[topic] = self._offers(topic)
-        return self._asked[topic]
+        """The publishers of a topic."""
+        if topic not in self._queried:
+            self._queried[topic] = self._offers(topic)
+        return self._queried[topic]
 
-    def places(self, rule: TopicRule) -> list[Place]:
-        """Topics that an entry may take; each once."""
-        found: dict[str, Place] = {}
+    def candidates(self, rule: TopicRule) -> list[TopicCandidate]:
+        """Topics that fit an entry, each once."""
+        found: dict[str, TopicCandidate] = {}
         for number, name in enumerate(rule.names):
             wires = self._matching(name) if is_pattern(name) else self._wires(name)
             for order, (topic, canonical) in enumerate(wires):
                 is_other = canonical.strip("/") != self._reference
-                found.setdefault(topic, Place(topic, canonical, (is_other, number, order, topic)))
+                found.setdefault(topic, TopicCandidate(topic, canonical, (is_other, number, order, topic)))
         return list(found.values())
 
-    def ranked(self, rule: TopicRule, places: Iterable[Place]) -> list[Place]:
-        """Those that somebody publishes, the preferred one first; only those of a usable type, if any is."""
-        there = [place for place in places if self.offered(place.topic)]
+    def ranked(self, rule: TopicRule, candidates: Iterable[TopicCandidate]) -> list[TopicCandidate]:
+        """Those that are published, the preferred one first; if any has a usable type, only such."""
+        there = [candidate for candidate in candidates if self.offered(candidate.topic)]
         kinds = TYPES[rule.role]
-        usable = [p for p in there if any(offer.type in kinds for offer in self.offered(p.topic))]
-        fits_by_name = [p for p in there if p.topic in self._claimed]
-        return sorted(usable or fits_by_name, key=lambda place: place.rank)
+        usable = [c for c in there if any(offer.type in kinds for offer in self.offered(c.topic))]
+        fits_by_name = [c for c in there if c.topic in self._claimed]
+        return sorted(usable or fits_by_name, key=lambda candidate: candidate.rank)
 
     def _wires(self, name: str) -> list[tuple[str, str]]:
         canonical = name if name.startswith("/") else f"/{name}"
@@ -122,9 +122,9 @@ class Candidates:
         return found
 
 
-def choice_of(entry: str, taken: Place, there: Sequence[Place]) -> str:
-    """Which of several topics is taken, and why; empty where there is one."""
-    others = [place for place in there if place is not taken]
+def explain_choice(entry: str, taken: TopicCandidate, there: Sequence[TopicCandidate]) -> str:
+    """Which of several topics is used, and why; empty if there is only one."""
+    others = [candidate for candidate in there if candidate is not taken]
     if not others:
         return ""
     if taken is not there[0]:
@@ -133,4 +133,4 @@ def choice_of(entry: str, taken: Place, there: Sequence[Place]) -> str:
         reason = "which is the reference"
     else:
         reason = "which is named first" if taken.rank[1] != others[0].rank[1] else "the first by name"
-    return choice_note(entry, [place.topic for place in (taken, *others)], reason)
+    return choice_note(entry, [candidate.topic for candidate in (taken, *others)], reason)

@@ -1,4 +1,4 @@
-"""Capture live from a ROS graph: a lifecycle node around LiveCapture."""
+"""The capture node: a lifecycle node that feeds a LiveCapture from a ROS graph."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import rclpy
@@ -16,34 +17,31 @@ from std_srvs.srv import Trigger
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import ConfigError, EdgeFirstError
+from edgefirst_ros.live.capture import LiveCapture
+from edgefirst_ros.live.session import Finished
 from edgefirst_ros.live.status import LiveStatus
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.nodes.bond import MISSING, Bond, status_class
 from edgefirst_ros.nodes.declare import NodeParameters
-from edgefirst_ros.nodes.diagnostics import Level, View, diagnose
-from edgefirst_ros.nodes.discovery import Plan
-from edgefirst_ros.nodes.log import log
-from edgefirst_ros.nodes.options import CaptureOptions
+from edgefirst_ros.nodes.diagnostics import CaptureView, Level, diagnose
+from edgefirst_ros.nodes.discovery import SubscriptionPlan
+from edgefirst_ros.nodes.log import LogThrottle, log
+from edgefirst_ros.nodes.options import CAPTURE, CaptureOptions, output_faults
 from edgefirst_ros.nodes.preview import Preview
-from edgefirst_ros.nodes.publishing import SplitPublisher, StatusPublisher
+from edgefirst_ros.nodes.publishing import NO_BOND, Bond, SplitPublisher, StatusPublisher, bond_status_class
 from edgefirst_ros.nodes.receivebuffer import allowed_bytes, granted_bytes, receive_buffer
-from edgefirst_ros.nodes.running import USAGE, run
-from edgefirst_ros.nodes.sessions import Sessions, Told, check_output, tell
+from edgefirst_ros.nodes.running import USAGE, reporting_errors, run
 from edgefirst_ros.nodes.subscriptions import Subscriptions
-from edgefirst_ros.nodes.throttle import Herald
-from edgefirst_ros.nodes.transitions import told
-from edgefirst_ros.nodes.usage import CAPTURE
 from edgefirst_ros.sample import Sample
 from edgefirst_ros.video.integrity import compile_ahead, may_be_h265, wait_compiled
 
 DIAGNOSE_EVERY_S = 1.0
-NOTHING = LiveStatus("", 0, 0, 0, 0, 0.0, 0, {}, (), "")
+NO_STATUS = LiveStatus("", 0, 0, 0, 0, 0.0, 0, {}, (), "")
 
 
 class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
-    """Parameters, lifecycle, services and diagnostics of a capture; the rest is LiveCapture's.
+    """Parameters, lifecycle, services and diagnostics of a LiveCapture.
 
-    Configuring validates everything, activating begins a session, deactivating finishes it.
+    Configuring validates the parameters, activating begins a session, deactivating completes it.
     """
 
     def __init__(self) -> None:
@@ -51,7 +49,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         self.done = False
         self.exit_code = 0
         self._phase = "unconfigured"
-        self._trouble = ""
+        self._problem = ""
         self._settings = NodeParameters(self, CaptureOptions, self._locked)
         self._explicit = frozenset(
             name.split(".")[1] for name in self._settings.given if name.startswith("topics.")
@@ -61,185 +59,200 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             for name in self._settings.given
             if name.startswith("topics.") and name.endswith(".expected_hz")
         )
-        self._hinted: set[str] = set()
-        self._configuration = Config()
-        self._sessions: Sessions | None = None
-        self._intake: Subscriptions | None = None
+        self._logged_hints: set[str] = set()
+        self._options = CaptureOptions.model_construct()
+        self._config = Config()
+        self._capture: LiveCapture | None = None
+        self._topics: Subscriptions | None = None
         self._preview: Preview | None = None
         self._bond: Bond | None = None
-        self._previous = NOTHING
-        self._told_latched = ""
-        """The session that latched messages were heard in."""
-        self._herald = Herald()
-        self._room = receive_buffer(
+        self._previous = NO_STATUS
+        self._published_splits = 0
+        self._latched_session = ""
+        """The newest session that received the latched messages."""
+        self._throttle = LogThrottle()
+        self._receive_buffer = receive_buffer(
             rclpy.get_rmw_implementation_identifier(), granted_bytes(), allowed_bytes(), os.environ
         )
-        """What the diagnostics say of the sockets' receive buffer."""
-        self._board = StatusPublisher(self, socket.gethostname())
-        self._events = SplitPublisher(self, socket.gethostname())
-        actions: dict[str, Callable[[Sessions], str]] = {
+        self._status = StatusPublisher(self, socket.gethostname())
+        self._splits = SplitPublisher(self, socket.gethostname())
+        actions: dict[str, Callable[[LiveCapture], str]] = {
             "start": self._start,
             "stop": self._stop,
-            "split": Sessions.split,
-            "pause": Sessions.pause,
-            "resume": Sessions.resume,
-            "toggle_paused": Sessions.toggle,
+            "split": _split,
+            "pause": _pause,
+            "resume": _resume,
+            "toggle_paused": lambda capture: (_resume if capture.paused else _pause)(capture),
         }
         for name, action in actions.items():
             self.create_service(Trigger, f"~/{name}", self._service(action))
-        # Not the node's clock: with simulated time it may stand still.
+        # Not the node's clock, which may stand still in simulated time.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(DIAGNOSE_EVERY_S, self._tick, clock=steady)
-        self.create_timer(float(self.get_parameter("look_every_s").value), self._look, clock=steady)
-        self.add_post_set_parameters_callback(lambda _: self._follow())
+        self.create_timer(float(self.get_parameter("look_every_s").value), self._update, clock=steady)
+        self.add_post_set_parameters_callback(lambda _: self._update_preview())
         if self.get_parameter("autostart").value is True:
-            self._at_once = self.create_timer(0.0, self._begin, clock=steady)
+            self._autostart = self.create_timer(0.0, self._configure_and_activate, clock=steady)
         else:
-            self.get_logger().info("waiting to be configured and activated, see --help")
+            self.get_logger().info("waiting to be configured and activated; see --help")
 
     # ------------------------------------------------------------------ lifecycle
-    @told
+    @reporting_errors
     def on_configure(self, _: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
-        """Validate everything; every fault is listed."""
+        """Validate the parameters and list every fault."""
         try:
-            options, self._configuration = self._settings.build()
-            faults = check_output(options.output)
+            options, self._config = self._settings.build()
+            faults = output_faults(options.output)
         except ConfigError as error:
             faults = error.faults
         if faults:
-            self.complain("the configuration cannot be used", faults)
+            self.report_problem("the configuration is invalid", faults)
             return TransitionCallbackReturn.FAILURE
         compile_ahead(self.get_logger().info)
-        self._phase, self._trouble = "inactive", ""
+        self._phase, self._problem = "inactive", ""
         return TransitionCallbackReturn.SUCCESS
 
-    @told
+    @reporting_errors
     def on_activate(self, state: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
         """Subscribe and begin a session."""
-        options, self._configuration = self._settings.build()
+        self._options, self._config = self._settings.build()
         subscriptions = Subscriptions(
             self,
-            self._configuration,
+            self._config,
             self._put,
             simulated_ns=self._simulated_ns,
-            depth=options.depth,
-            unlisted=options.unlisted,
-            previewed=lambda: "" if self._preview is None else self._preview.tf_topic,
-            record=self._record if self._configuration.record else None,
+            depth=self._options.depth,
+            unlisted=self._options.unlisted,
+            preview_topic=lambda: "" if self._preview is None else self._preview.tf_topic,
+            record=self._record if self._config.record else None,
         )
-        plan = subscriptions.look()
-        if any(may_be_h265(f.topic, f.type) and self.count_publishers(f.topic) for f in plan.feeds):
-            wait_compiled()  # else the first picture would wait, and everything behind it in the queue
-        self._sessions = Sessions(
-            self._configuration,
-            options,
+        plan = subscriptions.update()
+        used = plan.subscriptions
+        if any(may_be_h265(each.topic, each.type) and self.count_publishers(each.topic) for each in used):
+            wait_compiled()  # otherwise the first picture, and everything behind it in the queue, would wait
+        self._capture = LiveCapture(
+            # Topics arrive without prefix, so that the output does not depend on names in the graph.
+            self._config.model_copy(update={"prefix": ""}),
+            Path(self._options.output).expanduser(),
             self._host(plan.prefix),
-            self._show,
-            before=self._sessions,
-            around=subscriptions.around,
-            offered=subscriptions.offered,
             clock_ns=self._clock_ns,
+            committed=self._show,
+            before=self._capture,
+            offered=subscriptions.offered,
         )
+        self._capture.other_topics = lambda: subscriptions.other_topics
         try:
-            self.get_logger().info(self._sessions.begin())
+            self.get_logger().info(self._start(self._capture))
         except EdgeFirstError as error:
             subscriptions.close()
-            self.complain(f"no session: {error}")
+            self.report_problem(f"no session: {error}")
             return TransitionCallbackReturn.FAILURE
-        self._intake = subscriptions
-        self._bind(options.bond_heartbeat_period)
-        self._phase, self._trouble, self._previous = "active", "", NOTHING
-        self._told_latched = self._sessions.status().session
-        self._follow()
+        self._topics = subscriptions
+        self._create_bond(self._options.bond_heartbeat_period)
+        self._phase, self._problem = "active", ""
+        self._latched_session = self._capture.status().session
+        self._update_preview()
         return super().on_activate(state)
 
-    @told
+    @reporting_errors
     def on_deactivate(self, state: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
-        """Finish the session."""
+        """Complete the session."""
         self._phase = "inactive"
         self._end()
         return super().on_deactivate(state)
 
-    @told
+    @reporting_errors
     def on_cleanup(self, _: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
-        """Forget the configuration."""
-        self._phase, self._sessions, self._trouble = "unconfigured", None, ""
+        """Discard the configuration."""
+        self._phase, self._capture, self._problem = "unconfigured", None, ""
         return TransitionCallbackReturn.SUCCESS
 
-    @told
+    @reporting_errors
     def on_shutdown(self, _: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
-        """Finish the session, if any, and end the process."""
+        """Complete the session, if any, and end the process."""
         self.done = True
         self._phase = "finalized"
         self._end()
         return TransitionCallbackReturn.SUCCESS
 
-    @told
+    @reporting_errors
     def on_error(self, _: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
-        """Let go of everything; the node can be configured anew."""
+        """Release everything; the node can be configured again."""
         self.exit_code = 1
         self._phase = "unconfigured"
         self._release()
-        if self._sessions is not None:
-            self._sessions.abort()
+        if self._capture is not None:
+            self._capture.abort()
         return TransitionCallbackReturn.SUCCESS
 
     def finish(self) -> None:
-        """Complete what is under way; called once, when the process is to end."""
+        """Complete the session; called once, before the process ends."""
         if not self.done:
             self.trigger_shutdown()
 
-    def complain(self, text: str, faults: Sequence[str] = ()) -> None:
-        """Log a problem and keep it for the diagnostics."""
-        self._trouble = ": ".join([text, "; ".join(faults)] if faults else [text])
+    def report_problem(self, text: str, faults: Sequence[str] = ()) -> None:
+        """Log a problem and show it in the diagnostics."""
+        self._problem = ": ".join([text, "; ".join(faults)] if faults else [text])
         self.get_logger().error("\n  ".join([text, *faults]))
 
     def _end(self) -> None:
-        """Finish the session under way, if any; raises what made writing fail."""
-        self._release()
-        if self._sessions is not None:
-            self._finish(self._sessions)
+        """Complete the session, if any.
 
-    def _tell_splits(self, sessions: Sessions) -> None:
-        for split in sessions.splits():
-            self._events.publish(split)
-            self._log(tell(split.closed))
+        Raises:
+            EdgeFirstError: writing failed.
+        """
+        self._release()
+        if self._capture is not None:
+            self._finish(self._capture)
+
+    def _publish_splits(self, capture: LiveCapture) -> None:
+        for split in capture.splits[self._published_splits :]:
+            self._published_splits += 1
+            self._splits.publish(split)
+            self._log_finished(split.closed)
             self.get_logger().info(f"session {split.opened} follows: {split.closed.report['ended']}")
 
-    def _finish(self, sessions: Sessions) -> str:
-        self._tell_splits(sessions)
-        lines = sessions.finish(float(self.get_parameter("stop_within_s").value))
-        self._log(lines)
-        return "; ".join(line.text for line in lines)
+    def _finish(self, capture: LiveCapture) -> str:
+        """Complete the session and log every session since ``start``; return what was logged."""
+        self._publish_splits(capture)
+        finished = capture.stop(float(self.get_parameter("stop_within_s").value))
+        lines: list[str] = []
+        for number, session in enumerate(finished):
+            # The warnings of sessions that a split ended have been logged already.
+            lines += self._log_finished(session, warnings=number >= self._published_splits)
+        return "; ".join(lines)
 
-    def _log(self, lines: Sequence[Told]) -> None:
-        for line in lines:
-            log(self.get_logger(), Level.WARN if line.poor else Level.OK, line.text)
+    def _log_finished(self, session: Finished, *, warnings: bool = True) -> list[str]:
+        shown = session.report["warnings"] if warnings else []
+        log(self.get_logger(), Level.OK if session.report["samples"] else Level.WARN, session.summary)
+        for warning in shown:
+            log(self.get_logger(), Level.WARN, warning)
+        return [session.summary, *shown]
 
-    def _bind(self, period_s: float) -> None:
-        """Form the bond that a lifecycle manager waits for, where its message is installed."""
-        status = status_class() if period_s else None
+    def _create_bond(self, period_s: float) -> None:
+        """Create the bond that a lifecycle manager waits for, if its message type is installed."""
+        status = bond_status_class() if period_s else None
         if status is not None:
             self._bond = Bond(self, status, period_s)
         elif period_s and "bond_heartbeat_period" in self._settings.given:
-            self.get_logger().warning(MISSING)
+            self.get_logger().warning(NO_BOND)
 
     def _release(self) -> None:
         if self._bond is not None:
             self._bond.close()
             self._bond = None
-        if self._intake is not None:
-            self._intake.close()
-            self._intake = None
-        self._follow()
+        if self._topics is not None:
+            self._topics.close()
+            self._topics = None
+        self._update_preview()
 
     def _host(self, prefix: str) -> str:
-        """The device's host name as far as names in the graph tell, else this computer's."""
+        """The device's host name, from the prefix or namespace of its topics; else this computer's."""
         device = "" if prefix == "rt" else prefix.rpartition("/")[2]
         return device or self.get_namespace().rpartition("/")[2] or socket.gethostname()
 
     # ------------------------------------------------------------------ services
-    def _service(self, action: Callable[[Sessions], str]) -> Callable[[Any, Any], Any]:
+    def _service(self, action: Callable[[LiveCapture], str]) -> Callable[[Any, Any], Any]:
         def answer(_: Any, response: Any) -> Any:  # noqa: ANN401 - generated messages, untyped
             try:
                 response.message = action(self._active())
@@ -250,24 +263,27 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
 
         return answer
 
-    def _active(self) -> Sessions:
-        if self._phase != "active" or self._sessions is None:
+    def _active(self) -> LiveCapture:
+        if self._phase != "active" or self._capture is None:
             raise EdgeFirstError(f"the node is {self._phase}; activate it first")
-        return self._sessions
+        return self._capture
 
-    def _start(self, sessions: Sessions) -> str:
-        self._previous = NOTHING
-        return sessions.begin()
+    def _start(self, capture: LiveCapture) -> str:
+        options = self._options
+        name = capture.start(options.name, sequence=options.session, paused=options.start_paused)
+        self._published_splits, self._previous = 0, NO_STATUS
+        output = Path(options.output).expanduser()
+        return f"session {name} begins in {output}" + (", paused" if options.start_paused else "")
 
-    def _stop(self, sessions: Sessions) -> str:
-        if not sessions.running:
-            raise EdgeFirstError("no session is under way")
-        return self._finish(sessions)
+    def _stop(self, capture: LiveCapture) -> str:
+        if not capture.running:
+            raise EdgeFirstError("no session is in progress")
+        return self._finish(capture)
 
-    # ------------------------------------------------------------------ what happens by itself
-    def _begin(self) -> None:
-        """Configure and activate, as soon as the node runs; one that cannot has nothing to wait for."""
-        self._at_once.cancel()
+    # ------------------------------------------------------------------ timers and callbacks
+    def _configure_and_activate(self) -> None:
+        """Configure and activate as soon as the node spins; if that fails, end the process."""
+        self._autostart.cancel()
         for what, change in (("configured", self.trigger_configure), ("activated", self.trigger_activate)):
             if change() != TransitionCallbackReturn.SUCCESS:
                 self.get_logger().fatal(f"{self.get_name()} could not be {what}")
@@ -276,38 +292,38 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         self.get_logger().info(f"{self.get_name()} is active")
 
     def _simulated_ns(self) -> int | None:
-        """The time on ``/clock``, 0 while none has come; None while time is not simulated."""
+        """The time on ``/clock``, 0 before the first, None if time is not simulated."""
         clock = self.get_clock()
         return int(clock.now().nanoseconds) if clock.ros_time_is_active else None
 
     def _clock_ns(self) -> int:
-        """The clock that messages are received by."""
+        """The clock of receive times."""
         simulated_ns = self._simulated_ns()
         return time.time_ns() if simulated_ns is None else simulated_ns
 
     def _put(self, message: RawMessage) -> None:
-        if self._sessions is not None:
-            self._sessions.put(message)
+        if self._capture is not None:
+            self._capture.put(message)
 
     def _record(self, message: RawMessage) -> None:
-        if self._sessions is not None:
-            self._sessions.record(message)
+        if self._capture is not None:
+            self._capture.record(message)
 
     def _show(self, sample: Sample) -> None:
         preview = self._preview
         if preview is not None:
             preview.show(sample)
 
-    def _look(self) -> None:
+    def _update(self) -> None:
         if self._preview is not None:
-            # First: what somebody else publishes must be alone when the capture subscribes to it.
-            self._preview.look()
-        if self._intake is not None:
-            self._intake.look()
+            # First, so that it withdraws its transforms before the capture subscribes to another node's.
+            self._preview.update_transforms()
+        if self._topics is not None:
+            self._topics.update()
 
-    def _follow(self) -> None:
-        """The preview is there while it is wanted and there is something to show."""
-        wanted = self._intake is not None and bool(self.get_parameter("preview").value)
+    def _update_preview(self) -> None:
+        """Create or close the preview: it exists while it is asked for and the node is active."""
+        wanted = self._topics is not None and bool(self.get_parameter("preview").value)
         if wanted and self._preview is None:
             self._preview = Preview(self, str(self.get_parameter("tf_topic").value))
         elif not wanted and self._preview is not None:
@@ -320,37 +336,51 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         return ""
 
     def _tick(self) -> None:
-        sessions = self._sessions
-        status = NOTHING if sessions is None else sessions.status()
-        plan = Plan("", frozenset(), ()) if self._intake is None else self._intake.plan
-        view = View(
+        capture, subscriptions = self._capture, self._topics
+        status = NO_STATUS if capture is None else capture.status()
+        view = CaptureView(
             self._phase,
             status,
             self._previous,
-            plan,
-            self._configuration,
+            SubscriptionPlan("", frozenset(), ()) if subscriptions is None else subscriptions.plan,
+            self._config,
             explicit=self._explicit,
             rated=self._rated,
-            trouble=self._trouble,
+            problem=self._problem,
         )
-        entries = [*diagnose(view), *self._room]
-        self._board.publish(entries)
-        for level, line in self._herald.hear(entries, working=bool(status.session)):
+        diagnostics = [*diagnose(view), *self._receive_buffer]
+        self._status.publish(diagnostics)
+        for level, line in self._throttle.lines(diagnostics, working=bool(status.session)):
             log(self.get_logger(), level, line)
         for hint in status.hints:
-            if hint.text not in self._hinted:
-                self._hinted.add(hint.text)
+            if hint.text not in self._logged_hints:
+                self._logged_hints.add(hint.text)
                 log(self.get_logger(), Level.OK, f"hint: {hint.text}")
         self._previous = status
-        if sessions is not None:
-            self._tell_splits(sessions)
-        if self._intake is not None and status.session not in ("", self._told_latched):
-            # What a robot latches (tf_static) came to an earlier session; this one needs it as well.
-            self._told_latched = status.session
-            self._intake.hear_again()
-        if self._phase == "active" and sessions is not None and sessions.broken:
-            self.complain(f"session ended: {sessions.broken}")
+        if capture is not None:
+            self._publish_splits(capture)
+        if subscriptions is not None and status.session not in ("", self._latched_session):
+            # An earlier session received what a robot latches (tf_static); this one needs it as well.
+            self._latched_session = status.session
+            subscriptions.resubscribe_latched()
+        if self._phase == "active" and capture is not None and capture.broken:
+            self.report_problem(f"session ended: {capture.broken}")
             self.trigger_deactivate()
+
+
+def _split(capture: LiveCapture) -> str:
+    capture.split()
+    return "the next session begins, with video at the next key frame; then this one is completed"
+
+
+def _pause(capture: LiveCapture) -> str:
+    capture.pause()
+    return "paused: messages are counted but not written"
+
+
+def _resume(capture: LiveCapture) -> str:
+    capture.resume()
+    return "resumed: the session continues with a new sequence, with video at the next key frame"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""A node's parameters: declared from models, checked as a whole, and refused with the reason."""
+"""A node's parameters: declared from pydantic models, and validated as a whole whenever they change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.faults import no_such, sentences
 from edgefirst_ros.nodes.options import LIVE, NAMES, OTHERS, READ_ONLY
-from edgefirst_ros.nodes.parameters import ParameterSpec, Value, fits, nest, specify
+from edgefirst_ros.nodes.parameters import ParameterSpec, Value, converted, nest, specify
 
 _TYPES: Mapping[str, Parameter.Type] = {
     "bool": Parameter.Type.BOOL,
@@ -35,12 +35,15 @@ Options = TypeVar("Options", bound=BaseModel)
 
 
 class NodeParameters(Generic[Options]):
-    """The configuration and a node's own options as its parameters.
+    """The configuration and a node's own options as ROS parameters.
 
-    The node must have been made with ``automatically_declare_parameters_from_overrides``, so that names which
-    mean nothing and values of another type are found and told together with all other faults.
+    The node must have been created with ``automatically_declare_parameters_from_overrides``, so that unknown
+    names and values of a wrong type are reported together with all other faults.
 
-    ``locked`` says why nothing but the live parameters can be changed now, or is empty.
+    Args:
+        node: the node to declare the parameters on.
+        options: model of the node's own options.
+        locked: returns why only parameters in ``LIVE`` can change now; empty if all can.
     """
 
     def __init__(self, node: Node, options: type[Options], locked: Callable[[], str]) -> None:
@@ -54,19 +57,19 @@ class NodeParameters(Generic[Options]):
         for name in foreign:
             node.undeclare_parameter(name)
         if foreign:
-            node.get_logger().info(f"not used here, another node's parameters: {', '.join(foreign)}")
+            node.get_logger().info(f"ignored, another node's parameters: {', '.join(foreign)}")
         self.given = [name for name in given if name not in foreign]
-        """Names that somebody gave at the start, and that are not another node's."""
+        """Names of the parameters that were given at start, without another node's."""
         self._specs = [*own, *specify(Config, self.given)]
         for spec in self._specs:
             self._declare(spec)
         node.add_on_set_parameters_callback(self._on_set)
 
     def build(self) -> tuple[Options, Config]:
-        """The options and the configuration as the parameters are now.
+        """Validate the parameters as they are now.
 
         Raises:
-            ConfigError: with a sentence for every fault.
+            ConfigError: lists every fault.
         """
         faults, options, config = self._validate(self._values())
         if faults or options is None or config is None:
@@ -78,9 +81,9 @@ class NodeParameters(Generic[Options]):
         value: Value | None = spec.default
         if node.has_parameter(spec.name):
             given = node.get_parameter(spec.name).value
-            value = fits(spec, given)
+            value = converted(spec, given)
             if value is None:
-                # Stays as it was given; build() says what is wrong with it, with all the other faults.
+                # It stays as given; build() reports it with all other faults.
                 node.set_descriptor(spec.name, _descriptor(spec, dynamic=True))
                 return
             node.undeclare_parameter(spec.name)
@@ -90,7 +93,7 @@ class NodeParameters(Generic[Options]):
         if value != []:
             node.declare_parameter(spec.name, value, descriptor, ignore_override=True)
             return
-        # rclpy takes an empty list for one of bytes, so the type comes first.
+        # rclpy takes an empty list for a byte array, so the type is declared first.
         node.declare_parameter(spec.name, _TYPES[spec.kind], descriptor, ignore_override=True)
         node.set_parameters([Parameter(spec.name, _TYPES[spec.kind], [])])
 
@@ -102,7 +105,7 @@ class NodeParameters(Generic[Options]):
         options = config = None
         own = {name: value for name, value in values.items() if name in self._own}
         others = {name: value for name, value in values.items() if _head(name) in Config.model_fields}
-        # Here, since neither model knows the names of the other.
+        # Checked here, since neither model knows the other's names.
         known = [*NAMES, *Config.model_fields]
         faults = [no_such(name, known) for name in sorted(values.keys() - own.keys() - others.keys())]
         try:
@@ -121,7 +124,7 @@ class NodeParameters(Generic[Options]):
         fixed = [p.name for p in ours if p.name not in LIVE]
         if reason and fixed:
             return SetParametersResult(successful=False, reason=f"{', '.join(fixed)}: {reason}")
-        # Faults of other parameters, there before, are no reason against this change.
+        # Faults that other parameters already had are no reason to reject this change.
         before = self._values()
         known = set(self._validate(before)[0])
         faults, _, _ = self._validate({**before, **{p.name: p.value for p in ours}})

@@ -1,25 +1,26 @@
-"""Where a capture stands as diagnostic entries: plain values, nothing of ROS."""
+"""The state of a capture or replay as diagnostics: plain values, without ROS messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, Self
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.live.status import LiveStatus
-from edgefirst_ros.nodes.discovery import Found, Plan
+from edgefirst_ros.nodes.discovery import SubscriptionPlan, TopicMatch
+from edgefirst_ros.offline.convert import Conversion, Position
 from edgefirst_ros.sample import Role
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES, TopicMap, choose_reference
 
 SLOW = 0.8
 """A topic below this share of its usual rate is slow."""
 MANY = 64
-"""A topic that has shown no steady rate after so many messages sends as it pleases."""
+"""A topic without a steady rate after this many messages is taken to be irregular."""
 MISSED = 3.0
-"""A slow topic is silent when so many of its usual intervals have passed."""
+"""A slow topic counts as silent after this many of its usual intervals."""
 MINUTES_WARN = 10.0
 
 
@@ -33,7 +34,7 @@ class Level(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Diagnostic:
     """One diagnostic_msgs/DiagnosticStatus."""
 
     level: Level
@@ -43,36 +44,42 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """Everything diagnostics are made from.
+class CaptureView:
+    """Everything that a capture's diagnostics are made from.
 
-    ``state`` is the lifecycle state, ``previous`` the status of a second ago, ``explicit`` the entries of the
-    configuration's topics that somebody named, ``rated`` those given an expected rate, ``trouble`` what went
-    wrong outside of the capture.
+    Attributes:
+        state: lifecycle state of the node.
+        status: the capture's status now.
+        previous: its status a second ago.
+        plan: the subscriptions.
+        config: the capture's configuration.
+        explicit: entries of the configuration's topics that were given as parameters.
+        rated: those that were given an expected rate.
+        problem: what went wrong outside of the capture; empty if nothing did.
     """
 
     state: str
     status: LiveStatus
     previous: LiveStatus
-    plan: Plan
+    plan: SubscriptionPlan
     config: Config
     explicit: frozenset[str] = frozenset()
     rated: frozenset[str] = frozenset()
-    trouble: str = ""
+    problem: str = ""
 
 
-def diagnose(view: View) -> list[Entry]:
-    """The session, every topic that matters, every writer, and the disk."""
+def diagnose(view: CaptureView) -> list[Diagnostic]:
+    """Diagnostics of the session, every configured topic, every writer, and the disk."""
     return [summarise(view), *_topics(view), *_writers(view.status), _disk(view)]
 
 
-def summarise(view: View) -> Entry:
-    """One entry that says how it goes, worst first."""
+def summarise(view: CaptureView) -> Diagnostic:
+    """The summary of the session, the worst problem first."""
     status = view.status
     level, message = Level.OK, _headline(view)
-    trouble = view.trouble or status.failure or view.plan.problem
-    if trouble:
-        level, message = Level.ERROR, f"{trouble}; {message}"
+    problem = view.problem or status.failure or view.plan.problem
+    if problem:
+        level, message = Level.ERROR, f"{problem}; {message}"
     elif status.ended and status.ended != "stopped":
         level, message = Level.ERROR, f"ended: {status.ended}"
     elif status.session and _reference_missing(view):
@@ -91,7 +98,7 @@ def summarise(view: View) -> Entry:
         ("received", str(status.received)),
         ("dropped", str(status.dropped)),
         ("shed", f"{status.shed_text} samples" if status.shed else "0"),
-        ("what would help", status.help.removeprefix("what would help: ") or "nothing is needed"),
+        ("what would help", status.help.removeprefix("what would help: ") or "nothing needed"),
         ("lost upstream", str(_lost(status))),
         ("queue", f"{status.queue_fill:.1%}"),
         ("written", f"{status.bytes_written / 1e6:.1f} MB"),
@@ -103,10 +110,10 @@ def summarise(view: View) -> Entry:
     ]
     values += [(f"hint {number}", hint.text) for number, hint in enumerate(status.hints, 1)]
     values += [(f"note {number}", note) for number, note in enumerate(status.warnings[-5:], 1)]
-    return Entry(level, "session", message, tuple(values))
+    return Diagnostic(level, "session", message, tuple(values))
 
 
-def _headline(view: View) -> str:
+def _headline(view: CaptureView) -> str:
     status = view.status
     if not status.session:
         return "no session" if view.state == "active" else view.state
@@ -126,13 +133,13 @@ def _lost(status: LiveStatus) -> int:
     return sum(topic.get("lost_upstream", 0) for topic in status.topics.values())
 
 
-def _missing(view: View) -> Iterator[Found]:
-    """Topics that somebody named and nobody publishes."""
-    return (f for f in view.plan.found if not f.announced and f.entry in view.explicit)
+def _missing(view: CaptureView) -> Iterator[TopicMatch]:
+    """Topics that are configured explicitly and have no publisher."""
+    return (f for f in view.plan.matches if not f.announced and f.entry in view.explicit)
 
 
-def _reference_missing(view: View) -> bool:
-    """Whether nothing has come that samples could be aligned to."""
+def _reference_missing(view: CaptureView) -> bool:
+    """Whether no message of the reference has been received, so that there are no samples."""
     try:
         choose_reference(view.config, view.status.topics, TopicMap(view.config, ""))
     except ConfigError:
@@ -140,82 +147,80 @@ def _reference_missing(view: View) -> bool:
     return False
 
 
-def _topics(view: View) -> Iterator[Entry]:
-    for found in view.plan.found:
+def _topics(view: CaptureView) -> Iterator[Diagnostic]:
+    for found in view.plan.matches:
         rule = view.config.topics[found.entry]
         canonical = found.canonical or f"/{rule.topic.strip('/')}"
         now = view.status.topics.get(canonical)
         if now is not None:
             yield _flowing(view, found, canonical, now)
         elif found.problem:
-            yield Entry(Level.WARN, canonical, found.problem, (("topic", found.topic),))
+            yield Diagnostic(Level.WARN, canonical, found.problem, (("topic", found.topic),))
         elif found.announced:
-            text = "published, nothing came yet" if view.status.session else "published"
-            # What is told once may be told when there is something to tell.
+            text = "published, but nothing received yet" if view.status.session else "published"
+            # Topics that are sent once may be sent later.
             is_poor = _is_late(view) and rule.role not in CONTEXT_ROLES
-            yield Entry(Level.WARN if is_poor else Level.OK, canonical, text, (("topic", found.topic),))
+            yield Diagnostic(Level.WARN if is_poor else Level.OK, canonical, text, (("topic", found.topic),))
         elif found.entry in view.explicit or rule.required == "always":
             level = {"always": Level.ERROR, "auto": Level.WARN, "never": Level.OK}[rule.required]
             if not _is_late(view) or (rule.required != "always" and _has_another(view, rule.role)):
                 level = Level.OK
-            yield Entry(level, canonical, "nobody publishes it", (("topic", found.topic),))
+            yield Diagnostic(level, canonical, "no publisher", (("topic", found.topic),))
 
 
-def _is_late(view: View) -> bool:
-    """Whether a session has gone on for so long that what has not come is missing."""
+def _is_late(view: CaptureView) -> bool:
+    """Whether the session has lasted long enough for missing topics to be a problem."""
     return view.status.session != "" and view.status.elapsed_s > view.config.alive_s
 
 
-def _has_another(view: View, role: Role) -> bool:
-    """Whether somebody publishes another topic that serves as well: of the role, or for the rig's poses."""
+def _has_another(view: CaptureView, role: Role) -> bool:
+    """Whether another published topic serves the same purpose: of the same role, or for the rig's poses."""
     roles = EGO_ROLES if role in EGO_ROLES else {role}
-    return any(f.announced and view.config.topics[f.entry].role in roles for f in view.plan.found)
+    return any(f.announced and view.config.topics[f.entry].role in roles for f in view.plan.matches)
 
 
-def _promised_hz(view: View, entry: str) -> tuple[float, float]:
-    """The rate that somebody holds a topic to, and the one that it is documented to have; 0 where none."""
+def _promised_hz(view: CaptureView, entry: str) -> tuple[float, float]:
+    """The rate that was configured for a topic, and the one that the device documents; 0 if there is none."""
     rule, default = view.config.topics[entry], MAIVIN_TOPICS.get(entry)
     if default is None or rule.expected_hz != default.expected_hz or entry in view.rated:
         return rule.expected_hz, 0.0
     return 0.0, rule.expected_hz if rule.topic == default.topic else 0.0
 
 
-def _silent_s(view: View, found: Found, now: Mapping[str, Any]) -> float:
-    """How long a topic that should go on has been silent in this session; 0 while that means nothing."""
+def _silent_s(view: CaptureView, found: TopicMatch, now: Mapping[str, Any]) -> float:
+    """How long a periodic topic has been silent in this session; 0 if it is not, or is not periodic."""
     rule, usual_hz, age_s = view.config.topics[found.entry], now["usual_hz"], now["age_s"]
-    told_once = rule.role in CONTEXT_ROLES or found.latched
-    as_it_pleases = not usual_hz and now.get("received", 0) > MANY
-    if age_s is None or (not rule.expected_hz and (told_once or as_it_pleases)):
+    sent_once = rule.role in CONTEXT_ROLES or found.latched
+    irregular = not usual_hz and now.get("received", 0) > MANY
+    if age_s is None or (not rule.expected_hz and (sent_once or irregular)):
         return 0.0
     limit_s = max(view.config.alive_s, MISSED / usual_hz if usual_hz else 0.0)
     silent_s = min(age_s, view.status.elapsed_s)
     return float(silent_s) if silent_s > limit_s else 0.0
 
 
-def _flowing(view: View, found: Found, canonical: str, now: Mapping[str, Any]) -> Entry:
+def _flowing(view: CaptureView, found: TopicMatch, canonical: str, now: Mapping[str, Any]) -> Diagnostic:
     then = view.previous.topics.get(canonical, {}) if view.previous.session == view.status.session else {}
     promised_hz, documented_hz = _promised_hz(view, found.entry)
     expected_hz = promised_hz or now["usual_hz"]
-    is_told_once = found.latched or view.config.topics[found.entry].role in CONTEXT_ROLES
+    is_sent_once = found.latched or view.config.topics[found.entry].role in CONTEXT_ROLES
     rate_hz, age_s = now["rate_hz"], now["age_s"]
     silent_s = _silent_s(view, found, now)
-    complaints: list[str] = []
+    problems: list[str] = []
     level = Level.WARN
     if found.problem:
-        complaints.append(found.problem)
+        problems.append(found.problem)
     if silent_s:
-        complaints.append(
-            f"silent for {silent_s:.0f} s" + ("" if found.announced else ", nobody publishes it")
-        )
+        problems.append(f"silent for {silent_s:.0f} s" + ("" if found.announced else ", no publisher"))
         level = Level.ERROR if view.config.topics[found.entry].required == "always" else Level.WARN
     elif (
-        expected_hz and _is_late(view) and rate_hz < SLOW * expected_hz and (promised_hz or not is_told_once)
+        expected_hz and _is_late(view) and rate_hz < SLOW * expected_hz and (promised_hz or not is_sent_once)
     ):
-        complaints.append(f"slow: {rate_hz:.1f} Hz, expected {expected_hz:.1f}")
+        problems.append(f"slow: {rate_hz:.1f} Hz, expected {expected_hz:.1f}")
     before = _losses(then)
-    complaints += [text for text, count in _losses(now).items() if then and count > before[text]]
+    problems += [text for text, count in _losses(now).items() if then and count > before[text]]
     if now.get("refused") and now["refused"] == now["received"]:
-        complaints.append("every message is refused: " + "; ".join(now["reasons"].get("refused", ())))
+        problems.append("every message is refused: " + "; ".join(now["reasons"].get("refused", ())))
     values = (
         ("topic", found.topic),
         ("type", str(now.get("type", ""))),
@@ -228,10 +233,10 @@ def _flowing(view: View, found: Found, canonical: str, now: Mapping[str, Any]) -
         ("shed", str(now.get("shed", 0))),
         ("lost upstream", str(now.get("lost_upstream", 0))),
     )
-    if complaints:
-        return Entry(level, canonical, "; ".join(complaints), values)
+    if problems:
+        return Diagnostic(level, canonical, "; ".join(problems), values)
     short = f", documented {documented_hz:g}" if rate_hz < SLOW * documented_hz and _is_late(view) else ""
-    return Entry(Level.OK, canonical, f"{rate_hz:.1f} Hz{short}", values)
+    return Diagnostic(Level.OK, canonical, f"{rate_hz:.1f} Hz{short}", values)
 
 
 def _losses(row: Mapping[str, Any]) -> dict[str, int]:
@@ -246,7 +251,7 @@ def _losses(row: Mapping[str, Any]) -> dict[str, int]:
 _COUNTS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written")
 
 
-def _writers(status: LiveStatus) -> Iterator[Entry]:
+def _writers(status: LiveStatus) -> Iterator[Diagnostic]:
     for name, output in status.outputs.items():
         values = (
             ("items", str(output.items)),
@@ -258,10 +263,10 @@ def _writers(status: LiveStatus) -> Iterator[Entry]:
         level = Level.OK
         if name in status.shedding:
             level, text = Level.WARN, f"shedding, {status.shedding[name]:.0%} is written; {text}"
-        yield Entry(level, f"writer {name}", text, values)
+        yield Diagnostic(level, f"writer {name}", text, values)
 
 
-def _disk(view: View) -> Entry:
+def _disk(view: CaptureView) -> Diagnostic:
     status, left = view.status, view.status.minutes_left
     values = (
         ("free", f"{status.free_bytes / 1e6:.0f} MB"),
@@ -270,11 +275,62 @@ def _disk(view: View) -> Entry:
         ("left at this rate", "unknown" if left is None else f"{left:.0f} min"),
     )
     if status.spare_bytes < 0:
-        return Entry(Level.ERROR, "disk", "full: less than min_free_mb is left", values)
+        return Diagnostic(Level.ERROR, "disk", "full: less than min_free_mb is left", values)
     if left is not None and left < MINUTES_WARN:
-        return Entry(Level.WARN, "disk", f"full in {left:.0f} min at this rate", values)
-    return Entry(Level.OK, "disk", f"{status.spare_bytes / 1e9:.1f} GB left", values)
+        return Diagnostic(Level.WARN, "disk", f"full in {left:.0f} min at this rate", values)
+    return Diagnostic(Level.OK, "disk", f"{status.spare_bytes / 1e9:.1f} GB left", values)
 
 
 def _ms(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.1f} ms"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """How a replay ended: exit code, a one-line summary, and further lines for the log.
+
+    Exit codes are those of ``edgefirst-ros convert``: 0 done, 1 no samples, 2 wrong usage or input,
+    130 interrupted, with what had been read completed.
+    """
+
+    code: int
+    message: str
+    lines: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, conversion: Conversion) -> Self:
+        """The result of a conversion that ran to its end or was interrupted."""
+        report = conversion.report
+        totals = report["totals"]
+        text = (
+            f"{report['samples']} samples of {totals['received']} messages; {totals['refused']} refused, "
+            f"{totals['dropped']} dropped"
+        )
+        lines = (*(f"warning: {w}" for w in report["warnings"]), *(str(path) for path in conversion.paths))
+        if conversion.interrupted:
+            return cls(130, f"{conversion.interruption}: {text}", lines)
+        return cls(0 if report["samples"] else 1, text, lines)
+
+
+def progress_diagnostic(position: Position | None) -> Diagnostic:
+    """How far a replay has come; ``position`` is None before it has read anything."""
+    if position is None:
+        return Diagnostic(Level.OK, "replay", "opening")
+    share = position.bytes_read / position.bytes_total if position.bytes_total else 0.0
+    run = position.run
+    values = (
+        ("file", position.file),
+        ("read", f"{position.bytes_read / 1e6:.1f} of {position.bytes_total / 1e6:.1f} MB"),
+        ("recording", f"{run.recorded_s:.1f} s"),
+        ("received", str(run.received)),
+        ("samples", str(run.samples)),
+        ("written", f"{run.bytes_written / 1e6:.1f} MB"),
+        *((f"note {number}", note) for number, note in enumerate(position.notes[-5:], 1)),
+    )
+    return Diagnostic(Level.OK, "replay", f"{share:.0%}: {run.samples} samples", values)
+
+
+def result_diagnostic(result: ReplayResult, position: Position | None) -> Diagnostic:
+    """How a replay ended."""
+    level = Level.ERROR if result.code else Level.OK
+    return Diagnostic(level, "replay", result.message, progress_diagnostic(position).values)

@@ -1,4 +1,4 @@
-"""Which subscriptions a capture should have, from what the graph offers; knows nothing of rclpy."""
+"""Which topics of the ROS graph a capture subscribes to; does not import rclpy."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from edgefirst_ros.config.model import Config, TopicRule
-from edgefirst_ros.nodes.candidates import Candidates, Offer, Place, choice_of
+from edgefirst_ros.nodes.candidates import CandidateFinder, Offer, TopicCandidate, explain_choice
 from edgefirst_ros.sample import Role
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES, TYPES
 
 STALL_S = 2.0
-"""So long nothing may be lost that the middleware delivers while nobody takes it."""
+"""Stall of the node during which the QoS history loses no message."""
 DEPTH, DEPTH_STREAM, DEPTH_SMALL, DEPTH_MOST = 60, 120, 1000, 10_000
-"""Messages kept at least: of pictures and clouds, which have megabytes (30 Hz); of compressed pictures
-(60 Hz); of what has less than a kilobyte (500 Hz, or the bunch of a bridge). And at most of any topic."""
+"""Smallest QoS history depths: of pictures and clouds, at megabytes each (30 Hz); of compressed pictures
+(60 Hz); of messages below a kilobyte (500 Hz, or a bridge's bursts). And the largest depth of any topic."""
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class WantedSubscription:
     """A subscription that should exist.
 
-    ``topic`` is the full name in the graph, ``canonical`` the name that the pipeline gets: without the
-    device's prefix, as recordings have it.
+    ``topic`` is the full name in the graph, ``canonical`` the name in the pipeline and in recordings, without
+    the device's prefix.
     """
 
     topic: str
@@ -32,41 +32,41 @@ class Feed:
     canonical: str
     latched: bool = False
     depth: int = field(default=DEPTH, compare=False)
-    """Messages that the middleware keeps while we are busy."""
+    """QoS history depth."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What became of one entry of the configuration's topics."""
+class TopicMatch:
+    """The topic found in the graph for one entry of the configuration's topics."""
 
     entry: str
     topic: str
     announced: bool
-    """Somebody publishes it."""
+    """Whether the topic has a publisher."""
     problem: str = ""
-    """Why it is not taken although somebody publishes it."""
+    """Why it is not subscribed to although it is published; else empty."""
     canonical: str = ""
-    """The name that the pipeline gets."""
+    """The topic's name in the pipeline."""
     latched: bool = False
-    """Whoever publishes it keeps what was said last: it may be said once."""
+    """Whether every publisher latches its last message, so that there may be only one."""
     fitting: tuple[str, ...] = ()
-    """Where several topics may fit: those that do, the one taken first."""
+    """If the entry allows a choice: the topics that fit, in order of preference."""
     note: str = ""
-    """Which of several topics is taken, and why."""
+    """Which of several topics is used, and why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What a look at the graph came to."""
+class SubscriptionPlan:
+    """The subscriptions to have, given the graph as it is now."""
 
     prefix: str
-    feeds: frozenset[Feed]
-    found: tuple[Found, ...]
+    subscriptions: frozenset[WantedSubscription]
+    matches: tuple[TopicMatch, ...]
     problem: str = ""
 
 
 def expected_type(rule: TopicRule) -> str:
-    """The type that the device sends on a topic, for topics that nobody announces."""
+    """The type that the device sends on a topic, for topics that are not announced yet."""
     name = rule.plain_names[0] if rule.plain_names else ""
     if rule.role is Role.CAMERA and name.endswith(("jpeg", "compressed")):
         return "sensor_msgs/msg/CompressedImage"
@@ -80,7 +80,7 @@ def expected_type(rule: TopicRule) -> str:
 
 
 def history_depth(rule: TopicRule, kind: str) -> int:
-    """Messages of a topic that last ``STALL_S`` at its expected rate, and at any usual for its kind."""
+    """QoS history depth that lasts ``STALL_S`` at the expected rate, and at any rate usual for the type."""
     if rule.role in EGO_ROLES | CONTEXT_ROLES:
         least = DEPTH_SMALL
     elif rule.role is Role.CAMERA and kind != "sensor_msgs/msg/Image":
@@ -91,9 +91,9 @@ def history_depth(rule: TopicRule, kind: str) -> int:
 
 
 def choose_prefix(config: Config, published: Iterable[str], namespace: str) -> tuple[str, str]:
-    """The device's prefix within the node's namespace, and what is unclear about it.
+    """The device's prefix within the node's namespace, and a problem if it is ambiguous.
 
-    Bare names win over any prefix: another device's or robot's topics may be in the same graph.
+    Names without prefix win over any prefix: the same graph may hold another device's topics.
     """
     if config.prefix is not None:
         return config.prefix.strip("/"), ""
@@ -117,7 +117,7 @@ def choose_prefix(config: Config, published: Iterable[str], namespace: str) -> t
     return tied[0], ""
 
 
-def plan(
+def plan_subscriptions(
     config: Config,
     prefix: str,
     namespace: str,
@@ -125,73 +125,83 @@ def plan(
     offers: Callable[[str], Sequence[Offer]],
     installed: Callable[[str], bool],
     resolve: Callable[[str], str] = lambda topic: topic,
-    held: Collection[Feed] = (),
+    held: Collection[WantedSubscription] = (),
     unlisted: bool = True,
     published: Iterable[str] = (),
     before: Mapping[str, tuple[str, ...]] | None = None,
-) -> Plan:
-    """Subscriptions for every entry of the configuration's topics.
+) -> SubscriptionPlan:
+    """SubscriptionPlan the subscriptions for every entry of the configuration's topics.
 
-    ``offers`` tells who publishes a topic, ``installed`` whether a message type can be subscribed to here,
-    ``resolve`` applies remappings. ``held`` subscriptions stay while nobody publishes, so that a publisher
-    may die and return. With ``unlisted``, the device's topics are subscribed to before anybody announces
-    them: a bridge makes a route only when there is a subscriber.
-
-    Regular expressions are held against ``published`` names. What fits them is taken once it is what fitted
-    at the last look (``before``, by entry), since a graph is discovered bit by bit, and the first by name is
-    to be taken, not the first that was seen. What is taken stays.
+    Args:
+        config: the capture's configuration.
+        prefix: the device's prefix within the namespace.
+        namespace: the node's namespace.
+        offers: returns the publishers of a topic.
+        installed: whether a message type is available on this machine.
+        resolve: applies remappings.
+        held: existing subscriptions; they stay without a publisher, which may die and return.
+        unlisted: subscribe to the device's topics before they are announced, because a bridge creates a route
+            only when there is a subscriber.
+        published: names that regular expressions are matched against.
+        before: the previous plan's ``fitting`` by entry. What matches a regular expression is subscribed to
+            only once two plans agree: discovery is gradual, and the first by name is wanted, not the first
+            seen.
     """
-    feeds: set[Feed] = set()
-    found: list[Found] = []
-    kept: dict[str, set[Feed]] = {}
-    for feed in held:
-        kept.setdefault(feed.topic, set()).add(feed)
-    look = Candidates(config, prefix, namespace, offers=offers, resolve=resolve, published=sorted(published))
+    subscriptions: set[WantedSubscription] = set()
+    found: list[TopicMatch] = []
+    kept: dict[str, set[WantedSubscription]] = {}
+    for subscription in held:
+        kept.setdefault(subscription.topic, set()).add(subscription)
+    finder = CandidateFinder(
+        config, prefix, namespace, offers=offers, resolve=resolve, published=sorted(published)
+    )
     for entry, rule in config.topics.items():
         if not rule.names:
             continue
-        places = look.places(rule)
-        there = look.ranked(rule, places)
+        candidates = finder.candidates(rule)
+        there = finder.ranked(rule, candidates)
         if not there:
-            first = places[0] if places else Place(rule.topic, rule.topic, (True, 0, 0, ""))
-            found.append(Found(entry, first.topic, announced=False, canonical=first.canonical))
-            held_before = [place.topic for place in places if place.topic in kept]
+            first = candidates[0] if candidates else TopicCandidate(rule.topic, rule.topic, (True, 0, 0, ""))
+            found.append(TopicMatch(entry, first.topic, announced=False, canonical=first.canonical))
+            held_before = [candidate.topic for candidate in candidates if candidate.topic in kept]
             if held_before:
-                feeds |= kept[held_before[0]]
+                subscriptions |= kept[held_before[0]]
             elif unlisted and _is_device_topic(rule) and installed(expected_type(rule)):
                 kind = expected_type(rule)
-                feeds.add(Feed(first.topic, kind, first.canonical, depth=history_depth(rule, kind)))
+                subscriptions.add(
+                    WantedSubscription(first.topic, kind, first.canonical, depth=history_depth(rule, kind))
+                )
             continue
-        taken = next((place for place in there if place.topic in kept), there[0])
-        fitting = tuple(place.topic for place in there) if rule.is_choice else ()
-        wanted, problem = _match(rule, taken, look.offered(taken.topic), installed)
+        taken = next((candidate for candidate in there if candidate.topic in kept), there[0])
+        fitting = tuple(candidate.topic for candidate in there) if rule.is_choice else ()
+        wanted, problem = _match(rule, taken, finder.offered(taken.topic), installed)
         if not rule.is_choice or taken.topic in kept or (before or {}).get(entry) == fitting:
-            feeds |= wanted
+            subscriptions |= wanted
         found.append(
-            Found(
+            TopicMatch(
                 entry,
                 taken.topic,
                 announced=True,
                 problem=problem,
-                latched=all(offer.latched for offer in look.offered(taken.topic)),
+                latched=all(offer.latched for offer in finder.offered(taken.topic)),
                 canonical=taken.canonical,
                 fitting=fitting,
-                note=choice_of(entry, taken, there) if rule.is_choice else "",
+                note=explain_choice(entry, taken, there) if rule.is_choice else "",
             )
         )
-    return Plan(prefix, frozenset(feeds), tuple(found))
+    return SubscriptionPlan(prefix, frozenset(subscriptions), tuple(found))
 
 
 def _is_device_topic(rule: TopicRule) -> bool:
-    """Whether a device may publish it once somebody subscribes."""
+    """Whether a device may publish it once there is a subscriber."""
     return bool(rule.plain_names) and not rule.plain_names[0].startswith("/")
 
 
 def _match(
-    rule: TopicRule, place: Place, offers: Sequence[Offer], installed: Callable[[str], bool]
-) -> tuple[set[Feed], str]:
-    """Feeds for what is offered on a topic, and why some or all of it cannot be taken."""
-    feeds: set[Feed] = set()
+    rule: TopicRule, candidate: TopicCandidate, offers: Sequence[Offer], installed: Callable[[str], bool]
+) -> tuple[set[WantedSubscription], str]:
+    """Subscriptions to what is offered on a topic, and why some or all of it cannot be used."""
+    subscriptions: set[WantedSubscription] = set()
     problems: list[str] = []
     by_type: Mapping[str, list[Offer]] = {
         kind: [o for o in offers if o.type == kind] for kind in sorted({o.type for o in offers})
@@ -203,9 +213,54 @@ def _match(
             package = kind.partition("/")[0]
             problems.append(f"{kind} is not installed here; build {package} in the workspace")
         else:
-            # Latched values are asked for where they say something that lasts: an old scan is of no use.
-            # Where some keep them and some do not, no one subscription gets both.
+            # Latched messages are requested where they stay valid: an old scan is of no use. Where some
+            # publishers latch and others do not, a single subscription cannot receive both.
             latched = {o.latched and rule.role in CONTEXT_ROLES for o in same}
             depth = history_depth(rule, kind)
-            feeds |= {Feed(place.topic, kind, place.canonical, each, depth) for each in latched}
-    return feeds, "; ".join(problems)
+            subscriptions |= {
+                WantedSubscription(candidate.topic, kind, candidate.canonical, each, depth)
+                for each in latched
+            }
+    return subscriptions, "; ".join(problems)
+
+
+def unused_subscriptions(
+    announced: Iterable[tuple[str, Sequence[str]]],
+    *,
+    used: Collection[str],
+    own: str,
+    root: str,
+    anywhere: bool,
+    wanted: Callable[[str, str], bool],
+    offers: Callable[[str], Sequence[Offer]],
+    installed: Callable[[str], bool],
+) -> set[WantedSubscription]:
+    """Subscriptions for the recording alone: to published topics that the configuration does not use.
+
+    Args:
+        announced: names and types of the graph.
+        used: names that are subscribed to already.
+        own: the node's own name; its own topics are not recorded.
+        root: namespace and prefix of the device's topics, which recorded names lack.
+        anywhere: also record topics outside of ``root``.
+        wanted: whether to record a topic, given its recorded name and its type.
+        offers: returns the publishers of a topic.
+        installed: whether a message type is available on this machine.
+    """
+    inside = f"{root.rstrip('/')}/"
+    subscriptions: set[WantedSubscription] = set()
+    for topic, kinds in announced:
+        if topic in used or topic.startswith(f"{own}/") or not (anywhere or topic.startswith(inside)):
+            continue
+        canonical = f"/{topic.removeprefix(inside)}" if topic.startswith(inside) else topic
+        for kind in kinds:
+            if not wanted(canonical, kind) or not installed(kind):
+                continue
+            same = [offer for offer in offers(topic) if offer.type == kind]
+            if same:
+                # A subscriber that requests latched messages receives nothing from publishers that do not
+                # latch.
+                subscriptions.add(
+                    WantedSubscription(topic, kind, canonical, latched=all(offer.latched for offer in same))
+                )
+    return subscriptions

@@ -1,124 +1,227 @@
-"""What the nodes can be told besides the configuration."""
+"""The nodes' own parameters, and their executables' --help."""
 
 from __future__ import annotations
 
+import argparse
 import re
-from typing import Annotated
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, NoReturn
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
+from edgefirst_ros.nodes.parameters import specify
+
 TOPIC = re.compile(r"(~?/)?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
-"""A name in the graph: absolute, in the namespace of the node, or below the node."""
+"""A topic name: absolute, relative to the node's namespace, or private."""
 STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
 
 def _tf_topic(name: str) -> str:
     if name and not TOPIC.fullmatch(name):
-        raise ValueError(f"{name!r} is no name of a topic; expected one like /tf_static, or nothing")
+        raise ValueError(f"{name!r} is not a topic name; expected one such as /tf_static, or an empty string")
     return name
 
 
 class CaptureOptions(BaseModel):
-    """Parameters of the capture node that are not the pipeline's."""
+    """Parameters of the capture node besides the pipeline configuration."""
 
     model_config = STRICT
 
-    output: str = Field("", description="Folder that sessions are written below. Must be given.")
+    output: str = Field("", description="Output folder; sessions are written below it. Required.")
     name: str = Field(
         "",
-        description="Name of the dataset; empty makes hostname_date_time-dataset. A name can be used once.",
+        description="Dataset name; empty: hostname_date_time-dataset. A name can be used only once.",
     )
-    session: str = Field("", description="Name of the session, a sequence; empty makes hostname_date_time.")
+    session: str = Field("", description="Session and sequence name; empty: hostname_date_time.")
     depth: int = Field(
         0,
         ge=0,
         le=10_000,
-        description="Messages of every topic that the middleware keeps for us; 0 keeps of each what comes "
-        "in 2 s at its expected_hz, and at least 60, of compressed pictures 120, of IMU, GPS and tf 1000.",
+        description="QoS history depth of every subscription. 0: two seconds of messages at the topic's "
+        "expected_hz, and at least 60; 120 for compressed pictures; 1000 for IMU, GPS and tf.",
     )
     unlisted: bool = Field(
         True,
-        description="Subscribe to the device's topics before anybody announces them: a bridge to a Maivin "
-        "makes a route only when there is a subscriber.",
+        description="Subscribe to the device's topics before they are announced: a bridge to a Maivin "
+        "creates a route only when there is a subscriber.",
     )
-    look_every_s: float = Field(1.0, ge=0.1, le=60.0, description="How often the graph is looked at.")
+    look_every_s: float = Field(
+        1.0, ge=0.1, le=60.0, description="Interval at which the ROS graph is checked for topics."
+    )
     stop_within_s: float = Field(
         2.5,
         ge=0.1,
         le=60.0,
-        description="Within this everything queued is written and finished at the end; the rest is dropped, "
-        "and counted.",
+        description="Time to write what is queued and to complete the files at the end of a session; "
+        "messages that are left are dropped and counted.",
     )
     preview: bool = Field(False, description="Publish each sample on ~/preview/... for RViz and Foxglove.")
     tf_topic: Annotated[str, AfterValidator(_tf_topic)] = Field(
         "/tf_static",
-        description="Where the sensors' places are published for previews, as tf2 reads them, unless "
-        "somebody else publishes tf2_msgs/TFMessage there; empty: nowhere.",
+        description="Topic for the sensors' transforms while previews are published, unless another node "
+        "publishes tf2_msgs/TFMessage there; empty: do not publish them.",
     )
     start_paused: bool = Field(
-        False, description="Sessions begin paused: nothing is written before the service ~/resume is called."
+        False, description="Begin sessions paused: nothing is written until the service ~/resume is called."
     )
     bond_heartbeat_period: float = Field(
         0.1,
         ge=0.0,
         le=2.0,
-        description="While active, seconds between heartbeats to a nav2_lifecycle_manager, as its own nodes "
-        "have it; 0: no bond. Needs the package bond; without it set bond_timeout: 0.0 in the manager.",
+        description="Seconds between the heartbeats that an active node sends to a nav2_lifecycle_manager; "
+        "0: no bond. Needs the package bond; without it set bond_timeout: 0.0 in the manager.",
     )
     autostart: bool = Field(
         False,
-        description="Configure and activate by itself; what prevents it ends the node with exit code 2.",
+        description="Configure and activate at start; if that fails, the node ends with exit code 2.",
     )
 
     @field_validator("output")
     @classmethod
     def _named(cls, output: str) -> str:
         if not output.strip():
-            raise ValueError("name a folder that sessions are written below")
+            raise ValueError("required: the folder to write sessions to")
         return output
 
 
+def output_faults(folder: str) -> list[str]:
+    """Create an output folder if it does not exist, and list what prevents writing to it."""
+    path = Path(folder).expanduser()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        return [f"output: {path}: cannot be written: {error.strerror}"]
+    return []
+
+
 class ReplayOptions(BaseModel):
-    """Parameters of the replay node that are not the pipeline's."""
+    """Parameters of the replay node besides the pipeline configuration."""
 
     model_config = STRICT
 
-    bag: list[str] = Field([], description="Recordings (MCAP files, or folders of them). Must be given.")
-    output: str = Field("", description="Folder that the dataset is written below. Must be given.")
-    name: str = Field("", description="Name of the dataset; empty takes the first recording's.")
+    bag: list[str] = Field([], description="Recordings: MCAP files, or folders of them. Required.")
+    output: str = Field("", description="Output folder; the dataset is written below it. Required.")
+    name: str = Field("", description="Dataset name; empty: the first recording's.")
     overwrite: bool = Field(
-        False, description="Replace a dataset of that name, once the new one is complete."
+        False, description="Replace an existing dataset of that name once the new one is complete."
     )
     rate: float = Field(
-        0.0, ge=0.0, description="Pace: 1 is the recording's own, 2 twice as fast, 0 as fast as it goes."
+        0.0, ge=0.0, description="Speed: 1 is the recording's own, 2 twice that, 0 as fast as possible."
     )
     preview: bool = Field(False, description="Publish each sample on ~/preview/... for RViz and Foxglove.")
     tf_topic: Annotated[str, AfterValidator(_tf_topic)] = Field(
         "/tf_static",
-        description="Where the sensors' places are published for previews, as tf2 reads them, unless "
-        "somebody else publishes tf2_msgs/TFMessage there; empty: nowhere.",
+        description="Topic for the sensors' transforms while previews are published, unless another node "
+        "publishes tf2_msgs/TFMessage there; empty: do not publish them.",
     )
 
     @field_validator("output")
     @classmethod
     def _named(cls, output: str) -> str:
         if not output.strip():
-            raise ValueError("name a folder that the dataset is written below")
+            raise ValueError("required: the folder to write the dataset to")
         return output
 
     @field_validator("bag")
     @classmethod
     def _given(cls, bag: list[str]) -> list[str]:
         if not any(path.strip() for path in bag):
-            raise ValueError("name at least one recording")
+            raise ValueError("required: at least one recording")
         return bag
 
 
 NAMES = frozenset(CaptureOptions.model_fields) | frozenset(ReplayOptions.model_fields)
-"""Of both nodes: one file may serve both, so each passes over what is the other's."""
+"""Options of both nodes: a parameter file may serve both, and each ignores the other's options."""
 READ_ONLY = frozenset({"look_every_s", "autostart"})
-"""Fixed when the node is made."""
+"""Parameters that are read once, when the node is created."""
 LIVE = frozenset({"preview", "stop_within_s"})
-"""May change while a session is under way."""
+"""Parameters that may change while a session is in progress."""
 OTHERS = ("use_sim_time", "start_type_description_service", "qos_overrides.")
-"""Parameters that rclpy declares by itself."""
+"""Parameters that rclpy declares itself."""
+
+INDENT, WIDTH = " " * 6, 100
+CONFIGURATION = """\
+All other parameters configure the pipeline; a configuration file of `edgefirst-ros convert --config` also is
+a parameter file for this node. The options are listed in config/maivin.yaml, raivin.yaml and generic.yaml of
+  ros2 pkg prefix --share edgefirst_ros"""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The --help of an executable: a description, its own parameters, and ``more`` hints."""
+
+    executable: str
+    description: str
+    options: type[BaseModel]
+    more: str
+
+    def check(self, arguments: Sequence[str]) -> None:
+        """Answer --help and reject all other arguments; ``arguments`` are those left after ROS took its own.
+
+        Raises:
+            SystemExit: with the exit code of the process.
+        """
+        parser = self._parser()
+        _, unknown = parser.parse_known_args(list(arguments))
+        if unknown:
+            self.refuse(f"{' '.join(unknown)}: unknown; parameters are given as --ros-args -p NAME:=VALUE")
+
+    def refuse(self, why: str) -> NoReturn:
+        """End the process because its arguments are invalid.
+
+        Raises:
+            SystemExit: with exit code 2.
+        """
+        self._parser().error(why)
+
+    def _parser(self) -> argparse.ArgumentParser:
+        return argparse.ArgumentParser(
+            prog=f"ros2 run edgefirst_ros {self.executable}",
+            usage="%(prog)s [--help] [--ros-args [-p NAME:=VALUE]... [--params-file FILE] ...]",
+            description=self.description,
+            epilog="\n".join(
+                ["the node's own parameters:", *self._parameters(), "", CONFIGURATION, "", self.more]
+            ),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+
+    def _parameters(self) -> Iterator[str]:
+        for spec in specify(self.options):
+            default = "" if spec.default in ("", []) else f", default {str(spec.default).lower()}"
+            yield f"  {spec.name} ({spec.kind}{default})"
+            yield from textwrap.wrap(spec.description, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
+
+
+CAPTURE = Usage(
+    "capture",
+    "Lifecycle node that captures datasets live from a ROS graph and accounts for every message.",
+    CaptureOptions,
+    """\
+Nothing is captured until the node is active:
+  ros2 lifecycle set /capture configure      checks the whole configuration and lists every fault
+  ros2 lifecycle set /capture activate       begins a session
+  ros2 lifecycle set /capture deactivate     completes the session, as Ctrl-C does
+To do this at start, set the parameter autostart, or ros2 launch edgefirst_ros capture.launch.py output:=DIR
+
+Services while active: ~/start, ~/stop, ~/split, ~/pause, ~/resume, ~/toggle_paused (std_srvs/Trigger).
+Topics: ~/status, ~/events/split (one message for each session that a split ended), /diagnostics, and with the
+parameter preview ~/preview/image/compressed, ~/preview/lidar and ~/preview/radar.""",
+)
+REPLAY = Usage(
+    "replay",
+    "Convert MCAP recordings into a dataset, as `edgefirst-ros convert` does, and end.",
+    ReplayOptions,
+    """\
+Progress is published on ~/status; with the parameter preview the samples are published on ~/preview/...,
+which is useful with rate:=1.0.
+With launch: ros2 launch edgefirst_ros replay.launch.py bag:=FILE output:=DIR
+
+Exit codes: 0 done, 1 no samples, 2 wrong usage or input, 130 interrupted (what was read is complete).""",
+)

@@ -1,8 +1,9 @@
-"""A validated model as typed, described parameters, and parameters as the model's values."""
+"""ROS parameters without ROS: specified by models, nested into their values, and read from files."""
 
 from __future__ import annotations
 
 import math
+import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ import annotated_types as bounds
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from edgefirst_ros.config.model import read_yaml
+from edgefirst_ros.errors import ConfigError
+
 Kind = Literal["bool", "integer", "double", "string", "integer array", "double array", "string array"]
 Value = bool | int | float | str | list[int] | list[float] | list[str]
 
@@ -24,13 +28,15 @@ _ARRAYS: Mapping[Kind, Kind] = {
     "string": "string array",
 }
 
+_WILDCARDS = {"*": "/[^/]+", "**": "(/[^/]+)*"}
+
 
 @dataclass(frozen=True, slots=True)
 class ParameterSpec:
-    """One parameter before anything of ROS knows it.
+    """One parameter, before it is declared to ROS.
 
-    ``limits`` are inclusive; what they cannot say is in ``constraints``. Parameters always have a value:
-    where ``optional``, an empty string or array or a nan stands for none.
+    ``limits`` are inclusive; restrictions that they cannot express are in ``constraints``. A ROS parameter
+    always has a value: if ``optional``, an empty string or array, or nan, stands for "not set".
     """
 
     path: tuple[str, ...]
@@ -43,30 +49,30 @@ class ParameterSpec:
 
     @property
     def name(self) -> str:
-        """The parameter's name: the path with dots."""
+        """The parameter's name: the path joined by dots."""
         return ".".join(self.path)
 
     def is_unset(self, value: object) -> bool:
-        """Whether the value stands for none."""
+        """Whether the value stands for "not set"."""
         return self.optional and (value in ("", [], ()) or (isinstance(value, float) and math.isnan(value)))
 
 
 def specify(model: type[BaseModel], names: Sequence[str] = ()) -> list[ParameterSpec]:
-    """Parameters of every field of a model, nested ones with dots.
+    """Parameters for every field of a model; names of nested fields are joined by dots.
 
-    A field that is a mapping has a parameter for every key of its default and for every key that ``names``
-    (of parameters somebody gave) mention below it.
+    A mapping field has parameters for every key of its default, and for every further key in ``names``, the
+    names of parameters that were given.
 
     Raises:
-        TypeError: a field of the model has a type that no parameter can have.
+        TypeError: a field's type cannot be that of a parameter.
     """
     return list(_fields(model, {}, (), [tuple(name.split(".")) for name in names]))
 
 
 def nest(values: Mapping[str, Any], specs: Sequence[ParameterSpec]) -> dict[str, Any]:
-    """Parameters by name as nested values for the model; those not set are left out.
+    """Nest parameter values, by name, as the model expects them; values that are not set are left out.
 
-    Names that are no parameter stay as they are, so that the model says that it knows no such name.
+    Unknown names stay as they are, so that the model reports them.
     """
     known = {spec.name: spec for spec in specs}
     nested: dict[str, Any] = {}
@@ -82,8 +88,8 @@ def nest(values: Mapping[str, Any], specs: Sequence[ParameterSpec]) -> dict[str,
     return nested
 
 
-def fits(spec: ParameterSpec, value: object) -> Value | None:
-    """The value as the parameter's type, None if it is of another one; whole numbers are numbers, too."""
+def converted(spec: ParameterSpec, value: object) -> Value | None:
+    """The value as the parameter's type, None if it has another type; integers are accepted as doubles."""
     if not spec.kind.endswith(" array"):
         return _scalar(spec.kind, value)
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
@@ -140,14 +146,14 @@ def _field(
 
 
 def _none(kind: Kind, path: tuple[str, ...]) -> tuple[Value, str]:
-    """What stands for none, and how that is said."""
+    """The value that stands for "not set", and its description."""
     if kind == "string":
         return "", "empty: not set"
     if kind == "double":
         return math.nan, "nan: not set"
     if kind.endswith(" array"):
         return [], "empty: not set"
-    raise TypeError(f"{'.'.join(path)}: a parameter of type {kind} has no value that stands for none")
+    raise TypeError(f"{'.'.join(path)}: a parameter of type {kind} has no value for 'not set'")
 
 
 def _default(info: FieldInfo) -> Any:  # noqa: ANN401 - whatever the field holds
@@ -163,10 +169,10 @@ def _plain(value: Any) -> Value:  # noqa: ANN401 - whatever the field holds
 
 
 def _kind(annotation: Any, path: tuple[str, ...]) -> tuple[Kind, tuple[str, ...]]:  # noqa: ANN401 - any type
-    """A field's kind of parameter, and its choices if they are listed."""
+    """The parameter type of a field, and its choices if it is an enumeration."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in {Union, types.UnionType}:
-        # Only "or None" occurs: such a parameter may stay unset.
+        # Only unions with None occur: such a parameter may stay unset.
         return _kind(next(a for a in arguments if a is not types.NoneType), path)
     if origin is Literal:
         return "string", tuple(str(each) for each in arguments)
@@ -201,3 +207,79 @@ def _constraints(info: FieldInfo, choices: Sequence[str]) -> str:
         return ""
     words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
     return ", ".join(f"{words[key]} {value:g}" for key, value in _bounds(info).items())
+
+
+def check_parameter_files(arguments: Sequence[str], node: str) -> None:
+    """Reject parameter files that hold nothing for this node.
+
+    ROS itself would silently start the node with its defaults if a file names only other nodes, or this one
+    in another namespace.
+
+    Args:
+        arguments: all arguments of the process.
+        node: the node's name, unless an argument remaps it.
+
+    Raises:
+        ConfigError: a file is missing, is not YAML, or holds nothing for this node.
+    """
+    space = ""
+    files: list[str] = []
+    for option, value in _options(arguments):
+        if option == "--params-file":
+            files.append(value)
+            continue
+        rule, _, name = value.partition(":=")
+        target, _, what = rule.rpartition(":")
+        if target not in ("", node):
+            continue
+        if what == "__ns":
+            space = name.strip("/")
+        elif what in ("__node", "__name"):
+            node = name
+    own = f"/{space}/{node}" if space else f"/{node}"
+    faults = [fault for file in files for fault in _faults(Path(file), own)]
+    if faults:
+        raise ConfigError(faults)
+
+
+def _options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The ROS options of interest, each with its value."""
+    ours, waiting = False, ""
+    for argument in arguments:
+        if not ours:
+            ours = argument == "--ros-args"
+        elif argument == "--":
+            ours, waiting = False, ""
+        elif waiting:
+            yield {"-r": "--remap"}.get(waiting, waiting), argument
+            waiting = ""
+        elif argument in ("--params-file", "--remap", "-r"):
+            waiting = argument
+
+
+def _faults(path: Path, node: str) -> list[str]:
+    try:
+        blocks = list(_blocks(read_yaml(path)))
+    except ConfigError as error:
+        return error.faults
+    if any(meant and re.fullmatch(_pattern(name), node) for name, meant in blocks):
+        return []
+    found = ", ".join(name for name, _ in blocks) or "nothing"
+    return [f"{path}: holds {found}, nothing for {node}; begin it with /**: and ros__parameters:"]
+
+
+def _blocks(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, bool]]:
+    """Every name in a file, and whether it is a node's; namespaces may be nested levels."""
+    for key, value in data.items():
+        name = f"{above}/{str(key).strip('/')}" if above else str(key)
+        if not isinstance(value, dict):
+            yield name, False
+        elif "ros__parameters" in value:
+            yield name, True
+        else:
+            yield from _blocks(value, name) if value else [(name, False)]
+
+
+def _pattern(name: str) -> str:
+    """Regular expression of the full node names that a name in a file, with its wildcards, matches."""
+    return "".join(_WILDCARDS.get(token, f"/{re.escape(token)}") for token in name.strip("/").split("/"))

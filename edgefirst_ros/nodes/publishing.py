@@ -1,21 +1,33 @@
-"""Diagnostics, status and events on their topics."""
+"""What a node publishes about itself: diagnostics, status, split events, and its lifecycle bond."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from rosidl_runtime_py.utilities import get_message
+from std_msgs.msg import Header
 
 from edgefirst_ros.live.session import Split
-from edgefirst_ros.nodes.diagnostics import Entry, Level
-from edgefirst_ros.nodes.sessions import split_values
+from edgefirst_ros.nodes.diagnostics import Diagnostic, Level
+
+BOND_TOPIC, BOND_TYPE = "bond", "bond/msg/Status"
+BOND_TIMEOUT_S = 4.0
+"""The default of nav2's nodes and managers."""
+BOND_DEPTH = 100
+NO_BOND = (
+    "no bond with a lifecycle manager: the package bond is not installed (apt install ros-$ROS_DISTRO-bond); "
+    "without it set bond_timeout: 0.0 in the manager"
+)
 
 
 class StatusPublisher:
-    """``/diagnostics`` for everything, ``~/status`` for the one that sums it up, kept for latecomers."""
+    """``/diagnostics`` with every diagnostic, and the summary on the latched ``~/status``."""
 
     def __init__(self, node: Node, hardware_id: str) -> None:
         self._node = node
@@ -25,29 +37,29 @@ class StatusPublisher:
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         self._status = node.create_publisher(DiagnosticStatus, "~/status", latched)
 
-    def publish(self, entries: Sequence[Entry]) -> None:
-        """Publish all entries; the first is the summary."""
-        statuses = [self._message(entry) for entry in entries]
+    def publish(self, diagnostics: Sequence[Diagnostic]) -> None:
+        """Publish all of them; the first is the summary."""
+        statuses = [self._message(each) for each in diagnostics]
         array = DiagnosticArray(status=statuses)
         array.header.stamp = self._node.get_clock().now().to_msg()
         self._diagnostics.publish(array)
         self._status.publish(statuses[0])
 
-    def _message(self, entry: Entry) -> Any:  # noqa: ANN401 - a generated message, untyped
+    def _message(self, diagnostic: Diagnostic) -> Any:  # noqa: ANN401 - a generated message, untyped
         return DiagnosticStatus(
-            level=bytes([entry.level]),
-            name=f"{self._name}: {entry.name}",
-            message=entry.message,
+            level=bytes([diagnostic.level]),
+            name=f"{self._name}: {diagnostic.name}",
+            message=diagnostic.message,
             hardware_id=self._hardware_id,
-            values=[KeyValue(key=key, value=value) for key, value in entry.values],
+            values=[KeyValue(key=key, value=value) for key, value in diagnostic.values],
         )
 
 
 class SplitPublisher:
-    """``~/events/split`` for whoever takes sessions away as they end, kept for latecomers.
+    """The latched ``~/events/split``: one message for each session that a split ended.
 
-    A diagnostic_msgs/DiagnosticStatus like ``~/status``: typed keys and values that every ROS 2 has, where
-    rosbag2_interfaces/WriteSplitEvent has no place for more than one path, and is not everywhere.
+    A diagnostic_msgs/DiagnosticStatus, because rosbag2_interfaces/WriteSplitEvent holds only one path and is
+    not installed everywhere.
     """
 
     def __init__(self, node: Node, hardware_id: str) -> None:
@@ -57,14 +69,80 @@ class SplitPublisher:
         self._events = node.create_publisher(DiagnosticStatus, "~/events/split", latched)
 
     def publish(self, split: Split) -> None:
-        """Tell that a session is complete and another one under way."""
-        values = [KeyValue(key=key, value=value) for key, value in split_values(split)]
+        """Publish that a session is complete and the next one has begun."""
         self._events.publish(
             DiagnosticStatus(
                 level=bytes([Level.OK]),
                 name=f"{self._name}: split",
                 message=f"{split.closed.summary}; {split.opened} follows",
                 hardware_id=self._hardware_id,
-                values=values,
+                values=[KeyValue(key=key, value=value) for key, value in split.values],
+            )
+        )
+
+
+def bond_status_class() -> Any:  # noqa: ANN401 - a generated message class, or None
+    """``bond/msg/Status``, None where the package is not installed."""
+    try:
+        return get_message(BOND_TYPE)
+    except (ImportError, AttributeError, ValueError):
+        return None
+
+
+class Bond:
+    """A bond with a lifecycle manager (nav2_lifecycle_manager): heartbeats while the node is active.
+
+    The protocol is bond_core's: both sides publish ``bond/msg/Status`` on one topic under the node's name. A
+    side that hears nothing for ``heartbeat_timeout``, or hears that the other is not active, takes the bond
+    for broken. The node's own executor sends the heartbeats, so a node that hangs stops sending them.
+
+    Args:
+        node: the node that the bond is named after.
+        status: ``bond/msg/Status``.
+        period_s: time between heartbeats.
+    """
+
+    def __init__(self, node: Node, status: Any, period_s: float) -> None:  # noqa: ANN401 - generated
+        self._node = node
+        self._status = status
+        self._period_s = period_s
+        self._instance = str(uuid.uuid4())
+        self._is_whole = True
+        self._publisher = node.create_publisher(status, BOND_TOPIC, BOND_DEPTH)
+        self._subscription = node.create_subscription(status, BOND_TOPIC, self._on_status, BOND_DEPTH)
+        # Not the node's clock, which may stand still in simulated time.
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._timer = node.create_timer(period_s, self._send_heartbeat, clock=steady)
+
+    def close(self) -> None:
+        """Break the bond if it still holds, and stop listening."""
+        self._break()
+        self._node.destroy_timer(self._timer)
+        self._node.destroy_subscription(self._subscription)
+        self._node.destroy_publisher(self._publisher)
+
+    def _send_heartbeat(self) -> None:
+        if self._is_whole:
+            self._publish(active=True)
+
+    def _on_status(self, message: Any) -> None:  # noqa: ANN401 - generated
+        is_other = message.id == self._node.get_name() and message.instance_id != self._instance
+        if is_other and not message.active:
+            self._break()
+
+    def _break(self) -> None:
+        if self._is_whole:
+            self._is_whole = False
+            self._publish(active=False)
+
+    def _publish(self, *, active: bool) -> None:
+        self._publisher.publish(
+            self._status(
+                header=Header(stamp=self._node.get_clock().now().to_msg()),
+                id=self._node.get_name(),
+                instance_id=self._instance,
+                active=active,
+                heartbeat_timeout=BOND_TIMEOUT_S,
+                heartbeat_period=self._period_s,
             )
         )

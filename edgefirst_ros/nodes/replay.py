@@ -1,4 +1,4 @@
-"""Convert recordings as a ROS node: what ``edgefirst-ros convert`` does, with status and preview topics."""
+"""The replay node: ``edgefirst-ros convert`` as a ROS node, with status and preview topics."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from rclpy.node import Node
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import ConfigError, EdgeFirstError
 from edgefirst_ros.nodes.declare import NodeParameters
-from edgefirst_ros.nodes.diagnostics import Entry
+from edgefirst_ros.nodes.diagnostics import ReplayResult, progress_diagnostic, result_diagnostic
 from edgefirst_ros.nodes.log import log
-from edgefirst_ros.nodes.options import ReplayOptions
+from edgefirst_ros.nodes.options import REPLAY, ReplayOptions
 from edgefirst_ros.nodes.preview import Preview
-from edgefirst_ros.nodes.progress import Outcome, finished_entry, progress_entry
 from edgefirst_ros.nodes.publishing import StatusPublisher
 from edgefirst_ros.nodes.running import run
-from edgefirst_ros.nodes.usage import REPLAY
 from edgefirst_ros.offline.convert import Conversion, Position, convert
 from edgefirst_ros.sources.pacing import Pacer
 
@@ -30,7 +28,7 @@ STATUS_EVERY_S = 0.5
 
 
 class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
-    """Runs one conversion in a thread of its own and says how far it is; done when that is."""
+    """Runs one conversion in a thread of its own and publishes its progress; done when that ends."""
 
     def __init__(self) -> None:
         super().__init__("replay", automatically_declare_parameters_from_overrides=True)
@@ -38,15 +36,15 @@ class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
         self.exit_code = 0
         self._stopping = threading.Event()
         self._position: Position | None = None
-        self._outcome: Outcome | None = None
+        self._result: ReplayResult | None = None
         self._preview: Preview | None = None
         self._worker: threading.Thread | None = None
-        settings = NodeParameters(self, ReplayOptions, lambda: "cannot change: the replay is running")
-        self._board = StatusPublisher(self, socket.gethostname())
+        settings = NodeParameters(self, ReplayOptions, lambda: "cannot change while the replay is running")
+        self._status = StatusPublisher(self, socket.gethostname())
         try:
             options, config = settings.build()
         except ConfigError as error:
-            self._end(Outcome(2, "\n  ".join(["the configuration cannot be used", *error.faults])))
+            self._end(ReplayResult(2, "\n  ".join(["the configuration is invalid", *error.faults])))
             return
         if options.preview:
             self._preview = Preview(self, options.tf_topic)
@@ -55,7 +53,7 @@ class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
         self._worker.start()
 
     def finish(self) -> None:
-        """Finish what has been read; called once, when the process is to end."""
+        """Complete what has been read; called once, before the process ends."""
         self._stopping.set()
         if self._worker is not None:
             self._worker.join()
@@ -65,12 +63,12 @@ class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
 
     def _work(self, options: ReplayOptions, config: Config) -> None:
         try:
-            self._outcome = Outcome.of(self._convert(options, config))
+            self._result = ReplayResult.of(self._convert(options, config))
         except EdgeFirstError as error:
-            self._outcome = Outcome(2, str(error))
-        except Exception as error:  # noqa: BLE001 - told, and the exit code says so
+            self._result = ReplayResult(2, str(error))
+        except Exception as error:  # noqa: BLE001 - logged, and the exit code shows it
             self.get_logger().fatal(f"the replay failed:\n{traceback.format_exc()}")
-            self._outcome = Outcome(3, f"{type(error).__name__}: {error}")
+            self._result = ReplayResult(3, f"{type(error).__name__}: {error}")
 
     def _convert(self, options: ReplayOptions, config: Config) -> Conversion:
         pace: Callable[..., None] | None = Pacer(options.rate, self._stopping) if options.rate else None
@@ -91,18 +89,18 @@ class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
 
     def _tick(self) -> None:
         if self._preview is not None:
-            self._preview.look()
-        if self._outcome is None:
-            self._board.publish([progress_entry(self._position)])
+            self._preview.update_transforms()
+        if self._result is None:
+            self._status.publish([progress_diagnostic(self._position)])
         elif not self.done:
-            self._end(self._outcome)
+            self._end(self._result)
 
-    def _end(self, outcome: Outcome) -> None:
-        self.done, self.exit_code = True, outcome.code
-        entry: Entry = finished_entry(outcome, self._position)
-        self._board.publish([entry])
-        for line in (outcome.message, *outcome.lines):
-            log(self.get_logger(), entry.level, line)
+    def _end(self, result: ReplayResult) -> None:
+        self.done, self.exit_code = True, result.code
+        diagnostic = result_diagnostic(result, self._position)
+        self._status.publish([diagnostic])
+        for line in (result.message, *result.lines):
+            log(self.get_logger(), diagnostic.level, line)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""How a node runs from the first argument to its exit code."""
+"""Runs a node from its arguments to its exit code, and reports errors in lifecycle transitions."""
 
 from __future__ import annotations
 
@@ -7,49 +7,51 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from functools import wraps
+from typing import Any, Protocol, TypeVar
 
 import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import remove_ros_args
 
-from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.nodes.parameterfile import check_parameter_files
-from edgefirst_ros.nodes.receivebuffer import allowed_bytes, refused
-from edgefirst_ros.nodes.signals import finishing
-from edgefirst_ros.nodes.usage import Usage
+from edgefirst_ros.errors import ConfigError, EdgeFirstError
+from edgefirst_ros.live.signals import finishing
+from edgefirst_ros.nodes.options import Usage
+from edgefirst_ros.nodes.parameters import check_parameter_files
+from edgefirst_ros.nodes.receivebuffer import allowed_bytes, start_failure_help
 
 USAGE = 2
-"""Exit code: the node can do nothing with what it was told, and could not if it were started again."""
+"""Exit code: arguments or configuration are invalid, so starting the node again would not help."""
 WAKE_S = 0.2
-"""Python hears of a signal when the executor wakes up: an idle one does so at least this often."""
+"""Longest wait of an idle executor: Python handles signals only when it wakes up."""
 
 
 class Runnable(Protocol):
-    """A node that knows when it is done, and what came of it."""
+    """A node that knows when it is done, and with which exit code."""
 
     done: bool
     exit_code: int
 
     def finish(self) -> None:
-        """Complete what is under way."""
+        """Complete the work in progress."""
 
     def get_logger(self) -> Any:  # noqa: ANN401 - rclpy's logger, untyped
-        """As rclpy has it."""
+        """As in rclpy."""
 
     def destroy_node(self) -> None:
-        """As rclpy has it."""
+        """As in rclpy."""
 
 
 def run(make: Callable[[], Runnable], usage: Usage, arguments: Sequence[str] | None) -> int:
-    """Make a node and spin it until it is done or asked to finish; its exit code.
+    """Create a node, spin it until it is done or a signal asks it to finish, and return its exit code.
 
-    Whatever goes wrong in a callback, what is under way is completed.
+    Work in progress is completed even when a callback fails.
     """
     given = sys.argv if arguments is None else arguments
     try:
-        # First, since ROS's own words for a broken file name a place in the sources of rcl.
+        # First, because rcl's own message about a broken file names a line of its source code.
         check_parameter_files(given, usage.executable)
         usage.check(remove_ros_args(given)[1:])
         rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
@@ -57,7 +59,7 @@ def run(make: Callable[[], Runnable], usage: Usage, arguments: Sequence[str] | N
         sys.stderr.write("".join(f"{usage.executable}: {fault}\n" for fault in error.faults))
         return USAGE
     except RuntimeError as error:
-        # What follows the first comma are places in the sources of rcl.
+        # What follows the first comma are lines of the source code of rcl.
         usage.refuse(str(error).partition(", at ")[0].strip())
     stop = threading.Event()
     try:
@@ -68,7 +70,7 @@ def run(make: Callable[[], Runnable], usage: Usage, arguments: Sequence[str] | N
                 if "error creating node" not in str(error):
                     raise
                 middleware = rclpy.get_rmw_implementation_identifier()
-                why = refused(middleware, allowed_bytes(), os.environ)
+                why = start_failure_help(middleware, allowed_bytes(), os.environ)
                 what = str(error).partition(", at ")[0]
                 sys.stderr.write(f"{usage.executable}: {what}; {why}\n")
                 return USAGE
@@ -89,7 +91,38 @@ def _spin(node: Runnable, executor: Any, stop: threading.Event) -> None:  # noqa
             executor.spin_once(timeout_sec=WAKE_S)
         except ExternalShutdownException:
             return
-        except Exception:  # noqa: BLE001 - an error of one callback must not cost the session
+        except Exception:  # noqa: BLE001 - one failing callback must not lose the session
             node.get_logger().fatal(f"a callback failed:\n{traceback.format_exc()}")
             node.exit_code = 1
             return
+
+
+class Reporting(Protocol):
+    """A node that reports its problems."""
+
+    def report_problem(self, text: str) -> None:
+        """Log a problem and show it in the diagnostics."""
+
+    def get_logger(self) -> Any:  # noqa: ANN401 - rclpy's logger, untyped
+        """As in rclpy."""
+
+
+Node = TypeVar("Node", bound=Reporting)
+Transition = Callable[[Node, LifecycleState], Any]
+
+
+def reporting_errors(transition: Transition[Node]) -> Transition[Node]:
+    """Decorate a lifecycle transition to report its exceptions, which rclpy turns into errors silently."""
+
+    @wraps(transition)
+    def wrapped(node: Node, state: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
+        try:
+            return transition(node, state)
+        except EdgeFirstError as error:
+            node.report_problem(str(error))
+            return TransitionCallbackReturn.ERROR
+        except Exception:
+            node.get_logger().fatal(f"{transition.__name__} failed:\n{traceback.format_exc()}")
+            raise
+
+    return wrapped

@@ -1,4 +1,4 @@
-"""The capture's subscriptions: raw, never blocking, kept in step with what the graph offers."""
+"""The capture's subscriptions: raw, never blocking, and kept up to date with the graph."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from rclpy.qos import (
     qos_check_compatible,
 )
 from rclpy.qos_overriding_options import QoSOverridingOptions
-from rosidl_runtime_py.utilities import get_message
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.names import is_pattern
 from edgefirst_ros.hints import Seen
-from edgefirst_ros.live.recordingfile import qos_text
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.nodes.candidates import Offer
-from edgefirst_ros.nodes.definitions import definition_of
-from edgefirst_ros.nodes.discovery import Feed, Found, Plan, choose_prefix, plan
-from edgefirst_ros.nodes.receipt import Receipt
-from edgefirst_ros.nodes.statictransforms import SUFFIX, UNKNOWN
-from edgefirst_ros.nodes.unused import unused_feeds
-from edgefirst_ros.sources.choice import choice
-from edgefirst_ros.topics import TF
+from edgefirst_ros.nodes.discovery import (
+    SubscriptionPlan,
+    TopicMatch,
+    WantedSubscription,
+    choose_prefix,
+    plan_subscriptions,
+    unused_subscriptions,
+)
+from edgefirst_ros.nodes.graph import RosGraph, definition_of
+from edgefirst_ros.nodes.receiveclock import ReceiveClock
+from edgefirst_ros.sources.session import recorded_topics
 
-PATIENT = 3
-"""After so many looks without ``/clock`` that is told."""
+CLOCK_UPDATES = 3
+"""A missing ``/clock`` is reported after this many updates."""
 _POLICIES = (
     QoSPolicyKind.RELIABILITY,
     QoSPolicyKind.DURABILITY,
@@ -43,20 +44,22 @@ _POLICIES = (
 
 
 class Subscriptions:
-    """Subscribes to what the configuration wants as soon as it is there; ``look`` keeps up with the graph.
+    """Subscribes to the configured topics as they appear; ``update`` follows changes of the graph.
 
     Args:
-        node: whose subscriptions these are; its namespace and remappings hold.
-        config: which topics.
-        put: takes each message, at once.
-        simulated_ns: the time on ``/clock``, 0 while none has come; None while time is not simulated.
-        depth: messages of a topic that the middleware keeps while we are busy; 0 for what each is due.
-        unlisted: subscribe to the device's topics before anybody announces them.
-        previewed: tells the topic that this node publishes transforms on for its previews, empty if none.
-        record: takes messages of topics that are of no use, and that ``record_topics`` means; None for none.
+        node: the subscribing node; its namespace and remappings apply.
+        config: the capture's configuration.
+        put: receives every message; must not block.
+        simulated_ns: returns the time on ``/clock``, 0 before the first, None if time is not simulated.
+        depth: QoS history depth; 0: as each topic needs.
+        unlisted: subscribe to the device's topics before they are announced.
+        preview_topic: returns the topic that the node publishes its own preview transforms on, empty if none.
+        record: receives messages of topics that only ``record_topics`` asks for; None: do not record them.
 
     Attributes:
-        offered: with what quality of service topics are published, by their names in recordings.
+        plan: the result of the newest update.
+        offered: QoS of the publishers by the topic's name in recordings, as the recording stores it.
+        other_topics: topics at the newest update that nothing is received from, with the reason if known.
     """
 
     def __init__(
@@ -68,134 +71,73 @@ class Subscriptions:
         simulated_ns: Callable[[], int | None],
         depth: int,
         unlisted: bool,
-        previewed: Callable[[], str] = str,
+        preview_topic: Callable[[], str] = str,
         record: Callable[[RawMessage], None] | None = None,
     ) -> None:
+        self.plan = SubscriptionPlan("", frozenset(), ())
+        self.offered: dict[str, str] = {}
+        self.other_topics: list[Seen] = []
         self._node = node
+        self._graph = RosGraph(node, preview_topic)
         self._config = config
         self._put = put
-        self._receipt = Receipt(simulated_ns)
+        self._clock = ReceiveClock(simulated_ns)
         self._simulated_ns = simulated_ns
-        self._looks = 0
+        self._updates_without_clock = 0
         self._depth = depth
         self._unlisted = unlisted
-        self._previewed = previewed
         self._record = record
-        self._wanted = choice(config.record_topics)
-        self._unused: dict[Feed, Any] = {}
-        self.offered: dict[str, str] = {}
-        self._subscriptions: dict[Feed, Any] = {}
-        self._classes: dict[str, Any] = {}
-        self._told: set[tuple[str, str]] = set()
-        self._around: list[Seen] = []
-        self.plan = Plan("", frozenset(), ())
+        self._is_recorded = recorded_topics(config.record_topics)
+        self._subscriptions: dict[WantedSubscription, Any] = {}
+        self._unused: dict[WantedSubscription, Any] = {}
+        self._logged: set[tuple[str, str]] = set()
 
-    def look(self) -> Plan:
-        """Look at the graph and subscribe, or no longer, accordingly; says once what stands in the way."""
+    def update(self) -> SubscriptionPlan:
+        """Subscribe and unsubscribe according to the graph; each problem is logged once."""
         node = self._node
-        published = self._published()
+        rules = self._config.topics.values()
+        names = [name for rule in rules for name in rule.names]
+        plain = [name for rule in rules for name in rule.plain_names]
+        published = self._graph.published(plain, patterns=any(map(is_pattern, names)))
         prefix, unclear = choose_prefix(self._config, published, node.get_namespace())
-        found = plan(
+        wanted = plan_subscriptions(
             self._config,
             prefix,
             node.get_namespace(),
-            offers=self._offers,
-            installed=lambda kind: self._message_class(kind) is not None,
+            offers=self._graph.offers,
+            installed=self._graph.is_installed,
             resolve=node.resolve_topic_name,
             held=self._subscriptions.keys(),
             unlisted=self._unlisted,
             published=published,
-            before={each.entry: each.fitting for each in self.plan.found},
+            before={each.entry: each.fitting for each in self.plan.matches},
         )
-        self.plan = Plan(found.prefix, found.feeds, found.found, unclear)
-        for feed in self._subscriptions.keys() - found.feeds:
-            node.destroy_subscription(self._subscriptions.pop(feed))
-        for feed in sorted(
-            found.feeds - self._subscriptions.keys(), key=lambda each: (each.topic, each.type)
-        ):
+        self.plan = SubscriptionPlan(wanted.prefix, wanted.subscriptions, wanted.matches, unclear)
+        for gone in self._subscriptions.keys() - wanted.subscriptions:
+            node.destroy_subscription(self._subscriptions.pop(gone))
+        for new in sorted(wanted.subscriptions - self._subscriptions.keys(), key=lambda w: (w.topic, w.type)):
             try:
-                self._subscriptions[feed] = self._subscribe(feed)
+                self._subscriptions[new] = self._subscribe(new)
             except Exception as error:  # noqa: BLE001 - some middlewares refuse two types on one topic
-                self._tell(feed.topic, f"cannot be subscribed to as {feed.type}: {error}")
-        self._around = self._look_around(found.found)
-        self._tell("", unclear)
-        self._look_at_clock()
-        for each in found.found:
-            self._tell(each.topic, each.problem)
-            if each.note and ("", each.note) not in self._told:
-                self._told.add(("", each.note))
+                self._warn(new.topic, f"cannot be subscribed to as {new.type}: {error}")
+        self.other_topics = self._find_other_topics(wanted.matches)
+        self._warn("", unclear)
+        self._check_clock()
+        for each in wanted.matches:
+            self._warn(each.topic, each.problem)
+            if each.note and ("", each.note) not in self._logged:
+                self._logged.add(("", each.note))
                 node.get_logger().info(each.note)
         if self._record is not None:
-            self._look_for_unused(self._record, prefix)
+            self._update_unused(self._record, prefix)
         return self.plan
 
-    def around(self) -> list[Seen]:
-        """Topics of the graph, at the last look, of which nothing comes, and why if that is known."""
-        return self._around
-
-    def _look_around(self, found: Iterable[Found]) -> list[Seen]:
-        taken: set[str] = set()
-        seen: list[Seen] = []
-        for each in found:
-            taken.update((each.topic, *each.fitting))
-            for info in self._node.get_publishers_info_by_topic(each.topic) if each.announced else ():
-                trouble = self._incompatible(each.topic, info)
-                if trouble or each.problem:
-                    seen.append(Seen(each.canonical, info.topic_type, trouble or each.problem))
-        everything = self._node.get_topic_names_and_types()
-        seen += [
-            Seen(topic, kind)
-            for topic, kinds in everything
-            if topic not in taken and not self._is_own(topic) and self._node.count_publishers(topic)
-            for kind in kinds
-        ]
-        return seen
-
-    def _incompatible(self, topic: str, offer: Any) -> str:  # noqa: ANN401 - rclpy's endpoint, untyped
-        """Why our subscription gets nothing of a publisher, else empty."""
-        asked = [s.qos_profile for feed, s in self._subscriptions.items() if feed.topic == topic]
-        reasons = [qos_check_compatible(offer.qos_profile, qos) for qos in asked]
-        if not reasons or any(verdict != QoSCompatibility.ERROR for verdict, _ in reasons):
-            return ""
-        return f"its publisher offers less than qos_overrides ask for: {reasons[0][1].strip().rstrip(';')}"
-
-    def _look_for_unused(self, record: Callable[[RawMessage], None], prefix: str) -> None:
-        """Subscribe to what only a recording takes, and find out how everything is offered."""
-        node = self._node
-        found = unused_feeds(
-            node.get_topic_names_and_types(),
-            used={feed.topic for feed in self.plan.feeds},
-            own=node.get_fully_qualified_name(),
-            root="/".join(part for part in (node.get_namespace().rstrip("/"), prefix) if part),
-            anywhere=bool(self._config.record_topics),
-            wanted=self._wanted,
-            offers=self._foreign_offers,
-            installed=lambda kind: self._message_class(kind) is not None,
-        )
-        # One whose publisher is gone stays, it may return; not one that is used from now on.
-        used = {feed.topic for feed in self.plan.feeds}
-        for feed in [each for each in self._unused if each.topic in used]:
-            node.destroy_subscription(self._unused.pop(feed))
-        held = {(feed.topic, feed.type) for feed in self._unused}
-        for feed in sorted(found, key=lambda each: (each.topic, each.type)):
-            if (feed.topic, feed.type) not in held:
-                try:
-                    self._unused[feed] = self._subscribe(feed, record, definition_of(feed.type))
-                except Exception as error:  # noqa: BLE001 - some middlewares refuse two types on one topic
-                    self._tell(feed.topic, f"cannot be recorded as {feed.type}: {error}")
-        for feed in (*self.plan.feeds, *self._unused):
-            if feed.canonical not in self.offered:
-                infos = node.get_publishers_info_by_topic(feed.topic)
-                texts = dict.fromkeys(_qos(info.qos_profile) for info in infos)
-                if texts:
-                    self.offered[feed.canonical] = "\n".join(texts)
-
-    def hear_again(self) -> None:
-        """Have publishers send their latched messages once more, as to somebody who comes late."""
-        for feed, subscription in list(self._subscriptions.items()):
-            if feed.latched:
+    def resubscribe_latched(self) -> None:
+        """Subscribe to latched topics again, so that their publishers send their last messages once more."""
+        for wanted, subscription in list(self._subscriptions.items()):
+            if wanted.latched:
                 self._node.destroy_subscription(subscription)
-                self._subscriptions[feed] = self._subscribe(feed)
+                self._subscriptions[wanted] = self._subscribe(wanted)
 
     def close(self) -> None:
         """End every subscription."""
@@ -203,107 +145,110 @@ class Subscriptions:
             self._node.destroy_subscription(subscription)
         self._subscriptions.clear()
         self._unused.clear()
-        self._receipt.close()
+        self._clock.close()
 
-    def _look_at_clock(self) -> None:
-        """Say that a simulation does not begin; what waited goes on with it, though nothing else comes."""
+    def _find_other_topics(self, found: Iterable[TopicMatch]) -> list[Seen]:
+        taken: set[str] = set()
+        seen: list[Seen] = []
+        for each in found:
+            taken.update((each.topic, *each.fitting))
+            for info in self._graph.publishers(each.topic) if each.announced else ():
+                trouble = self._incompatible(each.topic, info)
+                if trouble or each.problem:
+                    seen.append(Seen(each.canonical, info.topic_type, trouble or each.problem))
+        seen += [
+            Seen(topic, kind)
+            for topic, kinds in self._graph.topics()
+            if topic not in taken and not self._graph.is_own(topic) and self._node.count_publishers(topic)
+            for kind in kinds
+        ]
+        return seen
+
+    def _incompatible(self, topic: str, offer: Any) -> str:  # noqa: ANN401 - rclpy's endpoint, untyped
+        """Why the QoS of our subscriptions does not match a publisher's; empty if it does."""
+        asked = [s.qos_profile for wanted, s in self._subscriptions.items() if wanted.topic == topic]
+        reasons = [qos_check_compatible(offer.qos_profile, qos) for qos in asked]
+        if not reasons or any(compatibility != QoSCompatibility.ERROR for compatibility, _ in reasons):
+            return ""
+        return f"its publisher offers less than qos_overrides ask for: {reasons[0][1].strip().rstrip(';')}"
+
+    def _update_unused(self, record: Callable[[RawMessage], None], prefix: str) -> None:
+        """Subscribe to topics that only the recording takes, and look up the QoS of all recorded topics."""
+        node = self._node
+        used = {each.topic for each in self.plan.subscriptions}
+        found = unused_subscriptions(
+            self._graph.topics(),
+            used=used,
+            own=node.get_fully_qualified_name(),
+            root="/".join(part for part in (node.get_namespace().rstrip("/"), prefix) if part),
+            anywhere=bool(self._config.record_topics),
+            wanted=self._is_recorded,
+            offers=self._graph.foreign_offers,
+            installed=self._graph.is_installed,
+        )
+        # A topic whose publisher is gone stays subscribed, since it may return; one that is used now does
+        # not.
+        for each in [each for each in self._unused if each.topic in used]:
+            node.destroy_subscription(self._unused.pop(each))
+        held = {(each.topic, each.type) for each in self._unused}
+        for each in sorted(found, key=lambda each: (each.topic, each.type)):
+            if (each.topic, each.type) not in held:
+                try:
+                    self._unused[each] = self._subscribe(each, record, definition_of(each.type))
+                except Exception as error:  # noqa: BLE001 - some middlewares refuse two types on one topic
+                    self._warn(each.topic, f"cannot be recorded as {each.type}: {error}")
+        for each in (*self.plan.subscriptions, *self._unused):
+            if each.canonical not in self.offered and (qos := self._graph.offered_qos(each.topic)):
+                self.offered[each.canonical] = qos
+
+    def _check_clock(self) -> None:
+        """Warn if ``/clock`` does not begin; once it has, deliver what waited for it."""
         simulated_ns = self._simulated_ns()
         if simulated_ns == 0:
-            self._looks += 1
-            if self._looks >= PATIENT:
-                self._tell("/clock", "use_sim_time is true and no time has come: messages wait for it")
+            self._updates_without_clock += 1
+            if self._updates_without_clock >= CLOCK_UPDATES:
+                self._warn(
+                    "/clock", "use_sim_time is true but no time has been received: messages wait for it"
+                )
         elif simulated_ns is not None:
-            self._receipt.release(simulated_ns)
-
-    def _published(self) -> list[str]:
-        """Topics that could be ours and that somebody else publishes."""
-        rules = self._config.topics.values()
-        tails = tuple(f"/{name.strip('/')}" for rule in rules for name in rule.plain_names)
-        has_patterns = any(is_pattern(name) for rule in rules for name in rule.names)
-        names = (
-            name
-            for name, _ in self._node.get_topic_names_and_types()
-            if name.endswith(tails) or (has_patterns and not self._is_own(name))
-        )
-        return [name for name in names if self._offers(name)]
-
-    def _is_own(self, topic: str) -> bool:
-        """Whether it is one of this node's, as previews are."""
-        return topic.startswith(f"{self._node.get_fully_qualified_name()}/")
-
-    def _offers(self, topic: str) -> list[Offer]:
-        infos = self._node.get_publishers_info_by_topic(topic)
-        return [_offer(info) for info in infos if not self._is_preview(topic, info)]
-
-    def _foreign_offers(self, topic: str) -> list[Offer]:
-        """Of other nodes than this one."""
-        own = self._node.get_name(), self._node.get_namespace()
-        infos = self._node.get_publishers_info_by_topic(topic)
-        foreign = (info for info in infos if (info.node_name, info.node_namespace) != own)
-        return [_offer(info) for info in foreign if not self._is_preview(topic, info)]
-
-    def _is_preview(self, topic: str, info: Any) -> bool:  # noqa: ANN401 - rclpy's endpoint, untyped
-        """Whether a publisher repeats for viewers what was captured: that is not to be captured once more."""
-        # What is new in the graph has no name at first.
-        fresh = info.node_name == UNKNOWN and (info.topic_type, topic) == (TF, self._previewed())
-        return fresh or str(info.node_name).endswith(SUFFIX)
-
-    def _message_class(self, kind: str) -> Any:  # noqa: ANN401 - a generated message class, or None
-        if kind not in self._classes:
-            try:
-                self._classes[kind] = get_message(kind)
-            except (ImportError, AttributeError, ValueError):
-                self._classes[kind] = None
-        return self._classes[kind]
+            self._clock.deliver_waiting(simulated_ns)
 
     def _subscribe(
-        self, feed: Feed, put: Callable[[RawMessage], None] | None = None, definition: str = ""
+        self,
+        wanted: WantedSubscription,
+        put: Callable[[RawMessage], None] | None = None,
+        definition: str = "",
     ) -> Any:  # noqa: ANN401 - rclpy's Subscription, untyped
-        # What is compatible with every publisher; latched values need the publisher's own offer.
+        # Compatible with every publisher, except that latched messages need a publisher that latches.
         qos = QoSProfile(
             history=HistoryPolicy.KEEP_LAST,
-            depth=self._depth or feed.depth,
-            reliability=ReliabilityPolicy.RELIABLE if feed.latched else ReliabilityPolicy.BEST_EFFORT,
-            durability=DurabilityPolicy.TRANSIENT_LOCAL if feed.latched else DurabilityPolicy.VOLATILE,
+            depth=self._depth or wanted.depth,
+            reliability=ReliabilityPolicy.RELIABLE if wanted.latched else ReliabilityPolicy.BEST_EFFORT,
+            durability=DurabilityPolicy.TRANSIENT_LOCAL if wanted.latched else DurabilityPolicy.VOLATILE,
         )
-        # Only policies that somebody overrides: declaring one would fix our own choice for good.
-        given = [
+        # Only policies that are overridden: declaring the others would fix today's defaults as parameters.
+        overridden = [
             kind
             for kind in _POLICIES
-            if self._node.has_parameter(f"qos_overrides.{feed.topic}.subscription.{kind.name.lower()}")
+            if self._node.has_parameter(f"qos_overrides.{wanted.topic}.subscription.{kind.name.lower()}")
         ]
-        receipt, topic, kind = self._receipt, feed.canonical, feed.type
-        take_in = put or self._put
+        clock, topic, kind = self._clock, wanted.canonical, wanted.type
+        put = put or self._put
 
-        def take(data: bytes, info: Mapping[str, int]) -> None:
+        def on_message(data: bytes, info: Mapping[str, int]) -> None:
             times = info["received_timestamp"], info["source_timestamp"]
-            receipt.take(RawMessage(topic, kind, data, *times, 0, definition), take_in)
+            clock.deliver(RawMessage(topic, kind, data, *times, 0, definition), put)
 
         return self._node.create_subscription(
-            self._message_class(kind),
-            feed.topic,
-            take,
+            self._graph.message_class(kind),
+            wanted.topic,
+            on_message,
             qos,
             raw=True,
-            qos_overriding_options=QoSOverridingOptions(given),
+            qos_overriding_options=QoSOverridingOptions(overridden),
         )
 
-    def _tell(self, topic: str, problem: str) -> None:
-        if problem and (topic, problem) not in self._told:
-            self._told.add((topic, problem))
+    def _warn(self, topic: str, problem: str) -> None:
+        if problem and (topic, problem) not in self._logged:
+            self._logged.add((topic, problem))
             self._node.get_logger().warning(f"{topic}: {problem}" if topic else problem)
-
-
-def _offer(info: Any) -> Offer:  # noqa: ANN401 - rclpy's TopicEndpointInfo, untyped
-    latched = info.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL
-    return Offer(info.topic_type, latched and info.qos_profile.reliability == ReliabilityPolicy.RELIABLE)
-
-
-def _qos(offered: QoSProfile) -> str:
-    """A publisher's offer as a recording has it."""
-    return qos_text(
-        depth=offered.depth or 10,  # not every middleware tells
-        reliable=offered.reliability != ReliabilityPolicy.BEST_EFFORT,
-        latched=offered.durability == DurabilityPolicy.TRANSIENT_LOCAL,
-        keep_all=offered.history == HistoryPolicy.KEEP_ALL,
-    )

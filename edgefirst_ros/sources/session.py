@@ -1,10 +1,11 @@
-"""What a recording says of the live session that it is of, so that converting it gives the same bytes."""
+"""What a live recording holds besides messages, so that converting it gives the session's own bytes."""
 
 from __future__ import annotations
 
 import json
+import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,29 +17,33 @@ from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.radar import RadarInfo
 from edgefirst_ros.messages.transform import Transform
 from edgefirst_ros.sample import Calibration
+from edgefirst_ros.topics import TYPES, full_type
 
 SESSION = "edgefirst_ros"
-"""Name of the metadata record that begins a recording."""
+"""Name of the metadata record at the beginning of a recording."""
 END = "edgefirst_ros.end"
-"""Name of the one that ends it, missing after a kill."""
+"""Name of the metadata record at its end, missing after a kill."""
 RESUMED = "/edgefirst_ros/resumed"
-"""Topic of the messages that say where a session was resumed after a pause, of which nothing is recorded."""
+"""Topic of the markers at which a session was resumed after a pause; the pause itself is not recorded."""
 STRING = "std_msgs/msg/String"
 _CDR = b"\0\1\0\0"
 LAYOUT = "1"
 REPEATED = 0
-"""Sequence number of messages of before the session, which its file begins with; the session's own count on
-from there in the order of their receipt."""
+"""Sequence number of messages from before the session, which are repeated at the beginning of its file; the
+session's own messages count on from there in order of receipt."""
+RAW = "sensor_msgs/msg/Image"
+"""Raw pictures, at hundreds of megabytes per second, are recorded only if ``record_topics`` names them."""
+_USABLE = frozenset(kind for kinds in TYPES.values() for kind in kinds) - {RAW}
 _SHAPES: Mapping[str, tuple[int, ...]] = {"k": (3, 3), "r": (3, 3), "p": (3, 4)}
 
 
 @dataclass(frozen=True, slots=True)
 class Seam:
-    """Where a session follows another one without a gap.
+    """The boundary between two sessions without a gap.
 
     Attributes:
-        time_ns: what was acquired from then on is of the session that follows.
-        until_ns: what is received from then on is of no more use to the session before.
+        time_ns: messages acquired from then on belong to the session that follows.
+        until_ns: the session before needs no message received from then on.
     """
 
     time_ns: int
@@ -47,16 +52,16 @@ class Seam:
 
 @dataclass(frozen=True, slots=True)
 class RecordedSession:
-    """What made a session.
+    """The description of a live session in its recording.
 
     Attributes:
-        dataset: its name.
-        sequence: the name of its first sequence.
-        host: the device.
-        settings: the configuration in force as plain values.
+        dataset: name of the dataset.
+        sequence: name of its first sequence.
+        host: host name of the device.
+        settings: the configuration as plain values.
         known: the calibration of the session before, None if there was none.
-        seam: where it goes on from the session before, None if it begins afresh.
-        after: name of the file of the session before, if it goes on from it; beside its own.
+        seam: the boundary to the session before, None if this one does not continue it.
+        after: name of that session's recording, in the same folder.
     """
 
     dataset: str
@@ -68,7 +73,7 @@ class RecordedSession:
     after: str = ""
 
     def to_metadata(self) -> dict[str, str]:
-        """As values of a metadata record."""
+        """The values of a metadata record."""
         return {
             "layout": LAYOUT,
             "dataset": self.dataset,
@@ -82,13 +87,13 @@ class RecordedSession:
 
 
 def resumed_message(sequence: str, known: Calibration) -> RawMessage:
-    """A message of ROS's that says in its place among the others: a sequence of this name begins here."""
+    """A std_msgs/String that marks where a sequence of this name begins after a pause."""
     text = json.dumps({"sequence": sequence, "calibration": _calibration_text(known)}).encode() + b"\0"
     return RawMessage(RESUMED, STRING, _CDR + struct.pack("<I", len(text)) + text, 0, 0, 0)
 
 
 def resumed_of(message: RawMessage) -> tuple[str, Calibration] | None:
-    """The name of the sequence that begins here and what is known then; None for any other message."""
+    """The sequence name and calibration of such a marker; None for any other message."""
     if message.topic != RESUMED or message.fault:
         return None
     try:
@@ -99,7 +104,7 @@ def resumed_of(message: RawMessage) -> tuple[str, Calibration] | None:
 
 
 def from_metadata(values: Mapping[str, str]) -> RecordedSession | None:
-    """The session of a metadata record's values; None where they are not of the layout known here."""
+    """The session from a metadata record's values; None if their layout is unknown."""
     try:
         if values["layout"] != LAYOUT:
             return None
@@ -121,7 +126,7 @@ def from_metadata(values: Mapping[str, str]) -> RecordedSession | None:
 
 
 def _calibration_text(known: Calibration) -> str:
-    # Numbers are written so that reading gives the very same ones.
+    # JSON keeps every number exactly.
     return json.dumps(asdict(known), default=_plain, ensure_ascii=False)
 
 
@@ -152,3 +157,16 @@ def _field(name: str, value: Any) -> Any:  # noqa: ANN401 - of any field of a Ca
 def _transform(values: Mapping[str, Any]) -> Transform:
     translation, rotation = values["translation_m"], values["rotation_xyzw"]
     return Transform(values["parent"], values["child"], tuple(translation), tuple(rotation))
+
+
+def recorded_topics(pattern: str) -> Callable[[str, str], bool]:
+    """Returns a function that says whether to record an unused topic, given its name and type.
+
+    Args:
+        pattern: regular expression of ``record_topics`` to search in names; empty: all topics of types that
+            some configuration can use, so that a wrong configuration loses nothing.
+    """
+    if not pattern:
+        return lambda _, kind: full_type(kind) in _USABLE
+    expression = re.compile(pattern)
+    return lambda topic, _: expression.search(topic) is not None

@@ -1,4 +1,4 @@
-"""A device's native Zenoh: CDR messages under any of its three generations of names."""
+"""Messages from a device's native Zenoh: CDR under any of its three generations of names."""
 
 from __future__ import annotations
 
@@ -13,31 +13,30 @@ from edgefirst_ros.config.names import fits, is_full, is_pattern, key_expression
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.sample import Role
-from edgefirst_ros.sources.choice import choice
-from edgefirst_ros.sources.zenoharound import Surroundings
+from edgefirst_ros.sources.session import recorded_topics
 from edgefirst_ros.sources.zenohlink import CDR, is_put, subscribe
-from edgefirst_ros.sources.zenohunused import BARE, Unused, wide_keys
+from edgefirst_ros.sources.zenohtopics import BARE, OtherTopics, UnusedTopics, wide_keys
 from edgefirst_ros.topics import TYPES, TopicMap, full_type
 
 if TYPE_CHECKING:
     import zenoh
 
 UNTYPED = frozenset({"", "zenoh/bytes"})
-"""Encodings of a plain put that says nothing about its payload."""
+"""Encodings of a put that does not declare its payload."""
 
 
 def key_expressions(topic: str, namespace: str) -> tuple[str, ...]:
-    """What to subscribe to for a configured topic.
+    """The key expressions to subscribe to for a configured topic.
 
-    Without a namespace any prefix will do, so all generations of names are heard (``rt/…``, bare,
-    ``<hostname>/…``); "rt" takes bare names as well, because generation B mixes them; any other namespace is
-    taken alone. A topic that begins with / is taken as it is. Of a regular expression, keys that it does not
-    match may be among them.
+    Without a namespace any prefix matches, so all generations of names are received (``rt/…``, bare,
+    ``<hostname>/…``); "rt" also matches bare names, because generation B mixes them; any other namespace
+    matches only itself. A topic that begins with / is taken literally. The key expression of a regular
+    expression may match more keys than the regular expression does.
     """
     if is_pattern(topic):
         if is_full(topic):
             return (key_expression(topic),)
-        # One subscription: two that overlap would hear a message twice.
+        # One subscription: two that overlap would receive a message twice.
         loose = namespace in BARE
         return (key_expression(topic, anywhere=True) if loose else f"{namespace}/{key_expression(topic)}",)
     bare = topic.strip("/")
@@ -49,10 +48,10 @@ def key_expressions(topic: str, namespace: str) -> tuple[str, ...]:
 
 
 def message_type(encoding: str, role: Role) -> tuple[str, str]:
-    """Type and fault of a payload, by its encoding ``application/cdr;<pkg>/msg/<Type>``.
+    """Message type and fault of a payload, from its encoding ``application/cdr;<pkg>/msg/<Type>``.
 
-    Without a type in it, it is the one that the role has, if that can be of one only. The fault is empty
-    where the type is known.
+    An encoding without a type means the role's type, if the role has only one. The fault is empty if the type
+    is known.
     """
     kind, _, schema = encoding.partition(";")
     if kind == CDR and schema:
@@ -61,37 +60,36 @@ def message_type(encoding: str, role: Role) -> tuple[str, str]:
         return full_type(schema), f"encoding {kind}, expected {CDR}"
     if len(TYPES[role]) == 1:
         return TYPES[role][0], ""
-    return "", f"no type in the encoding, and {role} may be one of {len(TYPES[role])}"
+    return "", f"the encoding names no type, and {role} has {len(TYPES[role])} possible ones"
 
 
 class ZenohSource:
-    """Hands every message of the configured topics to ``take``, in the order of their arrival.
+    """Passes every message of the configured topics to ``put``, in order of arrival.
 
-    A message's topic is the configured name after a slash (``/radar/cube``), whatever its prefix on the wire:
-    the device's recorder names its channels so, so live and recorded messages have the same topics.
-    ``receive_ns`` is the wall clock at the callback; a plain put carries no other time, so ``publish_ns`` is
-    the same.
+    A message's topic is the configured name after a slash (``/radar/cube``), whatever its prefix on the wire;
+    the device's recorder names its channels so, and live and recorded messages must have the same topics.
+    ``receive_ns`` is the wall clock in the callback, and so is ``publish_ns``, since a plain put has no time.
 
-    Without a namespace the first device that is heard is taken; messages of others keep their whole key
-    as topic, for which nothing has a use, and ``notes`` name them.
+    Without a namespace the first device that is received is used. Messages of other devices keep their whole
+    key as topic, which no configuration uses, and ``notes`` name these devices.
 
     Args:
         session: see ``zenohlink.open_session``; closed with the source.
-        config: its topics are subscribed to.
-        take: called from Zenoh's threads; must not wait.
-        namespace: prefix of the names, usually the host's; empty takes any.
-        record: called with messages of other topics that ``record_topics`` means; None asks for none.
-        now_ns: the wall clock.
+        config: the configured topics.
+        put: called from Zenoh's threads; must not block.
+        namespace: prefix of the names, usually the host name; empty: any.
+        record: called with messages of other topics that ``record_topics`` selects; None: do not record them.
+        now_ns: returns the wall clock.
 
     Raises:
-        ConfigError: names that are no Zenoh key expressions, every one listed.
+        ConfigError: lists all names that are not Zenoh key expressions.
     """
 
     def __init__(
         self,
         session: zenoh.Session,
         config: Config,
-        take: Callable[[RawMessage], None],
+        put: Callable[[RawMessage], None],
         *,
         namespace: str = "",
         record: Callable[[RawMessage], None] | None = None,
@@ -99,7 +97,7 @@ class ZenohSource:
     ) -> None:
         self.notes: list[str] = []
         self._session = session
-        self._take = take
+        self._put = put
         self._now_ns = now_ns
         self._any = not namespace
         self._device: str | None = None
@@ -111,23 +109,23 @@ class ZenohSource:
         wanted = {name: rule.role for rule in config.topics.values() for name in rule.names}
         self._patterns = [name for name in wanted if is_pattern(name)]
         for name, role in wanted.items():
-            take_it = partial(self._on_match if is_pattern(name) else self._on_sample, name, role)
+            on_sample = partial(self._on_match if is_pattern(name) else self._on_sample, name, role)
             for key in key_expressions(name, self._namespace):
                 try:
-                    subscribe(session, key, take_it)
+                    subscribe(session, key, on_sample)
                     keys.append(key)
                 except ConfigError as error:
                     faults += error.faults
         if record is not None and not faults:
             named = [name for name in wanted if not is_pattern(name)]
-            recorded = choice(config.record_topics)
-            unused = Unused(named, self._namespace, recorded, self._is_ours, self._matches)
+            recorded = recorded_topics(config.record_topics)
+            unused = UnusedTopics(named, self._namespace, recorded, self._is_ours, self._matches)
             for key in wide_keys(self._namespace):
                 subscribe(session, key, partial(self._on_unused, unused, record))
         if faults:
             self.close()
             raise ConfigError(faults)
-        self.surroundings = Surroundings(session, config, keys)
+        self.other_topics = OtherTopics(session, config, keys)
 
     def __enter__(self) -> Self:
         return self
@@ -139,17 +137,17 @@ class ZenohSource:
 
     @property
     def connections(self) -> int:
-        """Routers and peers that it is connected to now."""
+        """Number of routers and peers that are connected now."""
         info = self._session.info
         return len(info.routers_zid()) + len(info.peers_zid())
 
     @property
     def device(self) -> str:
-        """Prefix of the device that is heard, empty for generations A and B or while there is none."""
+        """Prefix of the device that is received; empty for generations A and B, and before any message."""
         return self._device or ""
 
     def close(self) -> None:
-        """No message comes any more."""
+        """Close the session; no more messages are received."""
         self._session.close()  # type: ignore[no-untyped-call]  # zenoh annotates no return
 
     def _on_sample(self, topic: str, role: Role, sample: zenoh.Sample) -> None:
@@ -163,10 +161,10 @@ class ZenohSource:
             if not self._is_ours(key.removesuffix(name[1:]).strip("/")):
                 name = "/" + key
         data = sample.payload.to_bytes()
-        self._take(RawMessage(name, schema, data, receive_ns, receive_ns, 0, fault=fault))
+        self._put(RawMessage(name, schema, data, receive_ns, receive_ns, 0, fault=fault))
 
     def _on_match(self, pattern: str, role: Role, sample: zenoh.Sample) -> None:
-        """A message on a key that a regular expression may match; the first that does hands it on."""
+        """Handle a key that several regular expressions may match; only the first that does passes it on."""
         receive_ns = self._now_ns()
         if not is_put(sample):
             return
@@ -178,10 +176,10 @@ class ZenohSource:
         schema, fault = message_type(str(sample.encoding), role)
         if self._routes.route(name, schema) is not None:
             data = sample.payload.to_bytes()
-            self._take(RawMessage(name, schema, data, receive_ns, receive_ns, 0, fault=fault))
+            self._put(RawMessage(name, schema, data, receive_ns, receive_ns, 0, fault=fault))
 
     def _name(self, pattern: str, key: str) -> str | None:
-        """The topic of a key that a regular expression matches, None if none or another device's."""
+        """The topic of a key that a regular expression matches; None if it does not, or for other devices."""
         if is_full(pattern):
             return f"/{key}" if fits(pattern, key) else None
         first, _, rest = key.partition("/")
@@ -198,11 +196,13 @@ class ZenohSource:
         return None
 
     def _matches(self, key: str, schema: str) -> bool:
-        """Whether a regular expression takes a key for what it sends."""
+        """Whether a regular expression matches a key, and its role has this type."""
         names = [self._name(each, key) for each in self._patterns]
         return any(name is not None and self._routes.route(name, schema) is not None for name in names)
 
-    def _on_unused(self, unused: Unused, record: Callable[[RawMessage], None], sample: zenoh.Sample) -> None:
+    def _on_unused(
+        self, unused: UnusedTopics, record: Callable[[RawMessage], None], sample: zenoh.Sample
+    ) -> None:
         receive_ns = self._now_ns()
         if not is_put(sample):
             return
@@ -217,7 +217,7 @@ class ZenohSource:
         if device != self._device and device not in self._others:
             self._others.add(device)
             self.notes.append(
-                f"more than one device: {self._device or 'the one without a prefix'} is taken, "
+                f"more than one device: {self._device or 'the one without a prefix'} is captured, "
                 f"{device or 'the one without a prefix'} is not; choose with --namespace"
             )
         return device == self._device

@@ -1,4 +1,4 @@
-"""What is needed of Zenoh, and nothing else of this package: sessions, subscriptions, publishers."""
+"""The Zenoh API as far as it is used here: sessions, subscriptions and publishers."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _RETRY = {"period_init_ms": 250, "period_max_ms": 2000, "period_increase_factor"
 
 
 def open_session(connect: Sequence[str], listen: Sequence[str]) -> zenoh.Session:
-    """A peer that connects to endpoints, for as long as it takes and again when lost, and listens on others.
+    """Open a peer that connects to some endpoints, retrying forever, and listens on others.
 
-    Nothing is looked for by multicast, so it talks to nobody but those, and to peers that they know of.
+    Multicast scouting is off, so it only talks to these endpoints and to peers that they know.
 
     Args:
-        connect: as ``tcp/192.168.1.5:7447``.
-        listen: as ``tcp/[::]:7447``.
+        connect: endpoints such as ``tcp/192.168.1.5:7447``.
+        listen: endpoints such as ``tcp/[::]:7447``.
 
     Raises:
-        ConfigError: endpoints that cannot be meant, or none.
+        ConfigError: an endpoint is malformed, or there is none.
         TransportError: an endpoint cannot be listened on.
     """
     faults = [
@@ -62,21 +62,21 @@ def open_session(connect: Sequence[str], listen: Sequence[str]) -> zenoh.Session
 def subscribe(
     session: zenoh.Session, key: str, callback: Callable[[zenoh.Sample], None]
 ) -> zenoh.Subscriber[None]:
-    """Have ``callback`` called for every sample, by the thread that receives it, in order over all keys.
+    """Call ``callback`` for every sample in the receiving thread, which keeps the order across keys.
 
     Raises:
-        ConfigError: the key is no key expression.
+        ConfigError: the key is not a valid key expression.
     """
     try:
         expression = zenoh.KeyExpr(key)
     except zenoh.ZError as error:
-        raise ConfigError([f"{key!r} is no Zenoh key: {error}"]) from error
-    # Not indirect: a thread for each subscription would shuffle the topics.
+        raise ConfigError([f"{key!r} is not a Zenoh key expression: {error}"]) from error
+    # Not indirect: one thread per subscription would change the order of messages.
     return session.declare_subscriber(expression, zenoh.handlers.Callback(callback, _nothing, indirect=False))
 
 
 def _nothing() -> None:
-    """What is to be done when a subscription ends."""
+    """Called when a subscription ends."""
 
 
 def key_includes(key: str, other: str) -> bool:
@@ -85,23 +85,23 @@ def key_includes(key: str, other: str) -> bool:
 
 
 def is_put(sample: zenoh.Sample) -> bool:
-    """Whether a sample is a message, not a deletion."""
+    """Whether a sample is a message rather than a deletion."""
     return sample.kind == zenoh.SampleKind.PUT
 
 
 class Outlet:
-    """One key under which CDR messages are published; what the network cannot take at once is waited for."""
+    """Publishes CDR messages under one key; blocks when the network is congested."""
 
     def __init__(self, session: zenoh.Session, key: str) -> None:
         self._publisher = session.declare_publisher(key, congestion_control=zenoh.CongestionControl.BLOCK)
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody subscribes to the key."""
+        """Whether the key has a subscriber."""
         status: object = self._publisher.matching_status
-        # Annotated as bool, yet an object that is always true.
+        # Annotated as bool, but in fact an object that is always true.
         return bool(getattr(status, "matching", status))
 
     def put(self, schema: str, data: bytes) -> None:
-        """Publish one message of a type (``pkg/msg/Type``), without a Zenoh timestamp."""
+        """Publish one message of type ``pkg/msg/Type``, without a Zenoh timestamp."""
         self._publisher.put(data, encoding=zenoh.Encoding(CDR).with_schema(schema))

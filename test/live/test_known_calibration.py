@@ -17,8 +17,6 @@ from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.messages.transform import Transforms
-from edgefirst_ros.nodes.options import CaptureOptions
-from edgefirst_ros.nodes.sessions import Sessions
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.sample import Sample
 from edgefirst_ros.simulation import wire
@@ -96,21 +94,18 @@ def test_a_failed_session_hands_it_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", [HOST, "another"])
-def test_a_node_that_is_activated_again_knows_it_of_the_same_device(tmp_path: Path, host: str) -> None:
+def test_a_capture_after_another_knows_it_of_the_same_device(tmp_path: Path, host: str) -> None:
     seen: list[Sample] = []
     config = build_config({"min_free_mb": 1.0, "workers": 2})
-    first = Sessions(config, CaptureOptions(output=str(tmp_path), name="a"), HOST, seen.append)
-    first.begin()
-    for message in messages():
-        first.put(message)
-    first.finish(60)
+    first = LiveCapture(config, tmp_path, HOST, committed=seen.append)
+    first.start("a")
+    put_all(first, list(messages()))
+    first.stop(60)
     seen.clear()
-    options = CaptureOptions(output=str(tmp_path), name="b")
-    second = Sessions(config, options, host, seen.append, before=first)
-    second.begin()
-    for message in silent():
-        second.put(message)
-    second.finish(60)
+    second = LiveCapture(config, tmp_path, host, committed=seen.append, before=first)
+    second.start("b")
+    put_all(second, silent())
+    second.stop(60)
     assert len(seen) > 20
     assert all(map(is_whole, seen)) if host == HOST else not any(s.calibration.transforms for s in seen)
 

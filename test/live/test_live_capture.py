@@ -117,6 +117,20 @@ def test_a_split_falls_where_no_picture_is_lost(tmp_path: Path, video: bool) -> 
     assert received(first.report) == counted(sent[:place])
     assert received(second.report) == counted(sent[place:])
     assert first.report["ended"] == "split"
+    (split,) = one.splits
+    values = split.values
+    assert dict(values) | {"path": ""} == {
+        "closed": "drive",
+        "opened": "drive_2",
+        "reason": "split",
+        "samples": str(first.report["samples"]),
+        "messages": str(place),
+        "dropped": "0",
+        "path": "",
+    }
+    paths = [Path(value) for name, value in values if name == "path"]
+    assert {"drive.zip", "drive.arrow", "capture_report.json"} <= {path.name for path in paths}
+    assert all(path.exists() for path in paths)
     for done in (first, second):
         check_sums(done.report)
         assert done.report["totals"]["dropped"] == 0, done.report["topics"]
@@ -194,7 +208,7 @@ def test_a_second_start_and_a_split_of_nothing_are_refused(tmp_path: Path) -> No
     with pytest.raises(EdgeFirstError, match="no session"):
         one.split()
     one.start("a")
-    with pytest.raises(EdgeFirstError, match="under way"):
+    with pytest.raises(EdgeFirstError, match="in progress"):
         one.start("b")
     assert one.running
     one.stop()
@@ -353,6 +367,7 @@ def test_a_disk_that_fills_ends_the_capture_cleanly(tmp_path: Path, monkeypatch:
     free[0] = 400_000_000
     settled(one, lambda: bool(one.ended))
     assert not one.running
+    assert one.broken == one.ended
     put_all(one, messages()[-20:])
     status = one.status()
     assert status.ended == "the disk has 400 MB left, less than min_free_mb 500"
@@ -365,6 +380,7 @@ def test_a_disk_that_fills_ends_the_capture_cleanly(tmp_path: Path, monkeypatch:
     one.start("again")
     assert one.status().session == "again"
     one.stop()
+    assert one.broken == ""
 
 
 def test_a_disk_that_does_not_answer_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -471,7 +487,7 @@ def test_waits_for_what_comes_late_and_for_poses_run_at_the_same_time(
     handed = FanOut.sample
 
     def sample(delivery: FanOut, emitted: Emitted) -> None:
-        newest_ns, first = received[-1].receive_ns, emitted.entries[0].measurement
+        newest_ns, first = received[-1].receive_ns, emitted.envelopes[0].measurement
         waited_s.append((newest_ns - first.receive_ns) / 1e9)
         handed(delivery, emitted)
 

@@ -17,32 +17,32 @@ OTHER = next(m for m in messages() if m.topic == "/imu")
 
 def test_nothing_is_split_unasked() -> None:
     point = SplitPoint()
-    assert not any(point.see(message, 100.0) for message in messages())
+    assert not any(point.is_here(message, 100.0) for message in messages())
 
 
 @pytest.mark.parametrize("message", [OTHER, BETWEEN, KEY, None], ids=["other", "between", "key", "pause"])
 def test_a_key_frame_is_waited_for(message: object) -> None:
     point = SplitPoint()
-    point.see(VIDEO[0], 0.0)
-    point.ask(0.0)
-    assert point.see(message, WAIT_S - 0.1) is (message is KEY)  # type: ignore[arg-type]
+    point.is_here(VIDEO[0], 0.0)
+    point.request(0.0)
+    assert point.is_here(message, WAIT_S - 0.1) is (message is KEY)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("message", [OTHER, BETWEEN, None], ids=["other", "between", "pause"])
 def test_a_key_frame_that_never_comes_is_not(message: object) -> None:
     point = SplitPoint()
-    point.see(VIDEO[0], 0.0)
-    point.ask(10.0)
-    point.ask(12.0)
-    assert point.see(message, 10.0 + WAIT_S)  # type: ignore[arg-type]
+    point.is_here(VIDEO[0], 0.0)
+    point.request(10.0)
+    point.request(12.0)
+    assert point.is_here(message, 10.0 + WAIT_S)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("message", [OTHER, None], ids=["other", "pause"])
 def test_without_video_it_is_at_once(message: object) -> None:
     point = SplitPoint()
-    point.see(OTHER, 0.0)
-    point.ask(0.0)
-    assert point.see(message, 0.0)  # type: ignore[arg-type]
+    point.is_here(OTHER, 0.0)
+    point.request(0.0)
+    assert point.is_here(message, 0.0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("lookahead_s", "wait_s", "longer_s"), [(1.0, 2.0, 2), (3.0, 0.5, 3), (1.0, 0.0, 1)])

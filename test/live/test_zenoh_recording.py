@@ -15,11 +15,11 @@ from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.sources.choice import choice
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.player import Names, keys_of
+from edgefirst_ros.sources.session import recorded_topics
 from edgefirst_ros.sources.zenohlink import Outlet, open_session
-from edgefirst_ros.sources.zenohunused import Unused, wide_keys
+from edgefirst_ros.sources.zenohtopics import UnusedTopics, wide_keys
 
 
 def again(recording: Path, output: Path, *options: str) -> dict[str, bytes]:
@@ -93,7 +93,9 @@ def test_a_wrong_configuration_costs_nothing_but_a_conversion(tmp_path: Path) ->
     ],
 )
 def test_names_of_what_nothing_uses(namespace: str, key: str, expected: str | None) -> None:
-    unused = Unused(["imu", "/exact/name"], namespace, choice("."), lambda prefix: prefix != "other")
+    unused = UnusedTopics(
+        ["imu", "/exact/name"], namespace, recorded_topics("."), lambda prefix: prefix != "other"
+    )
     found = unused.topic(key, "application/cdr;foo_msgs/Foo", "maivin")
     assert found == (None if expected is None else (expected, "foo_msgs/msg/Foo"))
     assert unused.topic(key, "text/plain", "maivin") is None
@@ -112,4 +114,4 @@ def test_names_of_what_nothing_uses(namespace: str, key: str, expected: str | No
     ],
 )
 def test_what_is_recorded_besides(pattern: str, topic: str, kind: str, expected: bool) -> None:
-    assert choice(pattern)(topic, kind) is expected
+    assert recorded_topics(pattern)(topic, kind) is expected

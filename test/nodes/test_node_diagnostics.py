@@ -10,8 +10,8 @@ import pytest
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.hints import Hint
 from edgefirst_ros.live.status import LiveStatus, OutputStatus
-from edgefirst_ros.nodes.diagnostics import Entry, Level, View, diagnose, summarise
-from edgefirst_ros.nodes.discovery import Found, Plan
+from edgefirst_ros.nodes.diagnostics import CaptureView, Diagnostic, Level, diagnose, summarise
+from edgefirst_ros.nodes.discovery import SubscriptionPlan, TopicMatch
 from edgefirst_ros.sample import Role
 
 GB = 1_000_000_000
@@ -55,29 +55,29 @@ STATUS = LiveStatus(
     outputs={"edgefirst": OutputStatus(90, 40_000_000, 2_000_000.0)},
     commit_latency_ms=1042.0,
 )
-PLAN = Plan("", frozenset(), (Found("camera", "/rt/camera/h264", announced=True),))
+PLAN = SubscriptionPlan("", frozenset(), (TopicMatch("camera", "/rt/camera/h264", announced=True),))
 
 
 def view(
     *,
     status: LiveStatus = STATUS,
     previous: LiveStatus | None = None,
-    plan: Plan = PLAN,
+    plan: SubscriptionPlan = PLAN,
     config: Config | None = None,
     state: str = "active",
     explicit: frozenset[str] = frozenset(),
-    trouble: str = "",
-) -> View:
-    return View(
-        state, status, previous or status, plan, config or Config(), explicit=explicit, trouble=trouble
+    problem: str = "",
+) -> CaptureView:
+    return CaptureView(
+        state, status, previous or status, plan, config or Config(), explicit=explicit, problem=problem
     )
 
 
-def entry(shown: View, name: str) -> Entry:
+def entry(shown: CaptureView, name: str) -> Diagnostic:
     return next(e for e in diagnose(shown) if e.name == name)
 
 
-def camera(**more: Any) -> Entry:  # noqa: ANN401 - any column of a topic
+def camera(**more: Any) -> Diagnostic:  # noqa: ANN401 - any column of a topic
     return entry(view(status=replace(STATUS, topics={"/camera/h264": row(**more)})), "/camera/h264")
 
 
@@ -126,7 +126,7 @@ def test_a_rate_is_held_to_what_was_configured() -> None:
     config = build_config({"topics": {"camera": {"expected_hz": 60.0}}})
     assert "expected 60.0" in entry(view(config=config), "/camera/h264").message
     imu = replace(STATUS, topics={"/imu": row(rate_hz=140.0, usual_hz=140.0)})
-    plan = Plan("", frozenset(), (Found("imu", "/imu", announced=True, canonical="/imu"),))
+    plan = SubscriptionPlan("", frozenset(), (TopicMatch("imu", "/imu", announced=True, canonical="/imu"),))
     documented = entry(view(status=imu, plan=plan), "/imu")
     assert (documented.level, documented.message) == (Level.OK, "140.0 Hz, documented 200")
     asked = replace(view(status=imu, plan=plan), rated=frozenset({"imu"}))
@@ -158,17 +158,17 @@ def test_a_topic_that_samples_cannot_be_without_is_an_error() -> None:
     config = build_config({"topics": {"camera": {"required": "always"}}})
     silent = replace(STATUS, topics={"/camera/h264": row(age_s=60.0)})
     assert entry(view(config=config, status=silent), "/camera/h264").level is Level.ERROR
-    gone = Plan("", frozenset(), (Found("camera", "/camera/h264", announced=False),))
+    gone = SubscriptionPlan("", frozenset(), (TopicMatch("camera", "/camera/h264", announced=False),))
     nothing = replace(STATUS, topics={})
     assert entry(view(config=config, status=nothing, plan=gone), "/camera/h264").level is Level.ERROR
 
 
 def test_topics_that_somebody_named_are_missed_and_others_are_not() -> None:
-    absent = Plan("", frozenset(), (Found("gps", "/gps", announced=False),))
+    absent = SubscriptionPlan("", frozenset(), (TopicMatch("gps", "/gps", announced=False),))
     names = [e.name for e in diagnose(view(plan=absent))]
     assert "/gps" not in names
     asked = view(plan=absent, explicit=frozenset({"gps"}))
-    assert entry(asked, "/gps").message == "nobody publishes it"
+    assert entry(asked, "/gps").message == "no publisher"
     assert entry(asked, "/gps").level is Level.WARN
     assert dict(summarise(asked).values)["not there"] == "/gps"
     optional = build_config({"topics": {"gps": {"required": "never"}}})
@@ -178,14 +178,14 @@ def test_topics_that_somebody_named_are_missed_and_others_are_not() -> None:
 
 def test_a_topic_that_cannot_be_taken_says_why() -> None:
     problem = "is std_msgs/msg/String, expected sensor_msgs/msg/Imu"
-    wrong = Plan("", frozenset(), (Found("imu", "/imu", announced=True, problem=problem),))
-    assert entry(view(plan=wrong), "/imu") == Entry(Level.WARN, "/imu", problem, (("topic", "/imu"),))
+    wrong = SubscriptionPlan("", frozenset(), (TopicMatch("imu", "/imu", announced=True, problem=problem),))
+    assert entry(view(plan=wrong), "/imu") == Diagnostic(Level.WARN, "/imu", problem, (("topic", "/imu"),))
 
 
 def test_a_publisher_that_says_nothing_is_noticed() -> None:
-    quiet = Plan("", frozenset(), (Found("gps", "/gps", announced=True),))
+    quiet = SubscriptionPlan("", frozenset(), (TopicMatch("gps", "/gps", announced=True),))
     assert entry(view(plan=quiet), "/gps").level is Level.WARN
-    assert "nothing came yet" in entry(view(plan=quiet), "/gps").message
+    assert "nothing received yet" in entry(view(plan=quiet), "/gps").message
 
 
 def test_a_session_without_its_reference_says_so() -> None:
@@ -209,8 +209,8 @@ def test_trouble_is_an_error_and_comes_first() -> None:
     failed = summarise(view(status=replace(STATUS, failure="the disk vanished")))
     assert failed.level is Level.ERROR
     assert failed.message.startswith("the disk vanished")
-    assert summarise(view(trouble="bad parameters")).message.startswith("bad parameters")
-    unclear = view(plan=Plan("", frozenset(), (), "topics of more than one device"))
+    assert summarise(view(problem="bad parameters")).message.startswith("bad parameters")
+    unclear = view(plan=SubscriptionPlan("", frozenset(), (), "topics of more than one device"))
     assert summarise(unclear).level is Level.ERROR
 
 
@@ -258,7 +258,9 @@ def test_the_newest_notes_are_shown() -> None:
 def test_what_is_told_once_is_never_silent(
     entry_name: str, latched: bool, more: dict[str, Any], said: str
 ) -> None:
-    plan = Plan("", frozenset(), (Found(entry_name, "/t", announced=True, canonical="/t", latched=latched),))
+    plan = SubscriptionPlan(
+        "", frozenset(), (TopicMatch(entry_name, "/t", announced=True, canonical="/t", latched=latched),)
+    )
     shown = view(status=replace(STATUS, topics={"/t": row(**more)}), plan=plan)
     assert (entry(shown, "/t").level is Level.WARN, entry(shown, "/t").message) == (
         bool(said),
@@ -276,19 +278,25 @@ def test_a_second_session_does_not_count_what_was_silent_before_it() -> None:
 
 @pytest.mark.parametrize("announced", [True, False])
 def test_the_first_seconds_of_a_session_say_nothing_yet(announced: bool) -> None:
-    found = tuple(Found(n, f"/{n}", announced=announced) for n in ("camera", "imu", "tf"))
+    found = tuple(TopicMatch(n, f"/{n}", announced=announced) for n in ("camera", "imu", "tf"))
     for elapsed_s, level in ((4.0, Level.OK), (6.0, Level.WARN)):
         status = replace(STATUS, elapsed_s=elapsed_s, topics={})
-        shown = view(status=status, plan=Plan("", frozenset(), found), explicit=frozenset({"camera", "imu"}))
+        shown = view(
+            status=status,
+            plan=SubscriptionPlan("", frozenset(), found),
+            explicit=frozenset({"camera", "imu"}),
+        )
         entries = {e.name: e.level for e in diagnose(shown) if e.name not in {"disk", "writer edgefirst"}}
         assert entries.pop("/tf_static", Level.OK) is Level.OK  # there may be nothing to tell yet
         assert set(entries.values()) == {level}, entries
 
 
 def test_what_another_topic_stands_in_for_is_not_missed() -> None:
-    found = (Found("odometry", "/odom", announced=False), Found("gps", "/fix", announced=True))
+    found = (TopicMatch("odometry", "/odom", announced=False), TopicMatch("gps", "/fix", announced=True))
     config = build_config({"topics": {"odometry": {"topic": "/odom"}}})
-    shown = view(plan=Plan("", frozenset(), found), config=config, explicit=frozenset({"odometry"}))
+    shown = view(
+        plan=SubscriptionPlan("", frozenset(), found), config=config, explicit=frozenset({"odometry"})
+    )
     assert entry(shown, "/odom").level is Level.OK
 
 

@@ -10,13 +10,13 @@ import pytest
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.nodes.candidates import Offer, wire_names
 from edgefirst_ros.nodes.discovery import (
-    Feed,
-    Found,
-    Plan,
+    SubscriptionPlan,
+    TopicMatch,
+    WantedSubscription,
     choose_prefix,
     expected_type,
     history_depth,
-    plan,
+    plan_subscriptions,
 )
 from edgefirst_ros.topics import TYPES, TopicMap
 
@@ -32,9 +32,9 @@ def look(
     prefix: str = "",
     namespace: str = "/",
     missing: Sequence[str] = (),
-    **more: Any,  # noqa: ANN401 - any argument of plan
-) -> Plan:
-    return plan(
+    **more: Any,  # noqa: ANN401 - any argument of plan_subscriptions
+) -> SubscriptionPlan:
+    return plan_subscriptions(
         config or Config(),
         prefix,
         namespace,
@@ -44,8 +44,8 @@ def look(
     )
 
 
-def found(result: Plan, entry: str) -> Found:
-    return next(f for f in result.found if f.entry == entry)
+def found(result: SubscriptionPlan, entry: str) -> TopicMatch:
+    return next(f for f in result.matches if f.entry == entry)
 
 
 @pytest.mark.parametrize(
@@ -90,22 +90,22 @@ def test_what_is_published_is_subscribed_to_under_its_plain_name() -> None:
         {"/rt/camera/h264": [Offer(VIDEO)], "/rt/lidar/points": [Offer(CLOUD)], "/other": [Offer(CLOUD)]},
         prefix="rt",
     )
-    assert result.feeds == {
-        Feed("/rt/camera/h264", VIDEO, "/camera/h264"),
-        Feed("/rt/lidar/points", CLOUD, "/lidar/points"),
+    assert result.subscriptions == {
+        WantedSubscription("/rt/camera/h264", VIDEO, "/camera/h264"),
+        WantedSubscription("/rt/lidar/points", CLOUD, "/lidar/points"),
     }
     routes = TopicMap(Config(), "")
-    assert all(routes.route(feed.canonical) is not None for feed in result.feeds)
+    assert all(routes.route(each.canonical) is not None for each in result.subscriptions)
 
 
 def test_a_generation_that_mixes_bare_and_prefixed_names_is_taken_whole() -> None:
     result = look({"/rt/camera/h264": [Offer(VIDEO)], "/lidar/points": [Offer(CLOUD)]}, prefix="rt")
-    assert {feed.topic for feed in result.feeds} == {"/rt/camera/h264", "/lidar/points"}
+    assert {each.topic for each in result.subscriptions} == {"/rt/camera/h264", "/lidar/points"}
 
 
 def test_another_type_is_reported_and_the_rest_goes_on() -> None:
     result = look({"/camera/h264": [Offer("std_msgs/msg/String")], "/lidar/points": [Offer(CLOUD)]})
-    assert {feed.topic for feed in result.feeds} == {"/lidar/points"}
+    assert {each.topic for each in result.subscriptions} == {"/lidar/points"}
     problem = found(result, "camera").problem
     assert "is std_msgs/msg/String" in problem
     assert VIDEO in problem
@@ -116,7 +116,7 @@ def test_a_package_that_is_not_installed_is_reported_and_the_rest_goes_on() -> N
         {"/radar/cube": [Offer("edgefirst_msgs/msg/RadarCube")], "/lidar/points": [Offer(CLOUD)]},
         missing=["edgefirst_msgs"],
     )
-    assert {feed.topic for feed in result.feeds} == {"/lidar/points"}
+    assert {each.topic for each in result.subscriptions} == {"/lidar/points"}
     assert "not installed" in found(result, "radar_cube").problem
     assert "build edgefirst_msgs" in found(result, "radar_cube").problem
     assert found(result, "radar_cube").announced
@@ -124,9 +124,9 @@ def test_a_package_that_is_not_installed_is_reported_and_the_rest_goes_on() -> N
 
 def test_of_several_types_on_a_topic_the_usable_ones_are_taken() -> None:
     result = look({"/tf_static": [Offer(TF), Offer(TF_MESSAGE, latched=True), Offer("std_msgs/msg/Empty")]})
-    assert result.feeds == {
-        Feed("/tf_static", TF, "/tf_static"),
-        Feed("/tf_static", TF_MESSAGE, "/tf_static", latched=True),
+    assert result.subscriptions == {
+        WantedSubscription("/tf_static", TF, "/tf_static"),
+        WantedSubscription("/tf_static", TF_MESSAGE, "/tf_static", latched=True),
     }
     assert "std_msgs/msg/Empty" in found(result, "tf").problem
 
@@ -136,42 +136,45 @@ def test_latched_values_are_asked_for_where_they_last() -> None:
         "/camera/info": [Offer("sensor_msgs/msg/CameraInfo", latched=True)],
         "/lidar/points": [Offer(CLOUD, latched=True)],
     }
-    latched = {feed.topic: feed.latched for feed in look(graph).feeds}
+    latched = {each.topic: each.latched for each in look(graph).subscriptions}
     assert latched == {"/camera/info": True, "/lidar/points": False}
 
 
 def test_publishers_that_keep_values_and_others_that_do_not_are_both_heard() -> None:
     result = look({"/tf_static": [Offer(TF_MESSAGE, latched=True), Offer(TF_MESSAGE)]})
-    assert {feed.latched for feed in result.feeds} == {True, False}
+    assert {each.latched for each in result.subscriptions} == {True, False}
 
 
 def test_a_publisher_that_dies_keeps_its_subscription() -> None:
     jpeg = {"/camera/h264": [Offer("sensor_msgs/msg/CompressedImage")]}
     before = look(jpeg, unlisted=True)
-    after = look({}, unlisted=True, held=before.feeds)
-    assert after.feeds == before.feeds
+    after = look({}, unlisted=True, held=before.subscriptions)
+    assert after.subscriptions == before.subscriptions
     assert not found(after, "camera").announced
-    other = look({"/camera/h264": [Offer(VIDEO)]}, unlisted=True, held=before.feeds)
-    assert Feed("/camera/h264", VIDEO, "/camera/h264") in other.feeds
-    assert Feed("/camera/h264", "sensor_msgs/msg/CompressedImage", "/camera/h264") not in other.feeds
+    other = look({"/camera/h264": [Offer(VIDEO)]}, unlisted=True, held=before.subscriptions)
+    assert WantedSubscription("/camera/h264", VIDEO, "/camera/h264") in other.subscriptions
+    assert (
+        WantedSubscription("/camera/h264", "sensor_msgs/msg/CompressedImage", "/camera/h264")
+        not in other.subscriptions
+    )
 
 
 def test_the_devices_topics_are_subscribed_to_before_anybody_announces_them() -> None:
     config = build_config({"topics": {"odometry": {"topic": "/odom"}, "imu": {"topic": ""}}})
     result = look({}, config, unlisted=True, namespace="/car")
-    topics = {feed.topic: feed.type for feed in result.feeds}
+    topics = {each.topic: each.type for each in result.subscriptions}
     assert topics["/car/camera/h264"] == VIDEO
     assert topics["/car/tf_static"] == TF
     assert "/odom" not in topics  # a robot's own topics announce themselves
     assert "/car/imu" not in topics
-    assert not any(f.announced for f in result.found)
-    assert not look({}, config).feeds
+    assert not any(f.announced for f in result.matches)
+    assert not look({}, config).subscriptions
 
 
 def test_types_that_are_not_installed_are_not_tried() -> None:
     result = look({}, unlisted=True, missing=["edgefirst_msgs"])
-    assert not any(feed.type.startswith("edgefirst_msgs") for feed in result.feeds)
-    assert any(feed.type == VIDEO for feed in result.feeds)
+    assert not any(each.type.startswith("edgefirst_msgs") for each in result.subscriptions)
+    assert any(each.type == VIDEO for each in result.subscriptions)
 
 
 def test_expected_types_are_acceptable_ones() -> None:
@@ -190,14 +193,16 @@ def test_remapped_topics_are_looked_for_where_they_are() -> None:
         config,
         resolve=lambda topic: "/front/image" if topic == "/camera/image" else topic,
     )
-    assert result.feeds == {Feed("/front/image", "sensor_msgs/msg/Image", "/camera/image")}
+    assert result.subscriptions == {
+        WantedSubscription("/front/image", "sensor_msgs/msg/Image", "/camera/image")
+    }
 
 
 def test_two_entries_of_one_topic_make_one_subscription() -> None:
     config = build_config(
         {"topics": {"lidar_points": {"topic": "/points"}, "radar_targets": {"topic": "/points"}}}
     )
-    assert len(look({"/points": [Offer(CLOUD)]}, config).feeds) == 1
+    assert len(look({"/points": [Offer(CLOUD)]}, config).subscriptions) == 1
 
 
 @pytest.mark.parametrize(
@@ -222,12 +227,12 @@ def test_two_seconds_of_a_topic_are_kept(entry: str, hz: float, kind: str, least
 def test_every_subscription_knows_its_depth() -> None:
     config = build_config({"topics": {"imu": {"expected_hz": 1000.0}}})
     offered = look({"/imu": [Offer("sensor_msgs/msg/Imu")]}, config)
-    assert {feed.depth for feed in offered.feeds if feed.topic == "/imu"} == {2000}
+    assert {each.depth for each in offered.subscriptions if each.topic == "/imu"} == {2000}
     unheard = look({}, config, unlisted=True)
-    assert {feed.depth for feed in unheard.feeds if feed.topic == "/imu"} == {2000}
+    assert {each.depth for each in unheard.subscriptions if each.topic == "/imu"} == {2000}
 
 
-def choosing(topic: object, graph: dict[str, Sequence[Offer]], **more: Any) -> Plan:  # noqa: ANN401 - as look
+def choosing(topic: object, graph: dict[str, Sequence[Offer]], **more: Any) -> SubscriptionPlan:  # noqa: ANN401 - as look
     config = build_config({"topics": {"lidar_points": {"topic": topic}, "imu": {"topic": "/s/imu"}}})
     return look(graph, config, published=graph, **more)
 
@@ -239,21 +244,21 @@ def test_of_topics_that_match_the_first_by_name_is_taken_once_the_graph_is_known
         "/s/cam": [Offer("sensor_msgs/msg/Image")],
     }
     first = choosing("/s/.*", graph)
-    assert not first.feeds
+    assert not first.subscriptions
     graph["/s/a/points"] = [Offer(CLOUD)]
     second = choosing("/s/.*", graph, before={"lidar_points": found(first, "lidar_points").fitting})
-    assert not second.feeds
+    assert not second.subscriptions
     third = choosing("/s/.*", graph, before={"lidar_points": found(second, "lidar_points").fitting})
-    assert third.feeds == {Feed("/s/a/points", CLOUD, "/s/a/points")}
+    assert third.subscriptions == {WantedSubscription("/s/a/points", CLOUD, "/s/a/points")}
     taken = found(third, "lidar_points")
     assert (taken.topic, taken.canonical) == ("/s/a/points", "/s/a/points")
     assert "takes /s/a/points, the first by name; it fits /s/b/points as well" in taken.note
     graph["/s/0/points"] = [Offer(CLOUD)]
-    later = choosing("/s/.*", graph, held=third.feeds)
-    assert later.feeds == third.feeds
+    later = choosing("/s/.*", graph, held=third.subscriptions)
+    assert later.subscriptions == third.subscriptions
     assert "which was there before" in found(later, "lidar_points").note
     assert (
-        choosing("/s/.*", {}, held=third.feeds).feeds == set()
+        choosing("/s/.*", {}, held=third.subscriptions).subscriptions == set()
     )  # its publisher is not in the graph any more
 
 
@@ -262,7 +267,7 @@ def test_of_a_list_the_first_that_is_there_is_taken_under_the_prefix_too() -> No
     asked = ["lidar/none", "lidar/b", "lidar/.*"]
     before = {"lidar_points": ("/car/rt/lidar/b", "/car/rt/lidar/a")}
     result = choosing(asked, graph, prefix="rt", namespace="/car", before=before)
-    assert result.feeds == {Feed("/car/rt/lidar/b", CLOUD, "/lidar/b")}
+    assert result.subscriptions == {WantedSubscription("/car/rt/lidar/b", CLOUD, "/lidar/b")}
     assert "which is named first" in found(result, "lidar_points").note
     config = build_config({"topics": {"lidar_points": {"topic": asked}}})
-    assert all(TopicMap(config, "").route(feed.canonical) for feed in result.feeds)
+    assert all(TopicMap(config, "").route(each.canonical) for each in result.subscriptions)

@@ -8,7 +8,7 @@ import pytest
 from places import REPOSITORY
 
 from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.nodes.parameterfile import check_parameter_files
+from edgefirst_ros.nodes.parameters import check_parameter_files
 
 
 def check(file: Path, *more: str) -> None:

@@ -19,7 +19,7 @@ from edgefirst_ros.config.model import (
 )
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.nodes.options import LIVE, OTHERS, READ_ONLY, CaptureOptions, ReplayOptions
-from edgefirst_ros.nodes.parameters import ParameterSpec, fits, nest, specify
+from edgefirst_ros.nodes.parameters import ParameterSpec, converted, nest, specify
 
 SPECS = {spec.name: spec for spec in specify(Config)}
 
@@ -37,7 +37,7 @@ def test_every_parameter_is_described_and_typed() -> None:
     for models in (Config, CaptureOptions, ReplayOptions):
         for spec in specify(models):
             assert spec.description, spec.name
-            assert fits(spec, spec.default) is not None, spec.name
+            assert converted(spec, spec.default) is not None, spec.name
 
 
 def test_every_topic_has_all_fields_of_a_rule() -> None:
@@ -97,21 +97,21 @@ def test_names_that_mean_nothing_are_told(name: str) -> None:
 
 
 def test_values_of_other_types_do_not_fit() -> None:
-    assert fits(SPECS["rate_hz"], 2) == 2.0
-    assert isinstance(fits(SPECS["rate_hz"], 2), float)
-    assert fits(SPECS["rate_hz"], True) is None
-    assert fits(SPECS["rate_hz"], "2") is None
-    assert fits(SPECS["every_n"], 2) == 2
-    assert fits(SPECS["every_n"], 2.0) is None
-    assert fits(SPECS["every_n"], True) is None
-    assert fits(SPECS["keyframes"], True) is True
-    assert fits(SPECS["keyframes"], 1) is None
-    assert fits(SPECS["host"], "x") == "x"
-    assert fits(SPECS["host"], 7) is None
-    assert fits(SPECS["formats"], ("edgefirst",)) == ["edgefirst"]
-    assert fits(SPECS["formats"], "edgefirst") is None
-    assert fits(SPECS["formats"], ["edgefirst", 1]) is None
-    assert fits(SPECS["ego.rig_from_imu_xyzw"], [0, 0, 0, 1.0]) == [0.0, 0.0, 0.0, 1.0]
+    assert converted(SPECS["rate_hz"], 2) == 2.0
+    assert isinstance(converted(SPECS["rate_hz"], 2), float)
+    assert converted(SPECS["rate_hz"], True) is None
+    assert converted(SPECS["rate_hz"], "2") is None
+    assert converted(SPECS["every_n"], 2) == 2
+    assert converted(SPECS["every_n"], 2.0) is None
+    assert converted(SPECS["every_n"], True) is None
+    assert converted(SPECS["keyframes"], True) is True
+    assert converted(SPECS["keyframes"], 1) is None
+    assert converted(SPECS["host"], "x") == "x"
+    assert converted(SPECS["host"], 7) is None
+    assert converted(SPECS["formats"], ("edgefirst",)) == ["edgefirst"]
+    assert converted(SPECS["formats"], "edgefirst") is None
+    assert converted(SPECS["formats"], ["edgefirst", 1]) is None
+    assert converted(SPECS["ego.rig_from_imu_xyzw"], [0, 0, 0, 1.0]) == [0.0, 0.0, 0.0, 1.0]
 
 
 def test_a_field_that_no_parameter_can_hold_is_told_when_it_is_written() -> None:
@@ -159,6 +159,6 @@ def test_the_topic_of_transforms_can_be_any_or_none(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["/", "tf static", "/tf_static/", "a//b", "1tf", "~tf"])
 def test_the_topic_of_transforms_is_a_name(name: str) -> None:
-    """Refused with the other faults: the graph would refuse it when the session is under way."""
-    with pytest.raises(ValidationError, match="no name of a topic; expected one like /tf_static"):
+    """Refused with the other faults: the graph would refuse it when the session begins."""
+    with pytest.raises(ValidationError, match="is not a topic name; expected one such as /tf_static"):
         CaptureOptions(output="out", tf_topic=name)

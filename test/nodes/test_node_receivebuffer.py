@@ -16,7 +16,7 @@ from edgefirst_ros.nodes.receivebuffer import (
     allowed_bytes,
     granted_bytes,
     receive_buffer,
-    refused,
+    start_failure_help,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +73,7 @@ def test_too_little_is_a_warning_with_what_to_do(
 ) -> None:
     (entry,) = receive_buffer(middleware, 2 * MIB, allowed, {"CYCLONEDDS_URI": uri})
     assert entry.level == Level.WARN
-    assert entry.message.startswith("2.1 MB, ")
+    assert entry.message.startswith("2.1 MB; ")
     assert [text for text in said if text not in entry.message] == []
     assert [text for text in unsaid if text in entry.message] == []
 
@@ -84,11 +84,11 @@ def test_middlewares_without_such_sockets_are_not_judged() -> None:
 
 
 def test_a_middleware_that_does_not_start_is_explained() -> None:
-    text = refused(CYCLONE, 4 * MIB, {"CYCLONEDDS_URI": "file:///a.xml"})
+    text = start_failure_help(CYCLONE, 4 * MIB, {"CYCLONEDDS_URI": "file:///a.xml"})
     assert "file:///a.xml" in text
     assert "4.2 MB by net.core.rmem_max" in text
     assert "sudo sysctl -w net.core.rmem_max=" in text
-    assert "sysctl" not in refused(FAST, 4 * MIB, {"CYCLONEDDS_URI": "file:///a.xml"})
+    assert "sysctl" not in start_failure_help(FAST, 4 * MIB, {"CYCLONEDDS_URI": "file:///a.xml"})
 
 
 def test_the_shipped_configuration_asks_for_what_is_wanted() -> None:

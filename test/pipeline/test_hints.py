@@ -131,7 +131,7 @@ def test_converting_and_looking_name_the_lidar_under_its_other_name(tmp_path: Pa
 def test_a_live_session_tells_what_else_was_there(tmp_path: Path) -> None:
     config = build_config({"topics": {"camera": CAMERA}, "min_free_mb": 0, "prefix": ""})
     live = LiveCapture(config, tmp_path, HOST)
-    live.around = lambda: [Seen("/camera/image_raw", IMAGE)]
+    live.other_topics = lambda: [Seen("/camera/image_raw", IMAGE)]
     live.start("one")
     (finished,) = live.stop(10.0)
     assert finished.report["hints"] == [

@@ -112,7 +112,7 @@ def test_without_a_namespace_the_first_device_is_taken_and_others_are_named() ->
         topics = [m.topic for m in listening.wait(5)]
         assert listening.source.device == "maivin-7"
         assert listening.source.notes == [
-            f"more than one device: maivin-7 is taken, {other} is not; choose with --namespace"
+            f"more than one device: maivin-7 is captured, {other} is not; choose with --namespace"
             for other in ("maivin-8", "the one without a prefix")
         ]
     assert topics == ["/radar/cube", "/maivin-8/radar/cube", "/maivin-8/radar/cube", "/rt/radar/cube", "/imu"]
@@ -191,7 +191,7 @@ def put_raw(endpoint: str, key: str, encoding: str | None) -> None:
         ("rt/radar/targets", "application/cdr;sensor_msgs/PointCloud2", CLOUD, ""),
         ("rt/radar/targets", "application/cdr", CLOUD, ""),
         ("rt/radar/targets", None, CLOUD, ""),
-        ("rt/camera/h264", None, "", "no type in the encoding, and camera may be one of 5"),
+        ("rt/camera/h264", None, "", "the encoding names no type, and camera has 5 possible ones"),
         ("rt/radar/targets", "application/json", "", "encoding application/json, expected application/cdr"),
     ],
 )
@@ -282,7 +282,7 @@ def test_what_else_is_published_is_looked_at_while_what_is_wanted_does_not_come(
         heard("", config) as listening,
         device(listening.endpoint, "camera/image_raw", "rt/imu", wanted=1) as (image, imu),
     ):
-        source = listening.source.surroundings
+        source = listening.source.other_topics
         source.watch(["camera"], 1.0)
         source.watch(["depth"], 60.0)
         assert not image.wanted
@@ -291,8 +291,8 @@ def test_what_else_is_published_is_looked_at_while_what_is_wanted_does_not_come(
         image.put("sensor_msgs/msg/Image", b"x")
         imu.put("sensor_msgs/msg/Imu", b"x")
         await_condition("the imu", lambda: bool(listening.messages))
-        await_condition("the image", lambda: bool(source.around()))
-        assert source.around() == [Seen("/camera/image_raw", "sensor_msgs/msg/Image")]
+        await_condition("the image", lambda: bool(source.found()))
+        assert source.found() == [Seen("/camera/image_raw", "sensor_msgs/msg/Image")]
         await_condition("the end of it", lambda: (source.watch(["camera"], 60.0), not image.wanted)[1])
         source.watch(["camera"], 60.0)
         assert not image.wanted

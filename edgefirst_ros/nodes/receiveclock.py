@@ -1,4 +1,4 @@
-"""When a message was received: by the middleware's clock, or by the simulation's."""
+"""Receive times of messages: the middleware's, or simulated ones."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from dataclasses import replace
 from edgefirst_ros.messages.measurement import RawMessage
 
 SANE_NS = 60_000_000_000
-"""A middleware whose receive time is this far off gives the time of another clock."""
+"""A receive time this far from the wall clock is of another clock, and replaced by the wall clock's."""
 MOST, MOST_BYTES = 2000, 64_000_000
-"""So much waits at most for a simulation to begin."""
+"""The most messages, and bytes, that wait for a simulation to begin."""
 TOO_EARLY = "came before /clock began (use_sim_time)"
 
 Put = Callable[[RawMessage], None]
 
 
-class Receipt:
-    """Gives messages their times of receipt and of publication, and hands them on in order.
+class ReceiveClock:
+    """Gives messages their receive and publish times, and delivers them in order.
 
-    With simulated time both are the time on ``/clock`` when the message is taken: publishers' times are of
-    the wall clock then. The node's clock stands at 0 until the first ``/clock`` comes: what arrives before
-    waits for it, since a robot's description is often sent once and first; of more than there is room for the
-    oldest are refused, and counted as such.
+    In simulated time both are the time on ``/clock`` when the message arrives, because publish times are of
+    the wall clock then. Messages that arrive before the first ``/clock`` wait for it, since a robot often
+    sends its description once, at the start; if there are too many, the oldest are delivered with a fault, so
+    that the ledger counts them as refused.
 
     Args:
-        simulated_ns: the time on ``/clock``, 0 while none has come; None while time is not simulated.
-        wall_ns: the wall clock.
+        simulated_ns: returns the time on ``/clock``, 0 before the first, None if time is not simulated.
+        wall_ns: returns the wall clock's time.
     """
 
     def __init__(
@@ -41,20 +41,23 @@ class Receipt:
 
     @property
     def waiting(self) -> int:
-        """Messages that wait for a simulation to begin."""
+        """Number of messages that wait for a simulation to begin."""
         return len(self._waiting)
 
-    def take(self, message: RawMessage, put: Put) -> None:
-        """A message with the middleware's own times, 0 where it has none, and who takes it."""
+    def deliver(self, message: RawMessage, put: Put) -> None:
+        """Pass a message to ``put``, now or once the simulation begins.
+
+        The message has the middleware's own times, 0 where it has none.
+        """
         simulated_ns = self._simulated_ns()
         if simulated_ns is None:
             now_ns = self._wall_ns()
             receive_ns = message.receive_ns if 0 <= now_ns - message.receive_ns < SANE_NS else now_ns
-            self.release(receive_ns)
+            self.deliver_waiting(receive_ns)
             put(_at(message, receive_ns, message.publish_ns or receive_ns))
             return
         if simulated_ns > 0:
-            self.release(simulated_ns)
+            self.deliver_waiting(simulated_ns)
             put(_at(message, simulated_ns, simulated_ns))
             return
         self._waiting.append((_at(message, 0, 0), put))
@@ -62,15 +65,15 @@ class Receipt:
         while len(self._waiting) > MOST or self._bytes > MOST_BYTES:
             self._refuse()
 
-    def release(self, now_ns: int) -> None:
-        """The simulation has begun: what waited was received now."""
+    def deliver_waiting(self, now_ns: int) -> None:
+        """Deliver what waited for the simulation, as received at ``now_ns``."""
         while self._waiting:
             message, put = self._waiting.popleft()
             put(_at(message, now_ns, now_ns))
         self._bytes = 0
 
     def close(self) -> None:
-        """What waits has waited in vain."""
+        """Deliver what still waits as refused."""
         while self._waiting:
             self._refuse()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.nodes.receipt import MOST, TOO_EARLY, Receipt
+from edgefirst_ros.nodes.receiveclock import MOST, TOO_EARLY, ReceiveClock
 
 WALL_NS = 1_790_000_000_000_000_000
 SECOND = 1_000_000_000
@@ -17,11 +17,11 @@ class Bench:
     def __init__(self, simulated_ns: int | None) -> None:
         self.simulated_ns = simulated_ns
         self.put: list[RawMessage] = []
-        self.receipt = Receipt(lambda: self.simulated_ns, lambda: WALL_NS)
+        self.clock = ReceiveClock(lambda: self.simulated_ns, lambda: WALL_NS)
 
     def take(self, topic: str, received_ns: int = WALL_NS - 5, published_ns: int = WALL_NS - 9) -> None:
         message = RawMessage(topic, "a/msg/B", b"1234", received_ns, published_ns, 0)
-        self.receipt.take(message, self.put.append)
+        self.clock.deliver(message, self.put.append)
 
     @property
     def times(self) -> list[tuple[str, int, int]]:
@@ -58,7 +58,7 @@ def test_what_comes_before_the_clock_waits_for_it_and_stays_in_order() -> None:
     bench = Bench(0)
     bench.take("tf_static")
     bench.take("info")
-    assert (bench.times, bench.receipt.waiting) == ([], 2)
+    assert (bench.times, bench.clock.waiting) == ([], 2)
     bench.simulated_ns = 50
     bench.take("camera")
     assert bench.times == [("tf_static", 50, 50), ("info", 50, 50), ("camera", 50, 50)]
@@ -70,6 +70,6 @@ def test_what_waited_in_vain_or_had_no_room_is_refused_and_not_lost() -> None:
     for number in range(MOST + 3):
         bench.take(f"t{number}")
     assert [m.topic for m in bench.put] == ["t0", "t1", "t2"]
-    bench.receipt.close()
+    bench.clock.close()
     assert len(bench.put) == MOST + 3
     assert {m.fault for m in bench.put} == {TOO_EARLY}

@@ -12,12 +12,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from edgefirst_ros.live.signals import ASKING, ESCALATION_S, asked_to_finish
-from edgefirst_ros.nodes.signals import TWIN_S, UNFINISHED, finishing
+from edgefirst_ros.live.signals import (
+    ASKING,
+    ESCALATION_S,
+    TWIN_S,
+    UNFINISHED,
+    asked_to_finish,
+    finishing,
+)
 
 CHILD = """
 import os, signal, sys, threading, time
-from edgefirst_ros.nodes.signals import finishing
+from edgefirst_ros.live.signals import finishing
 stop = threading.Event()
 first, second = (signal.Signals[name] for name in sys.argv[2:])
 with finishing(stop, lambda text: (sys.stdout.write(text), sys.stdout.flush())):

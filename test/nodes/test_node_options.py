@@ -1,11 +1,12 @@
-"""--help teaches; what is no argument is refused and the right form shown."""
+"""The nodes' --help, the rejection of unknown arguments, and of output folders that cannot be written."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from edgefirst_ros.nodes.options import CaptureOptions, ReplayOptions
-from edgefirst_ros.nodes.usage import Usage
+from edgefirst_ros.nodes.options import CaptureOptions, ReplayOptions, Usage, output_faults
 
 USAGE = Usage("capture", "Captures.", CaptureOptions, "See also.")
 
@@ -48,3 +49,12 @@ def test_a_refusal_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> No
     said = capsys.readouterr().err
     assert "usage: ros2 run edgefirst_ros capture" in said
     assert "a file is broken" in said
+
+
+def test_an_output_that_cannot_be_written_is_found_before(tmp_path: Path) -> None:
+    assert output_faults(str(tmp_path / "a" / "b")) == []
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+    file = tmp_path / "file"
+    file.touch()
+    assert "output: " in output_faults(str(file))[0]
+    assert "cannot be written" in output_faults(str(file / "below"))[0]

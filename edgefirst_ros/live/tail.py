@@ -1,0 +1,118 @@
+"""The session before a split: it takes late messages for a while, and is then completed in the background."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from edgefirst_ros.live.recording import PendingRecording
+from edgefirst_ros.live.split import tail_ns
+from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.pipeline.job import Job
+from edgefirst_ros.sources.session import Seam
+
+
+@dataclass(frozen=True, slots=True)
+class SplitSession:
+    """A session that a split ended and that still takes messages acquired before the seam.
+
+    It needs no message received at ``until_ns`` or later; ``until_s`` is the limit on the monotonic clock,
+    for the case that no more messages arrive.
+    """
+
+    job: Job
+    why: str
+    following: Job
+    recorded: PendingRecording
+    until_ns: int
+    until_s: float
+
+
+class Tail:
+    """Feeds the session before a seam, then completes it in a thread of its own; one session at a time.
+
+    Only ``cut`` and ``join`` may be called from other threads than the capture's.
+
+    Args:
+        complete: completes a session, in that thread.
+        failed: called there with the error if that fails.
+    """
+
+    def __init__(self, complete: Callable[[SplitSession], None], failed: Callable[[Exception], None]) -> None:
+        self._complete = complete
+        self._failed = failed
+        self._session: SplitSession | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a session still takes messages from before its seam."""
+        return self._session is not None
+
+    def begin(self, job: Job, why: str, seam: Seam, following: Job, recorded: PendingRecording) -> None:
+        """Feed ``job``, which ends at the seam, in addition to ``following``."""
+        job.pipeline.end_at(seam.time_ns)
+        until_s = time.monotonic() + 2 * tail_ns(job.pipeline.config) / 1e9
+        self._session = SplitSession(job, why, following, recorded, seam.until_ns, until_s)
+
+    def end_if_over(self, message: RawMessage | None) -> None:
+        """Complete the session if it needs no more, given the newest message, or None if there is none."""
+        session = self._session
+        if session is None:
+            return
+        if message is None:
+            is_over = time.monotonic() >= session.until_s
+        else:
+            is_over = message.receive_ns >= session.until_ns
+        if is_over:
+            self.end()
+
+    def feed(self, message: RawMessage, taken_s: float) -> None:
+        """Pass a message to the session, which left the queue at ``taken_s``."""
+        if self._session is not None:
+            job = self._session.job
+            if job.overload is not None:
+                job.overload.feeding(taken_s, message.receive_ns)
+            job.pipeline.feed(message, own=False)
+
+    def end(self) -> None:
+        """Complete the session, if there is one, in the background."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.following.pipeline.pass_seam()
+            self.wait()
+            self._thread = threading.Thread(target=self._run, args=[session], name="finish", daemon=True)
+            self._thread.start()
+
+    def cut(self, reason: str) -> None:
+        """Have the session drop what is not written yet."""
+        session = self._session
+        if session is not None:
+            session.job.pipeline.cut(reason)
+
+    def abort(self) -> None:
+        """Abort the session, if there is one."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.job.abort()
+
+    def wait(self) -> None:
+        """Wait until the session before is complete."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait as ``wait`` does, but no longer than this."""
+        thread = self._thread
+        if thread is not None:
+            thread.join(timeout_s)
+
+    def _run(self, session: SplitSession) -> None:
+        try:
+            self._complete(session)
+        except Exception as error:  # noqa: BLE001 - the capture thread gives up, stop() raises it
+            session.job.abort()
+            self._failed(error)

@@ -1,0 +1,146 @@
+"""The ROS graph as a node sees it: publishers and what they offer, installed types and their definitions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rosidl_runtime_py import get_interface_path
+from rosidl_runtime_py.utilities import get_message
+
+from edgefirst_ros.live.recordingfile import qos_text
+from edgefirst_ros.messages.definitions import definition, short_name
+from edgefirst_ros.nodes.candidates import Offer
+from edgefirst_ros.nodes.preview import TF_NODE_SUFFIX, UNKNOWN_NODE
+from edgefirst_ros.topics import TF
+
+_SEPARATOR = "=" * 80
+_BUILT_IN = re.compile(r"(bool|byte|char|float32|float64|u?int(8|16|32|64)|w?string)\b")
+
+
+class RosGraph:
+    """Queries the graph for a node, leaving out publishers of previews, which must not be captured again.
+
+    Args:
+        node: whose view of the graph this is.
+        preview_topic: returns the topic that the node publishes its own preview transforms on, empty if none.
+    """
+
+    def __init__(self, node: Node, preview_topic: Callable[[], str]) -> None:
+        self._node = node
+        self._preview_topic = preview_topic
+        self._classes: dict[str, Any] = {}
+
+    def topics(self) -> list[tuple[str, list[str]]]:
+        """Names and types of all topics."""
+        found: list[tuple[str, list[str]]] = self._node.get_topic_names_and_types()
+        return found
+
+    def publishers(self, topic: str) -> list[Any]:
+        """Rclpy's TopicEndpointInfo of every publisher, those of previews included."""
+        found: list[Any] = self._node.get_publishers_info_by_topic(topic)
+        return found
+
+    def offers(self, topic: str) -> list[Offer]:
+        """What the publishers of a topic offer."""
+        return [_offer(info) for info in self.publishers(topic) if not self._is_preview(topic, info)]
+
+    def foreign_offers(self, topic: str) -> list[Offer]:
+        """What the publishers of a topic offer, without those of this node."""
+        own = self._node.get_name(), self._node.get_namespace()
+        infos = (i for i in self.publishers(topic) if (i.node_name, i.node_namespace) != own)
+        return [_offer(info) for info in infos if not self._is_preview(topic, info)]
+
+    def is_own(self, topic: str) -> bool:
+        """Whether a topic is private to this node, as its previews are."""
+        return topic.startswith(f"{self._node.get_fully_qualified_name()}/")
+
+    def published(self, names: Iterable[str], *, patterns: bool) -> list[str]:
+        """Published topics whose name ends in one of ``names``; with ``patterns`` all but this node's own."""
+        tails = tuple(f"/{name.strip('/')}" for name in names)
+        found = (
+            name for name, _ in self.topics() if name.endswith(tails) or (patterns and not self.is_own(name))
+        )
+        return [name for name in found if self.offers(name)]
+
+    def offered_qos(self, topic: str) -> str:
+        """The QoS of a topic's publishers as a recording stores it; empty if there is no publisher."""
+        return "\n".join(dict.fromkeys(_stored_qos(info.qos_profile) for info in self.publishers(topic)))
+
+    def message_class(self, kind: str) -> Any:  # noqa: ANN401 - a generated message class, or None
+        """The class of ``pkg/msg/Type``, None if its package is not installed."""
+        if kind not in self._classes:
+            try:
+                self._classes[kind] = get_message(kind)
+            except (ImportError, AttributeError, ValueError):
+                self._classes[kind] = None
+        return self._classes[kind]
+
+    def is_installed(self, kind: str) -> bool:
+        """Whether a message type is available on this machine."""
+        return self.message_class(kind) is not None
+
+    def _is_preview(self, topic: str, info: Any) -> bool:  # noqa: ANN401 - rclpy's endpoint, untyped
+        # A new publisher's node has no name at first.
+        unknown = info.node_name == UNKNOWN_NODE and (info.topic_type, topic) == (TF, self._preview_topic())
+        return unknown or str(info.node_name).endswith(TF_NODE_SUFFIX)
+
+
+def _offer(info: Any) -> Offer:  # noqa: ANN401 - rclpy's TopicEndpointInfo, untyped
+    latched = info.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL
+    return Offer(info.topic_type, latched and info.qos_profile.reliability == ReliabilityPolicy.RELIABLE)
+
+
+def _stored_qos(offered: QoSProfile) -> str:
+    return qos_text(
+        depth=offered.depth or 10,  # not every middleware reports it
+        reliable=offered.reliability != ReliabilityPolicy.BEST_EFFORT,
+        latched=offered.durability == DurabilityPolicy.TRANSIENT_LOCAL,
+        keep_all=offered.history == HistoryPolicy.KEEP_ALL,
+    )
+
+
+@cache
+def definition_of(kind: str) -> str:
+    """The definition of ``pkg/msg/Type`` with all types it uses, as in MCAP; empty if one is missing."""
+    try:
+        return definition(kind)
+    except KeyError:
+        pass
+    found = {kind: _text(kind)}
+    waiting = [kind]
+    while waiting:
+        for used in _used(waiting[0].partition("/")[0], found[waiting.pop(0)]):
+            if used not in found:
+                found[used] = _text(used)
+                waiting.append(used)
+    if not all(found.values()):
+        return ""
+    others = (f"{_SEPARATOR}\nMSG: {short_name(name)}\n{text}" for name, text in list(found.items())[1:])
+    return "".join([found[kind], *others])
+
+
+def _text(kind: str) -> str:
+    try:
+        path = Path(get_interface_path(kind))
+        return f"{path.read_text(encoding='utf-8').rstrip()}\n" if path.suffix == ".msg" else ""
+    except (LookupError, ValueError, OSError):
+        return ""
+
+
+def _used(package: str, text: str) -> list[str]:
+    """Message types of a definition's fields."""
+    found = []
+    for line in text.splitlines():
+        field = line.partition("#")[0].split()
+        if len(field) < 2 or _BUILT_IN.match(field[0]):
+            continue
+        name = field[0].partition("[")[0]
+        parts = name.split("/")
+        found.append(f"{parts[0] if len(parts) > 1 else package}/msg/{parts[-1]}")
+    return found
