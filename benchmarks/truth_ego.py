@@ -14,7 +14,7 @@ import pymap3d
 from scenarios import Figure, at_least, at_most, driven, exactly, scenario, seconds, told
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.formats.checks import check
+from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.store.reading import Reading
 from edgefirst_ros.formats.zarr2.array import read_array
 from edgefirst_ros.simulation import Truth

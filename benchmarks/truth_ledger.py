@@ -11,7 +11,7 @@ from typing import Any
 
 from scenarios import Figure, driven, exactly, scenario, seconds, told
 
-from edgefirst_ros.formats.checks import check
+from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.pipeline.duplicates import SAME, SECOND_STAMP
 from edgefirst_ros.pipeline.ledger import COLUMNS
 

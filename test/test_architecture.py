@@ -43,7 +43,8 @@ FORMATS_MAY_IMPORT = {
     "crashsafe": "",
     "zarr2": "",
     "tracks": "",
-    "edgefirst": "base crashsafe findings motion",
+    "format": "base crashsafe findings",
+    "edgefirst": "base crashsafe findings format motion",
     "l5kit.geometry": "",
     "l5kit.store": "crashsafe zarr2",
     "l5kit.labels": "l5kit.store tracks",
@@ -53,14 +54,18 @@ FORMATS_MAY_IMPORT = {
     "l5kit.rearrange": "crashsafe l5kit.read l5kit.store",
     "l5kit.recover": "crashsafe l5kit.store zarr2",
     "l5kit.check": "crashsafe findings l5kit.store motion zarr2",
-    "l5kit": "l5kit.options l5kit.read l5kit.rearrange l5kit.recover l5kit.write",
+    "l5kit": "l5kit.options l5kit.read l5kit.rearrange l5kit.write",
+    "l5kit.format": "crashsafe findings format "
+    "l5kit.check l5kit.options l5kit.read l5kit.recover l5kit.write",
     "ncore.options": "",
     "ncore.store": "crashsafe ncore.options zarr2",
     "ncore.write": "base crashsafe ncore.options ncore.store tracks zarr2",
     "ncore.recover": "crashsafe ncore.options ncore.store ncore.write",
     "ncore.check": "findings motion ncore.store ncore.write zarr2",
-    "recovery": "crashsafe edgefirst l5kit.recover ncore.recover",
-    "checks": "edgefirst findings l5kit.check l5kit.recover ncore.check recovery",
+    "ncore.format": "crashsafe findings format "
+    "ncore.check ncore.options ncore.recover ncore.store ncore.write",
+    "registry": "format",
+    "datasets": "findings format registry",
 }
 """The same within ``formats``."""
 ROS = {"rclpy", "launch", "launch_ros", "launch_testing"}

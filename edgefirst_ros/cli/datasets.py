@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 
 from edgefirst_ros.cli.shared import EXIT_POOR, EXIT_USAGE, guarded, print_error
 from edgefirst_ros.cli.terminal import make_console, say
 from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.registry import FORMATS
 
 
 def recover(
@@ -29,8 +32,9 @@ def recover(
       edgefirst-ros recover out
     """
     err, failed = make_console(stderr=True), False
+    _print_format_faults(err)
     with guarded(err):
-        from edgefirst_ros.formats.recovery import recover as run_recovery
+        from edgefirst_ros.formats.datasets import recover as run_recovery
 
         for done in run_recovery(path):
             failed |= done.failed
@@ -72,9 +76,10 @@ def check(
 
       edgefirst-ros check out/ncore --official /opt/ncore/bin/python
     """
-    sound = True
-    with guarded(make_console(stderr=True)):
-        from edgefirst_ros.formats.checks import check as run_checks
+    err, sound = make_console(stderr=True), True
+    _print_format_faults(err)
+    with guarded(err):
+        from edgefirst_ros.formats.datasets import check as run_checks
 
         for result in run_checks(path, official_python=official):
             sys.stdout.write(result.text + "\n")
@@ -82,6 +87,11 @@ def check(
             sound &= result.ok
     if not sound:
         raise typer.Exit(EXIT_POOR)
+
+
+def _print_format_faults(console: Console) -> None:
+    for fault in FORMATS.faults:
+        console.print(f"[yellow]note[/]: {escape(fault)}", highlight=False, soft_wrap=True)
 
 
 def sheet(

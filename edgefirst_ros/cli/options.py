@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from edgefirst_ros.formats.registry import FORMATS
+
 
 class Schema(StrEnum):
     """Version of the annotation columns."""
@@ -44,7 +46,7 @@ ConfigFile = Annotated[
 ]
 Formats = Annotated[
     list[str] | None,
-    typer.Option("--format", metavar="NAME,...", help="edgefirst (default), ncore, l5kit; also repeated."),
+    typer.Option("--format", metavar="NAME,...", help=f"Of {', '.join(FORMATS.names)}; default: edgefirst."),
 ]
 Annotations = Annotated[
     Schema | None,

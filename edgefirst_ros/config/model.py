@@ -5,24 +5,31 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+    field_validator,
+    model_validator,
+)
 
 from edgefirst_ros.config.names import compiled, is_pattern, split_names
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.faults import names_of, sentences
-from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
-from edgefirst_ros.formats.l5kit.options import L5KitOptions
-from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.format import Format
+from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.sample import Role
 from edgefirst_ros.timing.finding import Choice, Rule
 
 Policy = Literal["nearest", "before", "exact"]
 Required = Literal["auto", "always", "never"]
 Smoothing = Literal["auto", "lag", "whole"]
-FormatName = Literal["edgefirst", "ncore", "l5kit"]
+FormatOptions = TypeVar("FormatOptions", bound=BaseModel)
 
 STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
@@ -35,6 +42,12 @@ NODE_PARAMETERS = frozenset(
     }
 )
 """Parameters of the ROS nodes that are no configuration of the pipeline; their files may hold them."""
+
+
+if TYPE_CHECKING:
+    FormatName = str
+else:
+    FormatName = Literal[tuple(FORMATS)]
 
 
 class TopicRule(BaseModel):
@@ -170,6 +183,18 @@ what another clock's offset is, since it is the least and so the surest.
 """
 
 
+def _format_names(value: object) -> object:
+    """A list of formats, which may be one name or several with commas between them.
+
+    Raises:
+        ValueError: there is no format of such a name.
+    """
+    names = names_of(value)
+    if isinstance(names, list | tuple):
+        FORMATS.check_names(name for name in names if isinstance(name, str))
+    return names
+
+
 class EgoOptions(BaseModel):
     """How NavSat, IMU and odometry become rig poses."""
 
@@ -231,12 +256,12 @@ class OverloadOptions(BaseModel):
 
     @field_validator("shed_first", mode="before")
     @classmethod
-    def _one_or_several(cls, value: object) -> object:
-        return names_of(value)
+    def _known_formats(cls, value: object) -> object:
+        return _format_names(value)
 
 
-class Config(BaseModel):
-    """Everything a conversion or capture can be told."""
+class Settings(BaseModel):
+    """Everything a conversion or capture can be told, but for the formats' own options."""
 
     model_config = STRICT
 
@@ -288,16 +313,21 @@ class Config(BaseModel):
     formats: tuple[FormatName, ...] = Field(("edgefirst",), min_length=1, description="What to write.")
     ego: EgoOptions = EgoOptions()
     overload: OverloadOptions = OverloadOptions()
-    edgefirst: EdgeFirstOptions = EdgeFirstOptions()
-    ncore: NCoreOptions = NCoreOptions()
-    l5kit: L5KitOptions = L5KitOptions()
+
+    def options(self, of: type[Format[FormatOptions]] | Format[FormatOptions]) -> FormatOptions:
+        """The options of a format, whether it is chosen or not."""
+        options: FormatOptions = getattr(self, of.name)
+        return options
+
+    @property
+    def chosen_formats(self) -> list[Format[Any]]:
+        """What to write, in the order of ``FORMATS``."""
+        return [each for name, each in FORMATS.items() if name in self.formats]
 
     @property
     def sample_roles(self) -> frozenset[Role]:
         """What the chosen formats make samples of; other roles are never required of a sample."""
-        if "edgefirst" in self.formats:
-            return frozenset(Role)
-        return self.l5kit.roles if "l5kit" in self.formats else frozenset()
+        return frozenset[Role]().union(*(f.companions(self.options(f)) for f in self.chosen_formats))
 
     @field_validator("record_topics")
     @classmethod
@@ -310,8 +340,8 @@ class Config(BaseModel):
 
     @field_validator("formats", mode="before")
     @classmethod
-    def _one_or_several(cls, value: object) -> object:
-        return names_of(value)
+    def _known_formats(cls, value: object) -> object:
+        return _format_names(value)
 
     @model_validator(mode="before")
     @classmethod
@@ -331,7 +361,7 @@ class Config(BaseModel):
         return {**data, "topics": merged}
 
     @model_validator(mode="after")
-    def _one_selection(self) -> Config:
+    def _one_selection(self) -> Settings:
         chosen = [
             name
             for name, on in (
@@ -344,6 +374,21 @@ class Config(BaseModel):
         if len(chosen) > 1:
             raise ValueError(f"{' and '.join(chosen)} exclude one another: give one of them")
         return self
+
+
+# Formats of other packages have options, too: their fields are made from the table. Code that is checked for
+# types gets those of one format from ``options``, which knows their type whoever wrote it.
+if TYPE_CHECKING:
+    Config = Settings
+else:
+    FORMATS.reserve([*NODE_PARAMETERS, *Settings.model_fields, *dir(Settings)])
+    Config = create_model(
+        "Config",
+        __base__=Settings,
+        __module__=__name__,
+        __doc__="Everything a conversion or capture can be told; a field for the options of every format.",
+        **{name: (each.options, each.options()) for name, each in FORMATS.items()},
+    )
 
 
 def build_config(values: Mapping[str, Any]) -> Config:

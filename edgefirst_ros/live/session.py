@@ -18,9 +18,6 @@ from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.sources.session import Seam
 
-APART_S = 0.1
-"""Margin for L5Kit, whose frames wait for the next sample, and samples for the next frame."""
-
 
 class SessionNames:
     """Names for successive sessions.
@@ -119,7 +116,7 @@ def overload_of(config: Config, before: Overload | None = None) -> Overload | No
         config.formats,
         latency_s=options.latency_s,
         wait_s=wait_s,
-        hold_s=config.l5kit.ahead_s + APART_S if "l5kit" in config.formats else 0.0,
+        hold_s=max(each.hold_s(config.options(each)) for each in config.chosen_formats),
         first=options.shed_first,
     )
     if before is not None:

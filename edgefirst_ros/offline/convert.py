@@ -13,9 +13,8 @@ from typing import Any
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.whole import Solution
-from edgefirst_ros.errors import OutputExists
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.naming import readable, renaming, safe_name
+from edgefirst_ros.naming import readable, renaming
 from edgefirst_ros.offline.drives import Drive
 from edgefirst_ros.offline.inputs import open_recordings
 from edgefirst_ros.offline.resumed import Replay, find_run
@@ -96,12 +95,11 @@ def convert(
     inputs = open_recordings(paths, config)
     drives = [drive for drive, _ in inputs.drives]
     stop = stop or threading.Event()
-    if "ncore" in config.formats and not overwrite:
-        _refuse_existing(output / "ncore", drives)
+    sequences = [named for drive in drives if (named := drive.parts[0].sequence_name) is not None]
     # Never a sequence's own name: readers take a container that holds one folder of its own name for nested.
     session = drives[0].parts[0].session
     name = dataset or (f"{drives[0].path.stem}-dataset" if session is None else session.dataset)
-    job = Job(config, output, name, overwrite=overwrite, committed=committed)
+    job = Job(config, output, name, overwrite=overwrite, sequences=sequences, committed=committed)
     job.pipeline.notes += [*notes, *inputs.notes, *renaming("name", dataset)]
     try:
         if pace is not None or not _replay(job.pipeline, inputs.drives, stop, on_progress):
@@ -118,14 +116,6 @@ def convert(
         job.abort()
         raise
     return Conversion(tuple(paths_written), report, stop.is_set())
-
-
-def _refuse_existing(root: Path, drives: Sequence[Drive]) -> None:
-    """Say before anything is written that a sequence is there already."""
-    for drive in drives:
-        name = drive.parts[0].sequence_name
-        if name is not None and (root / safe_name(name)).exists():
-            raise OutputExists(f"{root / safe_name(name)}: is there already")
 
 
 class _Reading:

@@ -14,24 +14,18 @@ from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.base import Writer
 from edgefirst_ros.formats.crashsafe.failures import disk_errors
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
-from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
-from edgefirst_ros.formats.l5kit.write.writer import L5KitWriter
-from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
+from edgefirst_ros.formats.format import Target
+from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.naming import REPORT, safe_name
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.sample import Role, Sample
 
-NOTHING: Mapping[str, str] = {
-    "edgefirst": "edgefirst: nothing was written, no sample had a file",
-    "ncore": "ncore: nothing was written, no measurement could be",
-    "l5kit": "l5kit: nothing was written, no sample had an ego pose: it takes gps or odometry, and two fixes",
-}
-"""What to say of a format that was asked for and that nothing came of, while there are samples."""
-
 
 class Job:
     """Writers of every configured format behind one pipeline; recordings and live capture use it alike.
+
+    ``sequences`` are names of sequences to come, as far as they are known.
 
     Raises:
         OutputExists: an output is there already and ``overwrite`` is off.
@@ -45,6 +39,7 @@ class Job:
         dataset: str,
         *,
         overwrite: bool = False,
+        sequences: Sequence[str] = (),
         committed: Callable[[Sample], None] | None = None,
         overload: Overload | None = None,
     ) -> None:
@@ -52,25 +47,15 @@ class Job:
         self._output = output
         self._report_path = report_path(config, output, self.dataset)
         self.writers: list[Writer] = []
-        if "edgefirst" in config.formats:
-            root = output / "edgefirst"
-            self.writers.append(EdgeFirstWriter(root, self.dataset, config.edgefirst, overwrite=overwrite))
-        if "ncore" in config.formats:
-            self.writers.append(
-                NCoreWriter(
-                    output / "ncore",
-                    config.ncore,
-                    overwrite=overwrite,
-                    boxes2d_tolerances_ms=_picture_tolerances_ms(config),
-                )
+        for each in config.chosen_formats:
+            target = Target(
+                output / each.name, self.dataset, overwrite, tuple(sequences), _picture_tolerances_ms(config)
             )
-        if "l5kit" in config.formats:
-            self.writers.append(
-                L5KitWriter(output / "l5kit", self.dataset, config.l5kit, overwrite=overwrite)
-            )
+            self.writers.append(each.writer(config.options(each), target))
         _check_writable(output)
         self.overload = overload
         self.pipeline = Pipeline(config, self.writers, committed, overload)
+        self.pipeline.notes += FORMATS.faults
 
     def finish(
         self, head: Mapping[str, Any], *, warnings: Sequence[str] = ()
@@ -91,7 +76,8 @@ class Job:
         report["warnings"] = [*warnings, *report["warnings"]]
         report["warnings"] += [f"{w.name}: {warning}" for w in self.writers for warning in w.warnings]
         if report["samples"]:
-            report["warnings"] += [NOTHING[w.name] for w in self.writers if not self._wrote(w, paths)]
+            empty = [w.name for w in self.writers if not self._wrote(w, paths)]
+            report["warnings"] += [f"{name}: {FORMATS[name].nothing}" for name in empty]
         _write_text(self._report_path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
         return [*paths, self._report_path], report
 
@@ -114,9 +100,10 @@ def _picture_tolerances_ms(config: Config) -> dict[str, float]:
 
 
 def report_path(config: Config, output: Path, dataset: str) -> Path:
-    """Beside the EdgeFirst dataset if there is one, else in the folder of the first format."""
-    if "edgefirst" in config.formats:
-        return output / "edgefirst" / dataset / REPORT
+    """In the dataset of a format that has a place for it, else in the folder of the first format."""
+    for each in config.chosen_formats:
+        if found := each.report(Target(output / each.name, dataset)):
+            return found
     return output / config.formats[0] / f"{dataset}.{REPORT}"
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.ego.whole import Solution
+from edgefirst_ros.formats.edgefirst.format import EdgeFirstFormat
 from edgefirst_ros.naming import safe_name, sequence_name
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.fanout import FanOut
@@ -189,7 +190,7 @@ class Sequencer:
         self._images = Images(
             self._pool,
             self._workers,
-            config.edgefirst.camera_format,
+            config.options(EdgeFirstFormat).camera_format,
             config.jpeg_quality,
             lookahead_ns=reorder_window_ns(config),
         )

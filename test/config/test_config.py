@@ -12,6 +12,10 @@ from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, build_config, load
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.sample import Role
 
+NO_FORMAT = (
+    "is no format; there are edgefirst, ncore, l5kit; packages that are installed beside this one can add "
+    "others (entry points edgefirst_ros.formats)"
+)
 SHIPPED = sorted((Path(__file__).parents[2] / "config").glob("*.yaml"))
 
 
@@ -109,9 +113,9 @@ def test_configurations_are_shipped() -> None:
         ({"topcis.imu.clock": "x"}, "topcis.imu.clock: no such parameter; did you mean topics.imu.clock?"),
         ({"frame_id": "lidar"}, "frame_id: no such parameter"),
         ({"rate_hz": 2, "every_n": 2}, "rate_hz and every_n exclude one another: give one of them"),
-        ({"formats": ["x"]}, "formats.0: Input should be 'edgefirst', 'ncore' or 'l5kit'"),
+        ({"formats": ["x"]}, f"formats: 'x' {NO_FORMAT}"),
         ({"formats": 3}, "formats: expected a list, as [a, b], found 3"),
-        ({"formats": "ncore, x"}, "formats.1: Input should be 'edgefirst', 'ncore' or 'l5kit'"),
+        ({"overload": {"shed_first": "ncore, x"}}, f"overload.shed_first: 'x' {NO_FORMAT}"),
         ({"ego": {"rig_from_imu_xyzw": "0"}}, "ego.rig_from_imu_xyzw: expected a list, as [a, b], found '0'"),
         ({"rate_hz": float("inf")}, "rate_hz: Input should be a finite number"),
     ],

@@ -19,7 +19,7 @@ from wire_encoder import encode
 from written import Written
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.formats.checks import check
+from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.messages.definitions import definition
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode

@@ -20,7 +20,7 @@ from wire_encoder import encode
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.checks import check
+from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.prepare import prepare_sample
 from edgefirst_ros.formats.l5kit.options import L5KitOptions

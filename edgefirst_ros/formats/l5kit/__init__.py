@@ -1,14 +1,19 @@
 """L5Kit datasets: written from samples, read as L5Kit reads them, merged, split and recovered."""
 
-from edgefirst_ros.formats.l5kit.options import L5KitOptions
-from edgefirst_ros.formats.l5kit.read.agentmask import AgentFilter
-from edgefirst_ros.formats.l5kit.read.config import ReaderConfig
-from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
-from edgefirst_ros.formats.l5kit.read.raster import build_rasterizer
-from edgefirst_ros.formats.l5kit.read.samples import AgentDataset, EgoDataset
-from edgefirst_ros.formats.l5kit.rearrange import merge, split
-from edgefirst_ros.formats.l5kit.recover import recover
-from edgefirst_ros.formats.l5kit.write.writer import L5KitWriter
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgefirst_ros.formats.l5kit.options import L5KitOptions
+    from edgefirst_ros.formats.l5kit.read.agentmask import AgentFilter
+    from edgefirst_ros.formats.l5kit.read.config import ReaderConfig
+    from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
+    from edgefirst_ros.formats.l5kit.read.raster import build_rasterizer
+    from edgefirst_ros.formats.l5kit.read.samples import AgentDataset, EgoDataset
+    from edgefirst_ros.formats.l5kit.rearrange import merge, split
+    from edgefirst_ros.formats.l5kit.write.writer import L5KitWriter
 
 __all__ = [
     "AgentDataset",
@@ -20,6 +25,23 @@ __all__ = [
     "ReaderConfig",
     "build_rasterizer",
     "merge",
-    "recover",
     "split",
 ]
+_MODULES = {
+    "options": ("L5KitOptions",),
+    "read.agentmask": ("AgentFilter",),
+    "read.config": ("ReaderConfig",),
+    "read.dataset": ("ChunkedDataset",),
+    "read.raster": ("build_rasterizer",),
+    "read.samples": ("AgentDataset", "EgoDataset"),
+    "rearrange": ("merge", "split"),
+    "write.writer": ("L5KitWriter",),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for: options are read by every command, the reader of images is not."""
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -54,7 +54,7 @@ def recover(path: Path) -> Recovery:
         DatasetNotFound: nothing there, finished or not.
         WriteError: it is being written right now, or the disk refuses.
     """
-    path = dataset_path(path.resolve())
+    path = finished_path(path.resolve())
     with disk_errors(path, "cannot be recovered"):
         if part_path(path).exists():
             return _take(path)
@@ -170,11 +170,6 @@ def _row(part: Path, name: str, index: int) -> Records:
 
 def _files(root: Path, name: str) -> OwnFiles:
     return OwnFiles(Files(root, name))
-
-
-def dataset_path(path: Path) -> Path:
-    """The finished dataset's path, of its folder whether that is finished, unfinished or being replaced."""
-    return finished_path(path)
 
 
 def _finished_size(path: Path) -> Counter[str]:

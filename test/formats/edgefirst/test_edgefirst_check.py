@@ -21,11 +21,12 @@ from PIL import Image
 
 from edgefirst_ros.codecs.png import encode_gray
 from edgefirst_ros.errors import DatasetNotFound
-from edgefirst_ros.formats.edgefirst import EdgeFirstOptions, EdgeFirstWriter
 from edgefirst_ros.formats.edgefirst.check import check
 from edgefirst_ros.formats.edgefirst.checkzip import zip_files
 from edgefirst_ros.formats.edgefirst.cube import encode_cube
+from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.pcd import encode_lidar
+from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 from edgefirst_ros.formats.findings import Check, Findings
 
 NAME = SEQUENCE.name

@@ -20,9 +20,12 @@ from hypothesis import strategies as st
 
 from edgefirst_ros.errors import DatasetError, RecordingNotFound, WriteError
 from edgefirst_ros.formats.crashsafe.journal import Journal, read_journal
-from edgefirst_ros.formats.edgefirst import EdgeFirstOptions, EdgeFirstWriter, layout, recover
+from edgefirst_ros.formats.edgefirst import layout
 from edgefirst_ros.formats.edgefirst.archive import ZipArchive
 from edgefirst_ros.formats.edgefirst.journal import SampleJournal
+from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+from edgefirst_ros.formats.edgefirst.recover import recover
+from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 
 COUNT = 8
 CONTAINERS = ("zip", "folder")
@@ -405,7 +408,8 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from edgefirst_samples import SEQUENCE, full_sample
-from edgefirst_ros.formats.edgefirst import EdgeFirstOptions, EdgeFirstWriter
+from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 options = EdgeFirstOptions(container=sys.argv[3], lidar_rows=4, lidar_columns=8)
 writer = EdgeFirstWriter(Path(sys.argv[2]), "ds", options)
 writer.begin(SEQUENCE)

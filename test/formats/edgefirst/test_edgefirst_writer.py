@@ -38,8 +38,9 @@ from PIL import Image
 
 from edgefirst_ros.errors import OutputExists, WriteError
 from edgefirst_ros.formats.base import LeftOut, SampleWriter, Written
-from edgefirst_ros.formats.edgefirst import EdgeFirstOptions, EdgeFirstWriter
 from edgefirst_ros.formats.edgefirst.cube import read_cube
+from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 from edgefirst_ros.messages.camera import RawImage
 from edgefirst_ros.messages.detection import Detections
 from edgefirst_ros.sample import CameraImage, EgoPose, GeoPoint, Role, Sample, SequenceInfo

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from l5_samples import SEQUENCE, START_NS, box, boxes, cloud, sample, tree, write
 
 from edgefirst_ros.errors import DatasetNotFound, WriteError
-from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter, recover
+from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter
+from edgefirst_ros.formats.l5kit.recover import recover
 from edgefirst_ros.formats.l5kit.store import chunkfiles, schema
 from edgefirst_ros.formats.l5kit.store import growingdataset as store
 from edgefirst_ros.formats.zarr2.array import ArraySpec

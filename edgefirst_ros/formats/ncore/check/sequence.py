@@ -39,7 +39,7 @@ def check(path: Path, *, official_python: Path | None = None) -> list[Check]:
     found = sorted({file.parent for file in files})
     if not found:
         raise DatasetNotFound(f"{path}: holds no NCore sequence, finished or not")
-    return [_check_sequence(sequence, official_python) for sequence in found]
+    return [check_sequence(sequence, official_python) for sequence in found]
 
 
 def _is_mine(file: Path) -> bool:
@@ -47,7 +47,8 @@ def _is_mine(file: Path) -> bool:
     return file.name.startswith((f"{file.parent.name}.ncore4", f"{file.parent.name}.journal"))
 
 
-def _check_sequence(folder: Path, official_python: Path | None) -> Check:
+def check_sequence(folder: Path, official_python: Path | None) -> Check:
+    """Check the sequence in a folder; ``official_python`` as for ``check``."""
     findings = Findings()
     sequence_id = folder.name
     mine = [path for path in sorted(folder.iterdir()) if path.name.startswith(f"{sequence_id}.")]

@@ -7,12 +7,13 @@ import pytest
 from drives import simulate
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import RecordingNotFound
+from edgefirst_ros.errors import DatasetNotFound
+from edgefirst_ros.formats.datasets import recover
 from edgefirst_ros.formats.edgefirst.journal import SampleJournal
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 from edgefirst_ros.formats.ncore.store.journal import FactJournal
-from edgefirst_ros.formats.recovery import ncore_sequences, recover
+from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.simulation import DriveOptions
@@ -59,18 +60,18 @@ def test_only_the_sequence_that_is_named_is_meant(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / f"{name}.ncore4.zarr.itar").touch()
-    assert ncore_sequences(tmp_path / "a") == [tmp_path / "a"]
-    assert ncore_sequences(tmp_path / "a" / "a.ncore4.zarr.itar") == [tmp_path / "a"]
-    assert ncore_sequences(tmp_path) == [tmp_path / "a", tmp_path / "b"]
+    assert FORMATS["ncore"].find(tmp_path / "a") == [tmp_path / "a"]
+    assert FORMATS["ncore"].find(tmp_path / "a" / "a.ncore4.zarr.itar") == [tmp_path / "a"]
+    assert FORMATS["ncore"].find(tmp_path) == [tmp_path / "a", tmp_path / "b"]
 
 
 def test_a_file_that_is_of_no_dataset_means_nothing_beside_it(tmp_path: Path) -> None:
     drive = DriveOptions(seconds=0.5, fps=10, width=160, height=90, lidar_points=64, cube_hz=0, imu_hz=10)
     recording = simulate(tmp_path, drive).mcap
     convert([recording], tmp_path, build_config({"formats": ["edgefirst", "ncore"]}))
-    with pytest.raises(RecordingNotFound, match="holds no dataset"):
+    with pytest.raises(DatasetNotFound, match="holds no dataset"):
         list(recover(recording))
-    assert ncore_sequences(recording) == ncore_sequences(tmp_path / "nowhere") == []
+    assert FORMATS["ncore"].find(recording) == FORMATS["ncore"].find(tmp_path / "nowhere") == []
 
 
 def test_a_sequence_killed_before_its_first_entry_is_not_taken_for_another_format(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.errors import DatasetNotFound
-from edgefirst_ros.formats.checks import check, l5kit_datasets
+from edgefirst_ros.formats.datasets import check, recover
+from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
 
-FORMATS = ["edgefirst", "ncore", "l5kit"]
 OPTIONAL = {name: {"required": "never"} for name in ("radar_cube", "radar_targets", "lidar_points", "model")}
 DRIVE = "maivin-sim_2026_05_01_09_00_00"
 
@@ -30,7 +30,10 @@ def driven(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     recording = simulate(folder, options).mcap
     convert(
-        [recording], folder / "out", build_config({"formats": FORMATS, "topics": OPTIONAL}), dataset="all"
+        [recording],
+        folder / "out",
+        build_config({"formats": list(FORMATS), "topics": OPTIONAL}),
+        dataset="all",
     )
     for name, own in {
         "plain": {"container": "folder"},
@@ -93,8 +96,8 @@ def test_a_line_for_every_dataset_and_an_exit_code(out: Path) -> None:
         "OK: edgefirst/all",
         "OK: edgefirst/newer",
         "OK: edgefirst/plain",
-        "FAIL: l5kit/all",
         f"OK: ncore/{DRIVE}",
+        "FAIL: l5kit/all",
     ]
 
 
@@ -116,7 +119,7 @@ def test_a_dataset_that_lost_its_table_and_archive_is_found(out: Path) -> None:
 
 
 def test_nothing_to_check_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DatasetNotFound, match="holds no EdgeFirst or L5Kit dataset and no NCore sequence"):
+    with pytest.raises(DatasetNotFound, match="holds no dataset of a known format"):
         [*check(tmp_path)]
     with pytest.raises(DatasetNotFound, match="no such file or folder"):
         [*check(tmp_path / "x")]
@@ -136,4 +139,35 @@ def test_an_unfinished_l5kit_dataset_goes_by_its_name_and_a_copy_by_its_own(
 ) -> None:
     for array in ("scenes", "frames", "agents"):
         (tmp_path / folder / array).mkdir(parents=True)
-    assert l5kit_datasets(tmp_path) == [tmp_path / meant]
+    assert FORMATS["l5kit"].find(tmp_path) == [tmp_path / meant]
+
+
+def test_recovery_and_check_find_the_same_datasets(out: Path) -> None:
+    """Among them a renamed table, a dataset that lost all but its report, and one that lost an array."""
+    folder = out / "edgefirst"
+    (folder / "newer" / "newer.arrow").rename(folder / "newer" / "renamed.arrow")
+    for name in ("all.zip", "all.arrow"):
+        (folder / "all" / name).unlink()
+    shutil.rmtree(out / "l5kit" / "all.zarr" / "frames")
+    checked = [result.name for result in check(out)]
+    assert sorted(checked) == ["all", "all", DRIVE, "newer", "plain", "renamed"]
+    recovered = [*recover(out)]
+    assert [done.path.name.removesuffix(".zarr").removesuffix(".arrow") for done in recovered] == checked
+    assert [done.path.name for done in recovered if not done.text.endswith("nothing to do")] == ["all.zarr"]
+
+
+def test_datasets_are_read_by_their_format(driven: Path) -> None:
+    frames = FORMATS["l5kit"].read(driven / "l5kit" / "all.zarr").frames
+    table = FORMATS["edgefirst"].read(driven / "edgefirst" / "all")
+    stores = FORMATS["ncore"].read(driven / "ncore" / DRIVE)
+    assert len(frames) == table["frame"].n_unique() == 30
+    assert any("cameras" in key for store in stores.values() for key in store)
+    for store in stores.values():
+        store.close()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_is_not_there_is_not_read(tmp_path: Path, name: str) -> None:
+    (tmp_path / "d").mkdir()
+    with pytest.raises(DatasetNotFound):
+        FORMATS[name].read(tmp_path / "d")

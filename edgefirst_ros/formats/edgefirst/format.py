@@ -1,0 +1,85 @@
+"""EdgeFirst datasets as the rest of the package knows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgefirst_ros.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.formats.crashsafe.journal import journal_format
+from edgefirst_ros.formats.crashsafe.report import Recovery
+from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+from edgefirst_ros.formats.findings import Check
+from edgefirst_ros.formats.format import Format, Target, below
+from edgefirst_ros.naming import REPORT
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+
+_TABLE, _ARCHIVE, _JOURNAL = ".arrow", ".zip", ".journal.part"
+
+
+class EdgeFirstFormat(Format[EdgeFirstOptions]):
+    """A ZIP or folder of sensor files beside an Arrow table of annotations, made of samples."""
+
+    name = "edgefirst"
+    options = EdgeFirstOptions
+    nothing = "nothing was written, no sample had a file"
+
+    def writer(self, options: EdgeFirstOptions, target: Target) -> EdgeFirstWriter:
+        """Writes one dataset into ``root/<dataset>/``."""
+        from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+
+        return EdgeFirstWriter(target.root, target.dataset, options, overwrite=target.overwrite)
+
+    def find(self, path: Path) -> list[Path]:
+        """Folders named after the files in them; a table in a folder of another name is a dataset itself."""
+        # A report is what is left of a dataset whose table and archive are lost.
+        files = below(path, f"*{_TABLE}", f"*{_ARCHIVE}", f"*{_JOURNAL}", REPORT)
+        return sorted({dataset for file in files if (dataset := _dataset(file, is_meant=file == path))})
+
+    def recover(self, path: Path) -> Recovery:
+        """Finish the dataset in a folder; of a table or a report alone there is nothing to finish."""
+        from edgefirst_ros.formats.edgefirst.layout import DatasetPaths
+        from edgefirst_ros.formats.edgefirst.recover import recover
+
+        paths = DatasetPaths(path)
+        is_there = any(each.exists() for each in (*paths.finished(), *paths.unfinished()))
+        return recover(path) if is_there else Recovery(path, was_finished=True)
+
+    def check(self, path: Path, *, official_python: Path | None = None) -> Check:  # noqa: ARG002
+        """Every file's CRC-32, name and header, the table's columns and values, the report's counts."""
+        from edgefirst_ros.formats.edgefirst.check import check
+
+        return check(path)
+
+    def read(self, path: Path) -> pl.DataFrame:
+        """The annotation table, a row an annotation."""
+        import polars as pl
+
+        table = path / f"{path.name}{_TABLE}" if path.is_dir() else path
+        try:
+            return pl.read_ipc(table)
+        except FileNotFoundError as error:
+            raise DatasetNotFound(f"{table}: no annotation table; is the dataset finished?") from error
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise DatasetError(f"{table}: is no whole Arrow file: {error}") from error
+
+    def report(self, target: Target) -> Path:
+        """Beside the dataset's files."""
+        return target.root / target.dataset / REPORT
+
+
+def _dataset(file: Path, *, is_meant: bool) -> Path | None:
+    """The dataset that a file is of: its folder if that has the file's name, else maybe the file itself."""
+    folder = file.parent
+    if file.name == REPORT:
+        return folder
+    if file.name.endswith(_JOURNAL):
+        # One that was killed before it said of which format it is may be of this one.
+        return folder if journal_format(file) in {None, EdgeFirstFormat.name} else None
+    if file.stem == folder.name:
+        return folder
+    return file if is_meant or file.suffix == _TABLE else None

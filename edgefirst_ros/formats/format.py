@@ -1,0 +1,117 @@
+"""What an output format is to the rest of the package: one object, listed in ``registry.FORMATS``."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel
+
+from edgefirst_ros.formats.base import Writer
+from edgefirst_ros.formats.crashsafe.report import Recovery
+from edgefirst_ros.formats.findings import Check
+from edgefirst_ros.sample import Role
+
+Options = TypeVar("Options", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a writer writes, and what is known before the first message.
+
+    Attributes:
+        root: folder of the format's datasets, the output folder's subfolder of the format's name.
+        dataset: the dataset's name, safe as a file name.
+        overwrite: replace what has this name, once the new one is complete.
+        sequences: names of the sequences that will be written, as far as they are known.
+        boxes2d_tolerances_ms: how near to a picture a model's messages must be, by the end of their topic.
+    """
+
+    root: Path
+    dataset: str
+    overwrite: bool = False
+    sequences: tuple[str, ...] = ()
+    boxes2d_tolerances_ms: Mapping[str, float] = field(default_factory=dict)
+
+
+class Format(ABC, Generic[Options]):
+    """An output format: its options, its writer, and what can be done with its datasets.
+
+    Import what is heavy in the methods that need it: the class is imported by every command.
+
+    Attributes:
+        name: as in ``--format`` and as the key of its options in a configuration; letters, digits and ``_``.
+        options: what a user can choose; every field needs a default, and a type that ROS parameters can have.
+        nothing: what to say, after the name, of a run that has samples but nothing in this format.
+    """
+
+    name: str
+    options: type[Options]
+    nothing = "nothing was written"
+
+    @abstractmethod
+    def writer(self, options: Options, target: Target) -> Writer:
+        """A writer of a new dataset.
+
+        Raises:
+            OutputExists: it is there already, finished or not, and ``target.overwrite`` is off.
+        """
+
+    @abstractmethod
+    def find(self, path: Path) -> list[Path]:
+        """Datasets of this format at or below a path, finished or not; what ``recover`` and ``check`` take.
+
+        A file of a dataset means the dataset, see ``below``.
+        """
+
+    @abstractmethod
+    def recover(self, path: Path) -> Recovery:
+        """Finish what a crash left of a dataset; one that is finished is not touched.
+
+        Raises:
+            EdgeFirstError: it cannot be finished, because it is being written, damaged, or the disk refuses.
+        """
+
+    @abstractmethod
+    def check(self, path: Path, *, official_python: Path | None = None) -> Check:
+        """What is wrong with a dataset; ``official_python`` has the format's official reader, if given."""
+
+    @abstractmethod
+    def read(self, path: Path) -> Any:  # noqa: ANN401 - each format has a reader of its own
+        """A finished dataset, open for reading.
+
+        Raises:
+            EdgeFirstError: it is not there, not finished, or damaged.
+        """
+
+    def companions(self, options: Options) -> frozenset[Role]:  # noqa: ARG002 - for those that override it
+        """Roles that a sample is made of; a format of measurements has none."""
+        return frozenset(Role)
+
+    def hold_s(self, options: Options) -> float:  # noqa: ARG002 - for those that override it
+        """How long the writer holds a sample back, since what it writes depends on later ones; seconds."""
+        return 0.0
+
+    def report(self, target: Target) -> Path | None:  # noqa: ARG002 - for those that override it
+        """Where the report of the run goes if it is part of the dataset; None if it is not."""
+        return None
+
+
+def below(path: Path, *patterns: str) -> list[Path]:
+    """Files and folders below ``path`` whose name matches one of the patterns, as ``*.zip``.
+
+    A file named after its folder, as ``d/d.zip``, stands for the whole folder; any other file for itself.
+    """
+    match = re.compile("|".join(map(fnmatch.translate, patterns))).match
+    if path.is_dir():
+        return [Path(root, name) for root, *names in os.walk(path) for name in chain(*names) if match(name)]
+    if path.name.startswith(f"{path.parent.name}."):
+        return [each for each in path.parent.iterdir() if match(each.name)] if path.parent.is_dir() else []
+    return [path] if path.is_file() and match(path.name) else []

@@ -1,0 +1,76 @@
+"""NCore V4 sequences as the rest of the package knows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgefirst_ros.errors import DatasetError, DatasetNotFound, OutputExists
+from edgefirst_ros.formats.crashsafe.journal import journal_format
+from edgefirst_ros.formats.crashsafe.report import Recovery
+from edgefirst_ros.formats.findings import Check
+from edgefirst_ros.formats.format import Format, Target, below
+from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.naming import safe_name
+from edgefirst_ros.sample import Role
+
+if TYPE_CHECKING:
+    from edgefirst_ros.formats.ncore.store.reading import FinishedStore
+    from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
+
+
+class NCoreFormat(Format[NCoreOptions]):
+    """A folder of component stores for each sequence, made of every sensor's own measurements."""
+
+    name = "ncore"
+    options = NCoreOptions
+    nothing = "nothing was written, no measurement could be"
+
+    def writer(self, options: NCoreOptions, target: Target) -> NCoreWriter:
+        """Writes sequences into ``root/<sequence_id>/``."""
+        from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
+
+        for name in () if target.overwrite else target.sequences:
+            if (folder := target.root / safe_name(name)).exists():
+                raise OutputExists(f"{folder}: is there already")
+        return NCoreWriter(
+            target.root,
+            options,
+            overwrite=target.overwrite,
+            boxes2d_tolerances_ms=target.boxes2d_tolerances_ms,
+        )
+
+    def find(self, path: Path) -> list[Path]:
+        """Folders with a store of their own name, or with a journal of this format."""
+        stores = {p.parent for p in below(path, "*.ncore4*") if p.name.startswith(f"{p.parent.name}.ncore4")}
+        return sorted(
+            stores | {p.parent for p in below(path, "*.journal.part") if journal_format(p) == self.name}
+        )
+
+    def recover(self, path: Path) -> Recovery:
+        """Finish the sequence in a folder."""
+        from edgefirst_ros.formats.ncore.recover import recover
+
+        return recover(path)
+
+    def check(self, path: Path, *, official_python: Path | None = None) -> Check:
+        """Container, index, metadata, times, rays and poses; NCore's own reader where it is installed."""
+        from edgefirst_ros.formats.ncore.check.sequence import check_sequence
+
+        return check_sequence(path, official_python)
+
+    def read(self, path: Path) -> dict[str, FinishedStore]:
+        """The sequence's stores by file name: records by key, as bytes."""
+        from edgefirst_ros.formats.ncore.store.reading import Reading
+
+        stores = [p for p in below(path, "*.ncore4*") if p.name.endswith((".zarr", ".zarr.itar"))]
+        if not stores:
+            raise DatasetNotFound(f"{path}: no finished NCore sequence")
+        try:
+            return {store.name: Reading(store).store for store in sorted(stores)}
+        except (OSError, ValueError) as error:
+            raise DatasetError(f"{path}: {error}") from error
+
+    def companions(self, options: NCoreOptions) -> frozenset[Role]:  # noqa: ARG002
+        """None: sequences are made of measurements."""
+        return frozenset()
