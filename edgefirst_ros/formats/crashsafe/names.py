@@ -23,7 +23,7 @@ def old_path(path: Path) -> Path:
 
 def finished_path(path: Path) -> Path:
     """The name of the finished file or folder; ``path`` may be finished, growing or being replaced."""
-    return path.with_name(path.name.removesuffix(PART).removesuffix(".old"))
+    return path.with_name(path.name.removesuffix(OLD).removesuffix(PART))
 
 
 def free_name(path: Path) -> Path:
