@@ -31,7 +31,7 @@ class FormatTable(Mapping[str, "Format[Any]"]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all formats, without importing them: some of other packages may turn out to be unusable."""
+        """Names of all formats, without importing them: those of other packages may prove unusable."""
         return tuple(dict.fromkeys([*self._built_in, *(point.name for point in _points())]))
 
     @property
