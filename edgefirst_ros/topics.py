@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from edgefirst_ros.config.model import Config, TopicRule
 from edgefirst_ros.config.names import fits, is_full, is_pattern
@@ -55,6 +56,7 @@ SHOWN_TOPICS = 12
 """So many are named in a message, so that it stays readable."""
 
 
+@cache
 def full_type(schema: str) -> str:
     """``pkg/Type`` as ``pkg/msg/Type``; recorders write either."""
     package, _, name = schema.partition("/")

@@ -20,7 +20,7 @@ from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.overload import SHED, Overload
 from edgefirst_ros.pipeline.report import accounts
-from edgefirst_ros.timing.streamstats import StreamStats
+from edgefirst_ros.timing.gaps import StreamStats
 from edgefirst_ros.topics import TopicMap
 
 WINDOW_S = 5.0

@@ -187,6 +187,7 @@ uint8 output_dtype
 _SEPARATOR = "=" * 80
 
 
+@cache
 def short_name(schema: str) -> str:
     """``pkg/Type`` of ``pkg/msg/Type`` or ``pkg/Type``."""
     parts = schema.split("/")

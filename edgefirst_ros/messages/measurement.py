@@ -55,18 +55,6 @@ class RawMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
-    """A message after decoding, before a time base was chosen for it.
-
-    ``stamp_ns`` is as sent, so it may be negative; it is 0 and ``frame_id`` empty if the type has no header.
-    """
-
-    stamp_ns: int
-    frame_id: str
-    datum: Datum
-
-
-@dataclass(frozen=True, slots=True)
 class Measurement:
     """One sensor's datum at one time of the recording's clock.
 

@@ -18,7 +18,7 @@ from edgefirst_ros.messages.cdr import Stamped
 from edgefirst_ros.messages.definitions import short_name
 from edgefirst_ros.messages.detection import decode_detect, decode_mask, decode_model, decode_model_info
 from edgefirst_ros.messages.imu import decode_imu
-from edgefirst_ros.messages.measurement import Datum, Decoded, RawMessage
+from edgefirst_ros.messages.measurement import Datum, RawMessage
 from edgefirst_ros.messages.navsat import decode_navsat
 from edgefirst_ros.messages.odometry import decode_odometry
 from edgefirst_ros.messages.pointcloud import decode_pointcloud
@@ -59,7 +59,7 @@ def can_decode(schema: str) -> bool:
     return short_name(schema) in DECODERS
 
 
-def decode(message: RawMessage) -> Decoded:
+def decode(message: RawMessage) -> Stamped[Datum]:
     """Turn one message into its datum; arrays are read-only and, where possible, views of its bytes.
 
     Raises:
@@ -71,4 +71,4 @@ def decode(message: RawMessage) -> Decoded:
         if schema in _USELESS:
             raise DecodeError("DMA buffer handles are of no use off the device")
         raise DecodeError("no decoder for this type")
-    return Decoded(*decoder(message.data, message.definition))
+    return decoder(message.data, message.definition)

@@ -22,8 +22,8 @@ from edgefirst_ros.offline.settings import is_as_captured
 from edgefirst_ros.offline.survey import Survey, wants_survey
 from edgefirst_ros.pipeline.assembly import Pipeline, Progress
 from edgefirst_ros.pipeline.job import Job
-from edgefirst_ros.pipeline.pairing import reorder_window_ns
 from edgefirst_ros.pipeline.pause import PAUSED
+from edgefirst_ros.pipeline.sequence import reorder_window_ns
 from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
 from edgefirst_ros.sources.session import resumed_of

@@ -11,21 +11,19 @@ from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.measurement import Datum, RawMessage
 from edgefirst_ros.messages.navsat import NavSatFix
-from edgefirst_ros.pipeline.assembly import decoded_for, unwanted
 from edgefirst_ros.pipeline.context import vehicle
 from edgefirst_ros.pipeline.duplicates import Duplicates
-from edgefirst_ros.pipeline.envelope import Heard
-from edgefirst_ros.pipeline.ledger import Ticket
+from edgefirst_ros.pipeline.envelope import decoded_for, digest_of, unwanted
 from edgefirst_ros.sample import Role
-from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
-from edgefirst_ros.timing.finding import Times
+from edgefirst_ros.timing.clock import Boundary, ClockFinder
+from edgefirst_ros.timing.finding import MessageTimes
 from edgefirst_ros.topics import TopicMap, find_prefix, full_type
 
 SENSES = frozenset({Role.GPS, Role.IMU})
 
 
-@dataclass(frozen=True, slots=True)
-class _Heard:
+@dataclass(slots=True, eq=False)
+class _MotionMessage(MessageTimes):
     """A message's number and what it says of the motion, None if nothing."""
 
     arrival: int
@@ -71,7 +69,7 @@ class Survey:
         self._proceed = proceed
         known = list(topics)
         self._routes = TopicMap(config, find_prefix([topic for topic, _ in known], config), known)
-        self._clock: ClockFinder[_Heard] = ClockFinder(round(config.clock_window_s * 1e9))
+        self._clock: ClockFinder[_MotionMessage] = ClockFinder(round(config.clock_window_s * 1e9))
         self._told: set[str] = set()
         self._duplicates = Duplicates()
         self._log = Log()
@@ -92,11 +90,11 @@ class Survey:
         if raw.topic not in self._told:
             self._told.add(raw.topic)
             self._clock.rule(raw.topic, route.rule.times)
-        if self._duplicates.received(Heard(raw, decoded, Ticket(raw.topic), route)) is not None:
+        if self._duplicates.received(route, raw.receive_ns, digest_of(raw)) is not None:
             return
-        times = Times(raw.topic, decoded.stamp_ns, raw.publish_ns, raw.receive_ns)
         datum = decoded.datum if route.rule.role in SENSES else None
-        self._timed(self._clock.feed(_Heard(raw.arrival, datum), times))
+        times = raw.topic, decoded.stamp_ns, raw.publish_ns, raw.receive_ns
+        self._timed(self._clock.feed(_MotionMessage(*times, raw.arrival, datum)))
 
     def finish(self) -> list[Solution]:
         """The motion between breaks of the clock, in order."""
@@ -104,15 +102,15 @@ class Survey:
         self._solve()
         return self._found
 
-    def _timed(self, events: Iterable[Timed[_Heard] | Boundary]) -> None:
+    def _timed(self, events: Iterable[_MotionMessage | Boundary]) -> None:
         for event in events:
             if isinstance(event, Boundary):
                 self._solve()
                 self._duplicates.forget()
-            elif event.refusal is None and isinstance(event.item.datum, Imu):
-                self._log.add_imu(event.time_ns, event.item.datum)
-            elif event.refusal is None and isinstance(event.item.datum, NavSatFix):
-                self._log.add_fix(event.time_ns, event.item.arrival, event.item.datum)
+            elif event.refusal is None and isinstance(event.datum, Imu):
+                self._log.add_imu(event.time_ns, event.datum)
+            elif event.refusal is None and isinstance(event.datum, NavSatFix):
+                self._log.add_fix(event.time_ns, event.arrival, event.datum)
 
     def _solve(self) -> None:
         ego = self._config.ego

@@ -19,7 +19,7 @@ from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.messages.odometry import Odometry
 from edgefirst_ros.messages.radar import RadarInfo
 from edgefirst_ros.messages.transform import Transforms, difference, loops
-from edgefirst_ros.pipeline.seam import Window
+from edgefirst_ros.pipeline.envelope import Window
 from edgefirst_ros.sample import Calibration, EgoPose
 
 POSE_EVERY_NS = 25_000_000

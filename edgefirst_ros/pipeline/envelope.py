@@ -1,55 +1,146 @@
-"""A message, then a measurement, on its way through the pipeline, with its ticket in the account."""
+"""One message on its way from decoding to the ledger, and what decides whether it sets out."""
 
 from __future__ import annotations
 
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Self
 
-from edgefirst_ros.messages.measurement import Decoded, Measurement, RawMessage
+from edgefirst_ros.codecs.zlib_backend import crc32
+from edgefirst_ros.config.model import TopicRule
+from edgefirst_ros.messages.camera import VideoPacket
+from edgefirst_ros.messages.cdr import Stamped
+from edgefirst_ros.messages.measurement import Datum, Measurement, RawMessage
+from edgefirst_ros.messages.odometry import odometry_of
+from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.messages.transform import Transforms
 from edgefirst_ros.pipeline.ledger import Stage, Ticket
-from edgefirst_ros.sample import CameraImage
-from edgefirst_ros.topics import Route
-from edgefirst_ros.video.bitstream import Content
+from edgefirst_ros.sample import CameraImage, Role
+from edgefirst_ros.timing.finding import MessageTimes
+from edgefirst_ros.topics import TYPES, Route
+from edgefirst_ros.video.bitstream import Content, content_of
 
+PARAMETER_SETS = "parameter sets, for the pictures after them"
 
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """A decoded message waiting for its time."""
-
-    raw: RawMessage
-    decoded: Decoded
-    ticket: Ticket
-    route: Route
+Digest = tuple[int, int]
+"""Size and checksum of a message's bytes."""
 
 
 @dataclass(slots=True)
-class Envelope:
-    """One measurement, or the four tiles of one picture (then ``parts`` are the tiles).
+class Window:
+    """The acquisition times that belong to a session, ``begin_ns <= time < end_ns``; None is no limit."""
 
-    ``content`` is what a packet of video holds; ``slices`` hold further parts of the
-    picture. ``unshown`` is the end of a packet that only the decoder needs: its stage and the reason.
-    ``size`` is the picture's width and height in pixels, as its headers tell. ``image`` is set once the
-    encoded picture has been asked for, so that it is encoded once.
+    begin_ns: int | None = None
+    end_ns: int | None = None
+    is_near: bool = False
+    """Whether messages of the session on the other side of a limit still arrive."""
+
+    def has(self, time_ns: int) -> bool:
+        """Whether what was acquired then belongs to the session."""
+        return (self.begin_ns is None or time_ns >= self.begin_ns) and (
+            self.end_ns is None or time_ns < self.end_ns
+        )
+
+
+@dataclass(slots=True, eq=False)
+class Envelope(MessageTimes):
+    """A decoded message with its route and its ticket in the ledger.
+
+    Several messages may be one picture: four tiles are ``parts`` of an envelope of their own, further slices
+    of a video picture are ``slices`` of the first one's envelope.
+
+    Attributes:
+        arrival: running number over the whole source.
+        content: what a packet of video holds.
+        unshown: final stage and reason of a packet that only the decoder needs.
+        measurement: what the message says, at its acquisition time; set by ``place``.
+        keyframe: whether it is a video key frame, or not video at all.
+        unusable: why its picture cannot be decoded, None if it can.
+        size: width and height of its picture in pixels, as the headers say.
+        image: the encoded picture, once it has been requested.
     """
 
-    measurement: Measurement
-    route: Route
+    arrival: int
+    digest: Digest
+    decoded: Stamped[Datum]
     ticket: Ticket
+    route: Route
+    content: Content = Content.PICTURE
+    unshown: tuple[Stage, str] | None = None
     keyframe: bool = True
     unusable: str | None = None
     size: tuple[int, int] | None = None
-    parts: tuple[Envelope, ...] = ()
-    slices: tuple[Envelope, ...] = ()
-    content: Content = Content.PICTURE
-    unshown: tuple[Stage, str] | None = None
+    parts: tuple[Self, ...] = ()
+    slices: tuple[Self, ...] = ()
     image: Future[CameraImage] | None = None
+    measurement: Measurement = field(init=False)
 
-    @property
-    def time_ns(self) -> int:
-        """Acquisition time on the recording's clock."""
-        return self.measurement.time_ns
+    def place(self, time_ns: int) -> None:
+        """Set the acquisition time, in nanoseconds on the recording's clock."""
+        self.time_ns = time_ns
+        _, frame_id, datum = self.decoded
+        self.measurement = Measurement(
+            self.topic, time_ns, self.stamp_ns, self.receive_ns, self.arrival, frame_id, datum
+        )
+
+    def fresh(self, ticket: Ticket) -> Envelope:
+        """The same message at the same time, as before a sequence took it."""
+        times = self.topic, self.stamp_ns, self.publish_ns, self.receive_ns
+        other = Envelope(*times, self.arrival, self.digest, self.decoded, ticket, self.route, self.content)
+        other.unshown = self.unshown
+        other.place(self.time_ns)
+        return other
 
     @property
     def all_parts(self) -> tuple[Envelope, ...]:
-        """The tiles, or the envelope itself, each followed by the envelopes that it was joined from."""
+        """The messages that it consists of: its tiles or itself, each followed by its further slices."""
+        if not (self.parts or self.slices):
+            return (self,)
         return tuple(each for part in self.parts or (self,) for each in (part, *part.slices))
+
+    @property
+    def whole_size(self) -> tuple[int, int] | None:
+        """Size of the picture that this is, or is one of four tiles of; None if it is not known."""
+        if self.size is None or not self.route.rule.tile:
+            return self.size
+        return 2 * self.size[0], 2 * self.size[1]
+
+
+def envelope_of(raw: RawMessage, decoded: Stamped[Datum], ticket: Ticket, route: Route) -> Envelope:
+    """The envelope of a decoded message; its time is set later."""
+    times = raw.topic, decoded.stamp_ns, raw.publish_ns, raw.receive_ns
+    envelope = Envelope(*times, raw.arrival, digest_of(raw), decoded, ticket, route)
+    if isinstance(decoded.datum, VideoPacket):
+        envelope.content = content_of(decoded.datum)
+        envelope.unshown = (Stage.DECODED, PARAMETER_SETS) if envelope.content is Content.SETS else None
+    return envelope
+
+
+def digest_of(raw: RawMessage) -> Digest:
+    """By which messages are compared."""
+    return len(raw.data), crc32(raw.data)
+
+
+def unwanted(raw: RawMessage, schema: str, route: Route | None) -> tuple[Stage, str] | None:
+    """Stage and reason of a message that is not decoded at all, None for one that is to be."""
+    if raw.fault:
+        return Stage.REFUSED, raw.fault
+    if route is None:
+        return Stage.SKIPPED, f"no use for {schema or 'a message without type'} on this topic"
+    if route.instead:
+        return Stage.SKIPPED, f"topics.{route.name} takes {route.instead}"
+    if schema not in TYPES[route.rule.role]:
+        return Stage.REFUSED, f"type {schema}, expected {' or '.join(TYPES[route.rule.role])}"
+    return None
+
+
+def decoded_for(rule: TopicRule, raw: RawMessage) -> Stamped[Datum] | None:
+    """A message decoded for its role; None for transforms between other frames than the rule's.
+
+    Raises:
+        DecodeError: why it cannot be used.
+    """
+    decoded = decode(raw)
+    if rule.role is not Role.ODOMETRY or not isinstance(decoded.datum, Transforms):
+        return decoded
+    return odometry_of(decoded.datum, rule.parent_frame, rule.child_frame)

@@ -1,4 +1,4 @@
-"""Encodes on all cores and writes in order: the pool between the aligned samples and the files."""
+"""Runs work in a thread pool, and writes its results in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 RECENT = 0.2
-"""Weight of the newest item in what one takes lately."""
+"""Weight of the newest item in the mean time that an item takes."""
 
 
 def worker_count(configured: int) -> int:
@@ -32,9 +32,9 @@ def worker_count(configured: int) -> int:
 def chain(
     pool: ThreadPoolExecutor, source: Future[Prepared], then: Callable[[Prepared], Result]
 ) -> Future[Result]:
-    """Run ``then`` in the pool on what ``source`` brings.
+    """Run ``then`` in the pool on the result of ``source``.
 
-    Errors of either arrive in the result, and so does the end of the pool, if that comes first.
+    An error of either becomes the error of the returned future, and so does the shutdown of the pool.
     """
     result: Future[Result] = Future()
 
@@ -87,17 +87,17 @@ def gather(sources: Sequence[Future[Prepared]]) -> Future[list[Prepared]]:
 
 
 def _error(done: Future[Any]) -> BaseException | None:
-    """What went wrong; asking a cancelled future would raise."""
+    """The error of a finished future, also if it was cancelled."""
     return CancelledError() if done.cancelled() else done.exception()
 
 
 class OrderedWriter(Generic[Prepared]):
-    """One writer's thread: takes prepared items in the order they were announced.
+    """One writer's thread: writes prepared items in the order in which they were submitted.
 
-    ``settled`` is called for every item with what was written, or with the error that kept it from being
-    prepared: in that thread, or where a writer that held it back is closed or given up. An error of the
-    writer itself, or one that is not this package's own, is ``failure``: nothing more is written then, and
-    everything submitted settles with it.
+    ``settled`` is called for every item with what was written, or with the error that prevented it: in that
+    thread, or in the one that closes or aborts a writer that held the item back. An error of the writer
+    itself, or one that is not this package's own, becomes ``failure``: nothing more is written then, and all
+    that was submitted settles with that error.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class OrderedWriter(Generic[Prepared]):
         self._handed_s: deque[float] = deque()
         self._done_s = 0.0
         self._each_s = 0.0
-        """What an item took lately, while another one was waiting."""
+        """Recent mean time of an item, while another one was waiting."""
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=f"write-{name}", daemon=True)
         self._thread.start()
@@ -122,18 +122,18 @@ class OrderedWriter(Generic[Prepared]):
         prepared: Future[Prepared],
         settled: Callable[[Written | None, BaseException | None], None],
     ) -> None:
-        """Announce an item; blocks while too many are under way."""
+        """Take an item; blocks while too many are under way."""
         self._limit.acquire()
         self._handed_s.append(time.monotonic())
         self._queue.put(lambda: self._one(prepared, settled))
 
     @property
     def backlog_s(self) -> float:
-        """How long it takes until all that is under way is written, as fast as it went lately; any thread."""
+        """Estimated time until all items under way are written; any thread."""
         return len(self._handed_s) * self._each_s
 
     def call(self, action: Callable[[], Any]) -> None:
-        """Run something in the writer's thread, after all that was submitted before."""
+        """Run an action in the writer's thread, after everything submitted before."""
         self._queue.put(action)
 
     def join(self) -> None:
@@ -181,6 +181,6 @@ class OrderedWriter(Generic[Prepared]):
 
 
 def _settle(done: Future[Written], settled: Callable[[Written | None, BaseException | None], None]) -> None:
-    """Hand on what became of an item that was held back."""
+    """Pass on what became of an item that the writer held back."""
     error = _error(done)
     settled(None if error is not None else done.result(), error)

@@ -1,24 +1,36 @@
-"""Encoded pictures of camera envelopes: video decoded on demand, stills passed through, tiles stitched."""
+"""The pictures of one sequence: decoded on demand, encoded once, all of one size; tiles are joined."""
 
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from copy import copy
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Literal
 
 from edgefirst_ros.messages.camera import CompressedImage, RawImage, VideoPacket
+from edgefirst_ros.messages.tileframes import split_tile
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import chain, gather
-from edgefirst_ros.sample import CameraImage
+from edgefirst_ros.sample import Calibration, CameraImage
 from edgefirst_ros.video.pictures import Picture, picture_of, raw_size, stitch
 from edgefirst_ros.video.stills import encode, passthrough, still_size
 from edgefirst_ros.video.stream import VideoStream
 
+TILE_MISSING = "a tile of the picture is missing"
 TILES: tuple[Literal["tl", "tr", "bl", "br"], ...] = ("tl", "tr", "bl", "br")
 
 
 class Images:
-    """The video streams of one sequence, and the encoding of what is asked for."""
+    """The video streams of one sequence, and encoded pictures on request.
+
+    Args:
+        pool: encodes.
+        workers: threads of the pool.
+        image_format: of pictures that are not stored as the camera encoded them.
+        quality: of JPEG, 1 to 100.
+        lookahead_ns: how far past a message others were pushed when it is judged.
+    """
 
     def __init__(
         self,
@@ -36,25 +48,27 @@ class Images:
         self._lookahead_ns = lookahead_ns
         self._streams: dict[str, VideoStream] = {}
         self._released_ns: int | None = None
+        self._sizes: dict[str, tuple[int, int]] = {}
+        """Size of every camera's first picture, which is that of the whole sequence."""
 
-    def arrive(self, envelope: Envelope) -> None:
-        """Take a camera envelope in order of arrival, which is a video's order of decoding."""
+    def push(self, envelope: Envelope) -> None:
+        """Take a camera message in order of arrival, which is a video's order of decoding."""
         datum = envelope.measurement.datum
         if isinstance(datum, VideoPacket):
-            topic = envelope.route.topic
+            topic = envelope.topic
             stream = self._streams.get(topic)
             if stream is None:
                 stream = self._streams[topic] = VideoStream(
                     topic, workers=self._workers, lookahead_ns=self._lookahead_ns
                 )
-            envelope.keyframe = stream.push(envelope.measurement.arrival, envelope.time_ns, datum)
+            envelope.keyframe = stream.push(envelope.time_ns, datum)
 
     def join(self, first: Envelope, part: Envelope) -> bool:
-        """Put a further part to the picture that began with ``first``; False if that is decoded already."""
+        """Add a further slice to a picture that was pushed; False if that has gone to the decoder already."""
         datum, more = first.measurement.datum, part.measurement.datum
         if not (isinstance(datum, VideoPacket) and isinstance(more, VideoPacket)):
             return False
-        if not self._streams[first.route.topic].join(first.time_ns, more):
+        if not self._streams[first.topic].join(first.time_ns, more):
             return False
         whole = replace(datum, data=datum.data + more.data)
         first.measurement = replace(first.measurement, datum=whole)
@@ -62,51 +76,58 @@ class Images:
         return True
 
     def judge(self, envelope: Envelope) -> None:
-        """Say whether the picture can be had, and its size, in order of time, after what follows arrived."""
+        """Set ``unusable`` and ``size``, in order of time, once the look-ahead's messages were pushed."""
         datum = envelope.measurement.datum
         if isinstance(datum, VideoPacket):
-            stream = self._streams[envelope.route.topic]
-            envelope.unusable = stream.verdict(envelope.time_ns)
+            stream = self._streams[envelope.topic]
+            envelope.unusable = stream.judge(envelope.time_ns)
             envelope.size = stream.size(envelope.time_ns)
         elif isinstance(datum, CompressedImage):
             envelope.size = still_size(datum)
         elif isinstance(datum, RawImage):
             envelope.size = raw_size(datum)
 
+    def size_before(self, envelope: Envelope) -> tuple[int, int] | None:
+        """The size of its camera's pictures so far if this picture has another; in order of time."""
+        if envelope.size is None or envelope.unusable is not None:
+            return None
+        known = self._sizes.setdefault(envelope.topic, envelope.size)
+        return None if known == envelope.size else known
+
     def independent(self, envelope: Envelope) -> Envelope:
-        """The envelope as another sequence can begin with it: with the parameter sets that came before it."""
-        datum, topic = envelope.measurement.datum, envelope.route.topic
+        """The message as the first of another sequence: with the parameter sets that were sent before it."""
+        datum, topic = envelope.measurement.datum, envelope.topic
         if not isinstance(datum, VideoPacket) or not envelope.keyframe:
             return envelope
         data = self._streams[topic].prefix(envelope.time_ns) + datum.data
-        return replace(
-            envelope, measurement=replace(envelope.measurement, datum=VideoPacket(datum.codec, data))
-        )
+        other = copy(envelope)
+        other.measurement = replace(envelope.measurement, datum=VideoPacket(datum.codec, data))
+        return other
 
     def request(self, envelope: Envelope) -> Future[CameraImage]:
-        """The encoded picture of an envelope or of its tiles; asked for twice it is encoded once."""
+        """The encoded picture of a judged message or of its tiles; requested twice, it is encoded once."""
         if envelope.image is None:
             envelope.image = self._stitched(envelope) if envelope.parts else self._single(envelope)
         return envelope.image
 
     def is_behind(self, envelope: Envelope) -> bool:
-        """Whether decoding of an envelope's video does not keep pace with what is asked for."""
+        """Whether decoding of a message's video does not keep pace with the requests."""
         parts = envelope.parts or (envelope,)
-        streams = (self._streams.get(part.route.topic) for part in parts)
+        streams = (self._streams.get(part.topic) for part in parts)
         return any(stream is not None and stream.is_behind for stream in streams)
 
     def pass_over(self, envelope: Envelope) -> None:
-        """Nobody wants this picture of a video, but others after it: decode it now, so that those wait less.
+        """Decode a picture that nobody requests, so that requests for later ones of its video wait less.
 
-        Where decoding is slow it is left until then, and spared if none is wanted up to the next key frame.
+        Where decoding is slow, that is left until a later one before the next key frame is requested, if any.
         """
         if envelope.image is None and not self.is_behind(envelope):
             for part in envelope.parts or (envelope,):
                 if isinstance(part.measurement.datum, VideoPacket):
-                    self._streams[part.route.topic].request(part.time_ns)
+                    self._streams[part.topic].request(part.time_ns)
 
     def release(self, before_ns: int) -> None:
-        """No picture before this time will be asked for."""
+        """No picture before this time will be requested any more."""
         if self._released_ns is not None and before_ns <= self._released_ns:
             return
         self._released_ns = before_ns
@@ -114,7 +135,7 @@ class Images:
             stream.release(before_ns - 1)
 
     def close(self) -> None:
-        """Decode what is still asked for and end the decoders."""
+        """Decode what is still requested and end the decoders."""
         for stream in self._streams.values():
             stream.close()
 
@@ -136,4 +157,64 @@ class Images:
         datum = envelope.measurement.datum
         if isinstance(datum, RawImage):
             return self._pool.submit(picture_of, datum, envelope.route.rule.significant_bits)
-        return self._streams[envelope.route.topic].request(envelope.time_ns)
+        return self._streams[envelope.topic].request(envelope.time_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class SizeChange:
+    """A camera's pictures have another size from one on.
+
+    Attributes:
+        first: message of the new size.
+        before: size of its topic's pictures until then.
+        rest: that message and all later ones that have arrived, in order of arrival.
+        known: calibration in force then.
+    """
+
+    first: Envelope
+    before: tuple[int, int]
+    rest: tuple[Envelope, ...]
+    known: Calibration
+
+    @property
+    def reason(self) -> str:
+        """What happened, for the report."""
+        sizes = " to ".join("{}x{}".format(*size) for size in (self.before, self.first.size or ()))
+        when = datetime.fromtimestamp(self.first.time_ns // 1_000_000_000, UTC)
+        milli = self.first.time_ns // 1_000_000 % 1000
+        topic = self.first.topic
+        return f"the picture of {topic} changed from {sizes} at {when:%Y-%m-%d %H:%M:%S}.{milli:03d} UTC"
+
+
+class TileGrouper:
+    """Joins tiles of equal time into one picture; fed in order of time."""
+
+    def __init__(self) -> None:
+        self._group: list[Envelope] = []
+
+    def add(self, tile: Envelope) -> Envelope | None:
+        """Take the next tile; the previous picture if this tile is of a later time."""
+        done = self.advance(tile.time_ns)
+        self._group.append(tile)
+        return done
+
+    def advance(self, time_ns: int) -> Envelope | None:
+        """The picture under way if it is of an earlier time, so that no further tile of it can come."""
+        return self.flush() if self._group and self._group[0].time_ns < time_ns else None
+
+    def flush(self) -> Envelope | None:
+        """The picture under way, complete or not."""
+        group, self._group = self._group, []
+        if not group:
+            return None
+        by_tile = {tile.route.rule.tile: tile for tile in group}
+        whole = copy(by_tile.get("tl", group[0]))
+        # The picture is the camera's, and the tiles' frames are its own under other names.
+        frame_id = split_tile(whole.measurement.frame_id)[0]
+        whole.measurement = replace(whole.measurement, frame_id=frame_id)
+        whole.keyframe = all(tile.keyframe for tile in group)
+        whole.unusable = next((tile.unusable for tile in group if tile.unusable is not None), None)
+        if len(by_tile) < 4 or len(group) > 4:
+            whole.unusable = TILE_MISSING
+        whole.parts, whole.image = tuple(group), None
+        return whole

@@ -1,4 +1,4 @@
-"""Every message counted once, under the furthest stage it reached."""
+"""Counts every message once, under the furthest stage it reached, and reference frames by outcome."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any
 
 
 class Stage(IntEnum):
-    """Where a message ended; a message with several ends counts under the highest."""
+    """How far a message came; of several formats' answers the furthest counts."""
 
     REFUSED = 0
-    """It does not decode, is of the wrong type, or makes no sense (a fix at 0,0)."""
+    """It cannot be decoded, has the wrong type, or makes no sense (a fix at 0,0)."""
     DECODED = 1
-    """Read for what it says about the others (calibration, poses, settings); no file of its own."""
+    """Used for what it says about other messages (calibration, poses, settings); stored nowhere itself."""
     SKIPPED = 2
-    """Left out by the selection, or a topic the configuration has no use for."""
+    """Left out by the selection, or of a topic that the configuration does not use."""
     UNPAIRED = 3
-    """Sound, but no reference frame took it, or its reference frame lacked something."""
+    """Sound, but no reference frame took it, or its frame became no sample."""
     DROPPED = 4
-    """Could not be used: late, damaged by a lost frame, pushed out of a full queue, write failed."""
+    """Lost: too late, damaged by a lost frame, pushed out of a full queue, or not written."""
     WRITTEN = 5
     """Bytes of it are in the output."""
 
 
 def rank(stage: Stage, reason: str) -> int:
-    """How far along an end is: further than all before it, but that nobody has a place for it says least."""
+    """Order of stages; lowest is a message that was decoded and for which a format has no place."""
     return -1 if stage is Stage.DECODED and reason else stage
 
 
@@ -39,12 +39,15 @@ LATE = "arrived later than the look-ahead"
 QUEUE_FULL = "pushed out of a full queue"
 CUT_OFF = "not written before the end"
 
+OUTCOMES = ("sample", "incomplete", "skipped", "unusable", "dropped")
+"""What a reference frame can become; each is counted once, when that is known."""
+
 _BIN_NS = 100_000
 
 
 @dataclass(slots=True)
 class PairingError:
-    """Distribution of |companion − reference|, kept as a histogram so that memory does not grow."""
+    """Distribution of |companion − reference|, as a histogram of bounded size."""
 
     bins: Counter[int] = field(default_factory=Counter)
     largest_ns: int = 0
@@ -81,15 +84,15 @@ class TopicAccount:
     stages: Counter[Stage] = field(default_factory=Counter)
     reasons: dict[Stage, Counter[str]] = field(default_factory=dict)
     parts: Counter[str] = field(default_factory=Counter)
-    """Parts of messages that a format could not express (a box out of the picture), by reason."""
+    """Parts of messages that a format cannot store (a box outside the picture), by reason."""
     formats: Counter[str] = field(default_factory=Counter)
     """Messages written, by the format that holds them."""
     unplaced: int = 0
-    """Messages that were never put in order of time, though they were of a time of their own."""
+    """Messages that had an acquisition time and were never put in order of time."""
     pairing: PairingError = field(default_factory=PairingError)
 
     def as_dict(self) -> dict[str, Any]:
-        """The account as plain values for the report."""
+        """The counts as plain values for the report."""
         counts = {name: self.stages[Stage[name.upper()]] for name in COLUMNS}
         reasons = {o.name.lower(): dict(sorted(c.items())) for o, c in sorted(self.reasons.items()) if c}
         return {
@@ -105,7 +108,7 @@ class TopicAccount:
 
 
 class Ticket:
-    """One message's place in the account; settled when nobody holds it any more."""
+    """One message's place in the ledger; counted when its last holder releases it."""
 
     __slots__ = ("formats", "holds", "own", "reason", "schema", "size", "stage", "topic")
 
@@ -114,19 +117,19 @@ class Ticket:
         self.schema = schema
         self.size = size
         self.own = own
-        """Whether it is counted here; at a seam another session's account has it."""
+        """Whether it is counted here; near a seam it may belong to the other session's ledger."""
         self.holds = 1
         self.stage: Stage | None = None
         self.reason = ""
         self.formats: frozenset[str] = frozenset()
-        """Those that hold bytes of it."""
+        """Names of formats that hold bytes of it."""
 
 
 class Ledger:
-    """The account of all topics; safe to use from any thread.
+    """Counts of all topics; thread-safe.
 
-    ``received == decoded + refused + skipped + unpaired + dropped + written`` for every topic as soon as
-    every ticket is released.
+    ``received == decoded + refused + skipped + unpaired + dropped + written`` for every topic once all
+    tickets are released.
     """
 
     def __init__(self) -> None:
@@ -135,7 +138,7 @@ class Ledger:
         self._open = 0
 
     def receive(self, topic: str, schema: str, size: int, *, own: bool = True) -> Ticket:
-        """A message arrived; its ticket must be released once. One that is not own is not counted."""
+        """Open a message's ticket, which must be released once; it is counted only if it is ``own``."""
         ticket = Ticket(topic, schema, size, own=own)
         if own:
             with self._lock:
@@ -143,7 +146,7 @@ class Ledger:
         return ticket
 
     def assign(self, ticket: Ticket, *, own: bool) -> None:
-        """Now it is known whether an open message is counted here, or in the account across a seam."""
+        """Say whether an open message is counted here or by the session across a seam."""
         with self._lock:
             if ticket.own != own:
                 ticket.own = own
@@ -158,12 +161,12 @@ class Ledger:
             del self._topics[ticket.topic]
 
     def hold(self, ticket: Ticket) -> None:
-        """One more party depends on the message and will release its ticket."""
+        """Add a holder, who will release the ticket as well."""
         with self._lock:
             ticket.holds += 1
 
     def note(self, ticket: Ticket, stage: Stage, reason: str = "") -> None:
-        """Say how far the message came; the furthest counts."""
+        """Say how far a message came; the furthest stage counts."""
         with self._lock:
             self._note(ticket, stage, reason)
 
@@ -176,10 +179,14 @@ class Ledger:
         formats: Collection[str] = (),
         unplaced: bool = False,
     ) -> None:
-        """One party is done with the message; the last one settles its account.
+        """End one hold on a message; it is counted when the last hold ends.
 
-        ``formats`` are those whose output now holds it; ``unplaced`` says that it leaves a gap in the order
-        of time.
+        Args:
+            ticket: of the message.
+            stage: how far it came, None if this holder has nothing to say about it.
+            reason: why it came no further.
+            formats: whose output now holds it.
+            unplaced: it was never put in order of time, so its topic seems to have a gap there.
         """
         with self._lock:
             if ticket.own:
@@ -199,7 +206,7 @@ class Ledger:
             self._open -= 1
 
     def lose(self, topic: str, schema: str, messages: int, size: int, reason: str) -> None:
-        """Messages arrived that had to be dropped before anything looked at them."""
+        """Count messages that were dropped unread."""
         with self._lock:
             account = self._topics.setdefault(topic, TopicAccount(schema))
             account.received += messages
@@ -209,20 +216,20 @@ class Ledger:
             account.reasons.setdefault(Stage.DROPPED, Counter())[reason] += messages
 
     def paired(self, topic: str, error_ns: int) -> None:
-        """Count one pair's error."""
+        """Count how far a companion was from its reference, in nanoseconds."""
         with self._lock:
             if topic in self._topics:
                 self._topics[topic].pairing.add(error_ns)
 
     def refuse_part(self, topic: str, reason: str) -> None:
-        """A format could not express a part of a message; the message itself may be written all the same."""
+        """Count a part of a message that a format cannot store; the rest may be written."""
         with self._lock:
             if topic in self._topics:
                 self._topics[topic].parts[reason] += 1
 
     @property
     def open(self) -> int:
-        """Messages whose account is not settled yet."""
+        """Messages that are not counted under a stage yet."""
         with self._lock:
             return self._open
 
@@ -234,12 +241,12 @@ class Ledger:
 
     @property
     def unplaced(self) -> dict[str, int]:
-        """By topic, messages that were received and leave a gap in the order of time all the same."""
+        """By topic, messages that were received and never put in order of time."""
         with self._lock:
             return {topic: account.unplaced for topic, account in self._topics.items()}
 
     def snapshot(self) -> dict[str, dict[str, Any]]:
-        """All accounts by topic, as plain values."""
+        """The counts of every topic as plain values."""
         with self._lock:
             return {topic: account.as_dict() for topic, account in sorted(self._topics.items())}
 
@@ -256,3 +263,47 @@ class Ledger:
     def _note(ticket: Ticket, stage: Stage, reason: str) -> None:
         if ticket.stage is None or rank(stage, reason) > rank(ticket.stage, ticket.reason):
             ticket.stage, ticket.reason = stage, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a reference frame: one of ``OUTCOMES``, and why it is no sample."""
+
+    kind: str
+    reason: str = ""
+
+
+SAMPLE = Outcome("sample")
+
+
+class FrameCounts:
+    """A sequence's reference frames by outcome; thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._kinds: Counter[str] = Counter()
+        self._reasons: dict[str, Counter[str]] = {kind: Counter() for kind in OUTCOMES}
+
+    def count(self, outcome: Outcome) -> None:
+        """Count one more frame."""
+        with self._lock:
+            self._kinds[outcome.kind] += 1
+            if outcome.reason:
+                self._reasons[outcome.kind][outcome.reason] += 1
+
+    def __getitem__(self, kind: str) -> int:
+        """How many frames had an outcome."""
+        with self._lock:
+            return self._kinds[kind]
+
+    @property
+    def total(self) -> int:
+        """All frames counted."""
+        with self._lock:
+            return self._kinds.total()
+
+    def chief(self, kind: str) -> tuple[str, int]:
+        """The most frequent reason of an outcome and its count, ("", 0) if there is none."""
+        with self._lock:
+            reasons = self._reasons[kind].items()
+            return max(reasons, key=lambda item: (item[1], item[0]), default=("", 0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from edgefirst_ros.messages.detection import Mask
 from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.ledger import Ledger, Stage
-from edgefirst_ros.pipeline.pairing import reorder_window_ns
+from edgefirst_ros.pipeline.sequence import reorder_window_ns
 from edgefirst_ros.sample import Role
 from edgefirst_ros.timing.inference import MaskTimes
 
@@ -98,8 +97,7 @@ class Masks:
             if time_ns is None:
                 self._ledger.release(envelope.ticket, Stage.UNPAIRED, UNSURE)
                 continue
-            own_ns = time_ns + envelope.route.rule.times.offset_ns
-            envelope.measurement = replace(envelope.measurement, time_ns=own_ns)
+            envelope.place(time_ns + envelope.route.rule.times.offset_ns)
             yield envelope
 
     def _explain(self, envelope: Envelope, times: MaskTimes[Envelope]) -> None:

@@ -6,8 +6,8 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.measurement import Measurement, RawMessage
 from edgefirst_ros.messages.registry import decode
-from edgefirst_ros.pipeline.assembly import unwanted
 from edgefirst_ros.pipeline.context import SampleContext
+from edgefirst_ros.pipeline.envelope import unwanted
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.sample import Calibration

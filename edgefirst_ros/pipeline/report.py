@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.pipeline.fanout import Output
-from edgefirst_ros.pipeline.ledger import Ledger
-from edgefirst_ros.pipeline.outcomes import KINDS
+from edgefirst_ros.pipeline.ledger import OUTCOMES, Ledger
 from edgefirst_ros.pipeline.sequence import SequenceRun
 from edgefirst_ros.sample import Role
-from edgefirst_ros.timing.streamstats import StreamStats
+from edgefirst_ros.timing.gaps import StreamStats
 
 if TYPE_CHECKING:
     from edgefirst_ros.pipeline.sequencer import SequenceSummary
@@ -79,7 +78,7 @@ def _sequence(summary: SequenceSummary) -> dict[str, Any]:
         "name": summary.name,
         "start_ns": run.info.start_ns,
         "reference_frames": run.frames.total,
-        **{kind: run.frames[kind] for kind in KINDS},
+        **{kind: run.frames[kind] for kind in OUTCOMES},
         "ended": summary.ended,
         "poses_s": run.poses.summary(),
         "rates_hz": {s.topic: round(s.rate_hz, 3) for s in run.stats.values()},

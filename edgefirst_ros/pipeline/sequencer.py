@@ -12,14 +12,12 @@ from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.formats.edgefirst.format import EdgeFirstFormat
 from edgefirst_ros.naming import safe_name, sequence_name
-from edgefirst_ros.pipeline.envelope import Envelope
+from edgefirst_ros.pipeline.envelope import Envelope, Window
 from edgefirst_ros.pipeline.fanout import FanOut
-from edgefirst_ros.pipeline.images import Images
+from edgefirst_ros.pipeline.images import Images, SizeChange
 from edgefirst_ros.pipeline.ledger import Ledger
-from edgefirst_ros.pipeline.pairing import reorder_window_ns
-from edgefirst_ros.pipeline.picturesize import PictureChange
-from edgefirst_ros.pipeline.seam import Start, Window
-from edgefirst_ros.pipeline.sequence import SequenceRun
+from edgefirst_ros.pipeline.seam import SeamStart
+from edgefirst_ros.pipeline.sequence import SequenceRun, reorder_window_ns
 from edgefirst_ros.sample import Calibration, Role, SequenceInfo
 from edgefirst_ros.timing.finding import Finding
 
@@ -76,7 +74,7 @@ class Sequencer:
         window: Window,
     ) -> None:
         self._window = window
-        self._start: Start | None = None
+        self._start: SeamStart | None = None
         self._announced = False
         """Whether the writers know of the sequence under way."""
         self.current: SequenceRun | None = None
@@ -109,7 +107,7 @@ class Sequencer:
         return before + (0.0 if run is None else run.poses.driven_m)
 
     def source(
-        self, host: str, name: str | None, known: Calibration | None = None, start: Start | None = None
+        self, host: str, name: str | None, known: Calibration | None = None, start: SeamStart | None = None
     ) -> None:
         """A source starts: its host, its first sequence's name if it has one, its calibration if known.
 
@@ -159,20 +157,20 @@ class Sequencer:
                 self._change(change)
                 waiting.extendleft(reversed(change.rest))
 
-    def _change(self, change: PictureChange) -> None:
+    def _change(self, change: SizeChange) -> None:
         self.notes.append(f"new sequence: {change.reason}")
-        alive_ns = change.time_ns - round(self._config.alive_s * 1e9)
+        alive_ns = change.first.time_ns - round(self._config.alive_s * 1e9)
         streams = {} if self.current is None else self.current.stats
         silent = [name for name, stats in streams.items() if stats.last_ns < alive_ns]
         trajectory = None if self.current is None else self.current.trajectory
         self._finish(change.reason, goes_on=True)
         self._name = None
-        self._begin(change.time_ns, change, silent, trajectory)
+        self._begin(change.first.time_ns, change, silent, trajectory)
 
     def _begin(
         self,
         time_ns: int,
-        change: PictureChange | None = None,
+        change: SizeChange | None = None,
         silent: Iterable[str] = (),
         trajectory: Trajectory | None = None,
     ) -> SequenceRun:
@@ -200,7 +198,7 @@ class Sequencer:
             known.reference,
             self._images,
             self._ledger,
-            sink=self._fanout,
+            fanout=self._fanout,
             expected=set(known.expected).difference(silent),
             known=change.known if change else self._calibration,
             motion=known.motion,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +13,8 @@ from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import can_decode, decode
 from edgefirst_ros.naming import readable
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
-from edgefirst_ros.timing.finding import Times
+from edgefirst_ros.timing.clock import Boundary, ClockFinder
+from edgefirst_ros.timing.finding import MessageTimes
 from edgefirst_ros.topics import TopicMap, find_prefix, full_type
 
 GAP_FACTOR = 3.0
@@ -78,11 +79,11 @@ def inspect(recording: McapRecording, config: Config) -> dict[str, Any]:
         prefix, ambiguity = "", str(error)
     routes = TopicMap(config, prefix, recording.topics())
     topics: dict[str, TopicStats] = {}
-    finder: ClockFinder[None] = ClockFinder(round(config.clock_window_s * 1e9))
+    finder: ClockFinder[MessageTimes] = ClockFinder(round(config.clock_window_s * 1e9))
     boundaries: list[str] = []
     first_ns = last_ns = 0
 
-    def take(events: list[Timed[None] | Boundary]) -> None:
+    def take(events: Iterable[MessageTimes | Boundary]) -> None:
         boundaries.extend(e.reason for e in events if isinstance(e, Boundary))
 
     for message in recording.messages():
@@ -105,9 +106,9 @@ def inspect(recording: McapRecording, config: Config) -> dict[str, Any]:
         except DecodeError:
             stats.undecodable += 1
             continue
-        times = Times(message.topic, stamp_ns, message.publish_ns, message.receive_ns)
-        take(list(finder.feed(None, times)))
-    take(list(finder.flush()))
+        times = MessageTimes(message.topic, stamp_ns, message.publish_ns, message.receive_ns)
+        take(finder.feed(times))
+    take(finder.flush())
     clocks = {f.topic: f.text for f in finder.findings}
     return {
         "file": readable(recording.path.name),

@@ -1,19 +1,18 @@
-"""Samples from measurements in order of time: each reference frame with its nearest companions."""
+"""Sorts measurements by time, and aligns to each selected reference frame its nearest companions."""
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Literal, Protocol, TypeVar
 
-from edgefirst_ros.timing.select import Selection
-
 Policy = Literal["nearest", "before", "exact"]
 Required = Literal["auto", "always", "never"]
 
 
-class Timed(Protocol):
+class Alignable(Protocol):
     """What can be aligned."""
 
     @property
@@ -26,10 +25,85 @@ class Timed(Protocol):
 
     @property
     def keyframe(self) -> bool:
-        """Whether it is a video key frame (or a picture by itself)."""
+        """Whether it is a video key frame, or not video at all."""
 
 
-Entry = TypeVar("Entry", bound=Timed)
+Item = TypeVar("Item")
+Candidate = TypeVar("Candidate", bound=Alignable)
+
+
+class Reorder(Generic[Item]):
+    """Sorts items by (time, topic, arrival), holding each until nothing earlier can come.
+
+    An item may come up to ``window_ns`` later than the newest time seen, so any order of arrival within that
+    window gives the same order of output.
+    """
+
+    def __init__(self, window_ns: int) -> None:
+        self._window_ns = window_ns
+        self._heap: list[tuple[int, str, int, Item]] = []
+        self._newest_ns: int | None = None
+        self._left_ns: int | None = None
+
+    def push(self, time_ns: int, topic: str, arrival: int, item: Item) -> bool:
+        """Take an item; False if it comes too late for its place, and is not kept."""
+        if self._left_ns is not None and time_ns < self._left_ns:
+            return False
+        heapq.heappush(self._heap, (time_ns, topic, arrival, item))
+        self._newest_ns = time_ns if self._newest_ns is None else max(self._newest_ns, time_ns)
+        return True
+
+    def pop(self) -> Iterator[Item]:
+        """Items before which nothing can come any more, in order."""
+        if self._newest_ns is None:
+            return
+        limit_ns = self._newest_ns - self._window_ns
+        while self._heap and self._heap[0][0] < limit_ns:
+            yield self._take()
+
+    def flush(self) -> Iterator[Item]:
+        """All remaining items, in order."""
+        while self._heap:
+            yield self._take()
+
+    def _take(self) -> Item:
+        self._left_ns, _, _, item = heapq.heappop(self._heap)
+        return item
+
+
+class Selection:
+    """Selects which reference frames become samples: all, one in N, key frames, or a rate; in order of time.
+
+    ``rate_hz`` follows a grid that starts at the first frame: at each grid point the first frame that is
+    usable and complete is taken, so ``wants`` stays true until ``took`` is called.
+    """
+
+    def __init__(self, *, rate_hz: float = 0.0, every_n: int = 1, keyframes: bool = False) -> None:
+        self._period_ns = round(1e9 / rate_hz) if rate_hz > 0 else 0
+        self._every_n = every_n
+        self._keyframes = keyframes
+        self._start_ns: int | None = None
+        self._previous_ns = 0
+        self._due_ns = 0
+
+    def wants(self, frame: int, time_ns: int, *, keyframe: bool) -> bool:
+        """Whether this frame should become a sample if it can."""
+        if self._keyframes:
+            return keyframe
+        if not self._period_ns:
+            return frame % self._every_n == 0
+        if self._start_ns is None:
+            self._start_ns = self._due_ns = self._previous_ns = time_ns
+        # Half a frame early counts as on time, else jitter around the grid would halve the rate.
+        slack_ns = min((time_ns - self._previous_ns) // 2, self._period_ns // 2)
+        self._previous_ns = time_ns
+        return time_ns + slack_ns >= self._due_ns
+
+    def took(self, time_ns: int) -> None:
+        """The frame became a sample: the next one is due at the next grid point."""
+        if self._period_ns and self._start_ns is not None:
+            steps = (time_ns - self._start_ns + self._period_ns // 2) // self._period_ns
+            self._due_ns = self._start_ns + (steps + 1) * self._period_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,43 +116,49 @@ class PairingRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Aligned(Generic[Entry]):
-    """The verdict over one reference frame.
+class Aligned(Generic[Candidate]):
+    """One reference frame and what became of it.
 
-    ``companions`` are by stream name. ``kind`` is "sample", or why there is none: "unusable" (``reason``
-    says more), "skipped" by the selection, or "incomplete" (``reason`` names what it lacks).
+    ``number`` counts reference frames from 0; ``companions`` are by stream name. ``kind`` is "sample", or why
+    it is none: "unusable" (``reason`` says why), "skipped" by the selection, or "incomplete" (``reason`` has
+    the streams that it lacks, separated by spaces).
     """
 
-    frame: int
-    reference: Entry
-    companions: Mapping[str, Entry]
+    number: int
+    reference: Candidate
+    companions: Mapping[str, Candidate]
     kind: Literal["sample", "unusable", "skipped", "incomplete"]
     reason: str = ""
 
 
 @dataclass(slots=True)
-class _Stream(Generic[Entry]):
+class _Stream(Generic[Candidate]):
     rule: PairingRule
-    entries: deque[Entry]
+    candidates: deque[Candidate]
     seen_ns: int | None = None
-    """Time of the newest entry, or of the first frame where the stream is known to exist."""
+    """Time of the newest message, or of the first frame where the stream is known to exist."""
 
 
-class Aligner(Generic[Entry]):
-    """Pairs streams with a reference; entries must come in order of time.
+class Aligner(Generic[Candidate]):
+    """Pairs streams with a reference; everything must come in order of time.
 
-    A frame is settled as soon as an entry beyond its farthest tolerance comes by. A stream with
-    ``required="auto"`` is required while it is alive: it sent something during the last ``alive_ns``.
-    Entries that no frame can take any more come out of ``expired``.
+    A frame is settled once something beyond its largest tolerance has come. A stream with ``required="auto"``
+    is required while it is alive: it sent something during the last ``alive_ns``. What no frame can take any
+    more is returned by ``expired``.
+
+    Args:
+        rules: by stream name.
+        selection: which frames become samples.
+        alive_ns: see above.
     """
 
     def __init__(self, rules: Mapping[str, PairingRule], selection: Selection, alive_ns: int) -> None:
-        self._streams: dict[str, _Stream[Entry]] = {n: _Stream(r, deque()) for n, r in rules.items()}
+        self._streams: dict[str, _Stream[Candidate]] = {n: _Stream(r, deque()) for n, r in rules.items()}
         self._selection = selection
         self._alive_ns = alive_ns
         self._reach_ns = max((r.tolerance_ns for r in rules.values()), default=0)
-        self._pending: deque[Entry] = deque()
-        self._expired: list[tuple[str, Entry]] = []
+        self._pending: deque[Candidate] = deque()
+        self._expired: list[tuple[str, Candidate]] = []
         self._expected: set[str] = set()
         self.frames = 0
         """Reference frames settled so far."""
@@ -86,95 +166,95 @@ class Aligner(Generic[Entry]):
         """Selected, usable frames without a companion of this stream, though it was required."""
 
     def expect(self, streams: Iterable[str]) -> None:
-        """These streams are known to exist though they may not have sent anything yet."""
+        """Declare streams that exist, though they may not have sent anything yet."""
         self._expected.update(streams)
 
     def heard(self, last_ns: Mapping[str, int]) -> None:
-        """When streams were heard last, before the first frame."""
+        """Say when streams were heard last, before the first frame; times by stream name."""
         for name in last_ns.keys() & self._streams.keys():
             self._streams[name].seen_ns = last_ns[name]
 
-    def reference(self, entry: Entry) -> Iterator[Aligned[Entry]]:
-        """A reference frame, next in time."""
-        yield from self.advance(entry.time_ns)
+    def reference(self, candidate: Candidate) -> Iterator[Aligned[Candidate]]:
+        """Take a reference frame; the frames that are settled by it."""
+        yield from self.advance(candidate.time_ns)
         if self._expected:
             for name in self._expected & self._streams.keys():
                 if self._streams[name].seen_ns is None:
-                    self._streams[name].seen_ns = entry.time_ns
+                    self._streams[name].seen_ns = candidate.time_ns
             self._expected.clear()
-        self._pending.append(entry)
+        self._pending.append(candidate)
 
-    def companion(self, stream: str, entry: Entry) -> Iterator[Aligned[Entry]]:
-        """Another stream's entry, next in time."""
-        yield from self.advance(entry.time_ns)
+    def companion(self, stream: str, candidate: Candidate) -> Iterator[Aligned[Candidate]]:
+        """Take another stream's message; the frames that are settled by it."""
+        yield from self.advance(candidate.time_ns)
         kept = self._streams[stream]
-        kept.seen_ns = entry.time_ns
-        kept.entries.append(entry)
+        kept.seen_ns = candidate.time_ns
+        kept.candidates.append(candidate)
 
-    def advance(self, time_ns: int) -> Iterator[Aligned[Entry]]:
-        """Time has come this far: settle what can be settled, let go what cannot be used."""
+    def advance(self, time_ns: int) -> Iterator[Aligned[Candidate]]:
+        """Settle frames and expire companions, as nothing before this time can come any more."""
         while self._pending and self._pending[0].time_ns + self._reach_ns < time_ns:
             yield self._settle(self._pending.popleft())
         oldest_ns = self._pending[0].time_ns if self._pending else time_ns
         for name, stream in self._streams.items():
             limit_ns = oldest_ns - stream.rule.tolerance_ns
-            while stream.entries and stream.entries[0].time_ns < limit_ns:
-                self._expired.append((name, stream.entries.popleft()))
+            while stream.candidates and stream.candidates[0].time_ns < limit_ns:
+                self._expired.append((name, stream.candidates.popleft()))
 
     @property
     def oldest_ns(self) -> int | None:
         """Time of the oldest reference frame not settled yet."""
         return self._pending[0].time_ns if self._pending else None
 
-    def flush(self) -> Iterator[Aligned[Entry]]:
-        """No more entries: settle every frame and let everything go."""
+    def flush(self) -> Iterator[Aligned[Candidate]]:
+        """Settle all frames and expire all companions, as nothing more comes."""
         while self._pending:
             yield self._settle(self._pending.popleft())
         for name, stream in self._streams.items():
-            self._expired.extend((name, entry) for entry in stream.entries)
-            stream.entries.clear()
+            self._expired.extend((name, candidate) for candidate in stream.candidates)
+            stream.candidates.clear()
 
-    def expired(self) -> list[tuple[str, Entry]]:
-        """Entries that left the window since the last call, by stream."""
+    def expired(self) -> list[tuple[str, Candidate]]:
+        """Stream name and message of what no frame can take any more, since the last call."""
         gone, self._expired = self._expired, []
         return gone
 
-    def _settle(self, entry: Entry) -> Aligned[Entry]:
+    def _settle(self, candidate: Candidate) -> Aligned[Candidate]:
         frame, self.frames = self.frames, self.frames + 1
         companions = {
             name: found
             for name, stream in self._streams.items()
-            if (found := _pick(stream, entry.time_ns)) is not None
+            if (found := _pick(stream, candidate.time_ns)) is not None
         }
-        if not self._selection.wants(frame, entry.time_ns, keyframe=entry.keyframe):
-            return Aligned(frame, entry, companions, "skipped", "not selected")
-        if entry.unusable is not None:
-            return Aligned(frame, entry, companions, "unusable", entry.unusable)
+        if not self._selection.wants(frame, candidate.time_ns, keyframe=candidate.keyframe):
+            return Aligned(frame, candidate, companions, "skipped", "not selected")
+        if candidate.unusable is not None:
+            return Aligned(frame, candidate, companions, "unusable", candidate.unusable)
         lacking = [
             name
             for name, stream in self._streams.items()
-            if name not in companions and self._is_required(stream, entry.time_ns)
+            if name not in companions and self._is_required(stream, candidate.time_ns)
         ]
         if lacking:
             self.lacking.update(lacking)
-            return Aligned(frame, entry, companions, "incomplete", " ".join(lacking))
-        self._selection.took(entry.time_ns)
-        return Aligned(frame, entry, companions, "sample")
+            return Aligned(frame, candidate, companions, "incomplete", " ".join(lacking))
+        self._selection.took(candidate.time_ns)
+        return Aligned(frame, candidate, companions, "sample")
 
-    def _is_required(self, stream: _Stream[Entry], time_ns: int) -> bool:
+    def _is_required(self, stream: _Stream[Candidate], time_ns: int) -> bool:
         if stream.rule.required != "auto":
             return stream.rule.required == "always"
         return stream.seen_ns is not None and stream.seen_ns >= time_ns - self._alive_ns
 
 
-def _pick(stream: _Stream[Entry], time_ns: int) -> Entry | None:
-    """The usable entry that the policy prefers; of two equally near the earlier."""
-    best: Entry | None = None
-    for entry in stream.entries:
-        if entry.unusable is not None or abs(entry.time_ns - time_ns) > stream.rule.tolerance_ns:
+def _pick(stream: _Stream[Candidate], time_ns: int) -> Candidate | None:
+    """The usable message that the policy prefers; of two equally near ones the earlier."""
+    best: Candidate | None = None
+    for candidate in stream.candidates:
+        if candidate.unusable is not None or abs(candidate.time_ns - time_ns) > stream.rule.tolerance_ns:
             continue
         if stream.rule.policy == "before":
-            best = entry if entry.time_ns <= time_ns else best
-        elif best is None or abs(entry.time_ns - time_ns) < abs(best.time_ns - time_ns):
-            best = entry
+            best = candidate if candidate.time_ns <= time_ns else best
+        elif best is None or abs(candidate.time_ns - time_ns) < abs(best.time_ns - time_ns):
+            best = candidate
     return best

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from edgefirst_ros.timing.drift import DRIFT_NS, DriftWatch
-from edgefirst_ros.timing.finding import Evidence, Finding, Rule, Times, find_clocks, seconds
+from edgefirst_ros.timing.finding import Evidence, Finding, MessageTimes, Rule, find_clocks, seconds
 from edgefirst_ros.timing.offset import RECORDINGS_OWN, Clock
 from edgefirst_ros.timing.scene import Late, Step
 from edgefirst_ros.timing.steps import StepWatch
@@ -34,7 +34,7 @@ STEPPED = "; the clock was stepped: "
 _NO_CLOCK, _BACKWARDS, _PAUSE = -1, -2, -3
 """What a suspect message's time hangs on where that is none of the clocks found."""
 
-Item = TypeVar("Item")
+Message = TypeVar("Message", bound=MessageTimes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,37 +44,27 @@ class Boundary:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Timed(Generic[Item]):
-    """An item with its time on the recording's clock; ``refusal`` says why it has none."""
-
-    item: Item
-    times: Times
-    time_ns: int
-    refusal: str | None = None
-
-
 @dataclass(slots=True)
 class _Topic:
     rule: Rule
     usual_ns: int = 0
     """Median of receive − time while its clock was being found."""
-    times: list[Times] = field(default_factory=list)
+    times: list[MessageTimes] = field(default_factory=list)
     since_ns: int = 0
     heard_ns: int = 0
     finding: Finding | None = None
     told: bool = False
     """Whether the finding has been told in the sequence under way."""
 
-    def off_ns(self, times: Times) -> int:
+    def off_ns(self, message: MessageTimes) -> int:
         """How much later than usual a message is, by its stamp; 0 if that tells nothing or is believed."""
         finding = self.finding
         if finding is None or finding.group is None or self.rule.choice != "auto":
             return 0
-        return times.receive_ns - times.stamp_ns - finding.offset_ns - self.usual_ns
+        return message.receive_ns - message.stamp_ns - finding.offset_ns - self.usual_ns
 
 
-class ClockFinder(Generic[Item]):
+class ClockFinder(Generic[Message]):
     """Gives every message its time on the recording's clock.
 
     Messages are held until their topic's clock is known: ``window_ns`` at the start, ``late_ns`` for a
@@ -106,8 +96,8 @@ class ClockFinder(Generic[Item]):
 
     def _reset(self) -> None:
         self._topics: dict[str, _Topic] = {}
-        self._held: list[tuple[Item, Times]] = []
-        self._quarantine: list[tuple[Item, Times]] = []
+        self._held: list[Message] = []
+        self._quarantine: list[Message] = []
         self._suspects: dict[int, list[tuple[int, int]]] = {}
         self._clocks: list[Clock] = [RECORDINGS_OWN]
         self._stamps: dict[str, deque[int]] = {}
@@ -126,28 +116,28 @@ class ClockFinder(Generic[Item]):
         """Whether every message so far has its time."""
         return self._settled and not self._held and not self._quarantine
 
-    def time_ns(self, times: Times) -> int | None:
+    def time_ns(self, message: MessageTimes) -> int | None:
         """The time that a message will have, None if its topic's clock is not known."""
-        topic = self._topics.get(times.topic)
+        topic = self._topics.get(message.topic)
         finding = None if topic is None else topic.finding
-        return None if finding is None else times.time_ns(finding.source) + finding.offset_ns
+        return None if finding is None else _time_ns(message, finding)
 
-    def feed(self, item: Item, times: Times) -> Iterator[Timed[Item] | Boundary]:
+    def feed(self, message: Message) -> Iterator[Message | Boundary]:
         """Take a message in order of arrival; yield what now has a time."""
         if self._first_ns is None:
-            self._first_ns = self._latest_ns = times.receive_ns
-        group, off_ns, broken = self._judge(times)
-        stands = self._stands(times)
+            self._first_ns = self._latest_ns = message.receive_ns
+        group, off_ns, broken = self._judge(message)
+        stands = self._stands(message)
         if stands and group >= 0:
             group, broken = _NO_CLOCK, None
-        odd = self._steps.look(times, stands=stands)
+        odd = self._steps.look(message, stands=stands)
         if broken is None and not odd and not self._quarantine:
-            yield from self._accept(item, times, off_ns)
+            yield from self._accept(message, off_ns)
             return
         # While a step is possible everything waits: it belongs to one side of it or to the other.
-        self._quarantine.append((item, times))
+        self._quarantine.append(message)
         if self._steps.is_pending and group != _PAUSE:
-            step = self._steps.judge([held for _, held in self._quarantine], times.receive_ns)
+            step = self._steps.judge(self._quarantine, message.receive_ns)
             if isinstance(step, Step):
                 yield from self._go_on(step)
                 return
@@ -155,7 +145,7 @@ class ClockFinder(Generic[Item]):
                 self._excuse(step)
         if broken is not None:
             suspects = self._suspects.setdefault(group, [])
-            suspects.append((times.receive_ns, off_ns))
+            suspects.append((message.receive_ns, off_ns))
             if group == _PAUSE or (_is_step(suspects) and not self._steps.is_judging(group)):
                 yield from self._end_before(group)
                 yield from self._restart(broken)
@@ -163,45 +153,49 @@ class ClockFinder(Generic[Item]):
         else:
             self._suspects.pop(group, None)
             self._suspects.pop(_BACKWARDS, None)
-        waited_ns = times.receive_ns - self._quarantine[0][1].receive_ns
+        waited_ns = message.receive_ns - self._quarantine[0].receive_ns
         if not (self._suspects or self._steps.is_pending) or waited_ns > QUARANTINE_NS:
             yield from self._forgive()
 
-    def flush(self) -> Iterator[Timed[Item] | Boundary]:
+    def flush(self) -> Iterator[Message | Boundary]:
         """The end: decide with what there is and yield everything held."""
         yield from self._forgive()
         yield from self._release(self._latest_ns or 0, final=True)
 
-    def _accept(self, item: Item, times: Times, off_ns: int) -> Iterator[Timed[Item] | Boundary]:
+    def _accept(self, message: Message, off_ns: int) -> Iterator[Message | Boundary]:
         """A message of the time base in force, though perhaps damaged by itself."""
         if off_ns < -OUTLIER_NS:
-            yield Timed(item, times, 0, refusal=FUTURE)
+            message.refusal = FUTURE
+            yield message
             return
-        self._latest_ns = max(self._latest_ns or 0, times.receive_ns)
-        topic = self._topics.get(times.topic)
+        self._latest_ns = max(self._latest_ns or 0, message.receive_ns)
+        topic = self._topics.get(message.topic)
         if topic is None:
-            rule = self._rules.get(times.topic, Rule())
-            topic = self._topics[times.topic] = _Topic(rule, since_ns=times.receive_ns)
-        topic.heard_ns = times.receive_ns
+            rule = self._rules.get(message.topic, Rule())
+            topic = self._topics[message.topic] = _Topic(rule, since_ns=message.receive_ns)
+        topic.heard_ns = message.receive_ns
         if self._settled and topic.finding is not None:
             self._tell(topic)
-            self._steps.learn(times)
-            timed = self._timed(item, times, topic.finding)
-            yield timed
-            yield from self._drift(timed, topic.rule)
+            self._steps.learn(message)
+            message.time_ns = _time_ns(message, topic.finding)
+            late_ns = message.receive_ns - message.time_ns + topic.rule.offset_ns
+            yield message
+            broken = self._watch.add(message.topic, message.receive_ns, late_ns)
+            if broken is not None:
+                yield from self._restart(broken)
         else:
-            topic.times.append(times)
-            self._held.append((item, times))
-        yield from self._settle(times.receive_ns)
+            topic.times.append(message)
+            self._held.append(message)
+        yield from self._settle(message.receive_ns)
 
-    def _settle(self, now_ns: int) -> Iterator[Timed[Item]]:
+    def _settle(self, now_ns: int) -> Iterator[Message]:
         if self._first_ns is None or not self._held:
             return
         if not self._settled and now_ns - self._first_ns < self._window_ns:
             return
         yield from self._release(now_ns, final=False)
 
-    def _release(self, now_ns: int, *, final: bool) -> Iterator[Timed[Item]]:
+    def _release(self, now_ns: int, *, final: bool) -> Iterator[Message]:
         first = not self._settled
         self._settled = True
         due = [
@@ -213,17 +207,18 @@ class ClockFinder(Generic[Item]):
             return
         self._decide(due)
         held, self._held = self._held, []
-        for item, times in held:
-            topic = self._topics[times.topic]
-            finding = topic.finding
-            if finding is None:
-                self._held.append((item, times))
-            elif topic.off_ns(times) < -OUTLIER_NS:
+        for message in held:
+            topic = self._topics[message.topic]
+            if topic.finding is None:
+                self._held.append(message)
+                continue
+            if topic.off_ns(message) < -OUTLIER_NS:
                 # As what is still under way when a simulation is reset, and comes first after it.
-                yield Timed(item, times, 0, refusal=FUTURE)
+                message.refusal = FUTURE
             else:
-                self._steps.learn(times)
-                yield self._timed(item, times, finding)
+                self._steps.learn(message)
+                message.time_ns = _time_ns(message, topic.finding)
+            yield message
 
     def _decide(self, due: Sequence[tuple[str, _Topic]]) -> None:
         """Choose for topics seen long enough."""
@@ -251,88 +246,85 @@ class ClockFinder(Generic[Item]):
             topic.told = True
             self.findings.append(topic.finding)
 
-    @staticmethod
-    def _timed(item: Item, times: Times, finding: Finding) -> Timed[Item]:
-        return Timed(item, times, times.time_ns(finding.source) + finding.offset_ns)
-
-    def _judge(self, times: Times) -> tuple[int, int, str | None]:
+    def _judge(self, message: MessageTimes) -> tuple[int, int, str | None]:
         """The clock a message hangs on, how far it is out of line, and the step that this would mean."""
-        topic = self._topics.get(times.topic)
+        topic = self._topics.get(message.topic)
         finding = topic.finding if topic is not None else None
         latest = self._latest_ns
         group = _NO_CLOCK if finding is None or finding.group is None else finding.group
-        off_ns = 0 if topic is None else topic.off_ns(times)
-        if latest is not None and times.receive_ns < latest - BACKWARDS_NS:
+        off_ns = 0 if topic is None else topic.off_ns(message)
+        if latest is not None and message.receive_ns < latest - BACKWARDS_NS:
             return _BACKWARDS, 0, "the receiver's clock was set back"
-        if latest is not None and times.receive_ns > latest + PAUSE_NS:
-            return _PAUSE, 0, f"nothing received for {(times.receive_ns - latest) / 1e9:,.0f} s"
+        if latest is not None and message.receive_ns > latest + PAUSE_NS:
+            return _PAUSE, 0, f"nothing received for {(message.receive_ns - latest) / 1e9:,.0f} s"
         return group, off_ns, "the wall clock was stepped" if abs(off_ns) > OUTLIER_NS else None
 
-    def _stands(self, times: Times) -> bool:
+    def _stands(self, message: MessageTimes) -> bool:
         """Whether a topic says the same stamps again and again, as calibration does: nothing of its clock."""
-        lately = self._stamps.setdefault(times.topic, deque(maxlen=STAMPS))
+        lately = self._stamps.setdefault(message.topic, deque(maxlen=STAMPS))
         # After a step a clock may say a time once more, by chance; not the same one twice in a row.
-        stands = lately.count(times.stamp_ns) > 1 or (len(lately) > 0 and lately[-1] == times.stamp_ns)
-        lately.append(times.stamp_ns)
+        stands = lately.count(message.stamp_ns) > 1 or (len(lately) > 0 and lately[-1] == message.stamp_ns)
+        lately.append(message.stamp_ns)
         return stands
 
-    def _forgive(self) -> Iterator[Timed[Item] | Boundary]:
+    def _forgive(self) -> Iterator[Message | Boundary]:
         """No step after all: those out of line were damaged, or late and have caught up."""
         held, self._quarantine, self._suspects = self._quarantine, [], {}
         self._steps.calm()
-        for item, times in held:
-            group, off_ns, _ = self._judge(times)
-            yield from self._accept(item, times, 0 if group == _BACKWARDS else off_ns)
+        for message in held:
+            group, off_ns, _ = self._judge(message)
+            yield from self._accept(message, 0 if group == _BACKWARDS else off_ns)
 
-    def _end_before(self, group: int) -> Iterator[Timed[Item] | Boundary]:
+    def _end_before(self, group: int) -> Iterator[Message | Boundary]:
         """What was held for another reason before receipt broke off is of the time base that ends."""
         if group not in {_BACKWARDS, _PAUSE}:
             return
-        places = (n for n, (_, times) in enumerate(self._quarantine) if self._judge(times)[0] == group)
+        places = (n for n, message in enumerate(self._quarantine) if self._judge(message)[0] == group)
         place = next(places, 0)
         after = self._quarantine[place:]
         self._quarantine = self._quarantine[:place]
         yield from self._forgive()
         self._quarantine = after
 
-    def _restart(self, reason: str) -> Iterator[Timed[Item] | Boundary]:
+    def _restart(self, reason: str) -> Iterator[Message | Boundary]:
         held, self._quarantine = self._quarantine, []
         yield from self._release(self._latest_ns or 0, final=True)
         self._reset()
         yield Boundary(reason)
-        for item, times in held:
-            yield from self.feed(item, times)
+        for message in held:
+            yield from self.feed(message)
 
-    def _go_on(self, step: Step) -> Iterator[Timed[Item] | Boundary]:
+    def _go_on(self, step: Step) -> Iterator[Message | Boundary]:
         """A clock was stepped: what is known of the clocks holds, but for the offset of the one that was."""
         held, self._quarantine, self._suspects = self._quarantine, [], {}
         self._steps.again()
         yield from self._release(self._latest_ns or 0, final=True)
         later = []
-        for (item, times), is_new in zip(held, step.is_new, strict=True):
-            topic = self._topics.get(times.topic)
+        for message, is_new in zip(held, step.is_new, strict=True):
+            topic = self._topics.get(message.topic)
             if is_new or topic is None or topic.finding is None:
-                later.append((item, times))
+                later.append(message)
                 continue
-            topic.heard_ns = times.receive_ns
-            self._steps.learn(times)
-            yield self._timed(item, times, topic.finding)
+            topic.heard_ns = message.receive_ns
+            self._steps.learn(message)
+            message.time_ns = _time_ns(message, topic.finding)
+            yield message
         if step.alone:
             self._say(f"{step.reason}: they are taken back by that, from then on")
         else:
             yield Boundary(step.reason)
             self._watch.reset()
         self._shift(step)
-        self._latest_ns = later[0][1].receive_ns if later else self._latest_ns
+        self._latest_ns = later[0].receive_ns if later else self._latest_ns
         for name, topic in self._topics.items():
             if step.alone and name not in step.moved_ns:
                 continue
             topic.told = False
             self._join(topic, joined=False)
-            if topic.heard_ns >= held[0][1].receive_ns - HEARD_NS:
+            if topic.heard_ns >= held[0].receive_ns - HEARD_NS:
                 self._tell(topic)
-        for item, times in later:
-            yield from self.feed(item, times)
+        for message in later:
+            yield from self.feed(message)
 
     def _excuse(self, late: Late) -> None:
         """Latencies changed, and no clock did."""
@@ -379,12 +371,11 @@ class ClockFinder(Generic[Item]):
         self._clocks[group] = clock
         return group
 
-    def _drift(self, timed: Timed[Item], rule: Rule) -> Iterator[Timed[Item] | Boundary]:
-        receive_ns = timed.times.receive_ns
-        late_ns = receive_ns - timed.time_ns + rule.offset_ns
-        broken = self._watch.add(timed.times.topic, receive_ns, late_ns)
-        if broken is not None:
-            yield from self._restart(broken)
+
+def _time_ns(message: MessageTimes, finding: Finding) -> int:
+    """Time of a message on the recording's clock, from the source that was chosen for its topic."""
+    chosen_ns: int = getattr(message, f"{finding.source}_ns")
+    return chosen_ns + finding.offset_ns
 
 
 def _is_step(suspects: Sequence[tuple[int, int]]) -> bool:

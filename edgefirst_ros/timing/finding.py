@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -24,18 +24,19 @@ Source = Literal["stamp", "publish", "receive"]
 Choice = Literal["auto", "stamp", "publish", "receive"]
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
-    """The three times of one message, nanoseconds."""
+@dataclass(slots=True, eq=False)
+class MessageTimes:
+    """The three times of one message, in nanoseconds, and what a ``ClockFinder`` makes of them.
+
+    ``time_ns`` is the acquisition on the recording's clock; ``refusal`` says why there is none.
+    """
 
     topic: str
     stamp_ns: int
     publish_ns: int
     receive_ns: int
-
-    def time_ns(self, source: Source) -> int:
-        """One of the three."""
-        return {"stamp": self.stamp_ns, "publish": self.publish_ns, "receive": self.receive_ns}[source]
+    time_ns: int = field(init=False, default=0)
+    refusal: str | None = field(init=False, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Evidence:
 
     topic: str
     rule: Rule
-    times: Sequence[Times]
+    times: Sequence[MessageTimes]
 
     @property
     def late_ns(self) -> npt.NDArray[np.int64]:
@@ -160,7 +161,7 @@ def _choose(found: Evidence, near: set[str], groups: Mapping[str, int], clocks: 
         less = f" less the usual latency of {latency_ns / 1e6:g} ms" if latency_ns else ""
         text = f"{source} time{less}: {_useless(found, about)}"
     offset_ns = clock.offset_ns + rule.offset_ns
-    late_ns = min(t.receive_ns - t.time_ns(source) for t in found.times) - offset_ns
+    late_ns: int = min(t.receive_ns - getattr(t, f"{source}_ns") for t in found.times) - offset_ns
     return Finding(topic, source, offset_ns, group, text, clock.uncertainty_ns, late_ns)
 
 

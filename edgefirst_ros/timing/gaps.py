@@ -1,10 +1,10 @@
-"""Messages that never arrived, counted from the holes that they leave in the stamps."""
+"""Statistics of one topic, with the messages that never arrived, counted by the gaps that they leave."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 LEAST = 8
 """Intervals before a rate is known."""
@@ -175,3 +175,31 @@ class _Suspicion:
         if weight <= 0:
             return self if self.since is None else _Suspicion(self.side)
         return _Suspicion(self.side, weight, since, (*self.times_ns, time_ns))
+
+
+@dataclass(slots=True)
+class StreamStats:
+    """One topic's count, span, rate, latency and gaps, for the report."""
+
+    topic: str
+    count: int = 0
+    first_ns: int = 0
+    last_ns: int = 0
+    latency_ns: int = 0
+    """From acquisition to receipt, of the newest message."""
+    gaps: GapCounter = field(default_factory=GapCounter)
+
+    def add(self, time_ns: int, receive_ns: int, *, counts_gaps: bool) -> None:
+        """Count one message, in order of time; ``counts_gaps`` unless its topic sends only now and then."""
+        self.first_ns = time_ns if self.count == 0 else self.first_ns
+        self.last_ns = time_ns
+        self.latency_ns = receive_ns - time_ns
+        self.count += 1
+        if counts_gaps:
+            self.gaps.add(time_ns)
+
+    @property
+    def rate_hz(self) -> float:
+        """Mean rate over the time between first and last."""
+        span_ns = self.last_ns - self.first_ns
+        return (self.count - 1) * 1e9 / span_ns if span_ns > 0 else 0.0

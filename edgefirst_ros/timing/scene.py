@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgefirst_ros.timing.finding import Times, seconds
+from edgefirst_ros.timing.finding import MessageTimes, seconds
 from edgefirst_ros.timing.pace import LEAST_SIGMA_NS, LEAST_STEP_NS, UNLIKELIEST, Move, Watched
 
 SURE = 4.0
@@ -79,13 +79,17 @@ class Scene:
     """All that is held while a step is possible."""
 
     def __init__(
-        self, topics: Mapping[str, Watched], since: Mapping[str, int], held: Sequence[Times], start_ns: int
+        self,
+        topics: Mapping[str, Watched],
+        since: Mapping[str, int],
+        held: Sequence[MessageTimes],
+        start_ns: int,
     ) -> None:
         self._topics = topics
         self._start_ns = start_ns
         self._since = since
         self._held = held
-        self._by_topic: dict[str, list[Times]] = {}
+        self._by_topic: dict[str, list[MessageTimes]] = {}
         for times in held:
             if times.topic in topics:
                 self._by_topic.setdefault(times.topic, []).append(times)
@@ -243,7 +247,7 @@ class Scene:
         before_ns = self._time_ns(held[first - 1]) if first else topic.recent[-1][0] + topic.offset_ns
         return before_ns, self._time_ns(held[first]) + move.by_ns
 
-    def _time_ns(self, times: Times) -> int:
+    def _time_ns(self, times: MessageTimes) -> int:
         topic = self._topics.get(times.topic)
         return times.receive_ns if topic is None else times.stamp_ns + topic.offset_ns
 
@@ -293,7 +297,7 @@ class Scene:
         return int(np.argmin(_costs(before, after) - np.array([*gains, 0.0])))
 
 
-def _unlikely(topic: Watched, held: Sequence[Times], by_ns: int) -> tuple[Floats, Floats]:
+def _unlikely(topic: Watched, held: Sequence[MessageTimes], by_ns: int) -> tuple[Floats, Floats]:
     """How unlikely the latency of each message held is: as it came, and with its stamp later by so much."""
     usual = topic.latencies()
     middle = float(np.median(usual))

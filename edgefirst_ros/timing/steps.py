@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgefirst_ros.timing.finding import Times, seconds
+from edgefirst_ros.timing.finding import MessageTimes, seconds
 from edgefirst_ros.timing.pace import LEAST_STEP_NS, Watched
 from edgefirst_ros.timing.scene import SURE, SURE_OF_WALL, GroupMove, Late, Scene, Step, listed
 
@@ -54,7 +54,7 @@ class StepWatch:
         """Whether a clock's step is possible."""
         return any(self._topics[name].group == group for name in self._since)
 
-    def look(self, times: Times, *, stands: bool = False) -> bool:
+    def look(self, times: MessageTimes, *, stands: bool = False) -> bool:
         """Take a message in, in order of receipt: whether it is out of line.
 
         ``stands`` if its topic said that stamp before, so that only its receipt says something.
@@ -83,7 +83,7 @@ class StepWatch:
         for topic in self._topics.values():
             topic.newest_ns = None
 
-    def learn(self, times: Times) -> None:
+    def learn(self, times: MessageTimes) -> None:
         """A message that is usual, or is taken for it."""
         topic = self._topics.get(times.topic)
         if topic is not None:
@@ -94,7 +94,7 @@ class StepWatch:
         self._since.clear()
         self._back.clear()
 
-    def judge(self, held: Sequence[Times], now_ns: int) -> Step | Late | None:
+    def judge(self, held: Sequence[MessageTimes], now_ns: int) -> Step | Late | None:
         """What all held messages together show, once it is sure; to be asked anew with every message."""
         if 0 <= now_ns - self._asked_ns < AGAIN_NS:
             return None

@@ -36,7 +36,7 @@ class _Frame:
 class VideoStream:
     """Decodes on request, and says of every packet whether its picture is correct.
 
-    Packets are pushed in order of arrival. ``verdict`` and ``request`` follow in order of time, when packets
+    Packets are pushed in order of arrival. ``judge`` and ``request`` follow in order of time, when packets
     up to ``lookahead_ns`` later have been pushed. The decoder, which holds pictures back, takes a quarter of
     the look-ahead; in the rest a packet may be late without effect, unless the stream reorders pictures
     (``order.DecodeOrder``). All methods are for one thread; decoding runs in another, started by the first
@@ -76,13 +76,12 @@ class VideoStream:
     ) -> None:
         self.close()
 
-    def push(self, key: int, time_ns: int, packet: VideoPacket) -> bool:
+    def push(self, time_ns: int, packet: VideoPacket) -> bool:
         """Take one packet in order of arrival; True if it is a key frame.
 
         ``key`` is not used. A packet with the time of an earlier one is a repetition and is ignored; one
         without a picture (separate parameter sets) may share a picture's time.
         """
-        del key
         units = head(packet)
         picture = bool(units) and is_slice(packet.codec, units[-1].kind)
         known = self._frames.get(time_ns)
@@ -101,7 +100,7 @@ class VideoStream:
         """Append a further part to a picture that was pushed; False if that is already decoded."""
         return self._order.join(time_ns, packet)
 
-    def verdict(self, time_ns: int) -> str | None:
+    def judge(self, time_ns: int) -> str | None:
         """None if the packet of that time is usable, else a short countable reason; in order of time."""
         self._settle(time_ns + self._margin_ns)
         self._walk(time_ns)
@@ -109,7 +108,7 @@ class VideoStream:
         return UNKNOWN if frame is None else frame.reason
 
     def size(self, time_ns: int) -> tuple[int, int] | None:
-        """Width and height of a packet's picture after ``verdict``, None if its headers do not tell."""
+        """Width and height of a packet's picture after ``judge``, None if its headers do not tell."""
         frame = self._frames.get(time_ns)
         return None if frame is None else frame.size
 
@@ -123,7 +122,7 @@ class VideoStream:
 
         The future fails with a DecodeError if the packet is not usable or the decoder gives no picture.
         """
-        reason = self.verdict(time_ns)
+        reason = self.judge(time_ns)
         frame = self._frames.get(time_ns)
         if reason is not None or frame is None or frame.unit is None:
             refused: Future[Picture] = Future()

@@ -28,10 +28,11 @@ from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.pipeline.delivery import Delivery
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.ledger import LATE
-from edgefirst_ros.pipeline.sink import Emitted
+from edgefirst_ros.sample import Sample
 from edgefirst_ros.video.bitstream import is_keyframe
 
 VIDEO = "/camera/h264"
@@ -486,10 +487,9 @@ def test_waits_for_what_comes_late_and_for_poses_run_at_the_same_time(
     received: list[RawMessage] = []
     handed = FanOut.sample
 
-    def sample(delivery: FanOut, emitted: Emitted) -> None:
-        newest_ns, first = received[-1].receive_ns, emitted.envelopes[0].measurement
-        waited_s.append((newest_ns - first.receive_ns) / 1e9)
-        handed(delivery, emitted)
+    def sample(fanout: FanOut, delivery: Delivery[Sample]) -> None:
+        waited_s.append((received[-1].receive_ns - delivery.envelopes[0].receive_ns) / 1e9)
+        handed(fanout, delivery)
 
     monkeypatch.setattr(FanOut, "sample", sample)
     stamped = {name: {"clock": "stamp"} for name in Config().topics}

@@ -28,9 +28,10 @@ from edgefirst_ros.formats.l5kit.write.prepare import prepare_frame
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.write.prepare import prepare
 from edgefirst_ros.messages.camera import CameraInfo
+from edgefirst_ros.messages.cdr import Stamped
 from edgefirst_ros.messages.definitions import definition
 from edgefirst_ros.messages.detection import ModelInfo
-from edgefirst_ros.messages.measurement import Decoded, Measurement, RawMessage
+from edgefirst_ros.messages.measurement import Datum, Measurement, RawMessage
 from edgefirst_ros.messages.radar import RadarInfo
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.messages.transform import Transforms
@@ -77,12 +78,12 @@ CONTEXT = (
 )
 
 
-def decoded(schema: str, values: Values) -> Decoded:
+def decoded(schema: str, values: Values) -> Stamped[Datum]:
     name = schema.replace("/", "/msg/")
     return decode(RawMessage("/t", name, encode(schema, values), NOW_NS, NOW_NS, 0, definition(schema)))
 
 
-def measured(found: Decoded, role: Role, frame_id: str) -> Measurement:
+def measured(found: Stamped[Datum], role: Role, frame_id: str) -> Measurement:
     return Measurement(f"/{role}", NOW_NS, found.stamp_ns, NOW_NS, 0, frame_id, found.datum)
 
 
@@ -95,7 +96,7 @@ def calibration() -> Calibration:
     )
 
 
-def learned(known: Calibration, *found: Decoded) -> Calibration:
+def learned(known: Calibration, *found: Stamped[Datum]) -> Calibration:
     for each in found:
         match each.datum:
             case CameraInfo():
@@ -136,7 +137,7 @@ PLAIN = {
 }
 
 
-def everything(schema: str, found: Decoded) -> Iterator[Callable[[], object]]:
+def everything(schema: str, found: Stamped[Datum]) -> Iterator[Callable[[], object]]:
     """All that a message can be made into, in the three formats."""
     known = learned(KNOWN, found)
     edgefirst, ncore, l5kit = (

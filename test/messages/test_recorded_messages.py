@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 from mcap.reader import make_reader
 
-from edgefirst_ros.messages.measurement import Decoded, RawMessage
+from edgefirst_ros.messages.cdr import Stamped
+from edgefirst_ros.messages.measurement import Datum, RawMessage
 from edgefirst_ros.messages.pointcloud import PointCloud
 from edgefirst_ros.messages.radar import RadarCube
 from edgefirst_ros.messages.registry import decode
 
 
 @pytest.fixture(scope="module")
-def recorded(recording: Path) -> dict[str, list[Decoded]]:
-    found: dict[str, list[Decoded]] = defaultdict(list)
+def recorded(recording: Path) -> dict[str, list[Stamped[Datum]]]:
+    found: dict[str, list[Stamped[Datum]]] = defaultdict(list)
     with recording.open("rb") as stream:
         for schema, channel, message in make_reader(stream).iter_messages(log_time_order=False):
             assert schema is not None
@@ -34,17 +35,21 @@ def recorded(recording: Path) -> dict[str, list[Decoded]]:
 
 
 def test_every_message_of_the_recording_decodes(
-    recorded: dict[str, list[Decoded]], truth: dict[str, Any]
+    recorded: dict[str, list[Stamped[Datum]]], truth: dict[str, Any]
 ) -> None:
     assert {topic: len(messages) for topic, messages in recorded.items()} == truth["counts"]
 
 
-def test_stamps_are_those_that_were_sent(recorded: dict[str, list[Decoded]], truth: dict[str, Any]) -> None:
+def test_stamps_are_those_that_were_sent(
+    recorded: dict[str, list[Stamped[Datum]]], truth: dict[str, Any]
+) -> None:
     for topic, messages in recorded.items():
         assert [one.stamp_ns for one in messages] == [stamp for _, stamp, _ in truth["messages"][topic]]
 
 
-def test_cubes_and_clouds_are_bit_exact(recorded: dict[str, list[Decoded]], truth: dict[str, Any]) -> None:
+def test_cubes_and_clouds_are_bit_exact(
+    recorded: dict[str, list[Stamped[Datum]]], truth: dict[str, Any]
+) -> None:
     for topic, hashes in truth["sha256"].items():
         found = []
         for message in recorded[topic]:
@@ -54,6 +59,8 @@ def test_cubes_and_clouds_are_bit_exact(recorded: dict[str, list[Decoded]], trut
         assert found == hashes
 
 
-def test_video_is_what_the_recording_says(recorded: dict[str, list[Decoded]], truth: dict[str, Any]) -> None:
+def test_video_is_what_the_recording_says(
+    recorded: dict[str, list[Stamped[Datum]]], truth: dict[str, Any]
+) -> None:
     for topic, video in truth["video"].items():
         assert {one.datum.codec for one in recorded[topic]} == {video["format"]}  # type: ignore[union-attr]

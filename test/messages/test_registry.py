@@ -6,8 +6,9 @@ from wire_encoder import encode
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import VideoPacket
+from edgefirst_ros.messages.cdr import Stamped
 from edgefirst_ros.messages.detection import Mask
-from edgefirst_ros.messages.measurement import Decoded, RawMessage
+from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import DECODERS, can_decode, decode
 
 
@@ -51,7 +52,7 @@ def test_decoding_gives_stamp_frame_and_datum() -> None:
     schema = "foxglove_msgs/CompressedVideo"
     values = VALUES[schema]
     decoded = decode(raw("foxglove_msgs/msg/CompressedVideo", encode(schema, values)))
-    assert decoded == Decoded(STAMP_NS, "cam", VideoPacket("h264", values["data"]))
+    assert decoded == Stamped(STAMP_NS, "cam", VideoPacket("h264", values["data"]))
 
 
 def test_the_recorded_definition_is_used() -> None:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Policy, Required
-from edgefirst_ros.timing.select import Selection
+from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Policy, Required, Selection
 
 MS = 1_000_000
 SECOND = 1000 * MS
@@ -58,7 +57,7 @@ def test_pairs_are_those_of_a_search_over_everything(
 ) -> None:
     verdicts, expired, _ = run(frames, companions, policy=policy)
     assert [v.reference for v in verdicts] == frames
-    assert [v.frame for v in verdicts] == list(range(len(frames)))
+    assert [v.number for v in verdicts] == list(range(len(frames)))
     for verdict in verdicts:
         t = verdict.reference.time_ns
         near = [c for c in companions if abs(c.time_ns - t) <= (0 if policy == "exact" else 50 * MS)]
@@ -101,7 +100,7 @@ def test_unusable_entries_are_never_paired_and_unusable_frames_keep_their_number
     companions = [Item(1 * MS, unusable="damaged"), Item(20 * MS)]
     verdicts, _, _ = run(frames, companions)
     assert verdicts[0].companions["lidar"].time_ns == 20 * MS
-    assert [(v.frame, v.kind) for v in verdicts] == [(0, "sample"), (1, "unusable"), (2, "sample")]
+    assert [(v.number, v.kind) for v in verdicts] == [(0, "sample"), (1, "unusable"), (2, "sample")]
 
 
 def test_a_frame_is_settled_as_soon_as_time_passes_its_tolerance() -> None:

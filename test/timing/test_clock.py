@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from streams import MONOTONIC, MS, SECOND, WALL, errors, monotonic, run, stream, wall
+from streams import MONOTONIC, MS, SECOND, WALL, Sent, errors, monotonic, run, stream, wall
 
-from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
-from edgefirst_ros.timing.finding import Rule, Times
+from edgefirst_ros.timing.clock import Boundary, ClockFinder
+from edgefirst_ros.timing.finding import MessageTimes, Rule
 
 
 def test_stamps_of_the_recordings_own_clock_are_taken_as_they_are() -> None:
@@ -82,7 +82,7 @@ def test_erratic_stamps_give_way_to_the_publish_time() -> None:
 
 
 def test_what_is_configured_is_not_second_guessed() -> None:
-    finder: ClockFinder[int] = ClockFinder()
+    finder: ClockFinder[Sent] = ClockFinder()
     finder.rule("lidar", Rule("stamp", WALL - MONOTONIC - 7))
     events, findings = run(stream("lidar", 10, 6, stamp=monotonic, latency_ms=60), finder=finder)
     assert set(errors(events, "lidar")) == {-7}
@@ -115,7 +115,7 @@ def test_a_step_of_the_wall_clock_is_a_boundary_and_times_fit_on_both_sides() ->
     assert all(3 * MS <= e <= 4 * MS for e in before)
     assert all(3 * MS <= e <= 4 * MS for e in after)
     assert len(before) + len(after) == 2800
-    assert 9.9 * SECOND < max(e.item for e in events[: at[0]] if isinstance(e, Timed)) < 10.1 * SECOND
+    assert 9.9 * SECOND < max(e.true_ns for e in events[: at[0]] if isinstance(e, Sent)) < 10.1 * SECOND
 
 
 def test_a_clock_set_back_is_a_boundary() -> None:
@@ -126,17 +126,17 @@ def test_a_clock_set_back_is_a_boundary() -> None:
     events, _ = run(made)
     boundaries = [e for e in events if isinstance(e, Boundary)]
     assert [b.reason for b in boundaries] == ["the receiver's clock was set back"]
-    assert len([e for e in events if isinstance(e, Timed)]) == 360
+    assert len([e for e in events if isinstance(e, Sent)]) == 360
 
 
 def test_a_single_damaged_stamp_is_refused_and_breaks_nothing() -> None:
     made = stream("imu", 140, 10, stamp=monotonic, latency_ms=3)
     true_ns, good = made[900]
-    made[900] = (true_ns, Times("imu", good.stamp_ns + 900 * SECOND, good.publish_ns, good.receive_ns))
+    made[900] = (true_ns, MessageTimes("imu", good.stamp_ns + 900 * SECOND, good.publish_ns, good.receive_ns))
     events, _ = run(made)
     assert not [e for e in events if isinstance(e, Boundary)]
-    refused = [e for e in events if isinstance(e, Timed) and e.refusal is not None]
-    assert [e.item for e in refused] == [true_ns]
+    refused = [e for e in events if isinstance(e, Sent) and e.refusal is not None]
+    assert [e.true_ns for e in refused] == [true_ns]
     assert len(events) == 1400
 
 
@@ -159,7 +159,7 @@ def test_a_stall_that_catches_up_is_no_step() -> None:
         receive = times.receive_ns
         if 10 * SECOND <= true_ns < 13 * SECOND:
             receive = WALL + 13 * SECOND + (true_ns - 10 * SECOND) // 100
-        made.append((true_ns, Times("imu", times.stamp_ns, receive, receive)))
+        made.append((true_ns, MessageTimes("imu", times.stamp_ns, receive, receive)))
     events, _ = run(made)
     assert not [e for e in events if isinstance(e, Boundary)]
     assert len(errors(events, "imu")) == len(made)
@@ -174,7 +174,7 @@ def test_what_lies_between_a_step_and_its_discovery_goes_to_the_new_sequence() -
         stream("imu", 140, 20, stamp=monotonic, latency_ms=0, jitter_ms=0, step=step),
     )
     at = next(n for n, e in enumerate(events) if isinstance(e, Boundary))
-    late = [e.item for e in events[:at] if isinstance(e, Timed) and e.item >= 10 * SECOND + 40 * MS]
+    late = [e.true_ns for e in events[:at] if isinstance(e, Sent) and e.true_ns >= 10 * SECOND + 40 * MS]
     assert late == []
 
 
@@ -186,6 +186,6 @@ def test_nothing_is_lost_or_made_up() -> None:
         stream("imu", 140, 15, stamp=monotonic, latency_ms=3),
     ]
     events, _ = run(*streams)
-    assert sorted((e.times.topic, e.item) for e in events if isinstance(e, Timed)) == sorted(
+    assert sorted((e.topic, e.true_ns) for e in events if isinstance(e, Sent)) == sorted(
         (t.topic, true_ns) for s in streams for true_ns, t in s
     )

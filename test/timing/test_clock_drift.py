@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from streams import MONOTONIC, MS, SECOND, Event, Made, errors, monotonic, run, stream, wall
+from streams import MONOTONIC, MS, SECOND, Event, Made, Sent, errors, monotonic, run, stream, wall
 
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
 from edgefirst_ros.timing.finding import Rule
@@ -199,7 +199,7 @@ def test_a_slow_topic_does_not_hide_the_drift_of_the_others() -> None:
 
 
 def test_stamps_taken_as_configured_are_not_watched() -> None:
-    finder: ClockFinder[int] = ClockFinder()
+    finder: ClockFinder[Sent] = ClockFinder()
     finder.rule("imu", Rule("stamp"))
     events, _ = run(made("camera", 90), made("imu", 90, runs=lambda t: t // 1000), finder=finder)
     assert not [e for e in events if isinstance(e, Boundary)]

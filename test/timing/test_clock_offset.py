@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from streams import MONOTONIC, MS, WALL, Made, monotonic, run, stream, wall
+from streams import MONOTONIC, MS, WALL, Made, Sent, monotonic, run, stream, wall
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS
 from edgefirst_ros.timing.clock import ClockFinder
@@ -25,7 +25,7 @@ def made(topic: str, latency_ms: float, jitter_ms: float) -> Made:
 
 
 def found(latencies_ms: dict[str, float], usual_ms: dict[str, float] | None = None) -> dict[str, Finding]:
-    finder: ClockFinder[int] = ClockFinder()
+    finder: ClockFinder[Sent] = ClockFinder()
     for topic, ms in (USUAL_MS if usual_ms is None else usual_ms).items():
         finder.rule(topic, Rule(latency_ns=round(ms * MS)))
     streams = [made(topic, ms, ms / 2) for topic, ms in latencies_ms.items()]
@@ -117,16 +117,16 @@ def test_without_any_known_latency_the_promptest_message_is_the_bound() -> None:
 
 
 def test_a_latency_dates_messages_without_a_stamp_and_the_users_offset_comes_on_top() -> None:
-    finder: ClockFinder[int] = ClockFinder()
+    finder: ClockFinder[Sent] = ClockFinder()
     finder.rule("mask", Rule(offset_ns=-5 * MS, latency_ns=70 * MS))
     made = stream("mask", 15, 5, stamp=lambda _: 0, latency_ms=70, jitter_ms=0)
     events, findings = run(made, finder=finder)
-    assert {e.time_ns - WALL - e.item for e in events if hasattr(e, "time_ns")} == {-5 * MS}
+    assert {e.time_ns - WALL - e.true_ns for e in events if hasattr(e, "time_ns")} == {-5 * MS}
     assert findings[0].text == "receive time less the usual latency of 70 ms: it has no stamp"
     finder = ClockFinder()
     finder.rule("mask", Rule("receive", 0, 70 * MS))
     events, _ = run(made, finder=finder)
-    assert {e.time_ns - WALL - e.item for e in events if hasattr(e, "time_ns")} == {70 * MS}
+    assert {e.time_ns - WALL - e.true_ns for e in events if hasattr(e, "time_ns")} == {70 * MS}
 
 
 def test_the_shipped_configuration_knows_the_latencies_of_what_stamps_another_clock() -> None:

@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from streams import MONOTONIC, MS, SECOND, WALL
+from streams import MONOTONIC, MS, SECOND, WALL, Sent
 
-from edgefirst_ros.timing.clock import Boundary, ClockFinder, Timed
-from edgefirst_ros.timing.finding import Rule, Times
+from edgefirst_ros.timing.clock import Boundary, ClockFinder
+from edgefirst_ros.timing.finding import MessageTimes, Rule
 
 LATENCY_MS = {"camera": 25, "info": 26, "gps": 120, "model": 70, "imu": 3, "radar": 15, "lidar": 60}
 HZ = {"camera": 30, "info": 1, "gps": 10, "model": 15, "imu": 140, "radar": 18, "lidar": 10}
@@ -23,7 +23,7 @@ OWN, CAMERA, FOREIGN = (
 AT_NS = round(7.013 * SECOND)
 END_S = 12.0
 
-Arrival = tuple[int, int, Times]
+Arrival = tuple[int, int, MessageTimes]
 """True time of receipt and of acquisition, and what is seen of them."""
 Late = Callable[[str, int, random.Random], float]
 """Milliseconds that a topic's message of some time is late by."""
@@ -65,7 +65,7 @@ def drive(
             heard = max(heard + 1000, true + round(latency * MS))
             stamp = base + true + (round(by_ms * MS) if topic in stepped and true >= AT_NS else 0)
             receive = WALL + heard + (round(receiver_ms * MS) if heard >= AT_NS else 0)
-            made.append((heard, true, Times(topic, stamp, receive, receive)))
+            made.append((heard, true, MessageTimes(topic, stamp, receive, receive)))
     return sorted(made, key=lambda m: (m[0], m[2].topic))
 
 
@@ -78,11 +78,11 @@ class Judged:
         self.found_ns: list[int] = []
         self.timed: list[tuple[int, str, int, int]] = []
         """Sequence, topic, true time, time found less true time."""
-        finder: ClockFinder[int] = ClockFinder(tell=self.told.append)
+        finder: ClockFinder[Sent] = ClockFinder(tell=self.told.append)
         for topic, rule in (rules or {}).items():
             finder.rule(topic, rule)
         for heard, true, times in arrivals:
-            self._take(finder.feed(true, times), heard)
+            self._take(finder.feed(Sent.of(true, times)), heard)
         self._take(finder.flush(), 0)
         assert len(self.timed) == len(arrivals), "every message comes out once"
 
@@ -92,9 +92,9 @@ class Judged:
                 self.reasons.append(event.reason)
                 self.found_ns.append(heard_ns)
             else:
-                assert isinstance(event, Timed)
-                off = event.time_ns - WALL - event.item
-                self.timed.append((len(self.reasons), event.times.topic, event.item, off))
+                assert isinstance(event, Sent)
+                off = event.time_ns - WALL - event.true_ns
+                self.timed.append((len(self.reasons), event.topic, event.true_ns, off))
 
     def wrong(self, wall_ms: float = 0, but: Sequence[str] = ()) -> list[tuple[int, str, int, int]]:
         """Messages more than 5 ms from where their topic's first one says; the axis may move."""
@@ -237,7 +237,11 @@ def test_the_latency_of_one_clocks_link_is_no_step() -> None:
 @pytest.mark.parametrize("by_ms", [-700, 300])
 def test_a_second_step_is_found_as_well(by_ms: float) -> None:
     made = [
-        (heard, true, Times(t.topic, t.stamp_ns + round(by_ms * MS) * (true > AT_NS + 2 * SECOND), *rest))
+        (
+            heard,
+            true,
+            MessageTimes(t.topic, t.stamp_ns + round(by_ms * MS) * (true > AT_NS + 2 * SECOND), *rest),
+        )
         if t.topic in OWN
         else (heard, true, t)
         for heard, true, t in drive(stepped=OWN, by_ms=500)
@@ -252,7 +256,7 @@ def test_stamps_taken_as_configured_are_neither_cut_nor_moved() -> None:
     """Steps, drift and a receiver that runs at its own pace: `clock: stamp` means the stamp."""
     rules = {topic: Rule("stamp") for topic in OWN + FOREIGN}
     slowed = [
-        (heard, true, Times(t.topic, t.stamp_ns, t.receive_ns, WALL + heard * 5 // 3))
+        (heard, true, MessageTimes(t.topic, t.stamp_ns, t.receive_ns, WALL + heard * 5 // 3))
         for heard, true, t in drive(stepped=OWN, by_ms=-700)
     ]
     judged = Judged(slowed, rules)

@@ -175,15 +175,15 @@ def play(
         waiting.sort(key=lambda shot: shot.time_ns)
         while waiting and (until_ns is None or waiting[0].time_ns <= until_ns):
             shot = waiting.pop(0)
-            verdict = played.verdicts[shot.number] = stream.verdict(shot.time_ns)
+            verdict = played.verdicts[shot.number] = stream.judge(shot.time_ns)
             if verdict is None and (wanted is None or wanted(shot.number)):
                 asked.append((shot.number, stream.request(shot.time_ns)))
             collect(window)
             stream.release(shot.time_ns)
 
     newest_ns = START_NS
-    for place, shot in enumerate(arrivals):
-        stream.push(place, shot.time_ns, shot.packet)
+    for shot in arrivals:
+        stream.push(shot.time_ns, shot.packet)
         waiting.append(shot)
         newest_ns = max(newest_ns, shot.time_ns)
         judge(newest_ns - lookahead_ns)

@@ -51,8 +51,8 @@ def test_known_colours_survive_the_stream(encoder: str, matrix: str, full: bool)
     frames = [plain(to_yuv(colour, matrix, full=full)) for colour in COLOURS]
     shots = encode_shots(encoder, options, frames=len(frames), size=(64, 48), picture=frames.__getitem__)
     with VideoStream("/camera") as video:
-        for place, shot in enumerate(shots):
-            video.push(place, shot.time_ns, shot.packet)
+        for shot in shots:
+            video.push(shot.time_ns, shot.packet)
         futures = [video.request(shot.time_ns) for shot in shots]
     for colour, future in zip(COLOURS, futures, strict=True):
         rgb = future.result().rgb()
@@ -70,7 +70,7 @@ def test_a_stream_that_is_silent_is_taken_as_bt601_of_limited_range() -> None:
 def test_sizes_that_fill_no_block(size: tuple[int, int]) -> None:
     shots = encode_shots(*recipe("h264-p"), frames=1, size=(size[0] // 2 * 2, size[1] // 2 * 2))
     with VideoStream("/camera") as video:
-        video.push(0, shots[0].time_ns, shots[0].packet)
+        video.push(shots[0].time_ns, shots[0].packet)
         future = video.request(shots[0].time_ns)
     picture = future.result()
     assert (

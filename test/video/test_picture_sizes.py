@@ -54,11 +54,11 @@ def test_a_stream_knows_the_size_of_each_picture() -> None:
         encode_shots(*recipe("h264-pyramid"), frames=14, first=44, size=(98, 66)),
     )
     video = VideoStream("/camera/h264")
-    for place, shot in enumerate((*small.shots, *large)):
-        video.push(place, shot.time_ns, shot.packet)
+    for shot in (*small.shots, *large):
+        video.push(shot.time_ns, shot.packet)
     found = {}
     for shot in sorted((*small.shots, *large), key=lambda shot: shot.number):
-        assert video.verdict(shot.time_ns) is None
+        assert video.judge(shot.time_ns) is None
         found[shot.number] = video.size(shot.time_ns)
     assert found == {n: (96, 64) if n < 44 else (98, 66) for n in range(58)}
     assert video.size(0) is None

@@ -51,8 +51,8 @@ def one_long_group() -> Clip:
 
 
 def push_all(video: VideoStream, shots: Iterable[Shot]) -> None:
-    for place, shot in enumerate(shots):
-        video.push(place, shot.time_ns, shot.packet)
+    for shot in shots:
+        video.push(shot.time_ns, shot.packet)
 
 
 @WORKERS
@@ -157,7 +157,7 @@ def test_close_serves_all_that_was_asked_for(clip: Clip, workers: int) -> None:
 def test_close_twice_and_without_any_packet() -> None:
     with stream() as video:
         video.close()
-    assert video.verdict(5) == "no packet of that time"
+    assert video.judge(5) == "no packet of that time"
 
 
 def test_after_close_requests_are_refused() -> None:
@@ -261,7 +261,7 @@ def test_a_picture_that_never_comes_is_not_waited_for_forever(
         push_all(video, clip.shots)
         for place in (0, 1):
             video.request(clip.shots[place].time_ns).result(timeout=60)
-        assert video.verdict(clip.shots[110].time_ns) is None
+        assert video.judge(clip.shots[110].time_ns) is None
         with pytest.raises(DecodeError, match="no picture"):
             video.request(clip.shots[30].time_ns).result(timeout=60)
         assert len(set(fed)) == 30 + 1 + 17 + 1
@@ -271,9 +271,9 @@ def test_released_packets_are_let_go() -> None:
     clip = make_clip("h264-p")
     video = stream()
     kept = []
-    for place, shot in enumerate(clip.shots):
-        video.push(place, shot.time_ns, shot.packet)
-        video.verdict(shot.time_ns - LOOKAHEAD_NS)
+    for shot in clip.shots:
+        video.push(shot.time_ns, shot.packet)
+        video.judge(shot.time_ns - LOOKAHEAD_NS)
         video.release(shot.time_ns - LOOKAHEAD_NS)
         kept.append(video._worker.gops.kept_bytes)
     # Released up to 23, known up to 28: the second group is still needed, the first no longer.
@@ -293,9 +293,9 @@ def test_a_group_too_long_to_keep_is_decoded_ahead(
     futures = {}
     kept = []
     for place, shot in enumerate(clip.shots):
-        video.push(place, shot.time_ns, shot.packet)
+        video.push(shot.time_ns, shot.packet)
         behind_ns = shot.time_ns - LOOKAHEAD_NS
-        video.verdict(behind_ns)
+        video.judge(behind_ns)
         if place in (100, 110):
             futures[place - 20] = video.request(behind_ns)
         video.release(behind_ns)
@@ -314,7 +314,7 @@ def test_a_group_whose_start_was_let_go_cannot_be_entered_again(monkeypatch: pyt
     video = stream(4)
     push_all(video, clip.shots[:60])
     for shot in clip.shots[:59]:
-        video.verdict(shot.time_ns)
+        video.judge(shot.time_ns)
         video.release(shot.time_ns)
     push_all(video, clip.shots[60:61])
     # Nothing follows that would push the picture out, so the decoder is drained for it.

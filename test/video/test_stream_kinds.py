@@ -90,11 +90,11 @@ def apart(shot: Shot, *, shift_ns: int = 0) -> tuple[Shot, Shot]:
 def test_parameter_sets_may_come_in_packets_of_their_own(clip: Clip, workers: int, shift_ns: int) -> None:
     shots = [part for s in clip.shots for part in (apart(s, shift_ns=shift_ns) if s.key else (s,))]
     video = stream(workers)
-    for place, shot in enumerate(shots):
-        video.push(place, shot.time_ns, shot.packet)
-        video.push(place, shot.time_ns, shot.packet)
+    for shot in shots:
+        video.push(shot.time_ns, shot.packet)
+        video.push(shot.time_ns, shot.packet)
     if shift_ns:
-        assert video.verdict(shots[0].time_ns) == "no picture in the packet"
+        assert video.judge(shots[0].time_ns) == "no picture in the packet"
     futures = {number: video.request(START_NS + STEP_NS * number) for number in sorted(clip.truth)}
     video.close()
     assert all(np.array_equal(futures[number].result().rgb(), rgb) for number, rgb in clip.truth.items())
@@ -136,13 +136,13 @@ def test_reordering_may_begin_without_a_word(workers: int) -> None:
 def test_late_parameter_sets_do_not_spoil_the_picture_of_their_time() -> None:
     clip = make_clip("h264-p")
     video = stream()
-    for place, shot in enumerate(clip.shots):
-        video.push(place, shot.time_ns, shot.packet)
-    assert video.verdict(clip.shots[20].time_ns) is None
+    for shot in clip.shots:
+        video.push(shot.time_ns, shot.packet)
+    assert video.judge(clip.shots[20].time_ns) is None
     sets, _ = apart(clip.shots[0])
     for place in (23, 20, 30):
-        video.push(99, clip.shots[place].time_ns, sets.packet)
-    assert [video.verdict(clip.shots[place].time_ns) for place in (23, 30)] == [None, None]
+        video.push(clip.shots[place].time_ns, sets.packet)
+    assert [video.judge(clip.shots[place].time_ns) for place in (23, 30)] == [None, None]
     video.close()
 
 
@@ -199,9 +199,9 @@ def test_the_acceptance_recording(workers: int, recording: Path, truth: dict[str
     with recording.open("rb") as file:
         for place, (_, _, message) in enumerate(make_reader(file).iter_messages(topics=[topic])):
             packet = decode_video(message.data).datum
-            assert video.push(place, stamps[place], packet) == (place in truth["video"][topic]["keyframes"])
+            assert video.push(stamps[place], packet) == (place in truth["video"][topic]["keyframes"])
     for place, stamp in enumerate(stamps):
-        assert video.verdict(stamp) is None
+        assert video.judge(stamp) is None
         if place % every == 7:
             futures[place] = video.request(stamp)
             video.release(stamp)
@@ -220,8 +220,8 @@ def test_the_acceptance_recording_after_a_loss(lost: int, recording: Path, truth
     with recording.open("rb") as file:
         for place, (_, _, message) in enumerate(make_reader(file).iter_messages(topics=[topic])):
             if place != lost:
-                video.push(place, stamps[place], decode_video(message.data).datum)
-    verdicts = {place: video.verdict(stamp) for place, stamp in enumerate(stamps) if place != lost}
+                video.push(stamps[place], decode_video(message.data).datum)
+    verdicts = {place: video.judge(stamp) for place, stamp in enumerate(stamps) if place != lost}
     video.close()
     next_key = min(key for key in keys if key > lost)
     assert {place for place, verdict in verdicts.items() if verdict} == set(range(lost + 1, next_key))

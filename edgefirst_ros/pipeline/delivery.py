@@ -1,0 +1,145 @@
+"""One sample or measurement on its way to the writers, and what became of it at each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from typing import Generic, TypeVar
+
+from edgefirst_ros.errors import EdgeFirstError
+from edgefirst_ros.formats.base import NoPlace, Written
+from edgefirst_ros.pipeline.envelope import Envelope
+from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage, rank
+from edgefirst_ros.sample import CameraImage, EgoPose, Observation, Sample
+from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
+
+NO_FILE = "the format has no file for it"
+Item = TypeVar("Item", Sample, Observation)
+Result = Written | BaseException
+"""What a writer wrote, or what kept it from writing."""
+_STAGES = {"skipped": Stage.SKIPPED, "unusable": Stage.UNPAIRED, "dropped": Stage.DROPPED}
+
+
+class Delivery(Generic[Item]):
+    """A sample or measurement on its way to the writers, and what each of them says became of it.
+
+    After the last one its messages are released. A message is written if any writer has bytes of it; else the
+    furthest stage counts.
+
+    Args:
+        make: makes the item once its picture is there.
+        envelopes: what the item is made of, its reference first; each is held once.
+        image: the picture, perhaps still in the making; None if it has none or nobody needs it.
+        takers: formats that have time for it, None if all.
+        outcome: called once, in any thread, with what became of a sample.
+        ego: pose of a sample.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[CameraImage | None], Item],
+        envelopes: tuple[Envelope, ...],
+        *,
+        image: Future[CameraImage] | None = None,
+        takers: frozenset[str] | None = None,
+        outcome: Callable[[Outcome], None] = lambda _: None,
+        ego: EgoPose | None = None,
+    ) -> None:
+        self.envelopes = envelopes
+        self.image = image
+        self.takers = takers
+        self.count = outcome
+        self.ego = ego
+        self.item: Future[Item] = Future()
+        self._results: dict[str, Result] = {}
+        if image is None:
+            self.item.set_result(make(None))
+        else:
+            image.add_done_callback(partial(self._complete, make))
+
+    def _complete(self, make: Callable[[CameraImage | None], Item], image: Future[CameraImage]) -> None:
+        try:
+            self.item.set_result(make(image.result()))
+        except BaseException as error:  # noqa: BLE001 - passed on to whoever asks for the item
+            self.item.set_exception(error)
+
+    def settle(self, writer: str, result: Result) -> int:
+        """Note what became of it at one writer; how many have said so."""
+        self._results[writer] = result
+        return len(self._results)
+
+    @property
+    def outcome(self) -> Outcome:
+        """Of a sample: whether any output has it, else why none has."""
+        written = [result for result in self._results.values() if isinstance(result, Written)]
+        if any(result.left_out is None for result in written):
+            return SAMPLE
+        if self.damage:
+            return Outcome("unusable", self.damage)
+        left_out = [result.left_out for result in written if result.left_out is not None]
+        # That a format takes fewer says less about the sample than what it lacks.
+        for each in sorted(left_out, key=lambda left: left.kind == "skipped"):
+            return Outcome(each.kind, each.reason)
+        errors = (result for result in self._results.values() if isinstance(result, BaseException))
+        return Outcome("dropped", next(map(_reason, errors), ""))
+
+    @property
+    def damage(self) -> str:
+        """Why its picture cannot be decoded; empty if it can, has none, or that is not known yet."""
+        if self.image is None or not self.image.done():
+            return ""
+        error = CancelledError() if self.image.cancelled() else self.image.exception()
+        return "" if error is None else _reason(error)
+
+    def close(self, ledger: Ledger) -> None:
+        """Release its messages with the furthest stage that any writer reports."""
+        for envelope in self.envelopes:
+            topic, damage = envelope.topic, self.damage
+            ends = [self._end(envelope, result, damage) for result in self._results.values()]
+            stage, reason = max(ends, key=lambda end: (rank(*end), end[1] != NO_FILE))
+            formats = [name for name, result in self._results.items() if _stores(result, topic)]
+            if stage is not Stage.REFUSED:
+                for part in self._refused_parts(topic):
+                    ledger.refuse_part(topic, part)
+            for each in envelope.all_parts:
+                ledger.release(each.ticket, stage, reason, formats=formats)
+
+    def _refused_parts(self, topic: str) -> Iterator[str]:
+        for result in self._results.values():
+            if isinstance(result, Written) and result.left_out is None:
+                yield from (why for of, why in result.refused if of == topic and not isinstance(why, NoPlace))
+
+    def _end(self, envelope: Envelope, result: Result, damage: str) -> tuple[Stage, str]:
+        """How far a message came at one writer, and why no further."""
+        if isinstance(result, Written):
+            return _end_of_written(envelope, result)
+        if damage and envelope is not self.envelopes[0]:
+            return Stage.UNPAIRED, f"its reference frame was not usable: {damage}"
+        return Stage.DROPPED, damage or _reason(result)
+
+
+def _end_of_written(envelope: Envelope, result: Written) -> tuple[Stage, str]:
+    if _stores(result, envelope.topic):
+        return Stage.WRITTEN, ""
+    if result.left_out is not None:
+        return _STAGES[result.left_out.kind], result.left_out.reason
+    refused = [reason for topic, reason in result.refused if topic == envelope.topic]
+    faults = [reason for reason in refused if not isinstance(reason, NoPlace)]
+    if faults:
+        return Stage.REFUSED, faults[0]
+    if envelope.route.rule.role in CONTEXT_ROLES | EGO_ROLES:
+        return Stage.DECODED, ""
+    return Stage.DECODED, refused[0] if refused else NO_FILE
+
+
+def _stores(result: Result, topic: str) -> bool:
+    """Whether a writer has bytes of a topic's message."""
+    return isinstance(result, Written) and result.stored.get(topic, 0) > 0
+
+
+def _reason(error: BaseException) -> str:
+    """Why something could not be written, for the ledger."""
+    if isinstance(error, EdgeFirstError):
+        return str(error)
+    return f"could not be written: {type(error).__name__}"

@@ -1,0 +1,112 @@
+"""Which topic of a source is used for what, and which is the reference, as far as that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from edgefirst_ros.config.model import Config
+from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.hints import Hint, Seen, hints_of
+from edgefirst_ros.sample import Role
+from edgefirst_ros.timing.finding import Finding
+from edgefirst_ros.topics import Route, TopicMap, choose_reference, find_prefix, full_type, reference_role
+
+
+class Routing:
+    """The routes of one source's topics.
+
+    Args:
+        config: whole.
+        notes: choices among several topics are appended to it, a sentence each.
+
+    Attributes:
+        reference: role of the reference and its topics, none while they are not known.
+    """
+
+    def __init__(self, config: Config, notes: list[str]) -> None:
+        self._config = config
+        self._notes = notes
+        self._map = TopicMap(config, config.prefix or "")
+        self._routes: dict[tuple[str, str], tuple[str, Route | None]] = {}
+        self._choices = {name for name, rule in config.topics.items() if rule.is_choice}
+        self._is_missed = False
+        self.reference: tuple[Role, frozenset[str]] = Role.CAMERA, frozenset()
+
+    def begin(self, topics: Iterable[tuple[str, str]] | None) -> None:
+        """A source starts, with its (topic, type) pairs if they are known.
+
+        Else topics are learnt as they come, under the configured prefix, and the first fitting one is the
+        reference.
+
+        Raises:
+            ConfigError: the prefix or the reference cannot be told, or no topic could ever be the reference.
+        """
+        self._routes = {}
+        if topics is None:
+            self._map = TopicMap(self._config, self._config.prefix or "")
+            self.reference = reference_role(self._config), frozenset()
+            self._is_missed = False
+            return
+        pairs = list(topics)
+        known = [topic for topic, _ in pairs]
+        self._map = TopicMap(self._config, find_prefix(known, self._config), pairs)
+        self.reference = choose_reference(self._config, known, self._map)
+        self._tell_choices()
+
+    def continue_from(self, before: Routing) -> None:
+        """Go on with the routes of the session before."""
+        self._map, self._routes = before._map, before._routes
+        self.reference, self._is_missed = before.reference, before._is_missed
+        self._tell_choices()
+
+    def route(self, topic: str, schema: str = "") -> tuple[str, Route | None]:
+        """A message's type as ``pkg/msg/Type`` and its topic's route, None if nothing uses it."""
+        key = topic, schema
+        if key not in self._routes:
+            name = full_type(schema)
+            self._routes[key] = name, self._map.route(topic, name)
+        return self._routes[key]
+
+    def unused(self, route: Route, heard: Iterable[str], findings: Iterable[Finding]) -> str:
+        """Why a topic is not used after all, empty if it is: of several that fit, one is used.
+
+        Args:
+            route: of the topic.
+            heard: topics of which a message has come.
+            findings: clocks found so far; only a topic whose clock is known can become the reference.
+        """
+        if route.name in self._choices:
+            if not self._map.has_chosen(route.name):
+                self._map.settle((topic, "") for topic in heard)
+                self._routes.clear()
+                self._tell_choices()
+            now = self._map.route(route.topic)
+            if now is not None and now.instead:
+                return f"topics.{route.name} takes {now.instead}"
+        if not self.reference[1]:
+            self._look_for_reference(findings)
+        role, topics = self.reference
+        is_other = role is Role.CAMERA is route.rule.role and topics and route.topic not in topics
+        return "another camera topic is the reference" if is_other else ""
+
+    def used(self, topics: Iterable[str]) -> list[str]:
+        """The configured topics, by name, that are among these and in use."""
+        found = map(self._map.route, topics)
+        return [route.name for route in found if route is not None and not route.instead]
+
+    def hints(self, topics: Mapping[str, Mapping[str, Any]], around: Collection[Seen]) -> list[Hint]:
+        """What configured topics that did not come may mean, by the ledger's counts of those that did."""
+        return hints_of(self._config, self._map, topics, around)
+
+    def _tell_choices(self) -> None:
+        self._notes += [note for note in self._map.notes if note not in self._notes]
+
+    def _look_for_reference(self, findings: Iterable[Finding]) -> None:
+        """A live reference may come later than the others; a sequence under way takes it up then."""
+        try:
+            self.reference = choose_reference(self._config, [f.topic for f in findings], self._map)
+        except ConfigError as error:
+            if not self._is_missed:
+                self._is_missed = True
+                self._notes.append(f"{error} (so far)")
