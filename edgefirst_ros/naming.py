@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from datetime import UTC, datetime
+from functools import lru_cache
 
 REPORT = "capture_report.json"
 """Beside every dataset: what became of every message."""
@@ -12,6 +13,7 @@ MAX_NAME_BYTES = 180
 """Leaves room for frame number and extension in the 255 bytes that file systems allow."""
 
 
+@lru_cache(maxsize=1024)
 def safe_name(text: str, default: str = "unnamed") -> str:
     """A host, sequence or dataset name that can be one path component and nothing else.
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from edgefirst_ros.ego.estimate import basis, nearest_ns
 from edgefirst_ros.ego.findings import Mounting
 from edgefirst_ros.ego.forward import Vehicle
 from edgefirst_ros.ego.geodesy import Vector, from_enu
@@ -23,7 +22,7 @@ from edgefirst_ros.ego.orientation import (
     slerp,
 )
 from edgefirst_ros.ego.path import Point
-from edgefirst_ros.ego.track import Track
+from edgefirst_ros.ego.track import Track, basis, nearest_ns
 from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix

@@ -326,7 +326,7 @@ class Pipeline:
             elif event.refusal is not None:
                 self.ledger.release(event.ticket, Stage.REFUSED, event.refusal, unplaced=True)
             elif self._is_placed(event):
-                self._feed(self._masks.feed(event))
+                self._feed(self._masks.feed(event) if self._routing.may_have_masks else (event,))
 
     def _is_placed(self, envelope: Envelope) -> bool:
         """Give a message its measurement; False if it goes no further, as one that came before."""

@@ -22,6 +22,7 @@ class Routing:
 
     Attributes:
         reference: role of the reference and its topics, none while they are not known.
+        may_have_masks: whether a mask may come from the source.
     """
 
     def __init__(self, config: Config, notes: list[str]) -> None:
@@ -31,6 +32,7 @@ class Routing:
         self._routes: dict[tuple[str, str], tuple[str, Route | None]] = {}
         self._choices = {name for name, rule in config.topics.items() if rule.is_choice}
         self._is_missed = False
+        self.may_have_masks = True
         self.reference: tuple[Role, frozenset[str]] = Role.CAMERA, frozenset()
 
     def begin(self, topics: Iterable[tuple[str, str]] | None) -> None:
@@ -43,6 +45,7 @@ class Routing:
             ConfigError: the prefix or the reference cannot be told, or no topic could ever be the reference.
         """
         self._routes = {}
+        self.may_have_masks = True
         if topics is None:
             self._map = TopicMap(self._config, self._config.prefix or "")
             self.reference = reference_role(self._config), frozenset()
@@ -51,6 +54,8 @@ class Routing:
         pairs = list(topics)
         known = [topic for topic, _ in pairs]
         self._map = TopicMap(self._config, find_prefix(known, self._config), pairs)
+        found = map(self._map.route, known)
+        self.may_have_masks = any(route is not None and route.rule.role is Role.MASK for route in found)
         self.reference = choose_reference(self._config, known, self._map)
         self._tell_choices()
 
@@ -58,6 +63,7 @@ class Routing:
         """Go on with the routes of the session before."""
         self._map, self._routes = before._map, before._routes
         self.reference, self._is_missed = before.reference, before._is_missed
+        self.may_have_masks = before.may_have_masks
         self._tell_choices()
 
     def route(self, topic: str, schema: str = "") -> tuple[str, Route | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from enum import Enum, auto
 from itertools import islice
 
 import av
@@ -26,23 +26,16 @@ _MAX_REORDER = 16
 """At most this many pictures are decoded between a picture and its display (H.264 and H.265, annex A)."""
 
 
-@dataclass(slots=True, eq=False)
-class _Request:
-    unit: AccessUnit
-    future: Future[Picture]
+_Request = tuple[AccessUnit, Future[Picture]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Action:
-    """What the thread does next: one of the three; none of them ends it."""
-
-    feed: AccessUnit | None = None
-    drain: bool = False
-    refuse: _Request | None = None
+class _Do(Enum):
+    DRAIN = auto()
+    STOP = auto()
 
 
-_STOP = _Action()
-_DRAIN = _Action(drain=True)
+_Action = AccessUnit | Future[Picture] | _Do
+"""What the thread does next: feed a unit, refuse a request, drain the decoder or end."""
 
 
 class Worker:
@@ -77,19 +70,20 @@ class Worker:
     def request(self, unit: AccessUnit) -> Future[Picture]:
         """The picture of a unit; must be called in order of time."""
         with self.changed:
-            if self._asked is not None and self._asked.unit is unit and not self._asked.future.cancelled():
-                return self._asked.future
+            if self._asked is not None and self._asked[0] is unit and not self._asked[1].cancelled():
+                return self._asked[1]
             self._expect(unit.gop)
-            request = self._asked = _Request(unit, Future())
+            picture: Future[Picture] = Future()
+            self._asked = unit, picture
             self._released_ns = max(self._released_ns, unit.time_ns - 1)
             _, outcome = self._ready.pop(unit.number, (unit, None))
             self._forget()
             if outcome is None and self._failure is None and not self._closing:
-                self._pending.append(request)
+                self._pending.append(self._asked)
                 self._start()
-                return request.future
-        _resolve(request, outcome or self._failure or CLOSED)
-        return request.future
+                return picture
+        _resolve(picture, outcome or self._failure or CLOSED)
+        return picture
 
     @property
     def waiting(self) -> int:
@@ -128,7 +122,7 @@ class Worker:
         self.changed.notify_all()
 
     def _expect(self, gop: Gop) -> None:
-        before = self._asked.unit.gop if self._asked is not None else None
+        before = self._asked[0].gop if self._asked is not None else None
         gop.requests += 1
         # As many pictures are expected of a group as of the one before; a group of one is all there is.
         if before is not None and before is not gop:
@@ -136,7 +130,7 @@ class Worker:
         gop.dense = gop.dense or gop.requests >= 2
 
     def _forget(self) -> None:
-        wanted = min((request.unit.time_ns - 1 for request in self._pending), default=self._released_ns)
+        wanted = min((unit.time_ns - 1 for unit, _ in self._pending), default=self._released_ns)
         self.gops.forget(min(self._released_ns, wanted))
         for number, (unit, _) in list(self._ready.items()):
             if unit.time_ns <= self._released_ns:
@@ -145,24 +139,24 @@ class Worker:
     def _run(self) -> None:
         decoder: VideoDecoder | None = None
         try:
-            while (action := self._await()) is not _STOP:
-                if action.refuse is not None:
-                    _resolve(action.refuse, NOT_KEPT)
-                elif decoder is not None and action.drain:
+            while (action := self._await()) is not _Do.STOP:
+                if isinstance(action, AccessUnit):
+                    decoder = self._decoder(decoder, action)
+                    if self._playback.first is action and action.gop.primer:
+                        decoder.prime(action.gop.primer)
+                    action.damaged = self._is_damaged(action)
+                    self._deliver(decoder.feed(action.number, action.data))
+                elif isinstance(action, Future):
+                    _resolve(action, NOT_KEPT)
+                elif decoder is not None:
                     self._deliver(decoder.drain(), drained=True)
-                elif action.feed is not None:
-                    decoder = self._decoder(decoder, action.feed)
-                    if self._playback.first is action.feed and action.feed.gop.primer:
-                        decoder.prime(action.feed.gop.primer)
-                    action.feed.damaged = self._is_damaged(action.feed)
-                    self._deliver(decoder.feed(action.feed.number, action.feed.data))
         except Exception as error:  # noqa: BLE001 whoever waits for a picture must learn of any failure
             with self.changed:
                 self._failure = error
                 pending, self._pending = self._pending, []
                 self.changed.notify_all()
-            for request in pending:
-                _resolve(request, error)
+            for _, picture in pending:
+                _resolve(picture, error)
         finally:
             if decoder is not None:
                 decoder.drain()
@@ -193,36 +187,38 @@ class Worker:
                     break
                 self.changed.notify_all()
                 self.changed.wait()
-            if action.feed is not None:
-                self._playback.feed(action.feed)
-                self._validator.feed(action.feed)
+            if isinstance(action, AccessUnit):
+                self._playback.feed(action)
+                self._validator.feed(action)
             return action
 
     def _choose(self) -> _Action | None:
-        self._pending = [request for request in self._pending if not request.future.cancelled()]
+        self._pending = [request for request in self._pending if not request[1].cancelled()]
         for request in self._pending:
-            if not self._playback.has_fed(request.unit):
+            if not self._playback.has_fed(request[0]):
                 return self._toward(request)
         if self._pending:
-            return self._squeeze(self._pending[0].unit.gop)
-        return _STOP if self._closing else self._ahead()
+            return self._squeeze(self._pending[0][0].gop)
+        return _Do.STOP if self._closing else self._ahead()
 
     def _toward(self, request: _Request) -> _Action:
-        if self._playback.reaches(request.unit):
-            return _Action(feed=self._playback.following())
-        start = self._playback.start(request.unit)
+        unit, picture = request
+        following = self._playback.following() if self._playback.reaches(unit) else None
+        if following is not None:
+            return following
+        start = self._playback.start(unit)
         if start is None:
             self._pending.remove(request)
-            return _Action(refuse=request)
-        return _Action(feed=start) if self._playback.last is None else _DRAIN
+            return picture
+        return start if self._playback.last is None else _Do.DRAIN
 
     def _squeeze(self, gop: Gop) -> _Action:
         """Get the pictures that the decoder holds back: feed on if more are expected, else drain it."""
         following = self._playback.following()
         if following is None:
-            return _DRAIN
+            return _Do.DRAIN
         stays = following.gop is gop and gop.dropped > 0
-        return _Action(feed=following) if gop.dense or stays else _DRAIN
+        return following if gop.dense or stays else _Do.DRAIN
 
     def _ahead(self) -> _Action | None:
         if not self._ahead_of_need():
@@ -232,11 +228,11 @@ class Worker:
             return None
         if last is not None and last.gop is front:
             self.gops.drop(last)
-            return _Action(feed=front.units[0]) if self._ahead_of_need() else None
+            return front.units[0] if self._ahead_of_need() else None
         if front.dropped:
             self.gops.drop(front.units[-1])
             return None
-        return _Action(feed=front.units[0]) if last is None else _DRAIN
+        return front.units[0] if last is None else _Do.DRAIN
 
     def _ahead_of_need(self) -> bool:
         """Whether too much is kept that could be decoded and deleted."""
@@ -248,30 +244,30 @@ class Worker:
         return any(unit.time_ns <= self._released_ns for unit in islice(front.units, _MAX_REORDER + 1))
 
     def _deliver(self, frames: Iterable[tuple[int, av.VideoFrame]], *, drained: bool = False) -> None:
-        found: list[tuple[_Request, DecodeResult]] = []
+        found: list[tuple[Future[Picture], DecodeResult]] = []
         with self.changed:
             certain = self._validator.drain(frames) if drained else self._validator.show(frames)
             if drained:
                 self._playback.drain()
             certain = [(unit, outcome) for unit, outcome in certain if outcome != UNREACHED]
-            waiting = {request.unit.number: request for request in self._pending}
+            waiting = {request[0].number: request for request in self._pending}
             for unit, outcome in certain:
                 request = waiting.get(unit.number)
                 if request is not None:
                     self._pending.remove(request)
-                    found.append((request, outcome))
+                    found.append((request[1], outcome))
                 elif unit.time_ns > self._released_ns:
                     self._ready[unit.number] = unit, outcome
             self._forget()
             self.changed.notify_all()
-        for request, outcome in found:
-            _resolve(request, outcome)
+        for picture, outcome in found:
+            _resolve(picture, outcome)
 
 
-def _resolve(request: _Request, outcome: DecodeResult | Exception) -> None:
-    if not request.future.set_running_or_notify_cancel():
+def _resolve(picture: Future[Picture], outcome: DecodeResult | Exception) -> None:
+    if not picture.set_running_or_notify_cancel():
         return
     if isinstance(outcome, Picture):
-        request.future.set_result(outcome)
+        picture.set_result(outcome)
     else:
-        request.future.set_exception(DecodeError(outcome) if isinstance(outcome, str) else outcome)
+        picture.set_exception(DecodeError(outcome) if isinstance(outcome, str) else outcome)
