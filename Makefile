@@ -1,11 +1,11 @@
-# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# On a fresh machine: `make demo` shows what it does, `make test` tests it, `make setup` is for working on it.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo
 ROUNDS ?= 5
 
-.PHONY: help demo test search oracles clean
+.PHONY: help setup demo test search oracles clean
 help: ## show this
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -14,6 +14,10 @@ $(VENV)/ready: setup.py pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	touch $@
+
+setup: $(VENV)/ready ## an environment for development, and the git hook
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pre-commit
+	$(BIN)/pre-commit install
 
 demo: $(VENV)/ready ## simulate a drive, convert it, show what came of it
 	rm -rf $(DEMO)
