@@ -18,7 +18,7 @@ ANYWHERE = {"__main__", "errors", "faults", "naming"}
 
 
 def paths(document: Path) -> Iterator[str]:
-    """Files and folders of the repository that a document names in code quotes; any module where developers read."""
+    """Files and folders of the repository that a document names in code quotes."""
     for quoted in re.findall(r"`([\w./-]+)`", document.read_text(encoding="utf-8")):
         if re.match(r"(edgefirst_ros|test|benchmarks|docs|config|launch|examples)/", quoted) or (
             document in {ARCHITECTURE, CONTRIBUTING} and re.search(r"\.py$|/$", quoted)
