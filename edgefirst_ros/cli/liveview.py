@@ -1,4 +1,4 @@
-"""What a person sees of a live capture: a table in its place, or plain lines where there is no terminal."""
+"""The state of a live capture on screen: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,19 +17,16 @@ from edgefirst_ros.live.status import LiveStatus
 
 LINE_EVERY_S = 5.0
 STALE_S = 2.0
-"""A topic of which nothing came for so long, and for three of its usual intervals, is marked."""
+"""A topic is marked if it was silent for this time and for three of its usual intervals."""
 
 
 class LiveView:
-    """Shows where a capture stands: rates, drops, queue, samples, disk.
-
-    A terminal that is gone is no reason to end: then nothing is shown any more.
-    """
+    """Shows rates, drops, queue, samples and disk of a capture; stops showing if the terminal is gone."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self._console = console
         self._quiet = quiet
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
         self._silent: set[str] = set()
         self._shed: set[str] = set()
         self._connected = False
@@ -51,7 +48,7 @@ class LiveView:
                 self._live = None
 
     def update(self, status: LiveStatus, connections: int, notes: Sequence[str]) -> None:
-        """Show where it stands; called a few times a second."""
+        """Show a new status; called a few times a second."""
         if self._quiet:
             return
         try:
@@ -62,30 +59,28 @@ class LiveView:
     def _update(self, status: LiveStatus, connections: int, notes: Sequence[str]) -> None:
         if set(status.shedding) - self._shed:
             self._shed |= set(status.shedding)
-            self._say(f"shedding samples of {', '.join(status.shedding)}: {status.help}")
-        for note in (*notes, *status.warnings):
-            if note not in self._told:
-                self._told.add(note)
-                self._say(f"note: {note}")
-        for text in (f"hint: {hint.text}" for hint in status.hints):
-            if text not in self._told:
-                self._told.add(text)
-                self._say(text)
+            self._print(f"shedding samples of {', '.join(status.shedding)}: {status.help}")
+        texts = [f"note: {note}" for note in (*notes, *status.warnings)]
+        for text in (*texts, *(f"hint: {hint.text}" for hint in status.hints)):
+            if text not in self._shown:
+                self._shown.add(text)
+                self._print(text)
         if self._live is not None:
             self._live.update(_panel(status, connections), refresh=True)
         elif time.monotonic() - self._line_s >= LINE_EVERY_S or bool(connections) != self._connected:
             self._line_s, self._connected = time.monotonic(), bool(connections)
-            self._say(line(status, connections))
+            self._print(line(status, connections))
             if set(status.silent) != self._silent:
                 self._silent = set(status.silent)
-                self._say(f"nothing yet of {', '.join(status.silent)}" if status.silent else "all have come")
+                waiting = f"waiting for {', '.join(status.silent)}"
+                self._print(waiting if status.silent else "every sensor has sent something")
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def line(status: LiveStatus, connections: int) -> str:
-    """Everything that matters in one line."""
+    """The status in one line."""
     rates = ", ".join(
         f"{topic.strip('/')} {row['rate_hz']:g}" for topic, row in status.topics.items() if row["rate_hz"]
     )
@@ -99,24 +94,24 @@ def line(status: LiveStatus, connections: int) -> str:
         f"{lost:,} lost upstream",
         f"queue {status.queue_fill:.0%}",
         f"disk {_left(status)}",
-        f"Hz: {rates or 'nothing comes'}",
+        f"Hz: {rates or 'nothing is received'}",
     ]
     parts.append(f"{connections} connected" if connections else "not connected")
     return "; ".join(parts)
 
 
 def _panel(status: LiveStatus, connections: int) -> Group:
-    heard = f"{connections} connected" if connections else "[bold yellow]not connected[/]"
+    connected = f"{connections} connected" if connections else "[bold yellow]not connected[/]"
     latency = status.commit_latency_ms
-    late = "" if latency is None else f", {latency / 1000:.1f} s after acquisition"
+    delay = "" if latency is None else f", {latency / 1000:.1f} s after acquisition"
     head = Text.from_markup(
-        f"[bold]{escape(status.session)}[/]  {clock(status.elapsed_s)}  {heard}"
+        f"[bold]{escape(status.session)}[/]  {clock(status.elapsed_s)}  {connected}"
         f"{'  [bold yellow]paused[/]' if status.paused else ''}\n"
-        f"[bold]{status.samples:,}[/] samples{late}  {status.bytes_written / 1e6:,.1f} MB "
+        f"[bold]{status.samples:,}[/] samples{delay}  {status.bytes_written / 1e6:,.1f} MB "
         f"({status.bytes_per_s / 1e6:.1f} MB/s)  queue {status.queue_fill:.0%}  disk {_left(status)}"
     )
     missing = ", ".join(f"{role} ({', '.join(topics)})" for role, topics in status.silent.items())
-    foot = Text(f"nothing yet of {missing}" if missing else "", style="dim")
+    foot = Text(f"waiting for {missing}" if missing else "", style="dim")
     shed = [Text(f"shed: {status.shed_text} samples; {status.help}", style="yellow")] if status.shed else []
     return Group(head, _table(status), *shed, foot)
 

@@ -30,16 +30,16 @@ Connect = Annotated[
     typer.Option(
         "--zenoh",
         metavar="ENDPOINT",
-        help="Connect here, as tcp/192.168.1.5:7447, and again whenever it is lost; may be repeated.",
+        help="Connect to this endpoint, e.g. tcp/192.168.1.5:7447, and reconnect when lost; repeatable.",
     ),
 ]
 Listen = Annotated[
     list[str] | None,
     typer.Option(
-        "--zenoh-listen", metavar="ENDPOINT", help="Listen here, as tcp/[::]:7447; may be repeated."
+        "--zenoh-listen", metavar="ENDPOINT", help="Listen on this endpoint, e.g. tcp/[::]:7447; repeatable."
     ),
 ]
-Output = Annotated[Path, typer.Option("--output", "-o", help="Folder that the dataset goes below.")]
+Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the datasets.")]
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", help="YAML or ROS 2 parameter file, as share/edgefirst_ros/config/maivin.yaml."),
@@ -51,31 +51,30 @@ Formats = Annotated[
 Annotations = Annotated[
     Schema | None,
     typer.Option(
-        "--schema", help="Annotation columns: the published article's (2025.01, default), or the client's."
+        "--schema", help="Annotation columns: of the published article (2025.01, default) or of the client."
     ),
 ]
 Container = Annotated[
-    ContainerChoice | None, typer.Option(help="Sensor files in one ZIP (default), or plain in a folder.")
+    ContainerChoice | None, typer.Option(help="Sensor files in one ZIP (default) or in a folder.")
 ]
 Reference = Annotated[
     str | None,
-    typer.Option(help="Topic that samples are aligned to, as lidar/points; default: the camera."),
+    typer.Option(help="Topic that samples are aligned to, e.g. lidar/points; default: the camera."),
 ]
 Rate = Annotated[
-    float | None, typer.Option(metavar="HZ", help="At most so many samples a second; default: every frame.")
+    float | None,
+    typer.Option(metavar="HZ", help="Samples per second at most; default: every frame."),
 ]
-EveryN = Annotated[int | None, typer.Option(metavar="N", help="Keep one reference frame in N.")]
-Keyframes = Annotated[bool, typer.Option("--keyframes", help="Video key frames only.")]
-Incomplete = Annotated[
-    bool, typer.Option("--incomplete", help="Also write samples that lack a sensor's companion.")
-]
-Workers = Annotated[int | None, typer.Option(metavar="N", help="Encoder threads; default: one a core.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Warnings and errors only.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON, nothing else.")]
+EveryN = Annotated[int | None, typer.Option(metavar="N", help="Keep one of every N reference frames.")]
+Keyframes = Annotated[bool, typer.Option("--keyframes", help="Keep only video key frames.")]
+Incomplete = Annotated[bool, typer.Option("--incomplete", help="Also write samples that lack a sensor.")]
+Workers = Annotated[int | None, typer.Option(metavar="N", help="Encoder threads; default: one per core.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON and nothing else.")]
 
 
 def edgefirst_values(schema: Schema | None, container: ContainerChoice | None) -> dict[str, Any]:
-    """The configuration's ``edgefirst`` block, as far as it was given."""
+    """Values of the configuration's ``edgefirst`` block; None where no option was given."""
     return {
         "schema_version": None if schema is None else schema.value,
         "container": None if container is None else container.value,
@@ -83,7 +82,7 @@ def edgefirst_values(schema: Schema | None, container: ContainerChoice | None) -
 
 
 def format_names(formats: list[str] | None) -> list[str] | None:
-    """Names from lists with commas, each once, None if none was given."""
+    """Names from comma-separated lists without duplicates; None if no list was given."""
     return (
         list(dict.fromkeys(name.strip() for each in formats for name in each.split(","))) if formats else None
     )

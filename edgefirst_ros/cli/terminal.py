@@ -91,7 +91,7 @@ class ProgressView:
         run = position.run
         speed = run.recorded_s / elapsed_s if elapsed_s > 0 else 0.0
         detail = (
-            f"{clock(run.recorded_s)} of drive, {speed:.1f}× real time, {run.samples} samples, "
+            f"{clock(run.recorded_s)} of recording, {speed:.1f}× real time, {run.samples} samples, "
             f"{run.bytes_written / 1e6:,.0f} MB"
         )
         while self._notes_shown < len(position.notes):

@@ -1,4 +1,4 @@
-"""One picture of an EdgeFirst dataset: a row a sample, a column a sensor, as a first look."""
+"""The contact sheet: one picture of an EdgeFirst dataset, one row per sample, one column per sensor."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Row = Mapping[str, Any]
 
 
 class DatasetFiles:
-    """Files of one dataset by name, from its ZIP or its folder.
+    """Reads the files of a dataset from its ZIP or its folder.
 
     Raises:
-        RecordingNotFound: no dataset there.
+        RecordingNotFound: there is no dataset.
         RecordingError: its ZIP is damaged.
     """
 
@@ -45,7 +45,9 @@ class DatasetFiles:
             try:
                 opened = zipfile.ZipFile(archive)
             except zipfile.BadZipFile as error:
-                raise RecordingError(f"{archive}: is no whole ZIP file, was it copied to its end?") from error
+                raise RecordingError(
+                    f"{archive} is not a complete ZIP file; was it copied completely?"
+                ) from error
             self.names, self._read = frozenset(opened.namelist()), opened.read
         elif folder.is_dir():
             files = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
@@ -54,27 +56,27 @@ class DatasetFiles:
             below = sorted(p.parent for p in dataset.glob("**/*.arrow"))[:3] if dataset.is_dir() else []
             hint = f"; there is {', '.join(map(str, below))}" if below else ""
             raise RecordingNotFound(
-                f"{dataset}: holds neither {name}.zip nor {name}/; is it a dataset's folder?{hint}"
+                f"{dataset} holds neither {name}.zip nor {name}/; is it the folder of a dataset?{hint}"
             )
 
     def read(self, stem: str, *kinds: str) -> bytes | None:
-        """The first of the kinds that the sample has."""
+        """The sample's file of the first kind that exists."""
         for kind in kinds:
             if f"{stem}.{kind}" in self.names:
                 return self._read(f"{stem}.{kind}")
         return None
 
     def stems(self) -> list[str]:
-        """Every sample's path without its sensor and extension."""
+        """The paths of all samples, without sensor and extension."""
         return sorted({n[: n.index(".", n.rindex("_"))] for n in self.names if "_" in PurePosixPath(n).name})
 
 
 def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
-    """Draw ``rows`` samples spread over the dataset.
+    """Draw ``rows`` samples, spread evenly over the dataset.
 
     Raises:
-        RecordingNotFound: no dataset there.
-        RecordingError: a dataset without samples, or with files that cannot be read.
+        RecordingNotFound: there is no dataset.
+        RecordingError: the dataset holds no samples, or a file cannot be read.
     """
     files = DatasetFiles(dataset)
     stems = files.stems()
@@ -84,7 +86,7 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
     try:
         table = pl.read_ipc(files.table) if files.table.is_file() else pl.DataFrame()
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise RecordingError(f"{files.table}: is no whole Arrow file: {error}") from error
+        raise RecordingError(f"{files.table} is not a complete Arrow file: {error}") from error
     width = len(COLUMNS) * (CELL[0] + GAP) + GAP
     sheet = Image.new("RGB", (width, len(chosen) * (CELL[1] + 22 + GAP) + 28), BACKGROUND)
     draw = ImageDraw.Draw(sheet)
@@ -140,14 +142,14 @@ def _camera(data: bytes | None, rows: Iterable[Row]) -> Image.Image:
 
 
 def read_pcd(data: bytes) -> npt.NDArray[np.void]:
-    """Points of a binary PCD as a structured array.
+    """Read the points of a binary PCD file into a structured array.
 
     Raises:
-        ValueError: not a binary PCD.
+        ValueError: it is not a binary PCD file.
     """
     head, found, body = data.partition(b"DATA binary\n")
     if not found:
-        raise ValueError("not a binary PCD")
+        raise ValueError("it is not a binary PCD file")
     fields = dict(line.split(" ", 1) for line in head.decode("ascii").splitlines() if " " in line)
     kinds = {"F": "f", "U": "u", "I": "i"}
     columns = zip(*(fields[key].split() for key in ("FIELDS", "TYPE", "SIZE", "COUNT")), strict=True)
@@ -161,7 +163,7 @@ def read_pcd(data: bytes) -> npt.NDArray[np.void]:
 
 
 def _cloud(data: bytes | None, colour_by: str, radius: int) -> Image.Image:
-    """Seen from above, the sensor at the lower middle, forward up; range rings every 10 m."""
+    """The cloud from above: the sensor at the bottom centre, forward is up, a ring every 10 m."""
     cell = _empty()
     if data is None:
         return cell
@@ -186,7 +188,7 @@ def _cloud(data: bytes | None, colour_by: str, radius: int) -> Image.Image:
 
 
 def _cube(data: bytes | None) -> Image.Image:
-    """Power over range (up) and Doppler (across) in decibels, summed over sequences and receivers."""
+    """Power in decibels by range (up) and Doppler (across), summed over sequences and receivers."""
     cell = _empty()
     if data is None:
         return cell
@@ -200,7 +202,7 @@ def _cube(data: bytes | None) -> Image.Image:
     if wanted != sorted(wanted):
         power = power.T
     shade = _above_noise(10 * np.log10(power[::-1] + 1.0))
-    # A target may be a single bin, less than a pixel of the sheet on a small screen.
+    # A target may be a single bin, which would be smaller than a pixel.
     bins_drawn = Image.fromarray((shade * 255).astype(np.uint8)).filter(ImageFilter.MaxFilter(3))
     picture = bins_drawn.resize(CELL, Image.Resampling.BILINEAR)
     cell.paste(Image.merge("RGB", (picture, picture, picture.point(lambda p: 40 + p * 0.8))), (0, 0))
@@ -208,10 +210,10 @@ def _cube(data: bytes | None) -> Image.Image:
 
 
 def _above_noise(power_db: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Decibels to 0..1: noise, which is nearly all of a cube, is dark, its strongest target is bright.
+    """Scale decibels to 0..1 so that noise is dark and the strongest target is bright.
 
-    Targets are so few bins that no percentile finds them, so the scale begins at what noise hardly exceeds
-    and ends at the strongest bin; a cube without targets stays dark.
+    Targets fill too few bins for percentiles, so the scale begins just above the median, which is noise, and
+    ends at the strongest bin; a cube without targets stays dark.
     """
     floor = float(np.median(power_db)) + NOISE_HEADROOM_DB
     top = max(float(power_db.max()), floor + LEAST_CONTRAST_DB)
@@ -220,7 +222,7 @@ def _above_noise(power_db: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _spread(values: npt.NDArray[np.float64], low: float = 1.0, high: float = 99.0) -> npt.NDArray[np.float64]:
-    """Values to 0..1 between two of their percentiles."""
+    """Scale values to 0..1 between two percentiles, clipped."""
     finite = values[np.isfinite(values)]
     if not finite.size:
         return np.zeros_like(values)

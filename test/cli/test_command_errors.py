@@ -185,7 +185,7 @@ def test_a_damaged_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
     assert f"there is {dataset}" in said.replace("\n", "")
     table = (dataset / "d.arrow").read_bytes()
     (dataset / "d.arrow").write_bytes(b"no table")
-    assert "is no whole Arrow file" in run("sheet", dataset, "-o", tmp_path / "s.png")[2]
+    assert "is not a complete Arrow file" in run("sheet", dataset, "-o", tmp_path / "s.png")[2]
     (dataset / "d.arrow").write_bytes(table)
     archive = (dataset / "d.zip").read_bytes()
     flipped = archive.index(b"DATA binary\n") + 100
@@ -194,7 +194,7 @@ def test_a_damaged_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
     (dataset / "d.zip").write_bytes(archive[: len(archive) // 2])
     code, _, said = run("sheet", dataset, "-o", tmp_path / "s.png")
     assert code == 2
-    assert "is no whole ZIP file" in said
+    assert "is no complete ZIP file" in said
 
 
 def test_the_version_is_said() -> None:

@@ -71,7 +71,7 @@ def test_a_line_says_all_that_matters() -> None:
     assert "Hz: camera/h264 30; 1 connected" in text
     assert "not connected" in line(status(bytes_per_s=0.0), 0)
     assert "h left" not in line(status(bytes_per_s=0.0), 0)
-    assert "nothing comes" in line(status(topics={}), 0)
+    assert "nothing is received" in line(status(topics={}), 0)
 
 
 def test_a_terminal_shows_every_topic_in_its_place() -> None:
@@ -79,7 +79,7 @@ def test_a_terminal_shows_every_topic_in_its_place() -> None:
     with LiveView(console, quiet=False) as view:
         view.update(status(), 2, [])
     text = shown(console)
-    for words in ("/camera/h264", "/radar/cube", "2 connected", "nothing yet of lidar_points (lidar/points)"):
+    for words in ("/camera/h264", "/radar/cube", "2 connected", "waiting for lidar_points (lidar/points)"):
         assert words in text
     assert "98,765" not in text
     for words in ("1,234", "25%", "5.0 h left", "1,200"):
@@ -103,7 +103,7 @@ def test_a_log_gets_a_line_now_and_then_and_what_changes_at_once(monkeypatch: py
     first = shown(console)
     assert "note: more than one device" in first
     assert "1 connected" in first
-    assert "nothing yet of lidar_points" in first
+    assert "waiting for lidar_points" in first
     view.update(status(), 1, ["more than one device"])
     assert shown(console) == first
     view.update(status(warnings=("new sequence: the wall clock was stepped",)), 0, [])
@@ -113,7 +113,7 @@ def test_a_log_gets_a_line_now_and_then_and_what_changes_at_once(monkeypatch: py
     assert "nothing yet" not in rest
     monkeypatch.setattr(liveview, "LINE_EVERY_S", 0.0)
     view.update(status(silent={}), 0, [])
-    assert "all have come" in shown(console)
+    assert "every sensor has sent something" in shown(console)
 
 
 def test_quiet_shows_nothing() -> None:
