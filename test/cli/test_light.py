@@ -67,6 +67,13 @@ def test_the_version_imports_no_heavy_library(tmp_path: Path) -> None:
     assert not done.modules & {*HEAVY, "numpy", "pydantic"}
 
 
+def test_info_imports_what_reads_a_recording(tmp_path: Path, drive: Path) -> None:
+    done = Ended(tmp_path, "info", drive)
+    assert "camera/h264" in done.out, done.err
+    assert {"edgefirst_ros.sources.info", "numpy"} <= done.modules
+    assert not done.modules & set(HEAVY)
+
+
 @pytest.mark.parametrize("command", ["capture", "play"])
 def test_a_missing_extra_is_an_error_that_says_how_to_install_it(
     tmp_path: Path, drive: Path, command: str
