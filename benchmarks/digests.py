@@ -98,7 +98,7 @@ def convert(folder: Path, drives: str, words: str) -> None:
 def recover(folder: Path, place: str, number: int, words: str) -> None:
     """Convert up to the kill, then recover what is left of it: as it is, and torn."""
     if "--overwrite" in words:
-        convert(folder, "jpeg", words)
+        convert(folder, "tiles", words)
     killing = ("-c", KILLED, place, str(number))
     await_end(started(folder, *conversion(folder, "plain", words), code=killing), folder, 9)
     (folder / "out").rename(folder / "killed")
