@@ -26,10 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test" / "formats" 
 import ncoremade as made
 import numpy as np
 
+from edgefirst_ros.formats.ncore.finish import facts, lidarfit
+from edgefirst_ros.formats.ncore.finish import sequence as finish
 from edgefirst_ros.formats.ncore.options import NCoreOptions, StoreType
 from edgefirst_ros.formats.ncore.store import directory as dirstore
 from edgefirst_ros.formats.ncore.store import tarfile as tarstore
-from edgefirst_ros.formats.ncore.write import facts, finish, lidarfit
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.detection import Detections

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 from ncore_writer_frames import PERIOD_US, sets
 
+from edgefirst_ros.formats.ncore.finish import sequence as finish
 from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.prepare.parts import Prepared
 from edgefirst_ros.formats.ncore.store import meta
-from edgefirst_ros.formats.ncore.write import finish
-from edgefirst_ros.formats.ncore.write.entry import Prepared
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.messages.camera import CameraInfo, VideoPacket
 from edgefirst_ros.messages.measurement import Datum, Measurement

@@ -59,9 +59,13 @@ FORMATS_MAY_IMPORT = {
     "l5kit.check l5kit.options l5kit.read l5kit.recover l5kit.write",
     "ncore.options": "",
     "ncore.store": "crashsafe ncore.options zarr2",
-    "ncore.write": "base crashsafe ncore.options ncore.store tracks zarr2",
-    "ncore.recover": "crashsafe ncore.options ncore.store ncore.write",
-    "ncore.check": "findings motion ncore.store ncore.write zarr2",
+    "ncore.extrinsics": "",
+    "ncore.prepare": "base ncore.extrinsics ncore.options ncore.store tracks zarr2",
+    "ncore.finish": "crashsafe ncore.extrinsics ncore.options ncore.prepare ncore.store tracks zarr2",
+    "ncore.write": "base crashsafe ncore.extrinsics ncore.finish ncore.options "
+    "ncore.prepare ncore.store zarr2",
+    "ncore.recover": "crashsafe ncore.extrinsics ncore.finish ncore.options ncore.store ncore.write",
+    "ncore.check": "findings motion ncore.extrinsics ncore.finish ncore.store zarr2",
     "ncore.format": "crashsafe findings format "
     "ncore.check ncore.options ncore.recover ncore.store ncore.write",
     "registry": "format",

@@ -22,7 +22,7 @@ from edgefirst_ros.formats.edgefirst.prepare import PreparedSample
 from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 from edgefirst_ros.formats.l5kit import L5KitWriter
 from edgefirst_ros.formats.l5kit.write.prepare import PreparedFrame
-from edgefirst_ros.formats.ncore.write.entry import Prepared
+from edgefirst_ros.formats.ncore.prepare.parts import Prepared
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.live.queue import starts_gop

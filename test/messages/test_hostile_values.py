@@ -26,7 +26,7 @@ from edgefirst_ros.formats.edgefirst.prepare import prepare_sample
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.formats.l5kit.write.prepare import prepare_frame
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.write.prepare import prepare
+from edgefirst_ros.formats.ncore.prepare.roles import prepare
 from edgefirst_ros.messages.camera import CameraInfo
 from edgefirst_ros.messages.cdr import Stamped
 from edgefirst_ros.messages.definitions import definition

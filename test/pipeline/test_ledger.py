@@ -18,7 +18,7 @@ from edgefirst.schemas import edgefirst_msgs, geometry_msgs, nav_msgs, sensor_ms
 from recorded import record
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.formats.ncore.write import prepare as ncore_prepare
+from edgefirst_ros.formats.ncore.prepare import roles as ncore_prepare
 from edgefirst_ros.messages.definitions import definition
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.offline.convert import convert

@@ -13,15 +13,15 @@ from edgefirst_ros.formats.crashsafe.lock import Lock
 from edgefirst_ros.formats.crashsafe.names import PART, move_aside
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.report import Recovery
+from edgefirst_ros.formats.ncore.extrinsics import RIG
+from edgefirst_ros.formats.ncore.finish.facts import Facts
+from edgefirst_ros.formats.ncore.finish.remarks import Remarks
+from edgefirst_ros.formats.ncore.finish.sequence import complete, discard, finish
 from edgefirst_ros.formats.ncore.options import Profile
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles, recover_store
 from edgefirst_ros.formats.ncore.store.marks import Contents
 from edgefirst_ros.formats.ncore.store.reading import entry_counts
 from edgefirst_ros.formats.ncore.write.cubes import CubePairing, HeldCubes
-from edgefirst_ros.formats.ncore.write.extrinsics import RIG
-from edgefirst_ros.formats.ncore.write.facts import Facts
-from edgefirst_ros.formats.ncore.write.finish import complete, discard, finish
-from edgefirst_ros.formats.ncore.write.remarks import Remarks
 from edgefirst_ros.formats.ncore.write.stores import StoreSet
 
 

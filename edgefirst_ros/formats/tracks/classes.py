@@ -90,3 +90,8 @@ _SEPARATORS = re.compile(r"[\s_\-]+")
 def class_key(name: str) -> str:
     """A class name as the mappings spell it: lower case, words apart by one space."""
     return _SEPARATORS.sub(" ", name).strip().lower()
+
+
+def kind_of(name: str) -> Kind:
+    """The kind of object that a class name stands for; UNKNOWN if the name is not known."""
+    return KINDS.get(class_key(name), Kind.UNKNOWN)

@@ -14,8 +14,8 @@ from ncoremade import CALIBRATION, HEIGHT, SEQUENCE, START_NS, WIDTH, camera, ob
 from ncoreread import Sequence, recover_all, tree
 
 from edgefirst_ros.formats.ncore.check.sequence import check
+from edgefirst_ros.formats.ncore.finish import sequence as finish
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.write import finish
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.messages.detection import Box, Detections, Mask, ModelInfo
 from edgefirst_ros.sample import Observation, Role

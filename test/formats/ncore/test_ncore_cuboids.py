@@ -15,10 +15,10 @@ from ncoremade import CALIBRATION, ORIGIN, SEQUENCE, START_NS, observation
 from ncoreread import Sequence as Read
 from scipy.spatial.transform import Rotation
 
+from edgefirst_ros.formats.ncore.finish.cuboidtable import CuboidTable
+from edgefirst_ros.formats.ncore.finish.cuboidtracks import Heading
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.recover import recover
-from edgefirst_ros.formats.ncore.write.cuboidtable import CuboidTable
-from edgefirst_ros.formats.ncore.write.cuboidtracks import Heading
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.formats.zarr2.metadata import json_bytes
 from edgefirst_ros.messages.detection import Box, Detections, ModelInfo

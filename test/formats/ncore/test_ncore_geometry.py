@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ncoremade import CAMERA_INFO
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.formats.ncore.write.extrinsics import (
+from edgefirst_ros.formats.ncore.extrinsics import (
     clean,
     frames_in_rig,
     inverse,
@@ -20,8 +20,12 @@ from edgefirst_ros.formats.ncore.write.extrinsics import (
     node,
     sensor_edges,
 )
-from edgefirst_ros.formats.ncore.write.intrinsics import camera_info_json, camera_model, fisheye_max_angle_rad
-from edgefirst_ros.formats.ncore.write.trajectory import (
+from edgefirst_ros.formats.ncore.finish.intrinsics import (
+    camera_info_json,
+    camera_model,
+    fisheye_max_angle_rad,
+)
+from edgefirst_ros.formats.ncore.finish.trajectory import (
     BASES,
     RigPoses,
     cover,

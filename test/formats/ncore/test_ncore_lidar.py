@@ -14,8 +14,8 @@ from ncoremade import SEQUENCE, START_NS, cloud, observation
 from ncoreread import Sequence, recover_all, tree
 
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.write.lidarmodel import Sweeps, grid_of
-from edgefirst_ros.formats.ncore.write.rays import rays_of
+from edgefirst_ros.formats.ncore.prepare.lidarmodel import Sweeps, grid_of
+from edgefirst_ros.formats.ncore.prepare.rays import rays_of
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.sample import Observation, Role
 

@@ -30,8 +30,14 @@ from ncoremade import (
 from PIL import Image
 
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.write.entry import Cuboids, Entry, FlatBoxes, Prepared, SeriesValue
-from edgefirst_ros.formats.ncore.write.prepare import prepare
+from edgefirst_ros.formats.ncore.prepare.parts import (
+    ComponentEntry,
+    Cuboids,
+    FlatBoxes,
+    Prepared,
+    SeriesValue,
+)
+from edgefirst_ros.formats.ncore.prepare.roles import prepare
 from edgefirst_ros.formats.zarr2.array import read_array
 from edgefirst_ros.messages.camera import RawImage
 from edgefirst_ros.messages.detection import Box, Detections, Mask
@@ -46,19 +52,19 @@ def made(observed: Observation, options: NCoreOptions = DEFAULT) -> Prepared:
     return prepare(observed, options, ())
 
 
-def entry(observed: Observation, options: NCoreOptions = DEFAULT) -> Entry:
+def entry(observed: Observation, options: NCoreOptions = DEFAULT) -> ComponentEntry:
     prepared = made(observed, options)
     assert prepared.refused == ()
     (part,) = prepared.parts
-    assert isinstance(part, Entry)
+    assert isinstance(part, ComponentEntry)
     return part
 
 
-def array(part: Entry, name: str) -> np.ndarray:
+def array(part: ComponentEntry, name: str) -> np.ndarray:
     return read_array(dict(part.records).__getitem__, name)
 
 
-def attributes(part: Entry, name: str) -> dict[str, Any]:
+def attributes(part: ComponentEntry, name: str) -> dict[str, Any]:
     return json.loads(dict(part.records)[f"{name}/.zattrs"])
 
 
@@ -282,7 +288,7 @@ def mask(values: np.ndarray, *, boxed: bool = False, calibration: Calibration = 
     return observation(Role.MASK, "/model/mask", START_NS, datum, "camera_optical", calibration=calibration)
 
 
-def png(part: Entry) -> np.ndarray:
+def png(part: ComponentEntry) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(array(part, "data").tobytes()), formats=["PNG"]))
 
 
@@ -319,7 +325,7 @@ def test_a_model_message_gives_its_boxes_and_its_mask() -> None:
     prepared = made(observation(Role.MODEL, "/model/output", START_NS, datum, "camera_optical"))
     boxes, mask = prepared.parts
     assert isinstance(boxes, FlatBoxes)
-    assert isinstance(mask, Entry)
+    assert isinstance(mask, ComponentEntry)
     assert (mask.component, prepared.refused) == ("camera_labels", ())
     flat = replace(box(1.0, 0.0, 0.0), height=0.0)
     thin = made(observation(Role.MODEL, "/model/output", START_NS, Detections((flat,), ()), ""))

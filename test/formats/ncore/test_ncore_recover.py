@@ -15,11 +15,13 @@ from edgefirst_ros.errors import DatasetError, DatasetNotFound, WriteError
 from edgefirst_ros.formats.crashsafe.journal import read_journal
 from edgefirst_ros.formats.ncore import recover as recover_module
 from edgefirst_ros.formats.ncore.check.sequence import check
+from edgefirst_ros.formats.ncore.finish import boxattach, earlylabels, facts, lidarfit
+from edgefirst_ros.formats.ncore.finish import sequence as finish
+from edgefirst_ros.formats.ncore.finish.facts import Facts
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.recover import recover
 from edgefirst_ros.formats.ncore.store.journal import FactJournal, read_facts
-from edgefirst_ros.formats.ncore.write import boxes2d, context, earlylabels, facts, finish, lidarfit
-from edgefirst_ros.formats.ncore.write.facts import Facts
+from edgefirst_ros.formats.ncore.write import factwriter
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.sample import EgoPose, Observation, Role
 
@@ -74,15 +76,15 @@ def test_closing_reads_its_journal_only_when_that_is_too_much_to_keep(
     steps.insert(0, steps.pop(next(at for at, step in enumerate(steps) if _is_label(step))))
     options = {"store": store, "profile": profile}
     with monkeypatch.context() as patch:
-        patch.setattr(context, "_LOOK_EVERY", 1)
-        patch.setattr(context, "_KEPT_BYTES", 2_000)
+        patch.setattr(factwriter, "_LOOK_EVERY", 1)
+        patch.setattr(factwriter, "_KEPT_BYTES", 2_000)
         read = killed(tmp_path / "read", steps, close=True, **options)
-    for module in (facts, boxes2d, earlylabels, lidarfit):
+    for module in (facts, boxattach, earlylabels, lidarfit):
         monkeypatch.setattr(module, "read_facts", _no_reading)
     kept = killed(tmp_path / "kept", steps, close=True, **options)
     assert tree(kept) == tree(read)
-    monkeypatch.setattr(context, "_LOOK_EVERY", 1)
-    monkeypatch.setattr(context, "_KEPT_BYTES", 2_000)
+    monkeypatch.setattr(factwriter, "_LOOK_EVERY", 1)
+    monkeypatch.setattr(factwriter, "_KEPT_BYTES", 2_000)
     with pytest.raises(AssertionError, match="is read"):
         killed(tmp_path / "again", steps, close=True, **options)
 

@@ -39,9 +39,9 @@ from pydantic import ValidationError
 from edgefirst_ros.errors import ConfigError, OutputExists, WriteError
 from edgefirst_ros.formats.base import MeasurementWriter, Written
 from edgefirst_ros.formats.ncore.check.sequence import check
+from edgefirst_ros.formats.ncore.finish import sequence as finish
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.write import finish
-from edgefirst_ros.formats.ncore.write.component import Component, OwnRecord
+from edgefirst_ros.formats.ncore.prepare.component import Component, OwnRecord
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.messages.camera import RawImage
 from edgefirst_ros.messages.detection import Detections, Mask

@@ -34,9 +34,9 @@ from ncoreread import Sequence, recover_all
 from PIL import Image
 
 from edgefirst_ros.formats.ncore.check.sequence import check
+from edgefirst_ros.formats.ncore.finish.trajectory import enu_to_ecef
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.write.component import Component, OwnRecord
-from edgefirst_ros.formats.ncore.write.trajectory import enu_to_ecef
+from edgefirst_ros.formats.ncore.prepare.component import Component, OwnRecord
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.messages.camera import RawImage
 from edgefirst_ros.messages.detection import Detections, Mask

@@ -15,7 +15,7 @@ from edgefirst_ros.formats.ncore.check.frames import (
     check_times,
 )
 from edgefirst_ros.formats.ncore.check.poses import check_poses
-from edgefirst_ros.formats.ncore.write.defaults import DEFAULT, NAMES
+from edgefirst_ros.formats.ncore.finish.components import DEFAULT, NAMES
 
 _SENSORS = ("cameras", "lidars", "radars")
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from edgefirst_ros.formats.findings import Findings
 from edgefirst_ros.formats.motion import impossible_moves, impossible_turns, report
 from edgefirst_ros.formats.ncore.check.frames import Instance
-from edgefirst_ros.formats.ncore.write.extrinsics import RIG, WORLD, WORLD_GLOBAL
-from edgefirst_ros.formats.ncore.write.trajectory import ASSUMED
+from edgefirst_ros.formats.ncore.extrinsics import RIG, WORLD, WORLD_GLOBAL
+from edgefirst_ros.formats.ncore.finish.trajectory import ASSUMED
 
 _ORTHONORMAL = {"float32": 1e-4, "float64": 1e-9}
 _LARGEST_GAP_US = 200_000

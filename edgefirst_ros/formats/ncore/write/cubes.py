@@ -8,7 +8,7 @@ from typing import Protocol
 import cbor2
 
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
-from edgefirst_ros.formats.ncore.write.entry import Cube
+from edgefirst_ros.formats.ncore.prepare.parts import Cube
 
 SAME_SCAN_US = 2_000
 """A cube this close after a scan is of that scan; no later one can be much nearer."""

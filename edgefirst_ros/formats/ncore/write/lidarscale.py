@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgefirst_ros.formats.ncore.write.entry import COMPRESSOR, Intensity, Json
-from edgefirst_ros.formats.ncore.write.lidar import scaled_intensity
-from edgefirst_ros.formats.ncore.write.remarks import Remarks
+from edgefirst_ros.formats.ncore.finish.remarks import Remarks
+from edgefirst_ros.formats.ncore.prepare.lidar import scaled_intensity
+from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, Intensity, Json
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.formats.zarr2.metadata import Record, under
 from edgefirst_ros.messages.reflectivity import float_scale

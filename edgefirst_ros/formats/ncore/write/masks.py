@@ -9,12 +9,12 @@ from pathlib import Path
 from PIL import Image, UnidentifiedImageError
 
 from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.formats.ncore.write.remarks import Remarks
+from edgefirst_ros.formats.ncore.finish.remarks import Remarks
 
 Size = tuple[int, int]
 
 
-class Masks:
+class EgoMasks:
     """The masks of a run, read at its start.
 
     Attributes:
@@ -70,9 +70,3 @@ class Masks:
         there = ", ".join(sorted(self._came)) or "none"
         for camera in sorted(self._paths.keys() - self._came):
             remarks.warn(f"ncore.ego_masks names the camera {camera}, which never came; cameras: {there}")
-
-
-def mask_size(png: bytes) -> Size:
-    """Width and height of a mask that was read once."""
-    with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
-        return image.size

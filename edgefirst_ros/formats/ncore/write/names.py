@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-from edgefirst_ros.formats.ncore.write.extrinsics import RIG, WORLD, WORLD_GLOBAL, clean
+from edgefirst_ros.formats.ncore.extrinsics import RIG, WORLD, WORLD_GLOBAL, clean
+from edgefirst_ros.formats.ncore.prepare.parts import LONGEST_NAME, safe_instance_name
 
-_LONGEST = 64
 _TAKEN = {RIG, WORLD, WORLD_GLOBAL}
 
 
@@ -53,16 +52,11 @@ class InstanceNames:
             self._names[component, topic + wanted] = self.unique(wanted)
         return self._names[component, topic + wanted]
 
-    @staticmethod
-    def safe(wanted: str) -> str:
-        """The name as one level of a key."""
-        return re.sub(r"[^A-Za-z0-9_.@-]", "_", wanted)[:_LONGEST].lstrip("_.@-") or "sensor"
-
     def unique(self, wanted: str) -> str:
         """The name made safe, with a number behind it if it is taken."""
-        safe = self.safe(wanted)
+        safe = safe_instance_name(wanted)
         taken = _TAKEN | set(self._names.values())
         name, number = safe, 2
         while name in taken:
-            name, number = f"{safe[: _LONGEST - 4]}_{number}", number + 1
+            name, number = f"{safe[: LONGEST_NAME - 4]}_{number}", number + 1
         return name

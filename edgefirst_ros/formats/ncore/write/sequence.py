@@ -9,33 +9,34 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.base import EMPTY, Written
 from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.ncore.finish.earlylabels import descriptor_of, snapped
+from edgefirst_ros.formats.ncore.finish.facts import Facts
+from edgefirst_ros.formats.ncore.finish.lidarfit import LidarModels
+from edgefirst_ros.formats.ncore.finish.remarks import Remarks
+from edgefirst_ros.formats.ncore.finish.sequence import finish
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.store.files import SequenceFiles
-from edgefirst_ros.formats.ncore.store.journal import FactJournal
-from edgefirst_ros.formats.ncore.store.marks import Instance
-from edgefirst_ros.formats.ncore.write.context import Context
-from edgefirst_ros.formats.ncore.write.cubes import CubePairing, HeldCubes
-from edgefirst_ros.formats.ncore.write.earlylabels import descriptor_of, snapped
-from edgefirst_ros.formats.ncore.write.entry import (
+from edgefirst_ros.formats.ncore.prepare.lidarmodel import CloudGrid
+from edgefirst_ros.formats.ncore.prepare.parts import (
+    ComponentEntry,
     Cube,
     Cuboids,
-    Entry,
     FlatBoxes,
     Json,
     Part,
     Prepared,
     SeriesValue,
+    safe_instance_name,
 )
-from edgefirst_ros.formats.ncore.write.facts import Facts
-from edgefirst_ros.formats.ncore.write.finish import finish
-from edgefirst_ros.formats.ncore.write.lidarfit import LidarModels
-from edgefirst_ros.formats.ncore.write.lidarmodel import Grid
+from edgefirst_ros.formats.ncore.prepare.radar import META as RADAR_META
+from edgefirst_ros.formats.ncore.prepare.roles import is_stored
+from edgefirst_ros.formats.ncore.store.files import SequenceFiles
+from edgefirst_ros.formats.ncore.store.journal import FactJournal
+from edgefirst_ros.formats.ncore.store.marks import Instance
+from edgefirst_ros.formats.ncore.write.cubes import CubePairing, HeldCubes
+from edgefirst_ros.formats.ncore.write.factwriter import FactWriter
 from edgefirst_ros.formats.ncore.write.lidarscale import LidarScales
-from edgefirst_ros.formats.ncore.write.masks import Masks
+from edgefirst_ros.formats.ncore.write.masks import EgoMasks
 from edgefirst_ros.formats.ncore.write.names import InstanceNames
-from edgefirst_ros.formats.ncore.write.prepare import is_stored
-from edgefirst_ros.formats.ncore.write.radar import META as RADAR_META
-from edgefirst_ros.formats.ncore.write.remarks import Remarks
 from edgefirst_ros.formats.ncore.write.stores import StoreSet
 from edgefirst_ros.formats.zarr2.metadata import Record
 from edgefirst_ros.sample import EgoPose, SequenceInfo
@@ -62,7 +63,7 @@ class SequenceWriter:
         part: int,
         options: NCoreOptions,
         names: InstanceNames,
-        masks: Masks,
+        masks: EgoMasks,
         lidars: LidarScales,
         boxes2d_tolerances_ms: Mapping[str, float],
     ) -> None:
@@ -78,9 +79,9 @@ class SequenceWriter:
         self._lidars = lidars
         self._scaled: set[Instance] = set()
         self._journal = _begin_journal(files, sync=options.sync)
-        self._context = Context(self._journal, options)
-        self._context.begin(files.id, sequence, part, options, boxes2d_tolerances_ms)
-        self._context.masks(masks.data)
+        self._fact_writer = FactWriter(self._journal, options)
+        self._fact_writer.begin(files.id, sequence, part, options, boxes2d_tolerances_ms)
+        self._fact_writer.masks(masks.data)
         self._stores = StoreSet(files, options.store, options.profile, sync=options.sync)
         self._models = LidarModels(self._stores.open)
         tolerance_us = round(options.radar_cube_tolerance_ms * 1000)
@@ -88,7 +89,7 @@ class SequenceWriter:
 
     def write(self, prepared: Prepared) -> Written:
         """Append every part of a measurement, or say why not."""
-        size = self._context.calibration(prepared.calibration)
+        size = self._fact_writer.calibration(prepared.calibration)
         refused = list(prepared.refused)
         stored = 0
         for part in prepared.parts:
@@ -106,12 +107,12 @@ class SequenceWriter:
 
     def pose(self, pose: EgoPose) -> None:
         """One rig pose; those that cannot be used are left out."""
-        if self._context.pose(pose):
+        if self._fact_writer.pose(pose):
             self.last_pose = pose
 
     def set_generic_data(self, instance: Instance, data: Mapping[str, npt.NDArray[Any]], meta: Json) -> None:
         """Arrays and metadata of a whole instance."""
-        self._context.generic_data(instance, data, meta)
+        self._fact_writer.generic_data(instance, data, meta)
 
     def finish(self, remarks: Remarks) -> bool:
         """Complete the sequence; False if nothing was ever written to it.
@@ -124,7 +125,7 @@ class SequenceWriter:
         """
         try:
             self._cubes.settle_all()
-            facts = self._context.facts or Facts.read(self.files.journal)
+            facts = self._fact_writer.facts or Facts.read(self.files.journal)
             return finish(self.files, self._stores.open, facts, remarks, self._models)
         finally:
             self.abort()
@@ -138,19 +139,19 @@ class SequenceWriter:
         if prepared.time_us < 0:
             return "time before 1970"
         match part:
-            case Entry():
+            case ComponentEntry():
                 outcome = self._entry(part, prepared)
             case Cube():
                 outcome = self._cube(part)
             case Cuboids():
-                outcome = self._context.cuboids(part)
+                outcome = self._fact_writer.cuboids(part)
             case FlatBoxes():
-                outcome = self._context.boxes2d(part)
+                outcome = self._fact_writer.boxes2d(part)
             case SeriesValue():
-                outcome = self._context.row(part, prepared.topic)
+                outcome = self._fact_writer.row(part, prepared.topic)
         return outcome
 
-    def _entry(self, entry: Entry, prepared: Prepared) -> Outcome:
+    def _entry(self, entry: ComponentEntry, prepared: Prepared) -> Outcome:
         topic = prepared.topic
         match entry.component:
             case "cameras":
@@ -162,11 +163,11 @@ class SequenceWriter:
             case "lidars":
                 outcome = self._lidar(entry, topic)
             case "point_clouds":
-                written = self._context.node(entry.frame_id)
+                written = self._fact_writer.node(entry.frame_id)
                 name = self._names.other("point_clouds", topic, entry.name)
                 outcome = _sum(written, self._append(entry, name, topic))
             case _:
-                outcome = self._append(entry, self._names.safe(entry.name), topic)
+                outcome = self._append(entry, safe_instance_name(entry.name), topic)
         return outcome
 
     def _cube(self, cube: Cube) -> Outcome:
@@ -177,17 +178,17 @@ class SequenceWriter:
             written = self._register(("radars", radar), facts)
         return _sum(written, self._cubes.offer(radar, cube))
 
-    def _camera(self, entry: Entry, prepared: Prepared) -> Outcome:
+    def _camera(self, entry: ComponentEntry, prepared: Prepared) -> Outcome:
         name = self._names.sensor("cameras", prepared.topic, entry.frame_id, "camera")
         if name not in self._sizes:
             self._masks.check(name, entry.size or (0, 0))
         width, height = self._sizes.setdefault(name, entry.size or (0, 0))
         if (width, height) != entry.size:
             return f"picture is no longer {width}x{height}"
-        written = self._context.camera(name, prepared.calibration.camera_info)
+        written = self._fact_writer.camera(name, prepared.calibration.camera_info)
         return _sum(written, self._append(entry, name, prepared.topic))
 
-    def _radar(self, entry: Entry, topic: str) -> Outcome:
+    def _radar(self, entry: ComponentEntry, topic: str) -> Outcome:
         name = self._names.radar(topic, entry.frame_id)
         written = self._cubes.before_scan(name, entry.end_us)
         outcome = self._append(entry, name, topic)
@@ -195,7 +196,7 @@ class SequenceWriter:
             written += self._cubes.after_scan(name, entry.end_us)
         return _sum(written, outcome)
 
-    def _lidar(self, entry: Entry, topic: str) -> Outcome:
+    def _lidar(self, entry: ComponentEntry, topic: str) -> Outcome:
         """A sweep; the elements of its rays follow once the lidar has a model."""
         name = self._names.sensor("lidars", topic, entry.frame_id, "lidar")
         scaled = self._lidars.scaled(name, entry.intensity)
@@ -204,19 +205,19 @@ class SequenceWriter:
             return outcome
         if (meta := self._lidars.learnt(name)) and ("lidars", name) not in self._scaled:
             self._scaled.add(("lidars", name))
-            self._context.generic_data(("lidars", name), {}, meta)
+            self._fact_writer.generic_data(("lidars", name), {}, meta)
         if entry.grid is not None and entry.directions is not None and entry.cells is not None:
-            outcome += self._context.sweep(name, entry.end_us, entry.grid)
-            grid = Grid(*entry.grid)
+            outcome += self._fact_writer.sweep(name, entry.end_us, entry.grid)
+            grid = CloudGrid(*entry.grid)
             outcome += self._models.take(name, entry.end_us, grid, entry.directions, entry.cells)
         return outcome
 
-    def _label(self, entry: Entry, topic: str) -> Outcome:
+    def _label(self, entry: ComponentEntry, topic: str) -> Outcome:
         cameras = self._names.same_frame("cameras", entry.camera_frame or "")
         times = {name: self._stores.times(("cameras", name)) for name in cameras}
         camera, ends = next(((name, found.ends) for name, found in times.items() if found), ("", None))
         if ends is None:
-            return self._context.label(entry, topic)
+            return self._fact_writer.label(entry, topic)
         name = self._names.other(entry.component, topic, f"{entry.name}@{camera}")
         end_us = snapped(ends, entry.end_us)
         shared = descriptor_of(entry.shared, camera)
@@ -224,7 +225,7 @@ class SequenceWriter:
 
     def _append(
         self,
-        entry: Entry,
+        entry: ComponentEntry,
         name: str,
         topic: str,
         *,
@@ -257,7 +258,7 @@ class SequenceWriter:
         if self._registered.get(instance) == facts["topic"]:
             return 0
         self._registered[instance] = facts["topic"]
-        return self._context.instance(*instance, facts)
+        return self._fact_writer.instance(*instance, facts)
 
 
 def _begin_journal(files: SequenceFiles, *, sync: bool) -> FactJournal:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.ncore.finish.sequence import COMMON
 from edgefirst_ros.formats.ncore.options import Profile, StoreType
+from edgefirst_ros.formats.ncore.prepare.parts import Cube, Json
+from edgefirst_ros.formats.ncore.prepare.radar import empty_scan
 from edgefirst_ros.formats.ncore.store.base import Store, new_groups
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
 from edgefirst_ros.formats.ncore.store.marks import TIMES, Instance, Times
-from edgefirst_ros.formats.ncore.write.entry import Cube, Json
-from edgefirst_ros.formats.ncore.write.finish import COMMON
-from edgefirst_ros.formats.ncore.write.radar import empty_scan
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, json_bytes, under
 
 _BUILT_IN = {"cameras", "lidars", "radars", "point_clouds", "camera_labels"}

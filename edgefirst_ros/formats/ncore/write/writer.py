@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.errors import OutputExists
@@ -15,17 +16,16 @@ from edgefirst_ros.formats.base import Written
 from edgefirst_ros.formats.crashsafe.failures import disk_errors
 from edgefirst_ros.formats.crashsafe.lock import Lock
 from edgefirst_ros.formats.crashsafe.replacing import remove
+from edgefirst_ros.formats.ncore.finish.remarks import Remarks
+from edgefirst_ros.formats.ncore.finish.sequence import complete
 from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.prepare.component import Component, check_components
+from edgefirst_ros.formats.ncore.prepare.parts import Prepared
+from edgefirst_ros.formats.ncore.prepare.roles import prepare
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles
-from edgefirst_ros.formats.ncore.write.component import Component, check_components
-from edgefirst_ros.formats.ncore.write.entry import Prepared
-from edgefirst_ros.formats.ncore.write.finish import complete
 from edgefirst_ros.formats.ncore.write.lidarscale import LidarScales
-from edgefirst_ros.formats.ncore.write.masks import Masks
-from edgefirst_ros.formats.ncore.write.memory import keep_freed_memory
+from edgefirst_ros.formats.ncore.write.masks import EgoMasks
 from edgefirst_ros.formats.ncore.write.names import InstanceNames
-from edgefirst_ros.formats.ncore.write.prepare import prepare
-from edgefirst_ros.formats.ncore.write.remarks import Remarks
 from edgefirst_ros.formats.ncore.write.sequence import SequenceWriter
 from edgefirst_ros.sample import EgoPose, Observation, SequenceInfo
 
@@ -62,7 +62,7 @@ class NCoreWriter:
         components: Sequence[Component] = (),
         boxes2d_tolerances_ms: Mapping[str, float] | None = None,
     ) -> None:
-        keep_freed_memory()
+        _keep_freed_memory()
         self.options = options
         self.needs_pose = options.unknown_pose == "cut"
         self._remarks = Remarks()
@@ -71,7 +71,7 @@ class NCoreWriter:
         self._components = tuple(components)
         self._boxes2d_tolerances_ms = dict(boxes2d_tolerances_ms or {})
         check_components(self._components)
-        self._masks = Masks(options.ego_masks)
+        self._masks = EgoMasks(options.ego_masks)
         self._lidars = LidarScales()
         self._names = InstanceNames(options.sensor_ids)
         self._info: SequenceInfo | None = None
@@ -247,3 +247,18 @@ def _make_room(files: SequenceFiles) -> None:
             complete(files)
         for path in files.leftovers():
             remove(path)
+
+
+_LARGEST = 30 << 20
+"""Just below the most that glibc's threshold goes to (DEFAULT_MMAP_THRESHOLD_MAX, 32 MiB)."""
+
+
+def _keep_freed_memory() -> None:
+    """Let freed arrays of up to 30 MB be used again instead of being unmapped.
+
+    A frame needs a few megabytes for moments. glibc returns them to the kernel and takes them back, page by
+    page, with the next frame, which costs a third of the writing time. It stops doing so for sizes of which
+    a block was freed before (mallopt(3), M_MMAP_THRESHOLD, "dynamic"), so one large block, never touched, is
+    freed here. Without glibc nothing happens.
+    """
+    np.empty(_LARGEST, np.uint8)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.formats.ncore.extrinsics import TransformRow
+from edgefirst_ros.formats.ncore.finish.cuboidtable import CuboidTable
+from edgefirst_ros.formats.ncore.finish.trajectory import RigPoses
+from edgefirst_ros.formats.ncore.prepare.parts import FlatBoxes, Json
 from edgefirst_ros.formats.ncore.store.journal import read_facts
 from edgefirst_ros.formats.ncore.store.marks import Instance
-from edgefirst_ros.formats.ncore.write.cuboidtable import CuboidTable
-from edgefirst_ros.formats.ncore.write.entry import FlatBoxes, Json
-from edgefirst_ros.formats.ncore.write.extrinsics import TransformRow
-from edgefirst_ros.formats.ncore.write.trajectory import RigPoses
 
 
 @dataclass(slots=True)

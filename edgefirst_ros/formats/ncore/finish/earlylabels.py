@@ -10,15 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from edgefirst_ros.formats.ncore.extrinsics import clean
+from edgefirst_ros.formats.ncore.finish.facts import Facts
+from edgefirst_ros.formats.ncore.finish.remarks import Remarks
+from edgefirst_ros.formats.ncore.prepare.parts import ComponentEntry, Json, safe_instance_name
 from edgefirst_ros.formats.ncore.store.base import Store, new_groups
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
 from edgefirst_ros.formats.ncore.store.journal import read_facts
 from edgefirst_ros.formats.ncore.store.marks import TIMES, Times
-from edgefirst_ros.formats.ncore.write.entry import Entry, Json
-from edgefirst_ros.formats.ncore.write.extrinsics import clean
-from edgefirst_ros.formats.ncore.write.facts import Facts
-from edgefirst_ros.formats.ncore.write.names import InstanceNames
-from edgefirst_ros.formats.ncore.write.remarks import Remarks
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, json_bytes, under
 
 KIND = "label"
@@ -26,7 +25,7 @@ SNAP_US = 1_000
 """A label is of the picture that ends within this of its own time."""
 
 
-def label_json(entry: Entry, topic: str) -> list[Any]:
+def label_json(entry: ComponentEntry, topic: str) -> list[Any]:
     """A label as the journal keeps it."""
     return [topic, entry.name, entry.camera_frame or "", entry.end_us, entry.shared, entry.records]
 
@@ -84,7 +83,7 @@ def settle_labels(files: SequenceFiles, stores: dict[str, Store], facts: Facts, 
 
 def _name(facts: Facts, topic: str, wanted: str) -> str:
     """The instance of a topic's labels: the one that it has, or a new one."""
-    safe = InstanceNames.safe(wanted)
+    safe = safe_instance_name(wanted)
     number, name = 1, safe
     while facts.instances.get(("camera_labels", name), {}).get("topic", topic) != topic:
         number += 1

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.ncore.write.cuboidtable import SOURCE
-from edgefirst_ros.formats.ncore.write.cuboidtracks import Heading, kind_of
-from edgefirst_ros.formats.ncore.write.entry import Cuboids, Json
-from edgefirst_ros.formats.ncore.write.extrinsics import clean
+from edgefirst_ros.formats.ncore.extrinsics import clean
+from edgefirst_ros.formats.ncore.prepare.parts import Cuboids, Json
+from edgefirst_ros.formats.tracks.classes import kind_of
 from edgefirst_ros.messages.detection import Box, Detections
 from edgefirst_ros.sample import Observation
 
 EXTRA = ("score", "speed_m_s", "track_lifetime", "track_created_us")
 """Per observation, in the component's generic data: what an observation has no field for."""
 
-META: Json = {
-    "dim": "length, width, height; the device sends height and the width across its view, length and width "
-    "are solved over each track from these, the headings, and what is typical of and possible for the class",
-    "rot": "heading of the track's motion, the box upright in the world; see heading_basis",
-    "heading_basis": [each.name.lower() for each in Heading],
-    "generic_data": "one row an observation, in order",
-}
-"""``heading_basis`` is by the numbers of the array of that name."""
+SOURCE = "AUTOLABEL"
+"""Label source of every cuboid."""
 
 _OPTICAL = "_optical"
 

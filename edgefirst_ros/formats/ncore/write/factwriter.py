@@ -10,18 +10,18 @@ import cbor2
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.formats.ncore.extrinsics import clean, node
+from edgefirst_ros.formats.ncore.finish.earlylabels import KIND as EARLY_LABEL
+from edgefirst_ros.formats.ncore.finish.earlylabels import label_json
+from edgefirst_ros.formats.ncore.finish.facts import Facts
+from edgefirst_ros.formats.ncore.finish.intrinsics import camera_info_json
+from edgefirst_ros.formats.ncore.finish.trajectory import ASSUMED, BASES
 from edgefirst_ros.formats.ncore.options import SAME_PICTURE_MS, NCoreOptions
+from edgefirst_ros.formats.ncore.prepare.parts import ComponentEntry, Cuboids, FlatBoxes, Json, SeriesValue
+from edgefirst_ros.formats.ncore.prepare.radar import radar_info_meta
+from edgefirst_ros.formats.ncore.prepare.rays import safe_name
 from edgefirst_ros.formats.ncore.store.journal import FactJournal
 from edgefirst_ros.formats.ncore.store.marks import Instance
-from edgefirst_ros.formats.ncore.write.earlylabels import KIND as EARLY_LABEL
-from edgefirst_ros.formats.ncore.write.earlylabels import label_json
-from edgefirst_ros.formats.ncore.write.entry import Cuboids, Entry, FlatBoxes, Json, SeriesValue
-from edgefirst_ros.formats.ncore.write.extrinsics import clean, node
-from edgefirst_ros.formats.ncore.write.facts import Facts
-from edgefirst_ros.formats.ncore.write.intrinsics import camera_info_json
-from edgefirst_ros.formats.ncore.write.radar import radar_info_meta
-from edgefirst_ros.formats.ncore.write.rays import safe_name
-from edgefirst_ros.formats.ncore.write.trajectory import ASSUMED, BASES
 from edgefirst_ros.messages.camera import CameraInfo
 from edgefirst_ros.messages.radar import RadarInfo
 from edgefirst_ros.messages.transform import Transform
@@ -35,7 +35,7 @@ _OFTEN = {"pose", "row", "cuboids", "boxes2d", EARLY_LABEL}
 """What ``Facts`` keeps of these is the same before and after CBOR; of the others there are few."""
 
 
-class Context:
+class FactWriter:
     """Writes facts to a journal when they are new; every method returns the bytes written.
 
     Attributes:
@@ -147,7 +147,7 @@ class Context:
         """Which cells of an organised cloud the rays of a lidar's sweep are of."""
         return self._tell(SWEEP, [name, end_us, *grid])
 
-    def label(self, entry: Entry, topic: str) -> int:
+    def label(self, entry: ComponentEntry, topic: str) -> int:
         """A label of a camera that has no picture yet."""
         return self._tell(EARLY_LABEL, label_json(entry, topic))
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.ncore.write.entry import COMPRESSOR
+from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.formats.zarr2.metadata import Record, group, under
 from edgefirst_ros.messages.pointcloud import PointCloud

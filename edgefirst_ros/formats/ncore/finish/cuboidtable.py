@@ -11,10 +11,10 @@ import cbor2
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.formats.ncore.prepare.cuboids import SOURCE
 from edgefirst_ros.formats.ncore.store.packed import ARRAY, MAP, cbor_head
 from edgefirst_ros.formats.tracks.classes import Kind
 
-SOURCE = "AUTOLABEL"
 LIST = "cuboid_track_observations"
 """Attribute that holds the observations."""
 

@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.formats.ncore.write.entry import COMPRESSOR, Entry
+from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, ComponentEntry
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.formats.zarr2.metadata import Record, group
 from edgefirst_ros.sample import Observation
@@ -77,7 +77,7 @@ class Component(ABC):
         return {}
 
 
-def own_entry(component: Component, observation: Observation) -> Entry | None:
+def own_entry(component: Component, observation: Observation) -> ComponentEntry | None:
     """The entry that a component makes of an observation."""
     record = component.record(observation)
     if record is None:
@@ -86,7 +86,7 @@ def own_entry(component: Component, observation: Observation) -> Entry | None:
     records: list[Record] = group("")
     for name, array in record.arrays.items():
         records += array_records(name, np.asarray(array, order="C"), COMPRESSOR)
-    return Entry(
+    return ComponentEntry(
         component=component.name,
         collection="records",
         name=record.instance,

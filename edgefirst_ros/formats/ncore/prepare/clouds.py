@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.ncore.extrinsics import node
 from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, ComponentEntry, Json, generic_data
+from edgefirst_ros.formats.ncore.prepare.radar import FIELDS
+from edgefirst_ros.formats.ncore.prepare.rays import Rays, other_fields, xyz
 from edgefirst_ros.formats.ncore.store.marks import REFERENCE
-from edgefirst_ros.formats.ncore.write.entry import COMPRESSOR, Entry, Json, generic_data
-from edgefirst_ros.formats.ncore.write.extrinsics import node
-from edgefirst_ros.formats.ncore.write.radar import FIELDS
-from edgefirst_ros.formats.ncore.write.rays import Rays, other_fields, xyz
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.formats.zarr2.metadata import group
 from edgefirst_ros.messages.pointcloud import PointCloud, as_type
@@ -27,7 +27,7 @@ _ATTRIBUTES = {
 _INTEGERS = {"class", "instance", "track", "cluster"}
 
 
-def cloud_entry(observation: Observation, options: NCoreOptions) -> Entry:
+def cloud_entry(observation: Observation, options: NCoreOptions) -> ComponentEntry:
     """A cloud in its own frame; points that are not finite are left out.
 
     Raises:
@@ -58,7 +58,7 @@ def cloud_entry(observation: Observation, options: NCoreOptions) -> Entry:
         for name, values in attributes.items()
     }
     time_us = measurement.time_ns // 1000
-    return Entry(
+    return ComponentEntry(
         component="point_clouds",
         collection="pcs",
         name=observation.role.value,

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.write.entry import Entry, Intensity, Json, generic_data
-from edgefirst_ros.formats.ncore.write.lidarmodel import grid_of
-from edgefirst_ros.formats.ncore.write.rays import Rays, other_fields, ray_records, rays_of
+from edgefirst_ros.formats.ncore.prepare.lidarmodel import grid_of
+from edgefirst_ros.formats.ncore.prepare.parts import ComponentEntry, Intensity, Json, generic_data
+from edgefirst_ros.formats.ncore.prepare.rays import Rays, other_fields, ray_records, rays_of
 from edgefirst_ros.formats.zarr2.metadata import group
 from edgefirst_ros.messages.pointcloud import PointCloud
 from edgefirst_ros.messages.reflectivity import type_scale
@@ -24,7 +24,7 @@ _LATEST_S = 1e10
 _LONGEST_SWEEP_NS = 1_000_000_000
 
 
-def lidar_entry(observation: Observation, options: NCoreOptions) -> Entry:
+def lidar_entry(observation: Observation, options: NCoreOptions) -> ComponentEntry:
     """A sweep: unit directions, times, distance and intensity of every point, other fields as they are.
 
     Raises:
@@ -50,7 +50,7 @@ def lidar_entry(observation: Observation, options: NCoreOptions) -> Entry:
         returns = {"intensity": scaled_intensity(found.values, found.scale)}
         found = replace(found, values=b"")
     grid = grid_of(cloud, rays)
-    return Entry(
+    return ComponentEntry(
         component="lidars",
         collection="frames",
         name="lidar",

@@ -17,10 +17,10 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.formats.ncore.prepare.lidarmodel import CloudGrid, RowModel, Sweeps
+from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, Json
 from edgefirst_ros.formats.ncore.store.base import Store
 from edgefirst_ros.formats.ncore.store.journal import read_facts
-from edgefirst_ros.formats.ncore.write.entry import COMPRESSOR, Json
-from edgefirst_ros.formats.ncore.write.lidarmodel import Grid, RowModel, Sweeps
 from edgefirst_ros.formats.zarr2.array import array_records, read_array
 from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY, Record, under
 
@@ -75,11 +75,11 @@ class LidarModels:
                 direction = directions[name](end_us)
             except KeyError:  # the journal outlived the sweep
                 continue
-            grid = Grid((shape[0], shape[1]), rings, kept)
+            grid = CloudGrid((shape[0], shape[1]), rings, kept)
             models.take(name, end_us, grid, direction, grid.cells())
         return models
 
-    def take(self, name: str, end_us: int, grid: Grid, direction: Directions, cells: Cells) -> int:
+    def take(self, name: str, end_us: int, grid: CloudGrid, direction: Directions, cells: Cells) -> int:
         """One sweep of a lidar; the bytes of elements that were written, of whichever sweeps.
 
         Args:
@@ -116,13 +116,13 @@ class _Clouds:
     """The sweeps of one shape until there is a model of them."""
 
     def __init__(self, shape: tuple[int, int]) -> None:
-        self.waiting: deque[tuple[int, Grid]] = deque()
+        self.waiting: deque[tuple[int, CloudGrid]] = deque()
         self._shape = shape
         self._rings: Counter[int | None] = Counter()
         self._groups: list[Sweeps] = []
         self._count = 0
 
-    def add(self, end_us: int, grid: Grid, direction: Directions, cells: Cells) -> bool:
+    def add(self, end_us: int, grid: CloudGrid, direction: Directions, cells: Cells) -> bool:
         """One more; whether a model should be looked for."""
         self.waiting.append((end_us, grid))
         if not len(direction):
@@ -162,12 +162,12 @@ class _Lidar:
         self._base = f"lidars/{name}/frames"
         self._shapes: dict[tuple[int, int], _Clouds] = {}
         self._model: RowModel | None = None
-        self._waiting: deque[tuple[int, Grid]] = deque()
+        self._waiting: deque[tuple[int, CloudGrid]] = deque()
         self._batch: list[Record] = []
         self._followed = 0
         self._there = _elements_there(store, name) if again else lambda _: False
 
-    def take(self, end_us: int, grid: Grid, direction: Directions, cells: Cells) -> int:
+    def take(self, end_us: int, grid: CloudGrid, direction: Directions, cells: Cells) -> int:
         """One sweep; the bytes of elements that were written."""
         if self._model is None:
             clouds = self._shapes.get(grid.shape)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
-from edgefirst_ros.formats.ncore.store.consolidated import JsonPayload
-from edgefirst_ros.formats.ncore.store.marks import Instance, Times
-from edgefirst_ros.formats.ncore.write import cuboids
-from edgefirst_ros.formats.ncore.write.closing import COMPONENT_VERSION, instance_attributes
-from edgefirst_ros.formats.ncore.write.cuboidtracks import solved
-from edgefirst_ros.formats.ncore.write.entry import Json, generic_data
-from edgefirst_ros.formats.ncore.write.extrinsics import (
+from edgefirst_ros.formats.ncore.extrinsics import (
     RIG,
     WORLD,
     WORLD_GLOBAL,
@@ -23,11 +19,12 @@ from edgefirst_ros.formats.ncore.write.extrinsics import (
     sensor_edges,
     whole_camera,
 )
-from edgefirst_ros.formats.ncore.write.facts import Facts
-from edgefirst_ros.formats.ncore.write.intrinsics import camera_model
-from edgefirst_ros.formats.ncore.write.masks import mask_size
-from edgefirst_ros.formats.ncore.write.remarks import Remarks
-from edgefirst_ros.formats.ncore.write.trajectory import (
+from edgefirst_ros.formats.ncore.finish.cuboidtracks import META as CUBOIDS_META
+from edgefirst_ros.formats.ncore.finish.cuboidtracks import solved
+from edgefirst_ros.formats.ncore.finish.facts import Facts
+from edgefirst_ros.formats.ncore.finish.intrinsics import camera_model
+from edgefirst_ros.formats.ncore.finish.remarks import Remarks
+from edgefirst_ros.formats.ncore.finish.trajectory import (
     ASSUMED,
     BASES,
     RigPoses,
@@ -37,8 +34,13 @@ from edgefirst_ros.formats.ncore.write.trajectory import (
     rig_to_world,
     thin,
 )
-from edgefirst_ros.formats.zarr2.array import blob_records
-from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, group, under
+from edgefirst_ros.formats.ncore.prepare import cuboids
+from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, Json, generic_data
+from edgefirst_ros.formats.ncore.store.consolidated import JsonPayload
+from edgefirst_ros.formats.ncore.store.marks import Instance, Times
+from edgefirst_ros.formats.ncore.store.meta import VERSION
+from edgefirst_ros.formats.zarr2.array import array_records, blob_records
+from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, group, json_bytes, under
 
 DEFAULT = "default"
 NAMES = ("poses", "intrinsics", "masks", "cuboids")
@@ -222,7 +224,7 @@ def _masks(facts: Facts, instances: Mapping[Instance, Times], remarks: Remarks) 
         if component == "cameras":
             size = tuple(facts.instances.get((component, name), {}).get("size", ()))
             masks = facts.masks.get(name, {})
-            fitting = {mask: png for mask, png in masks.items() if size in {(), mask_size(png)}}
+            fitting = {mask: png for mask, png in masks.items() if size in {(), _mask_size(png)}}
             for mask in masks.keys() - fitting.keys():
                 remarks.warn(
                     f"{facts.sequence['id']}: ncore.ego_masks.{name}.{mask} is left out, as it is not of the "
@@ -246,4 +248,74 @@ def _cuboids(facts: Facts) -> Component:
     extra = np.array(boxes.extra).reshape(len(boxes), len(cuboids.EXTRA))
     columns: Arrays = {name: extra[:, index] for index, name in enumerate(cuboids.EXTRA)}
     columns["heading_basis"] = headings
-    return cuboids.META, records, columns
+    return CUBOIDS_META, records, columns
+
+
+COMPONENT_VERSION = "v1"
+
+_TIMES_ARRAY = {"pcs": "pc_timestamps_us", "labels": "timestamps_us", "records": "timestamps_us"}
+
+
+def root_attributes(sequence_id: str, interval_us: tuple[int, int], meta: Json, group_name: str) -> Record:
+    """Attributes of a store's root; the interval is half-open."""
+    return ATTRIBUTES_KEY, json_bytes({
+        "sequence_id": sequence_id,
+        "sequence_timestamp_interval_us": {"start": interval_us[0], "stop": interval_us[1]},
+        "generic_meta_data": meta,
+        "version": VERSION,
+        "component_group_name": group_name,
+    })  # fmt: skip
+
+
+def sequence_meta(facts: Facts) -> Json:
+    """The generic_meta_data that all stores of a sequence share."""
+    keys = ("host", "name", "part")
+    return {key: facts.sequence[key] for key in keys if key in facts.sequence}
+
+
+def instance_attributes(instance: Instance, version: str, meta: Json) -> Record:
+    """Attributes of a component's instance."""
+    component, name = instance
+    return ATTRIBUTES_KEY, json_bytes({
+        "component_name": component,
+        "component_instance_name": name,
+        "component_version": version,
+        "generic_meta_data": meta,
+    })  # fmt: skip
+
+
+def instance_meta(instance: Instance, facts: Facts) -> Json:
+    """generic_meta_data of an instance: where it comes from, and what was said about it since."""
+    known = facts.instances.get(instance, {})
+    meta: Json = {key: known[key] for key in ("topic", "frame_id") if key in known} | known.get("meta", {})
+    if instance[0] == "radars" and facts.radar_info:
+        meta["radar_info"] = facts.radar_info
+    return meta | facts.meta.get(instance, {})
+
+
+def instance_version(instance: Instance, facts: Facts) -> str:
+    """The component version that an instance was registered with."""
+    return str(facts.instances.get(instance, {}).get("version", COMPONENT_VERSION))
+
+
+def instance_records(instance: Instance, times: Times, facts: Facts) -> list[Record]:
+    """What completes an instance that has entries, below the store's root."""
+    records: list[Record] = []
+    if times.collection == "frames":
+        pairs: list[Any] = [list(pair) for pair in zip(times.starts, times.ends, strict=True)]
+        records.append((f"frames/{ATTRIBUTES_KEY}", json_bytes({"frames_timestamps_us": pairs})))
+    else:
+        ends = np.array(times.ends, np.uint64)
+        records += array_records(_TIMES_ARRAY[times.collection], ends, COMPRESSOR)
+    records.append(
+        instance_attributes(instance, instance_version(instance, facts), instance_meta(instance, facts))
+    )
+    if arrays := facts.generic.get(instance):
+        records += generic_data(arrays)
+    return under("/".join(instance), records)
+
+
+def _mask_size(png: bytes) -> tuple[int, int]:
+    """Width and height of a mask."""
+    with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
+        return image.size

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.ncore.write.entry import Json
+from edgefirst_ros.formats.ncore.prepare.parts import Json
 from edgefirst_ros.messages.calibration import Intrinsics, picture_intrinsics
 from edgefirst_ros.messages.camera import CameraInfo
 from edgefirst_ros.messages.tileframes import Tile

@@ -8,9 +8,9 @@ import numpy as np
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, ComponentEntry, Cube, Json, generic_data
+from edgefirst_ros.formats.ncore.prepare.rays import Rays, other_fields, ray_records, rays_of
 from edgefirst_ros.formats.ncore.store.marks import ATTACHED
-from edgefirst_ros.formats.ncore.write.entry import COMPRESSOR, Cube, Entry, Json, generic_data
-from edgefirst_ros.formats.ncore.write.rays import Rays, other_fields, ray_records, rays_of
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.formats.zarr2.metadata import Record, group, under
 from edgefirst_ros.messages.pointcloud import PointCloud
@@ -27,7 +27,7 @@ META: Json = {
 }
 
 
-def radar_entry(observation: Observation, options: NCoreOptions) -> Entry:
+def radar_entry(observation: Observation, options: NCoreOptions) -> ComponentEntry:
     """A scan: directions and distances, everything else about a detection as generic data.
 
     With cubes asked for, the attributes of ``generic_data`` are left to the cube that may come.
@@ -44,7 +44,7 @@ def radar_entry(observation: Observation, options: NCoreOptions) -> Entry:
     generic = other_fields(cloud, rays, {"x", "y", "z"}, FIELDS)
     if VELOCITY in generic and not options.radar_speed_receding_positive:
         generic[VELOCITY] = -generic[VELOCITY]
-    return Entry(
+    return ComponentEntry(
         component="radars",
         collection="frames",
         name="radar",

@@ -9,28 +9,30 @@ from edgefirst_ros.formats.crashsafe.failures import disk_errors
 from edgefirst_ros.formats.crashsafe.names import part_path
 from edgefirst_ros.formats.crashsafe.replacing import remove, replace_file, take_name
 from edgefirst_ros.formats.crashsafe.sync import NCORE, sync_trees
-from edgefirst_ros.formats.ncore.options import StoreType
-from edgefirst_ros.formats.ncore.store.base import Store, new_groups
-from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
-from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, Instance, Times
-from edgefirst_ros.formats.ncore.store.meta import write_meta
-from edgefirst_ros.formats.ncore.write.boxattach import UNPAIRED_META, Camera, attach_boxes
-from edgefirst_ros.formats.ncore.write.boxes2d import read_flat_boxes
-from edgefirst_ros.formats.ncore.write.closing import (
+from edgefirst_ros.formats.ncore.extrinsics import clean, whole_camera
+from edgefirst_ros.formats.ncore.finish.boxattach import UNPAIRED_META, Camera, attach_boxes, read_flat_boxes
+from edgefirst_ros.formats.ncore.finish.components import (
     COMPONENT_VERSION,
+    DEFAULT,
+    NAMES,
+    component_records,
+    default_components,
     instance_meta,
     instance_records,
     instance_version,
     root_attributes,
     sequence_meta,
 )
-from edgefirst_ros.formats.ncore.write.defaults import DEFAULT, NAMES, component_records, default_components
-from edgefirst_ros.formats.ncore.write.earlylabels import settle_labels
-from edgefirst_ros.formats.ncore.write.entry import Json
-from edgefirst_ros.formats.ncore.write.extrinsics import clean, whole_camera
-from edgefirst_ros.formats.ncore.write.facts import Facts
-from edgefirst_ros.formats.ncore.write.lidarfit import LidarModels
-from edgefirst_ros.formats.ncore.write.remarks import Remarks
+from edgefirst_ros.formats.ncore.finish.earlylabels import settle_labels
+from edgefirst_ros.formats.ncore.finish.facts import Facts
+from edgefirst_ros.formats.ncore.finish.lidarfit import LidarModels
+from edgefirst_ros.formats.ncore.finish.remarks import Remarks
+from edgefirst_ros.formats.ncore.options import StoreType
+from edgefirst_ros.formats.ncore.prepare.parts import Json
+from edgefirst_ros.formats.ncore.store.base import Store, new_groups
+from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
+from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, Instance, Times
+from edgefirst_ros.formats.ncore.store.meta import write_meta
 
 COMMON = ""
 """Component group of poses, intrinsics, masks and cuboids."""

@@ -7,15 +7,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.spatial.transform import Rotation, Slerp
 
-from edgefirst_ros.formats.ncore.write.cuboidtable import CuboidTable
-from edgefirst_ros.formats.ncore.write.extrinsics import RIG, TransformRow, sensor_edges
-from edgefirst_ros.formats.ncore.write.trajectory import RigPoses
-from edgefirst_ros.formats.tracks.classes import KINDS, PRIORS, Kind, Prior, Size, class_key
+from edgefirst_ros.formats.ncore.extrinsics import RIG, TransformRow, sensor_edges
+from edgefirst_ros.formats.ncore.finish.cuboidtable import CuboidTable
+from edgefirst_ros.formats.ncore.finish.trajectory import RigPoses
+from edgefirst_ros.formats.tracks.classes import PRIORS, Prior, Size
 from edgefirst_ros.formats.tracks.motion import headings_of
 from edgefirst_ros.formats.tracks.sizes import Extent, SizeEstimate
 from edgefirst_ros.formats.tracks.still import NEW_SIDE_RAD, View, still_heading
@@ -53,9 +54,14 @@ class Heading(IntEnum):
     """Nothing: away from the sensor, or across that if it looks rather as long as its kind is."""
 
 
-def kind_of(name: str) -> Kind:
-    """The kind that a class name stands for."""
-    return KINDS.get(class_key(name), Kind.UNKNOWN)
+META: dict[str, Any] = {
+    "dim": "length, width, height; the device sends height and the width across its view, length and width "
+    "are solved over each track from these, the headings, and what is typical of and possible for the class",
+    "rot": "heading of the track's motion, the box upright in the world; see heading_basis",
+    "heading_basis": [each.name.lower() for each in Heading],
+    "generic_data": "one row an observation, in order",
+}
+"""``heading_basis`` is by the numbers of the array of that name."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Segmentation masks and depth images to ``camera_labels``."""
+"""Camera pictures to ``cameras``; segmentation masks and depth images to ``camera_labels``."""
 
 from __future__ import annotations
 
@@ -12,13 +12,46 @@ from PIL import Image
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.write.camera import readout_us
-from edgefirst_ros.formats.ncore.write.entry import COMPRESSOR, Entry, Json
-from edgefirst_ros.formats.zarr2.array import array_records
+from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, ComponentEntry, Json, generic_data
+from edgefirst_ros.formats.ncore.store.marks import SIZE
+from edgefirst_ros.formats.zarr2.array import array_records, blob_records
 from edgefirst_ros.formats.zarr2.metadata import Record, group
 from edgefirst_ros.messages.camera import RawImage
 from edgefirst_ros.messages.detection import Detections, Mask
 from edgefirst_ros.sample import Observation
+
+
+def camera_entry(observation: Observation, options: NCoreOptions) -> ComponentEntry:
+    """A frame that starts at the picture's time and ends after the readout.
+
+    Raises:
+        DecodeError: the packet gave no picture.
+    """
+    measurement, image = observation.measurement, observation.image
+    if image is None or not image.data:
+        raise DecodeError("no picture")
+    start_us = measurement.time_ns // 1000
+    return ComponentEntry(
+        component="cameras",
+        collection="frames",
+        name="camera",
+        frame_id=measurement.frame_id,
+        start_us=start_us,
+        end_us=start_us + readout_us(options),
+        records=(
+            *group(""),
+            *generic_data({}),
+            *blob_records("image", image.data, {"format": image.format}),
+        ),
+        attributes={SIZE: [image.width, image.height]},
+        size=(image.width, image.height),
+    )
+
+
+def readout_us(options: NCoreOptions) -> int:
+    """Duration of a camera frame."""
+    return round(options.camera_readout_ms * 1000)
+
 
 Pixel = TypeVar("Pixel", bound=np.generic)
 
@@ -26,7 +59,7 @@ _MILLIMETRE_M = 0.001
 _PNG_LEVEL = 3
 
 
-def mask_entries(observation: Observation, options: NCoreOptions) -> Iterator[Entry]:
+def mask_entries(observation: Observation, options: NCoreOptions) -> Iterator[ComponentEntry]:
     """Semantic classes as PNG, one byte a pixel; of a mask with one layer a class, the strongest.
 
     Raises:
@@ -52,7 +85,7 @@ def mask_entries(observation: Observation, options: NCoreOptions) -> Iterator[En
         )
 
 
-def depth_entry(observation: Observation, options: NCoreOptions) -> Entry:
+def depth_entry(observation: Observation, options: NCoreOptions) -> ComponentEntry:
     """Depth along the optical axis in metres; millimetres stay millimetres on disk (quantised).
 
     Raises:
@@ -98,10 +131,12 @@ def _descriptor(
     }
 
 
-def _label(observation: Observation, options: NCoreOptions, descriptor: Json, data: list[Record]) -> Entry:
+def _label(
+    observation: Observation, options: NCoreOptions, descriptor: Json, data: list[Record]
+) -> ComponentEntry:
     measurement, kind = observation.measurement, descriptor["label_type"]
     end_us = measurement.time_ns // 1000 + readout_us(options)
-    return Entry(
+    return ComponentEntry(
         component="camera_labels",
         collection="labels",
         name=f"{kind['category'].lower()}.{kind['qualifier']}",

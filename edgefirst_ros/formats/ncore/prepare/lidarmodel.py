@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.formats.ncore.prepare.parts import Json
+from edgefirst_ros.formats.ncore.prepare.rays import Rays
 from edgefirst_ros.formats.ncore.store.marks import Times
-from edgefirst_ros.formats.ncore.write.entry import Json
-from edgefirst_ros.formats.ncore.write.rays import Rays
 from edgefirst_ros.messages.pointcloud import PointCloud
 
 Angles = npt.NDArray[np.float64]
@@ -26,7 +26,7 @@ _ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class CloudGrid:
     """Which cell of an organised cloud each ray is of.
 
     Attributes:
@@ -103,13 +103,13 @@ class RowModel:
         return {"lidar_model_type": "row-offset-spinning", "lidar_model_parameters": parameters}
 
 
-def grid_of(cloud: PointCloud, rays: Rays) -> Grid | None:
+def grid_of(cloud: PointCloud, rays: Rays) -> CloudGrid | None:
     """The grid of an organised cloud, None for any other: a solid-state lidar's may have no rows at all."""
     shape = (cloud.height, cloud.width)
     if min(shape) < _FEWEST_ROWS or max(shape) < _FEWEST_COLUMNS or max(shape) > _MOST:
         return None
     kept = b"" if rays.kept is None else zlib.compress(np.packbits(rays.kept).tobytes(), 1)
-    return Grid(shape, _ring_axis(cloud, rays), kept)
+    return CloudGrid(shape, _ring_axis(cloud, rays), kept)
 
 
 def _ring_axis(cloud: PointCloud, rays: Rays) -> int | None:

@@ -7,17 +7,15 @@ go to the journal as they come, and are put to their frames when the sequence is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.ncore.store.journal import read_facts
-from edgefirst_ros.formats.ncore.write.entry import COMPRESSOR, FlatBoxes
-from edgefirst_ros.formats.ncore.write.extrinsics import clean
+from edgefirst_ros.formats.ncore.extrinsics import clean
+from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, FlatBoxes
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.messages.detection import Box, Detections
 from edgefirst_ros.sample import Observation
@@ -65,9 +63,3 @@ def _class(label: str, labels: Sequence[str]) -> tuple[int, str]:
         index = int(label)
         return (index, labels[index]) if index < len(labels) else (min(index, 2**31 - 1), label)
     return (labels.index(label) if label in labels else -1), label
-
-
-def read_flat_boxes(journal: Path) -> Iterator[FlatBoxes]:
-    """Every message's boxes, in the order in which they came."""
-    for _, value in read_facts(journal, ["boxes2d"]):
-        yield FlatBoxes(*value)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.base import NoPlace
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.write.boxes2d import flat_boxes
-from edgefirst_ros.formats.ncore.write.camera import camera_entry
-from edgefirst_ros.formats.ncore.write.clouds import cloud_entry
-from edgefirst_ros.formats.ncore.write.component import Component, own_entry
-from edgefirst_ros.formats.ncore.write.cuboids import cuboids_of
-from edgefirst_ros.formats.ncore.write.entry import Part, Prepared
-from edgefirst_ros.formats.ncore.write.labels import depth_entry, mask_entries
-from edgefirst_ros.formats.ncore.write.lidar import lidar_entry
-from edgefirst_ros.formats.ncore.write.radar import cube_of, radar_entry
-from edgefirst_ros.formats.ncore.write.series import series_value
+from edgefirst_ros.formats.ncore.prepare.boxes2d import flat_boxes
+from edgefirst_ros.formats.ncore.prepare.camera import camera_entry, depth_entry, mask_entries
+from edgefirst_ros.formats.ncore.prepare.clouds import cloud_entry
+from edgefirst_ros.formats.ncore.prepare.component import Component, own_entry
+from edgefirst_ros.formats.ncore.prepare.cuboids import cuboids_of
+from edgefirst_ros.formats.ncore.prepare.lidar import lidar_entry
+from edgefirst_ros.formats.ncore.prepare.parts import Part, Prepared, SeriesValue
+from edgefirst_ros.formats.ncore.prepare.radar import cube_of, radar_entry
 from edgefirst_ros.messages.detection import Detections
+from edgefirst_ros.messages.imu import Imu
+from edgefirst_ros.messages.navsat import NavSatFix
+from edgefirst_ros.messages.odometry import Odometry
 from edgefirst_ros.sample import Observation, Role
 
 Outcome = Part | str
@@ -132,3 +134,35 @@ _MAKERS: dict[Role, Maker] = {
 def is_stored(role: Role) -> bool:
     """Whether messages of the role have a place of their own."""
     return role in _MAKERS
+
+
+_IMU = (("orientation_xyzw", 4), ("angular_velocity_rad_s", 3), ("linear_acceleration_m_s2", 3))
+_NAVSAT = (("latitude_deg", 1), ("longitude_deg", 1), ("altitude_m", 1), ("status", 1))
+_ODOMETRY = (("position_m", 3), ("orientation_xyzw", 4), ("linear_m_s", 3), ("angular_rad_s", 3))
+_NO_ORIENTATION = (math.nan,) * 4
+
+
+def series_value(observation: Observation) -> SeriesValue:
+    """The message as one row; an orientation that it lacks is NaN.
+
+    Raises:
+        DecodeError: a message of no such sensor.
+    """
+    measurement = observation.measurement
+    datum, time_us = measurement.datum, measurement.time_ns // 1000
+    match datum:
+        case Imu():
+            orientation = datum.orientation_xyzw or _NO_ORIENTATION
+            motion = (*datum.angular_velocity_rad_s, *datum.linear_acceleration_m_s2)
+            return SeriesValue("imu", _IMU, time_us, (*orientation, *motion))
+        case NavSatFix():
+            fix = (datum.latitude_deg, datum.longitude_deg, datum.altitude_m, float(datum.status))
+            return SeriesValue("navsat", _NAVSAT, time_us, fix)
+        case Odometry():
+            pose, twist = (
+                (*datum.position_m, *datum.orientation_xyzw),
+                (*datum.linear_m_s, *datum.angular_rad_s),
+            )
+            return SeriesValue("odometry", _ODOMETRY, time_us, (*pose, *twist))
+        case _:
+            raise DecodeError(f"message is {type(datum).__name__}, not of an IMU, receiver or odometer")

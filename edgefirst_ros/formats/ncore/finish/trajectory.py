@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pymap3d
 from scipy.spatial.transform import Rotation, Slerp
 
-from edgefirst_ros.formats.ncore.write.extrinsics import Pose, inverse
+from edgefirst_ros.formats.ncore.extrinsics import Pose, inverse
 from edgefirst_ros.sample import PoseBasis
 
 BASES = tuple(PoseBasis)

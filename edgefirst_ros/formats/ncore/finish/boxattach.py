@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, FlatBoxes, Json
+from edgefirst_ros.formats.ncore.prepare.rays import safe_name
 from edgefirst_ros.formats.ncore.store.base import Store
+from edgefirst_ros.formats.ncore.store.journal import read_facts
 from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, Times
-from edgefirst_ros.formats.ncore.write.entry import COMPRESSOR, FlatBoxes, Json
-from edgefirst_ros.formats.ncore.write.rays import safe_name
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, json_bytes, under
 from edgefirst_ros.messages.tileframes import TILES, Tile
@@ -233,3 +235,9 @@ def _loose(messages: Sequence[FlatBoxes]) -> Arrays:
         f"{UNPAIRED}_timestamps_us": np.repeat(times_us, [len(table[""]) for table in tables]),
         f"{UNPAIRED}_messages_us": times_us,
     }
+
+
+def read_flat_boxes(journal: Path) -> Iterator[FlatBoxes]:
+    """Every message's boxes, in the order in which they came."""
+    for _, value in read_facts(journal, ["boxes2d"]):
+        yield FlatBoxes(*value)

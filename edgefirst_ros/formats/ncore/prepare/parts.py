@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -18,6 +19,9 @@ COMPRESSOR = Blosc(cname="lz4", clevel=5)
 """What NCore's own writer uses; fast to decode."""
 
 Json = dict[str, Any]
+
+LONGEST_NAME = 64
+"""Of an instance, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Intensity:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ComponentEntry:
     """One frame, point cloud, label or record of an instance of a component.
 
     Attributes:
@@ -58,7 +62,7 @@ class Entry:
         meta: the instance's generic_meta_data.
         size: width and height of a camera's pictures.
         camera_frame: for labels, the coordinate frame of the camera they belong to.
-        grid: of an organised lidar cloud, see ``lidarmodel.Grid``: shape, axis of the rings, points kept.
+        grid: of an organised lidar cloud, see ``CloudGrid``: shape, axis of the rings, points kept.
         directions: of the rays of such a cloud, (N, 3) unit vectors.
         cells: index in the cloud of each of these rays.
         intensity: of a lidar's sweep.
@@ -164,7 +168,7 @@ class SeriesValue:
     values: tuple[float, ...]
 
 
-Part = Entry | Cube | Cuboids | FlatBoxes | SeriesValue
+Part = ComponentEntry | Cube | Cuboids | FlatBoxes | SeriesValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,3 +198,8 @@ def generic_data(arrays: Mapping[str, npt.NDArray[Any]], meta: Json | None = Non
     for name, array in arrays.items():
         records += array_records(name, np.asarray(array, order="C"), COMPRESSOR)
     return under("generic_data", records)
+
+
+def safe_instance_name(wanted: str) -> str:
+    """The name with what a zarr key cannot hold replaced, at most 64 characters."""
+    return re.sub(r"[^A-Za-z0-9_.@-]", "_", wanted)[:LONGEST_NAME].lstrip("_.@-") or "sensor"

@@ -1,0 +1,1 @@
+"""What NCore writes when a sequence ends: facts of its journal, solved and stored."""

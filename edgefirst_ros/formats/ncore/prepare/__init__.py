@@ -1,0 +1,1 @@
+"""Single measurements to parts of an NCore store; pure functions, for any thread."""
