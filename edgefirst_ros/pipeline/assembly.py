@@ -1,4 +1,4 @@
-"""The one assembly: messages in, decoded, timed, aligned, written, and accounted for."""
+"""Connects the stages: messages are decoded, dated, aligned, written and counted."""
 
 from __future__ import annotations
 
@@ -45,17 +45,23 @@ class Progress:
     samples: int
     bytes_written: int
     recorded_s: float
-    """Recording time gone through."""
+    """Seconds of recording that were read."""
     driven_m: float = 0.0
-    """How far the rig has driven, as far as its poses are known."""
+    """Distance that the rig has driven, as far as its poses are known."""
 
 
 class Pipeline:
-    """Feeds writers from sources, one recording after another.
+    """Turns the messages of sources into datasets, one source after another.
 
-    For each source ``begin_source``, then ``feed`` every message, then ``end_source``; at last ``close``.
-    Not safe for several threads: one thread feeds. With the same messages the same bytes are written,
-    whatever the number of workers.
+    For each source call ``begin_source``, then ``feed`` with every message, then ``end_source``; finally
+    ``close``. One thread feeds; other methods say where any thread may call them. The same messages give the
+    same bytes, whatever the number of workers.
+
+    Args:
+        config: whole.
+        writers: of all formats.
+        committed: called with every sample that is in the output; see ``FanOut``.
+        overload: decides what a live capture sheds.
     """
 
     def __init__(
@@ -108,18 +114,20 @@ class Pipeline:
         calibration: Calibration | None = None,
         after: tuple[Pipeline, int] | None = None,
     ) -> None:
-        """A source starts: its (topic, type) pairs if known, its host, its sequence name if any.
+        """A source starts.
 
-        ``motions`` are the rig's between breaks of the time base, where they were found beforehand;
-        ``calibration`` is known from before, where the source goes on with the same sensors. ``after`` is the
-        pipeline of the session before and the time of the seam, see ``seam_ns``: clocks, the rig's motion and
-        what the first samples pair with are taken over from it.
-
-        Where topics are not known beforehand (live), the prefix is the configured one, and the reference the
-        first fitting topic whose clock is known.
+        Args:
+            topics: its (topic, type) pairs; None where they are not known beforehand (live): then the prefix
+                is the configured one, and the reference the first fitting topic whose clock is known.
+            host: that it comes from.
+            name: of its first sequence; None for one made of host and time.
+            motions: the rig's motion between breaks of the time base, where it was estimated beforehand.
+            calibration: known from before, where the source continues with the same sensors.
+            after: pipeline of the session before and time of the seam (see ``seam_ns``); clocks, the rig's
+                motion and what the first samples pair with are taken over from it.
 
         Raises:
-            ConfigError: if its prefix or reference cannot be told, or no topic could ever be the reference.
+            ConfigError: the prefix or the reference cannot be told, or no topic could ever be the reference.
         """
         self._routing.begin(topics)
         self._recent = RecentMessages(self.config) if topics is None else self._recent
@@ -139,10 +147,10 @@ class Pipeline:
 
     # ------------------------------------------------------------------ seams
     def seam_ns(self, message: RawMessage | None) -> int | None:
-        """Acquisition time at which another session can follow without a loss, before this message.
+        """Acquisition time at which another session can follow without loss, before this message.
 
-        None where none can: clocks are not known yet, or may just have been stepped. Before a packet of video
-        it is the packet's own time, else later than all that has come.
+        None if none can, because clocks are not known yet or may just have been stepped. Before a video
+        packet it is the packet's own time, else later than everything received.
         """
         if self._recent is None or self._sequencer.current is None or not self._clock.is_settled:
             return None
@@ -162,20 +170,20 @@ class Pipeline:
         return None if time_ns is None or abs(time_ns - newest_ns) > STALE_NS else time_ns
 
     def end_at(self, time_ns: int) -> None:
-        """What was acquired from then on is another session's; go on being fed for what was before."""
+        """Leave what is acquired from this time on to the next session; ``feed`` may go on."""
         self._window.end_ns, self._window.is_near = time_ns, True
 
     def pass_seam(self) -> None:
-        """Nothing of the session before can come any more: from now on whatever comes is this one's."""
+        """Take everything from now on, because no message of the session before can come any more."""
         self._window.is_near = False
 
     def start_after(self, time_ns: int) -> SeamStart | None:
-        """What a session that follows from then on begins with."""
+        """What a session that follows from this time on takes over; None if there is no sequence."""
         run = self._sequencer.current
         return None if run is None or self._recent is None else run.start_after(time_ns, self._recent.last_ns)
 
     def _go_on(self, before: Pipeline, time_ns: int) -> None:
-        """Take over what the session before knows, and what of its messages this one needs."""
+        """Take over the state of the session before, and the messages that this one needs as well."""
         self._window.begin_ns, self._window.is_near = time_ns, True
         self._clock = copy.deepcopy(before._clock, {id(before): self})
         self._routing.continue_from(before._routing)
@@ -192,8 +200,10 @@ class Pipeline:
     def feed(self, raw: RawMessage, *, own: bool = True) -> None:
         """Take one message in order of arrival.
 
-        ``own`` says whose it is at a seam if its acquisition time cannot be told: not own are messages that
-        came before the session's first, or after its last.
+        Args:
+            raw: the message.
+            own: whether it is counted by this session if its acquisition time stays unknown; near a seam,
+                messages from before the session's first or after its last are not.
 
         Raises:
             WriteError: or whatever made a writer fail; nothing more can be written then.
@@ -234,19 +244,19 @@ class Pipeline:
         self._fanout.raise_failure()
 
     def cut(self, reason: str) -> None:
-        """No time is left: what is not in the writers' hands yet is dropped, for this reason; any thread."""
+        """Drop, for this reason, what has not been handed to writers, as no time is left; any thread."""
         self._cut = reason
         self._sequencer.cut(reason)
 
     def end_source(self, reason: str = "end of the recording") -> None:
-        """The source is exhausted, or is to be: everything held comes out."""
+        """The source ends: everything held leaves."""
         self._timed(self._clock.flush())
         self._feed(self._masks.flush())
         self._end_sequence(reason)
         self._span = None
 
     def close(self) -> list[Path]:
-        """Write what is under way and finish the output; the paths a user should look at.
+        """Write what is under way and finish the output; returns the paths a user should look at.
 
         Raises:
             WriteError: or whatever made a writer fail.
@@ -256,7 +266,7 @@ class Pipeline:
         return self._fanout.close()
 
     def abort(self) -> None:
-        """Let go of files and threads after an error."""
+        """Release files and threads after an error."""
         self._sequencer.abort()
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._fanout.abort()
@@ -268,7 +278,7 @@ class Pipeline:
 
     @property
     def progress(self) -> Progress:
-        """How far the run has come."""
+        """How far the run has come; any thread."""
         return Progress(
             self.ledger.totals["received"],
             self._fanout.samples,
@@ -279,7 +289,7 @@ class Pipeline:
 
     @property
     def calibration(self) -> Calibration | None:
-        """As it is known now, for a source that goes on with the same sensors; None if nothing is."""
+        """Known now, for a source that continues with the same sensors; None if nothing is known."""
         return self._sequencer.calibration
 
     @property
@@ -289,7 +299,7 @@ class Pipeline:
 
     @property
     def streams(self) -> list[StreamStats]:
-        """How the topics of every sequence so far went by, the one under way included; any thread."""
+        """Statistics of the topics of every sequence so far, including the one under way; any thread."""
         run = self._sequencer.current
         runs = [s.run for s in self.sequences] + ([] if run is None else [run])
         return [stats for each in runs for stats in list(each.stats.values())]
@@ -308,7 +318,7 @@ class Pipeline:
         )
 
     def hints(self, topics: Mapping[str, Mapping[str, Any]]) -> list[Hint]:
-        """What may be meant by what is configured and did not come, from the accounts by topic."""
+        """What configured topics that did not come may mean, by the ledger's counts of those that did."""
         return self._routing.hints(topics, self.around)
 
     # ------------------------------------------------------------------ one sequence
@@ -329,7 +339,7 @@ class Pipeline:
                 self._feed(self._masks.feed(event) if self._routing.may_have_masks else (event,))
 
     def _is_placed(self, envelope: Envelope) -> bool:
-        """Give a message its measurement; False if it goes no further, as one that came before."""
+        """Place a message at its time; False if it goes no further: unused, or a repetition."""
         self._assign(envelope)
         unused = self._unused(envelope)
         if unused:
@@ -378,7 +388,7 @@ class Pipeline:
             self.ledger.assign(envelope.ticket, own=self._window.has(envelope.time_ns))
 
     def _break(self) -> None:
-        """The time base broke, so that the times at a seam mean nothing now: order of arrival decides."""
+        """The time base broke, so times at a seam mean nothing any more: order of arrival decides."""
         self._is_broken = self._window.is_near
         self._window.begin_ns = self._window.end_ns = None
         self._window.is_near = False

@@ -1,4 +1,4 @@
-"""What samples share: the calibration in force and where the vehicle was."""
+"""What samples share: the calibration in force and the rig's poses."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from edgefirst_ros.pipeline.envelope import Window
 from edgefirst_ros.sample import Calibration, EgoPose
 
 POSE_EVERY_NS = 25_000_000
-"""Poses for formats that take a trajectory are no closer together than this."""
+"""Least distance of poses for formats that take a trajectory."""
 POSE_AT_LEAST_NS = 50_000_000
-"""While anything arrives they are hardly further apart, so that a trajectory covers its sequence."""
+"""Distance of poses while no navigation message but anything else arrives, so that a trajectory covers it."""
 
 
 class SampleContext:
-    """Takes calibration and navigation messages in order of time; answers for any time not forgotten.
+    """Calibration in force and rig poses, from messages in order of time, at any time not forgotten.
 
     Args:
         options: how poses are estimated.
-        held_ns: how long ordering has held measurements that come here; the wait for poses counts that in.
-        has_ego: navigation messages are known to come, so that answers wait for them from the start.
-        odometry: odometry is known to come and leads.
+        held_ns: how long messages were held before they come here; the wait for poses includes that.
+        has_ego: navigation messages are known to come, so poses wait for them from the start.
+        odometry: odometry is known to come, and takes precedence.
         known: the calibration in force before any has come.
-        motion: the whole drive's, if it is known beforehand.
-        before: the trajectory of the sequence before, if it goes on.
-        window: poses are wanted within it only, and at its ends.
+        motion: of the whole drive, if it is known beforehand.
+        before: trajectory of the sequence before, if it continues.
+        window: poses are given within it only, and at its ends.
 
     Attributes:
         calibration: in force now.
         picture: width and height of the camera's pictures, None if not known yet.
         trajectory: of the rig.
-        moved: by frame whose transform changed, how it did at first.
+        moved: first change of each frame's transform, a sentence by frame.
     """
 
     def __init__(
@@ -82,10 +82,10 @@ class SampleContext:
         self._last_due_ns: int | None = None
 
     def learn(self, measurement: Measurement) -> str | None:
-        """Take a calibration message, the newest of each kind is in force; why it is refused, None if not.
+        """Take a calibration message; the reason if it is refused, else None.
 
-        But a CameraInfo of another picture size does not replace one that fits: it is of the pictures before
-        a change of size, or of those after one.
+        The newest of each kind is in force, except that a CameraInfo of another picture size does not replace
+        one that fits: it belongs to pictures before or after a change of size.
         """
         datum, known = measurement.datum, self.calibration
         if isinstance(datum, CameraInfo):
@@ -118,11 +118,11 @@ class SampleContext:
         return refusal
 
     def calibration_for(self, picture: tuple[int, int] | None, coming: Iterable[Measurement]) -> Calibration:
-        """What is known for pictures of another size, with a CameraInfo that fits them if there is one.
+        """The calibration with a CameraInfo that fits pictures of another size, if there is one.
 
         Args:
             picture: width and height.
-            coming: what is known already of the time after the change, in order of time.
+            coming: measurements received from after the change, in order of time.
         """
         came = [] if self._other_info is None else [self._other_info]
         infos = (*came, *(m.datum for m in coming if isinstance(m.datum, CameraInfo)))
@@ -132,8 +132,8 @@ class SampleContext:
     def navigate(self, measurement: Measurement) -> Iterator[Verdict]:
         """Take a navigation message.
 
-        What becomes of it, or of messages before it that waited to be judged: their running numbers, and why
-        they are refused, None if they are not.
+        Yields the running numbers of messages that are settled now, this one or earlier ones, and why they
+        are refused, None if they are accepted.
         """
         datum, time_ns = measurement.datum, measurement.time_ns
         self._has_ego = True
@@ -151,12 +151,12 @@ class SampleContext:
         yield from verdicts
 
     def finish(self) -> Iterator[Verdict]:
-        """No navigation message comes any more: what becomes of those that waited."""
+        """No navigation message comes any more: settle those that waited, as ``navigate`` does."""
         self.trajectory.finish()
         yield from self.trajectory.judged()
 
     def passing(self, time_ns: int) -> None:
-        """Anything at all was measured then: a trajectory has a pose there where navigation is silent."""
+        """Something was measured then, so a pose is due if no navigation message gives one."""
         self._want_pose(time_ns, POSE_AT_LEAST_NS)
 
     def _want_pose(self, time_ns: int, apart_ns: int) -> None:
@@ -173,23 +173,23 @@ class SampleContext:
             self._last_due_ns = time_ns
 
     def close(self) -> None:
-        """Let go of the trajectory, which another sequence may go on with."""
+        """Release the trajectory, which another sequence may continue."""
         self.trajectory = Trajectory(Solution())
 
     def is_known(self, time_ns: int, now_ns: int) -> bool:
-        """Whether the pose at a time is as good as it will be, or has been waited for long enough."""
+        """Whether the pose at a time is final, or has been waited for long enough."""
         if not self._has_ego or now_ns >= time_ns + self._wait_ns:
             return True
         return self.trajectory.settled(time_ns)
 
     def pose(self, time_ns: int) -> EgoPose:
-        """Where the vehicle was."""
+        """Pose of the rig."""
         return self.trajectory.pose(time_ns)
 
     def poses(self, now_ns: int, *, final: bool) -> Iterator[EgoPose]:
-        """Poses at the times of navigation messages and in their gaps, each once, as soon as they are known.
+        """Poses that are due and known, each once: at navigation messages, in their gaps, and at the end.
 
-        The last one is at the end of the sequence. Where no navigation message ever comes there is none.
+        There are none if no navigation message ever comes.
         """
         if final and self._last_due_ns is not None:
             self._want_pose(now_ns, 1)
@@ -199,12 +199,12 @@ class SampleContext:
                 yield self.trajectory.pose(time_ns)
 
     def forget(self, before_ns: int) -> None:
-        """Nothing before this time will be asked for."""
+        """Nothing before this time will be requested any more."""
         self.trajectory.forget(min(before_ns, self._due[0]) if self._due else before_ns)
 
 
 def vehicle(options: EgoOptions) -> Vehicle:
-    """What the configuration says of the vehicle."""
+    """The configured properties of the vehicle."""
     return Vehicle(
         rolls=options.non_holonomic,
         max_gap_ns=round(options.max_gap_s * 1e9),

@@ -1,4 +1,4 @@
-"""Gives masks, which carry no stamp, the time of the picture that they were computed on."""
+"""Gives masks, which have no stamp, the time of the picture that they were computed from."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ UNSURE = "which picture it was computed on cannot be told"
 
 
 class Masks:
-    """Holds masks back until those behind them tell which picture each is of; all else passes.
+    """Holds masks until later ones show which picture each belongs to; everything else passes.
 
-    A mask that has a stamp after all, or whose ``clock`` is configured, keeps its time. One that cannot be
-    told apart is unpaired: labels of a neighbouring frame are wrong labels.
+    A mask that has a stamp, or whose ``clock`` is configured, keeps its time. One whose picture stays
+    uncertain is unpaired, because labels of a neighbouring frame are wrong labels.
 
     Args:
         config: whole.
-        ledger: closes the account of masks that cannot be told apart.
-        tell: called once for each topic, with what its times rest on.
+        ledger: counts masks whose picture stays uncertain.
+        tell: called once for each topic, with a sentence on what its times are based on.
     """
 
     def __init__(self, config: Config, ledger: Ledger, tell: Callable[[str], None]) -> None:
@@ -62,13 +62,13 @@ class Masks:
         yield envelope
 
     def flush(self) -> Iterator[Envelope]:
-        """The sequence ends: all masks that wait. What follows knows nothing of it."""
+        """The sequence ends: all masks that wait. Later ones are judged independently."""
         for times in self._times.values():
             yield from self._dated(times, None)
         self._times = self._none_seen()
 
     def _is_repeated(self, envelope: Envelope) -> bool:
-        """Whether it came twice: no model is so fast, and the copy would be taken for another picture's."""
+        """Whether it was sent twice: no model is so fast, and the copy would get another picture."""
         before, this = self._newest.get(envelope.route.topic), envelope.measurement
         self._newest[envelope.route.topic] = this
         if before is None or this.receive_ns - before.receive_ns > REPEATED_NS:

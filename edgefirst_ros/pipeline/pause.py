@@ -1,4 +1,4 @@
-"""A live session that is paused: nothing is written, every message is counted, calibration is kept up."""
+"""A paused live session: nothing is written, every message is counted, calibration is kept up to date."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ PAUSED = "paused"
 
 
 class Pause:
-    """Ends the sequence under way; ``resume`` lets another one begin in the same session.
+    """Ends the sequence under way; ``resume`` begins another one in the same session.
 
     So no sample pairs across the pause, no pose is carried over it, and video begins at the next key frame
-    or recovery point. What comes meanwhile is counted as skipped, but what a robot may say only once
-    (tf_static, CameraInfo) is learnt.
+    or recovery point. Messages during the pause count as skipped; calibration, which a robot may send only
+    once (tf_static, CameraInfo), is taken.
 
     Args:
         job: of the session.
@@ -41,11 +41,11 @@ class Pause:
 
     @property
     def calibration(self) -> Calibration:
-        """As it is known now."""
+        """Known now."""
         return self._context.calibration
 
     def take(self, message: RawMessage) -> None:
-        """Count a message, and learn from it what holds later on."""
+        """Count a message, and take its calibration."""
         schema = full_type(message.schema)
         ledger = self._pipeline.ledger
         ticket = ledger.receive(message.topic, schema, len(message.data))
@@ -78,7 +78,7 @@ class Pause:
             ledger.release(ticket, Stage.DECODED, unplaced=True)
 
     def resume(self) -> str:
-        """Another sequence begins with the next message; its name."""
+        """Let the next message begin another sequence; returns its name."""
         before = len(self._pipeline.sequences)
         name = self._sequence if not before else f"{self._sequence}_part{before + 1}"
         self._pipeline.begin_source(None, self._host, name, calibration=self.calibration)

@@ -1,4 +1,4 @@
-"""The capture report: what became of every message, and what a poor result most likely comes from."""
+"""The capture report: what became of every message, and the likely causes of a poor result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def build_report(
     unread: Sequence[str] = (),
     hints: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Everything a user or a script may want to know of a run; holds no clock time and no path."""
+    """The report of a run as plain values; contains no time of day and no path."""
     topics = accounts(ledger, [s for each in sequences for s in each.run.stats.values()])
     return {
         "format": FORMAT,
@@ -46,7 +46,7 @@ def build_report(
 
 
 def _formats(outputs: Mapping[str, Output], topics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What is in the dataset of each format, and what it left out of the samples that it was given."""
+    """What the dataset of each format contains, and the samples that it left out."""
     return {
         name: {
             output.unit: output.items,
@@ -58,10 +58,9 @@ def _formats(outputs: Mapping[str, Output], topics: Mapping[str, Mapping[str, An
 
 
 def accounts(ledger: Ledger, streams: Iterable[StreamStats]) -> dict[str, dict[str, Any]]:
-    """The account by topic, with what never arrived: gaps in its times that no message of ours explains.
+    """The ledger's counts by topic, with ``lost_upstream``: messages that never arrived, by gaps in time.
 
-    A message that was received but never got into the order of time leaves a gap, too; it is not counted
-    twice.
+    A message that was received but never put in order of time leaves a gap as well, and is not counted twice.
     """
     missing: Counter[str] = Counter()
     for stats in streams:
@@ -117,7 +116,7 @@ def _warnings(
 
 
 def _format_warnings(outputs: Mapping[str, Output]) -> list[str]:
-    """Of several formats one may have less than the others, which no sequence's count shows."""
+    """Warnings on formats that hold much less than the others, which the sequences' counts do not show."""
     found = []
     for name, output in outputs.items():
         wanted = Counter({r: n for r, n in output.left_out.items() if r not in output.thinned})
@@ -131,7 +130,7 @@ def _format_warnings(outputs: Mapping[str, Output]) -> list[str]:
 
 
 def _cause(config: Config, summary: SequenceSummary) -> str:
-    """Why most frames became no samples, by what befell most of them."""
+    """The most frequent reason why frames became no samples."""
     frames = summary.run.frames
     kind = max(("incomplete", "unusable", "dropped"), key=lambda kind: frames[kind])
     if kind == "incomplete":
@@ -165,7 +164,7 @@ def _lack(config: Config, summary: SequenceSummary) -> str:
 
 
 def _apart_ns(run: SequenceRun, stats: StreamStats, tolerance_ns: int) -> int:
-    """How far a stream's first message lies from the reference's if they never overlap, else 0."""
+    """Nanoseconds between a stream's first message and the reference's if they never overlap, else 0."""
     reference = next((s for s in run.stats.values() if s.topic in run.reference_topics), None)
     if reference is None:
         return 0

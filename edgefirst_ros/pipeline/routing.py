@@ -68,6 +68,8 @@ class Routing:
 
     def route(self, topic: str, schema: str = "") -> tuple[str, Route | None]:
         """A message's type as ``pkg/msg/Type`` and its topic's route, None if nothing uses it."""
+        if not schema:
+            return "", self._map.route(topic)
         key = topic, schema
         if key not in self._routes:
             name = full_type(schema)

@@ -1,4 +1,4 @@
-"""The sequences of a run, one after the other: where each begins, and what it takes over from the last."""
+"""Begins and ends sequences: at breaks of the time base, and where pictures change their size."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from edgefirst_ros.timing.finding import Finding
 
 @dataclass(frozen=True, slots=True)
 class SequenceSummary:
-    """What became of one sequence."""
+    """One sequence that has ended."""
 
     name: str
     run: SequenceRun
     findings: tuple[Finding, ...]
     ended: str
-    """Why it ended: the recording did, the time base broke, or the pictures changed their size."""
+    """Why it ended: end of the source, break of the time base, or change of picture size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +48,18 @@ class Known:
 
 
 class Sequencer:
-    """Makes a sequence of what is fed, and another wherever a camera's pictures change their size.
+    """Feeds the sequence under way, and begins another where a camera's pictures change their size.
 
-    The change parts by time of acquisition, not of arrival: what was measured before it stays in the sequence
-    before it, however late it comes, within the look-ahead.
+    A change divides messages by acquisition, not by arrival: what was measured before it belongs to the
+    sequence before it, if it comes within the look-ahead.
 
     Attributes:
-        current: the sequence under way; any thread may look.
+        current: the sequence under way; any thread may read it.
         done: those that have ended.
-        notes: told of every change.
+        notes: sentences for the user, one for every change.
 
     Args:
-        known: asked when a sequence begins or ends.
+        known: called when a sequence begins or ends.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Sequencer:
         self._window = window
         self._start: SeamStart | None = None
         self._announced = False
-        """Whether the writers know of the sequence under way."""
+        """Whether the sequence under way was announced to the writers."""
         self.current: SequenceRun | None = None
         self.done: list[SequenceSummary] = []
         self.notes: list[str] = []
@@ -90,13 +90,13 @@ class Sequencer:
         self._host = ""
         self._name: str | None = None
         self._calibration: Calibration | None = None
-        """As the last sequence knew it: neither a stepped clock nor a new session moves a sensor, and some
-        are told once."""
+        """Of the last sequence: neither a stepped clock nor a new session moves a sensor, and some
+        calibration is sent only once."""
         self._cut = ""
 
     @property
     def calibration(self) -> Calibration | None:
-        """As it is known now."""
+        """Known now."""
         return self._calibration if self.current is None else self.current.calibration
 
     @property
@@ -109,9 +109,13 @@ class Sequencer:
     def source(
         self, host: str, name: str | None, known: Calibration | None = None, start: SeamStart | None = None
     ) -> None:
-        """A source starts: its host, its first sequence's name if it has one, its calibration if known.
+        """A source starts.
 
-        ``start`` is what it goes on with after a seam: then its first sequence begins there.
+        Args:
+            host: that it comes from.
+            name: of its first sequence, None for one made of host and time.
+            known: its calibration, if that is known.
+            start: what is taken over at a seam, where the first sequence begins then.
         """
         self._start = start
         self._host = host
@@ -134,14 +138,14 @@ class Sequencer:
         self._name = None
 
     def cut(self, reason: str) -> None:
-        """From now on samples are dropped instead of made; any thread."""
+        """From now on drop samples; any thread."""
         self._cut = reason
         run = self.current
         if run is not None:
             run.cut(reason)
 
     def abort(self) -> None:
-        """Let go of the decoders."""
+        """Release the decoders."""
         if self._images is not None:
             self._images.close()
 
@@ -214,7 +218,7 @@ class Sequencer:
         return run
 
     def _announce(self, run: SequenceRun) -> None:
-        """Let the writers begin; after a seam not before the sequence has anything of its own."""
+        """Announce a sequence to the writers; after a seam, once a message of its own has come."""
         self._announced = True
         self._fanout.begin(run.info)
 

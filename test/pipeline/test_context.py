@@ -1,0 +1,138 @@
+"""What samples share: the newest calibration in force, and poses close enough together."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from envelopes import MS, START_NS, Post
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.messages.camera import CameraInfo
+from edgefirst_ros.messages.measurement import Datum, Measurement
+from edgefirst_ros.messages.odometry import Odometry
+from edgefirst_ros.messages.transform import Transform, Transforms
+from edgefirst_ros.pipeline.context import POSE_AT_LEAST_NS, POSE_EVERY_NS, SampleContext
+from edgefirst_ros.pipeline.envelope import Window
+
+CONFIG = build_config({"ego": {"smoothing": "lag"}})
+NAN = float("nan")
+
+
+def context(window: Window | None = None) -> SampleContext:
+    return SampleContext(CONFIG.ego, has_ego=False, odometry=True, window=window)
+
+
+def measured(datum: Datum, at_ms: float = 0, name: str = "camera_info") -> Measurement:
+    return Post(CONFIG).envelope(name, at_ms, datum).measurement
+
+
+def info(width: int, focal: float) -> CameraInfo:
+    k = np.array([[focal, 0, width / 2], [0, focal, width / 4], [0, 0, 1]])
+    return CameraInfo(width, width // 2, "plumb_bob", (), k, np.eye(3), np.hstack([k, np.zeros((3, 1))]))
+
+
+def mounts(*pairs: tuple[str, str, float]) -> Transforms:
+    found = tuple(Transform(parent, child, (x, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)) for parent, child, x in pairs)
+    return Transforms(found, (0,) * len(found))
+
+
+def odometry(x_m: float) -> Odometry:
+    return Odometry("base_link", (x_m, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), (NAN,) * 3, (NAN,) * 3)
+
+
+def test_the_newest_message_of_a_kind_is_in_force() -> None:
+    here = context()
+    here.picture = (640, 320)
+    for focal in (500.0, 510.0):
+        assert here.learn(measured(info(640, focal))) is None
+    found = here.calibration.camera_info
+    assert found is not None
+    assert found.k[0, 0] == 510.0
+
+
+def test_a_calibration_of_another_size_waits_for_pictures_of_that_size() -> None:
+    here = context()
+    here.picture = (640, 320)
+    here.learn(measured(info(640, 500.0)))
+    here.learn(measured(info(1280, 1000.0)))
+    kept = here.calibration.camera_info
+    assert kept is not None
+    assert kept.width == 640
+    fitting = here.calibration_for((1280, 640), []).camera_info
+    assert fitting is not None
+    assert fitting.width == 1280
+
+
+def test_transforms_add_up_and_a_change_is_told_once() -> None:
+    here = context()
+    assert here.learn(measured(mounts(("base_link", "camera", 1.0)), name="tf")) is None
+    assert here.learn(measured(mounts(("base_link", "lidar", 2.0)), name="tf")) is None
+    assert here.moved == {}
+    for x in (1.5, 1.7):
+        here.learn(measured(mounts(("base_link", "camera", x)), name="tf"))
+    placed = here.calibration.transforms
+    assert {child: each.translation_m[0] for child, each in placed.items()} == {"camera": 1.7, "lidar": 2.0}
+    assert list(here.moved) == ["camera"]
+
+
+@pytest.mark.parametrize(
+    "loop", [(("a", "a"),), (("a", "b"), ("b", "a")), (("a", "b"), ("b", "c"), ("c", "a"))]
+)
+def test_a_transform_that_closes_a_loop_is_refused(loop: tuple[tuple[str, str], ...]) -> None:
+    here = context()
+    refusals = [here.learn(measured(mounts((*pair, 0.0)), name="tf")) for pair in loop]
+    assert refusals == [None] * (len(loop) - 1) + ["transform that makes a frame its own ancestor"]
+    assert len(here.calibration.transforms) == len(loop) - 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    steps_ms=st.lists(st.integers(1, 400), min_size=2, max_size=60),
+    motion=st.lists(st.booleans(), min_size=60, max_size=60),
+)
+def test_poses_are_never_closer_than_allowed_and_cover_all_times(
+    steps_ms: list[int], motion: list[bool]
+) -> None:
+    here, now_ms, poses = context(), 0, []
+    times_ns = []
+    for step_ms, moves in zip(steps_ms, [True, *motion], strict=False):
+        now_ms += step_ms
+        times_ns.append(START_NS + now_ms * MS)
+        here.passing(times_ns[-1])
+        if moves:
+            list(here.navigate(measured(odometry(now_ms / 1000), now_ms, "imu")))
+        poses += list(here.poses(times_ns[-1], final=False))
+    list(here.finish())
+    poses += list(here.poses(times_ns[-1], final=True))
+    found_ns = [pose.time_ns for pose in poses]
+    assert found_ns == sorted(set(found_ns))
+    assert (found_ns[0], found_ns[-1]) == (times_ns[0], times_ns[-1])
+    assert set(found_ns) <= set(times_ns)
+    assert all(later - earlier >= POSE_EVERY_NS for earlier, later in pairwise(found_ns[:-1]))
+    for time_ns in times_ns:
+        assert min(time_ns - each for each in found_ns if each <= time_ns) < POSE_AT_LEAST_NS
+
+
+def test_without_navigation_there_are_no_poses() -> None:
+    here = context()
+    for at_ms in range(0, 500, 10):
+        here.passing(START_NS + at_ms * MS)
+    assert list(here.poses(START_NS + 500 * MS, final=True)) == []
+    assert not here.pose(START_NS).is_known
+
+
+def test_poses_stay_within_a_window_and_reach_its_ends() -> None:
+    begin_ns, end_ns = START_NS + 105 * MS, START_NS + 305 * MS
+    here = context(Window(begin_ns, end_ns))
+    poses = []
+    for at_ms in range(0, 500, 10):
+        here.passing(START_NS + at_ms * MS)
+        list(here.navigate(measured(odometry(at_ms / 1000), at_ms, "imu")))
+    poses += list(here.poses(START_NS + 490 * MS, final=True))
+    assert poses[0].time_ns == begin_ns
+    assert poses[-1].time_ns == end_ns - 1
+    assert all(begin_ns <= pose.time_ns < end_ns for pose in poses)

@@ -1,0 +1,189 @@
+"""Every item reaches every writer in order, and every message is counted once, whatever becomes of it."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+import pytest
+from envelopes import INFO, Keeper, Post
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgefirst_ros.config.model import Config, build_config
+from edgefirst_ros.errors import DecodeError, WriteError
+from edgefirst_ros.formats.base import LeftOut, NoPlace, Written
+from edgefirst_ros.pipeline.delivery import NO_FILE, Delivery
+from edgefirst_ros.pipeline.envelope import Envelope
+from edgefirst_ros.pipeline.fanout import FanOut
+from edgefirst_ros.pipeline.ledger import Outcome
+from edgefirst_ros.sample import Calibration, CameraImage, EgoPose, Role, Sample
+
+PICTURE = CameraImage("jpeg", b"jpeg", 4, 4)
+
+
+def config() -> Config:
+    return build_config({})
+
+
+class Run:
+    """A fan-out to some writers, and the outcomes of the samples that go through it."""
+
+    def __init__(self, *writers: Keeper) -> None:
+        self.post = Post(config())
+        self.outcomes: list[Outcome] = []
+        self.made = 0
+        self.committed: list[Sample] = []
+        self._pool = ThreadPoolExecutor(4)
+        self.fanout = FanOut(writers, self._pool, 4, self.post.ledger, self.committed.append)
+        self.fanout.begin(INFO)
+
+    def send(
+        self,
+        number: int,
+        *,
+        image: Future[CameraImage] | None = None,
+        takers: frozenset[str] | None = None,
+    ) -> tuple[Envelope, Envelope]:
+        camera = self.post.envelope("camera", 100 * number)
+        lidar = self.post.envelope("lidar_points", 100 * number + 7)
+        make = partial(self._make, number, camera, lidar)
+        self.fanout.sample(
+            Delivery(make, (camera, lidar), image=image, takers=takers, outcome=self.outcomes.append)
+        )
+        return camera, lidar
+
+    def _make(self, number: int, camera: Envelope, lidar: Envelope, image: CameraImage | None) -> Sample:
+        self.made += 1
+        companions = {Role.CAMERA: camera.measurement, Role.LIDAR_POINTS: lidar.measurement}
+        ego = EgoPose(camera.time_ns)
+        return Sample(INFO, number, camera.time_ns, companions, {}, ego, Calibration(), image)
+
+    def end(self) -> None:
+        self.fanout.join()
+        self._pool.shutdown()
+        totals = dict(self.post.ledger.totals)
+        assert totals.pop("received") == sum(totals.values())
+        assert self.post.ledger.open == 0
+
+
+def reasons(run: Run, topic: str) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = run.post.ledger.snapshot()[topic]["reasons"]
+    return found
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10_000), count=st.integers(1, 10))
+def test_all_writers_get_all_samples_in_order_however_their_pictures_come(seed: int, count: int) -> None:
+    one, other = Keeper("one"), Keeper("other")
+    run = Run(one, other)
+    images: list[Future[CameraImage]] = [Future() for _ in range(count)]
+    for number, image in enumerate(images):
+        run.send(number, image=image)
+    for image in random.Random(seed).sample(images, len(images)):
+        image.set_result(PICTURE)
+    run.end()
+    for writer in (one, other):
+        assert writer.begun == [INFO]
+        assert [sample.frame for sample in writer.samples] == list(range(len(images)))
+        assert all(sample.image is PICTURE for sample in writer.samples)
+    assert run.made == len(images), "a sample is made once, whatever the number of writers"
+    assert run.committed == one.samples
+    assert run.post.ledger.totals["written"] == 2 * len(images)
+    assert run.outcomes == [Outcome("sample")] * len(images)
+
+
+def test_the_formats_that_hold_a_message_are_counted_with_it_and_its_distance() -> None:
+    run = Run(
+        Keeper("one"), Keeper("other", lambda _: Written(left_out=LeftOut("skipped", "thinned"), items=0))
+    )
+    _, lidar = run.send(0)
+    run.end()
+    account = run.post.ledger.snapshot()[lidar.topic]
+    assert account["written_to"] == {"one": 1}
+    assert account["pairing_error_ms"]["max"] == 7.0
+    assert run.fanout.outputs["one"].items == 1
+    assert run.fanout.outputs["other"].left_out == {"thinned": 1}
+
+
+def test_a_picture_that_cannot_be_decoded_drops_its_frame_and_unpairs_its_companions() -> None:
+    run = Run(Keeper())
+    image: Future[CameraImage] = Future()
+    camera, lidar = run.send(0, image=image)
+    image.set_exception(DecodeError("after a lost frame"))
+    run.end()
+    assert reasons(run, camera.topic) == {"dropped": {"after a lost frame": 1}}
+    assert reasons(run, lidar.topic) == {
+        "unpaired": {"its reference frame was not usable: after a lost frame": 1}
+    }
+    assert run.outcomes == [Outcome("unusable", "after a lost frame")]
+
+
+@pytest.mark.parametrize(
+    ("written", "stage", "reason", "outcome"),
+    [
+        (Written(left_out=LeftOut("skipped", "thinned"), items=0), "skipped", "thinned", "skipped"),
+        (Written(left_out=LeftOut("unusable", "no pose"), items=0), "unpaired", "no pose", "unusable"),
+        (Written(refused=(("/lidar/points", "no column x"),)), "refused", "no column x", "sample"),
+        (Written(refused=(("/lidar/points", NoPlace("no place")),)), "decoded", "no place", "sample"),
+        (Written(), "decoded", NO_FILE, "sample"),
+    ],
+)
+def test_what_a_format_says_of_a_message_is_its_stage(
+    written: Written, stage: str, reason: str, outcome: str
+) -> None:
+    run = Run(Keeper("keeper", lambda _: written))
+    run.send(0)
+    run.end()
+    assert reasons(run, "/lidar/points") == {stage: {reason: 1}}
+    assert [each.kind for each in run.outcomes] == [outcome]
+
+
+def test_the_furthest_of_several_formats_counts() -> None:
+    left_out = Written(left_out=LeftOut("unusable", "no pose"), items=0)
+    run = Run(Keeper("one", lambda _: left_out), Keeper("other", lambda _: Written()))
+    camera, _ = run.send(0)
+    run.end()
+    assert reasons(run, camera.topic) == {"unpaired": {"no pose": 1}}
+    assert run.outcomes == [Outcome("sample")], "one output has it"
+
+
+def test_a_format_without_time_sheds_and_the_other_still_gets_the_sample() -> None:
+    one, other = Keeper("one"), Keeper("other")
+    run = Run(one, other)
+    for number in range(4):
+        run.send(number, takers=frozenset({"one", "other"} if number % 2 else {"one"}))
+    run.send(4, takers=frozenset())
+    run.end()
+    assert [sample.frame for sample in one.samples] == [0, 1, 2, 3]
+    assert [sample.frame for sample in other.samples] == [1, 3]
+    assert [each.kind for each in run.outcomes].count("dropped") == 1
+    assert reasons(run, "/lidar/points") == {"dropped": {"shed: overload": 1}}
+
+
+def test_a_writer_that_fails_is_raised_and_what_follows_is_dropped() -> None:
+    def failing(sample: Sample) -> Written | None:
+        if sample.frame == 1:
+            raise WriteError("disk full")
+        return None
+
+    run = Run(Keeper("keeper", failing))
+    for number in range(3):
+        run.send(number)
+    run.end()
+    with pytest.raises(WriteError, match="disk full"):
+        run.fanout.raise_failure()
+    assert run.post.ledger.totals["written"] == 2
+    assert reasons(run, "/lidar/points")["dropped"] == {"disk full": 2}
+
+
+def test_without_any_format_samples_are_counted_all_the_same() -> None:
+    run = Run()
+    image: Future[CameraImage] = Future()
+    run.send(0)
+    run.send(1, image=image)
+    image.set_exception(DecodeError("damaged"))
+    run.end()
+    assert run.outcomes == [Outcome("sample"), Outcome("unusable", "damaged")]
+    assert run.fanout.samples == 1

@@ -1,0 +1,153 @@
+"""A sequence's samples against a search over everything, however its messages are shuffled on the way."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from envelopes import INFO, MS, START_NS, Keeper, Post
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.pipeline.envelope import Window
+from edgefirst_ros.pipeline.fanout import FanOut
+from edgefirst_ros.pipeline.images import Images
+from edgefirst_ros.pipeline.sequence import SequenceRun, reorder_window_ns
+from edgefirst_ros.sample import Role, Sample
+
+Sent = tuple[str, float]
+"""Configured topic and milliseconds after the start."""
+
+
+class Played:
+    """A sequence whose reference is the lidar, fed with messages in order of arrival."""
+
+    def __init__(self, sent: Sequence[Sent], window: Window | None = None, **values: Any) -> None:  # noqa: ANN401
+        config = build_config({"formats": ["edgefirst"], "reference": "lidar_points", **values})
+        self.post, self.writer = Post(config), Keeper()
+        pool = ThreadPoolExecutor(2)
+        fanout = FanOut([self.writer], pool, 2, self.post.ledger)
+        images = Images(pool, 2, "jpeg", 90, lookahead_ns=reorder_window_ns(config))
+        self.run = SequenceRun(
+            INFO,
+            config,
+            (Role.LIDAR_POINTS, frozenset({"/lidar/points"})),
+            images,
+            self.post.ledger,
+            fanout=fanout,
+            window=window,
+        )
+        fanout.begin(INFO)
+        for name, sent_ms in sent:
+            self.run.feed(self.post.envelope(name, sent_ms))
+        self.run.drain()
+        self.run.finish()
+        images.close()
+        fanout.join()
+        pool.shutdown()
+        totals = dict(self.post.ledger.totals)
+        assert totals.pop("received") == sum(totals.values())
+        assert self.post.ledger.open == 0
+
+    @property
+    def pairs(self) -> list[tuple[int, float | None, float | None]]:
+        """Frame number, reference and radar in milliseconds."""
+        return [
+            (sample.frame, at_ms(sample, Role.LIDAR_POINTS), at_ms(sample, Role.RADAR_TARGETS))
+            for sample in self.samples
+        ]
+
+    @property
+    def samples(self) -> list[Sample]:
+        return self.writer.samples
+
+
+def at_ms(sample: Sample, role: Role) -> float | None:
+    found = sample.companions.get(role)
+    return None if found is None else (found.time_ns - START_NS) / MS
+
+
+def nearest(at_ms: float, others: Sequence[float], tolerance_ms: float) -> float | None:
+    near = [other for other in sorted(others) if abs(other - at_ms) <= tolerance_ms]
+    return min(near, key=lambda other: abs(other - at_ms), default=None)
+
+
+KEEP = {"topics": {"radar_targets": {"required": "never", "tolerance_ms": 50}}}
+TIMES = st.lists(st.integers(0, 3000), min_size=1, max_size=25, unique=True)
+
+
+@settings(max_examples=25, deadline=None)
+@given(lidar=TIMES, radar=TIMES, seed=st.integers(0, 1000))
+def test_samples_are_those_of_a_search_over_everything_in_any_order_of_arrival(
+    lidar: list[int], radar: list[int], seed: int
+) -> None:
+    sent = [("lidar_points", float(ms)) for ms in lidar] + [("radar_targets", float(ms)) for ms in radar]
+    within_ms = reorder_window_ns(build_config({**KEEP})) / MS
+    pick = random.Random(seed)
+    arrivals = sorted(sent, key=lambda one: one[1] + pick.uniform(0, 0.9 * within_ms))
+    played = Played(arrivals, **KEEP)
+    expected = [
+        (number, float(ms), nearest(ms, [float(r) for r in radar], 50))
+        for number, ms in enumerate(sorted(lidar))
+    ]
+    assert played.pairs == expected
+    assert played.run.frames["sample"] == played.run.frames.total == len(lidar)
+
+
+def test_a_frame_without_a_required_companion_is_counted_and_keeps_its_number() -> None:
+    sent = [("lidar_points", ms) for ms in (0.0, 100.0, 200.0)]
+    sent += [("radar_targets", ms) for ms in (5.0, 195.0)]
+    required = {"topics": {"radar_targets": {"required": "always", "tolerance_ms": 20}}}
+    played = Played(sorted(sent, key=lambda one: one[1]), **required)
+    assert played.pairs == [(0, 0.0, 5.0), (2, 200.0, 195.0)]
+    assert played.run.lacking == {"radar_targets": 1}
+    assert played.post.ledger.snapshot()["/lidar/points"]["unpaired"] == 1
+
+
+def test_what_comes_too_late_is_dropped_and_counted() -> None:
+    lidar = [("lidar_points", ms) for ms in (0.0, 9000.0, 9100.0, 18000.0)]
+    played = Played([*lidar, ("radar_targets", 10.0)], **KEEP)
+    assert len(played.samples) == 4
+    (reason,) = played.post.ledger.snapshot()["/radar/targets"]["reasons"]["dropped"]
+    assert reason == "arrived later than the look-ahead"
+
+
+@pytest.mark.parametrize(("every_n", "numbers"), [(1, [0, 1, 2, 3, 4, 5]), (2, [0, 2, 4]), (3, [0, 3])])
+def test_selection_leaves_gaps_in_the_numbers(every_n: int, numbers: list[int]) -> None:
+    played = Played([("lidar_points", 100.0 * n) for n in range(6)], every_n=every_n, **KEEP)
+    assert [sample.frame for sample in played.samples] == numbers
+    assert played.run.frames["skipped"] == 6 - len(numbers)
+
+
+def test_messages_beyond_the_window_pair_and_are_not_counted() -> None:
+    window = Window(START_NS + 100 * MS, START_NS + 300 * MS)
+    sent: list[Sent] = [("lidar_points", 100.0 * n) for n in range(5)]
+    sent += [("radar_targets", 95.0), ("radar_targets", 305.0)]
+    played = Played(sorted(sent, key=lambda one: one[1]), window, **KEEP)
+    assert [pair[1:] for pair in played.pairs] == [(100.0, 95.0), (200.0, None)]
+
+
+def test_once_cut_samples_are_dropped_for_the_reason_given() -> None:
+    config = build_config({"formats": ["edgefirst"], "reference": "lidar_points", **KEEP})
+    post, writer, pool = Post(config), Keeper(), ThreadPoolExecutor(1)
+    fanout = FanOut([writer], pool, 1, post.ledger)
+    images = Images(pool, 1, "jpeg", 90, lookahead_ns=reorder_window_ns(config))
+    reference = Role.LIDAR_POINTS, frozenset({"/lidar/points"})
+    run = SequenceRun(INFO, config, reference, images, post.ledger, fanout=fanout)
+    for number in range(100):
+        if number == 50:
+            run.cut("no time left")
+            written = len(writer.samples)
+        run.feed(post.envelope("lidar_points", 100 * number))
+    run.drain()
+    run.finish()
+    fanout.join()
+    pool.shutdown()
+    account = post.ledger.snapshot()["/lidar/points"]
+    assert account["reasons"]["dropped"] == {"no time left": account["dropped"]}
+    assert run.frames["dropped"] == account["dropped"] >= 50
+    assert account["written"] == 100 - account["dropped"] >= written
