@@ -33,7 +33,7 @@ DOUBT_M = 25.0
 TURNED_RAD = math.radians(15)
 KNOWN_NS = 60_000_000_000
 
-Verdict = tuple[int, str | None]
+JudgedFix = tuple[int, str | None]
 """The running number of a fix's message, and why it is refused, None if it is not."""
 
 
@@ -80,7 +80,7 @@ class Lag:
         self._rows: list[_Row] = []
         self._nodes: list[Node] = []
         self._waiting: list[_Waiting] = []
-        self._judged: deque[Verdict] = deque()
+        self._judged: deque[JudgedFix] = deque()
         self._refused = 0
         self._epoch_ns: int | None = None
         """Of the last fix that is believed: the time of its epoch's first message."""
@@ -131,7 +131,7 @@ class Lag:
         if at_ns is not None and self._nodes and at_ns > self._nodes[-1].time_ns:
             self._advance(self._inertia.cut(at_ns), None)
 
-    def judged(self) -> Iterator[Verdict]:
+    def judged(self) -> Iterator[JudgedFix]:
         """What has become of fixes since this was last asked."""
         while self._judged:
             yield self._judged.popleft()

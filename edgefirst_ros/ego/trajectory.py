@@ -9,7 +9,7 @@ import numpy as np
 from edgefirst_ros.ego.findings import Mounting
 from edgefirst_ros.ego.forward import Vehicle
 from edgefirst_ros.ego.geodesy import Vector, from_enu
-from edgefirst_ros.ego.lag import Lag, Verdict
+from edgefirst_ros.ego.lag import JudgedFix, Lag
 from edgefirst_ros.ego.orientation import (
     Quaternion,
     after,
@@ -84,7 +84,7 @@ class Trajectory:
         self._is_oriented = motion is not None and motion.oriented
         self._orientation: Track[Quaternion] = Track(slerp, max_gap_ns=SWIFT_NS)
         self._odometry: Track[Odometry] = Track(_move, max_gap_ns=self._vehicle.max_gap_ns)
-        self._verdicts: list[Verdict] = []
+        self._judged_fixes: list[JudgedFix] = []
         self._latest_ns: int | None = None
 
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
@@ -93,7 +93,7 @@ class Trajectory:
         if self._lag is not None:
             self._lag.add_fix(time_ns, arrival, fix)
         elif self._whole is not None:
-            self._verdicts.append((arrival, self._whole.refusals.get(arrival)))
+            self._judged_fixes.append((arrival, self._whole.refusals.get(arrival)))
 
     def add_imu(self, time_ns: int, imu: Imu) -> None:
         """Take an IMU message."""
@@ -118,9 +118,9 @@ class Trajectory:
         if self._lag is not None:
             self._lag.finish()
 
-    def judged(self) -> Iterator[Verdict]:
+    def judged(self) -> Iterator[JudgedFix]:
         """What has become of fixes since this was last asked: messages' numbers, and why they are refused."""
-        verdicts, self._verdicts = self._verdicts, []
+        verdicts, self._judged_fixes = self._judged_fixes, []
         yield from verdicts
         if self._lag is not None:
             yield from self._lag.judged()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from edgefirst_ros.config.model import EgoOptions
 from edgefirst_ros.ego.forward import Vehicle
-from edgefirst_ros.ego.lag import Verdict
+from edgefirst_ros.ego.lag import JudgedFix
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.messages.camera import CameraInfo
@@ -129,7 +129,7 @@ class SampleContext:
         fitting = next((info for info in infos if _size(info) == picture), None)
         return self.calibration if fitting is None else replace(self.calibration, camera_info=fitting)
 
-    def navigate(self, measurement: Measurement) -> Iterator[Verdict]:
+    def navigate(self, measurement: Measurement) -> Iterator[JudgedFix]:
         """Take a navigation message.
 
         Yields the running numbers of messages that are settled now, this one or earlier ones, and why they
@@ -145,12 +145,12 @@ class SampleContext:
             elif isinstance(datum, Odometry):
                 self.trajectory.add_odometry(time_ns, datum)
             yield measurement.arrival, None
-        verdicts = list(self.trajectory.judged())
-        if not isinstance(datum, NavSatFix) or any(refusal is None for _, refusal in verdicts):
+        judged = list(self.trajectory.judged())
+        if not isinstance(datum, NavSatFix) or any(refusal is None for _, refusal in judged):
             self._want_pose(time_ns, POSE_EVERY_NS)
-        yield from verdicts
+        yield from judged
 
-    def finish(self) -> Iterator[Verdict]:
+    def finish(self) -> Iterator[JudgedFix]:
         """No navigation message comes any more: settle those that waited, as ``navigate`` does."""
         self.trajectory.finish()
         yield from self.trajectory.judged()

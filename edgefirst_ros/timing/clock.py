@@ -18,21 +18,21 @@ from edgefirst_ros.timing.steps import StepWatch
 OUTLIER_NS = 1_000_000_000
 """A message this much later or earlier than its topic's usual latency is out of line."""
 CONFIRM, CONFIRM_NS = 5, 500_000_000
-"""So many messages out of line by the same amount over so long are a step; late ones catch up instead."""
+"""This many messages off by the same amount over this time are a step; late messages catch up instead."""
 CONFIRM_FEW_NS = 2_000_000_000
-"""Slow topics: two messages this far apart and out of line by the same amount are a step, too."""
+"""For slow topics, two messages this far apart and off by the same amount are a step as well."""
 QUARANTINE_NS = 3_000_000_000
 BACKWARDS_NS = 1_000_000_000
 PAUSE_NS = 60_000_000_000
 HEARD_NS = 3_000_000_000
-"""Topics heard so shortly before a clock was stepped are those of the sequence after it."""
+"""Topics heard this shortly before a step belong to the sequence after it."""
 FUTURE = "stamp lies in the future"
 STAMPS = 16
-"""So many stamps of a topic are remembered: static transforms may have several that come in turn."""
+"""Stamps remembered per topic: static transforms may have several that alternate."""
 STEPPED = "; the clock was stepped: "
 
 _NO_CLOCK, _BACKWARDS, _PAUSE = -1, -2, -3
-"""What a suspect message's time hangs on where that is none of the clocks found."""
+"""Stand for the clock of a suspect message where that is none of the clocks found."""
 
 Message = TypeVar("Message", bound=MessageTimes)
 
@@ -57,7 +57,7 @@ class _Topic:
     """Whether the finding has been told in the sequence under way."""
 
     def off_ns(self, message: MessageTimes) -> int:
-        """How much later than usual a message is, by its stamp; 0 if that tells nothing or is believed."""
+        """How much later than usual a message is, by its stamp; 0 if that is unused or trusted as configured."""
         finding = self.finding
         if finding is None or finding.group is None or self.rule.choice != "auto":
             return 0
@@ -108,7 +108,7 @@ class ClockFinder(Generic[Message]):
         self._settled = False
 
     def rule(self, topic: str, rule: Rule) -> None:
-        """Say what is known of a topic's times beforehand."""
+        """Set what is configured for a topic's times, before its first message."""
         self._rules[topic] = rule
 
     @property
@@ -123,7 +123,7 @@ class ClockFinder(Generic[Message]):
         return None if finding is None else _time_ns(message, finding)
 
     def feed(self, message: Message) -> Iterator[Message | Boundary]:
-        """Take a message in order of arrival; yield what now has a time."""
+        """Take a message in order of arrival; yields those that have a time now, or a refusal."""
         if self._first_ns is None:
             self._first_ns = self._latest_ns = message.receive_ns
         group, off_ns, broken = self._judge(message)
@@ -158,12 +158,12 @@ class ClockFinder(Generic[Message]):
             yield from self._forgive()
 
     def flush(self) -> Iterator[Message | Boundary]:
-        """The end: decide with what there is and yield everything held."""
+        """The source ends: choose clocks with what has come, and yield everything held."""
         yield from self._forgive()
         yield from self._release(self._latest_ns or 0, final=True)
 
     def _accept(self, message: Message, off_ns: int) -> Iterator[Message | Boundary]:
-        """A message of the time base in force, though perhaps damaged by itself."""
+        """Take a message of the current time base; its own stamp may be damaged."""
         if off_ns < -OUTLIER_NS:
             message.refusal = FUTURE
             yield message
@@ -221,7 +221,7 @@ class ClockFinder(Generic[Message]):
             yield message
 
     def _decide(self, due: Sequence[tuple[str, _Topic]]) -> None:
-        """Choose for topics seen long enough."""
+        """Choose a clock for each of the topics."""
         known = len(self._clocks)
         evidence = [Evidence(name, topic.rule, topic.times) for name, topic in due]
         for (_, topic), finding in zip(due, find_clocks(evidence, self._clocks), strict=True):
@@ -233,7 +233,7 @@ class ClockFinder(Generic[Message]):
             self._join(topic, joined=finding.group is not None and finding.group < known)
 
     def _join(self, topic: _Topic, *, joined: bool) -> None:
-        """Watch a topic's clock, unless the configuration says that it is to be believed."""
+        """Watch a topic's clock for steps and drift, unless the configuration says to trust it."""
         finding = topic.finding
         if finding is not None and finding.group is not None and topic.rule.choice == "auto":
             sure_ns = DRIFT_NS if finding.uncertainty_ns is None else finding.uncertainty_ns
@@ -241,13 +241,13 @@ class ClockFinder(Generic[Message]):
             self._steps.join(finding.topic, finding.group, finding.offset_ns)
 
     def _tell(self, topic: _Topic) -> None:
-        """Put a topic's finding among those of the sequence under way, once."""
+        """Add a topic's finding to those of the sequence under way, once."""
         if topic.finding is not None and not topic.told:
             topic.told = True
             self.findings.append(topic.finding)
 
     def _judge(self, message: MessageTimes) -> tuple[int, int, str | None]:
-        """The clock a message hangs on, how far it is out of line, and the step that this would mean."""
+        """The clock of a message, how far off it is, and the step that would explain that."""
         topic = self._topics.get(message.topic)
         finding = topic.finding if topic is not None else None
         latest = self._latest_ns
@@ -260,7 +260,7 @@ class ClockFinder(Generic[Message]):
         return group, off_ns, "the wall clock was stepped" if abs(off_ns) > OUTLIER_NS else None
 
     def _stands(self, message: MessageTimes) -> bool:
-        """Whether a topic says the same stamps again and again, as calibration does: nothing of its clock."""
+        """Whether a topic repeats its stamps, as calibration does, so that they say nothing about a clock."""
         lately = self._stamps.setdefault(message.topic, deque(maxlen=STAMPS))
         # After a step a clock may say a time once more, by chance; not the same one twice in a row.
         stands = lately.count(message.stamp_ns) > 1 or (len(lately) > 0 and lately[-1] == message.stamp_ns)
@@ -268,7 +268,7 @@ class ClockFinder(Generic[Message]):
         return stands
 
     def _forgive(self) -> Iterator[Message | Boundary]:
-        """No step after all: those out of line were damaged, or late and have caught up."""
+        """There was no step: the messages held were damaged, or late and have caught up."""
         held, self._quarantine, self._suspects = self._quarantine, [], {}
         self._steps.calm()
         for message in held:
@@ -276,7 +276,7 @@ class ClockFinder(Generic[Message]):
             yield from self._accept(message, 0 if group == _BACKWARDS else off_ns)
 
     def _end_before(self, group: int) -> Iterator[Message | Boundary]:
-        """What was held for another reason before receipt broke off is of the time base that ends."""
+        """Take what was held for another reason before receipt broke off, as the time base ends there."""
         if group not in {_BACKWARDS, _PAUSE}:
             return
         places = (n for n, message in enumerate(self._quarantine) if self._judge(message)[0] == group)
@@ -295,7 +295,7 @@ class ClockFinder(Generic[Message]):
             yield from self.feed(message)
 
     def _go_on(self, step: Step) -> Iterator[Message | Boundary]:
-        """A clock was stepped: what is known of the clocks holds, but for the offset of the one that was."""
+        """A clock was stepped: change its offset, and keep everything else that is known of the clocks."""
         held, self._quarantine, self._suspects = self._quarantine, [], {}
         self._steps.again()
         yield from self._release(self._latest_ns or 0, final=True)
@@ -327,7 +327,7 @@ class ClockFinder(Generic[Message]):
             yield from self.feed(message)
 
     def _excuse(self, late: Late) -> None:
-        """Latencies changed, and no clock did."""
+        """Latencies changed, not clocks: take the new latencies as usual."""
         self._say(late.text)
         for name, by_ns in late.moved_ns.items():
             self._watch.excuse(name, by_ns)
@@ -337,7 +337,7 @@ class ClockFinder(Generic[Message]):
                 self._join(topic, joined=False)
 
     def _shift(self, step: Step) -> None:
-        """Add to the offsets of topics whose clock was stepped; if some of its alone, they get their own."""
+        """Change the offsets of topics that were stepped; if only some of a clock were, they get their own."""
         numbers: dict[int, int] = {}
         for name, by_ns in step.moved_ns.items():
             topic = self._topics[name]
@@ -356,7 +356,7 @@ class ClockFinder(Generic[Message]):
             )
 
     def _clock_after(self, group: int, by_ns: int, step: Step) -> int:
-        """The number of a clock as it is after its step."""
+        """The number of a clock after its step."""
         old = self._clocks[group]
         members = {
             name
