@@ -57,7 +57,7 @@ class _Topic:
     """Whether the finding has been told in the sequence under way."""
 
     def off_ns(self, message: MessageTimes) -> int:
-        """How much later than usual a message is, by its stamp; 0 if that is unused or trusted as configured."""
+        """How much later than usual a message is, by its stamp; 0 if that is unused or always trusted."""
         finding = self.finding
         if finding is None or finding.group is None or self.rule.choice != "auto":
             return 0
@@ -337,7 +337,7 @@ class ClockFinder(Generic[Message]):
                 self._join(topic, joined=False)
 
     def _shift(self, step: Step) -> None:
-        """Change the offsets of topics that were stepped; if only some of a clock were, they get their own."""
+        """Change the offsets of topics that were stepped; if only some of a clock, they get their own."""
         numbers: dict[int, int] = {}
         for name, by_ns in step.moved_ns.items():
             topic = self._topics[name]
