@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from edgefirst_ros.sources.mcap import McapRecording
-    from edgefirst_ros.sources.player import Played, Player
+    from edgefirst_ros.sources.player import Player, PlayProgress
 
 
 class NamesChoice(StrEnum):
@@ -109,14 +109,14 @@ def _one(path: Path) -> Path:
 
 def _play(
     player: Player, rate: float, stop: threading.Event, err: Console, source: McapRecording, *, quiet: bool
-) -> Played:
+) -> PlayProgress:
     from rich.progress import Progress
 
     bar = Progress(console=err, transient=True, disable=quiet or not err.is_terminal)
     with bar:
         task = bar.add_task("playing", total=source.size)
 
-        def show(played: Played) -> None:
+        def show(played: PlayProgress) -> None:
             late = f", {played.behind_s:.1f} s late" if played.behind_s >= 0.1 else ""
             shown = f"{clock(played.recorded_s)} of recording{late}"
             bar.update(task, completed=played.position, description=shown)

@@ -1,4 +1,4 @@
-"""Recordings to datasets, offline: which files, in which order, and what is left behind."""
+"""Converts recordings into one dataset."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.naming import readable, renaming
-from edgefirst_ros.offline.drives import Drive
+from edgefirst_ros.offline.drives import RecordedDrive
 from edgefirst_ros.offline.inputs import open_recordings
-from edgefirst_ros.offline.resumed import Replay, find_run
+from edgefirst_ros.offline.resumed import ChainReplay, find_chain
 from edgefirst_ros.offline.settings import is_as_captured
-from edgefirst_ros.offline.survey import Survey, wants_survey
+from edgefirst_ros.offline.survey import MotionSurvey, wants_survey
 from edgefirst_ros.pipeline.assembly import Pipeline, Progress
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.pause import PAUSED
@@ -38,7 +38,7 @@ NOT_READ = "not read, as the conversion was interrupted before"
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What a conversion left behind."""
+    """The result of a conversion."""
 
     paths: tuple[Path, ...]
     report: dict[str, Any]
@@ -46,7 +46,7 @@ class Conversion:
 
     @property
     def interruption(self) -> str:
-        """What an interruption has left, for a person."""
+        """What an interrupted conversion has written, in a sentence."""
         if self.report["totals"]["received"]:
             return "interrupted: what had been read is finished and complete"
         return "interrupted before anything was converted"
@@ -54,7 +54,7 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Progress for people: bytes of input read, and what came of them."""
+    """Progress of a conversion: bytes of input read, and what has been written."""
 
     file: str
     bytes_read: int
@@ -78,25 +78,33 @@ def convert(
 ) -> Conversion:
     """Convert recordings into one dataset below ``output``.
 
-    Everything that can be known beforehand is checked before anything is written. When ``stop`` is set,
-    what has been read is finished and the result says it was interrupted. ``pace`` is called before each
-    message and may wait; ``committed`` with every sample that is written, from a writing thread. ``notes`` go
-    into the report, before its own.
+    Inputs and outputs are checked before anything is written. A recording of a live session is named as the
+    session was, and begins with the session's initial calibration.
 
-    What live capture recorded is named as its session was, and begins with what was known before it.
+    Args:
+        paths: recordings, or folders of them.
+        output: the output folder.
+        config: the configuration.
+        dataset: name of the dataset; default: from the first recording.
+        overwrite: replace an existing dataset once the new one is complete.
+        stop: when set, what has been read is completed and the result is marked as interrupted.
+        on_progress: called several times a second.
+        pace: called before each message; may wait.
+        committed: called with every sample that is in all outputs, from a writing thread.
+        notes: go into the report before its own.
 
     Raises:
-        RecordingNotFound: a recording that is not there.
-        RecordingError: a file that is not a recording, unless it is one of a folder's.
-        ConfigError: a prefix or reference that does not fit a recording.
-        OutputExists: the dataset is there already and ``overwrite`` is off.
+        RecordingNotFound: a recording does not exist.
+        RecordingError: a file is not a recording, unless it is in a folder that was given.
+        ConfigError: prefix or reference do not fit a recording.
+        OutputExists: the dataset exists and ``overwrite`` is off.
         WriteError: the output cannot be written; what was committed stays in ``.part`` files.
     """
     inputs = open_recordings(paths, config)
     drives = [drive for drive, _ in inputs.drives]
     stop = stop or threading.Event()
     sequences = [named for drive in drives if (named := drive.parts[0].sequence_name) is not None]
-    # Never a sequence's own name: readers take a container that holds one folder of its own name for nested.
+    # Not a sequence's name: readers take a container that holds one folder of its own name for nested.
     session = drives[0].parts[0].session
     name = dataset or (f"{drives[0].path.stem}-dataset" if session is None else session.dataset)
     job = Job(config, output, name, overwrite=overwrite, sequences=sequences, committed=committed)
@@ -119,7 +127,7 @@ def convert(
 
 
 class _Reading:
-    """Goes through drives, tells how far it has come, and ends when it is told to."""
+    """Reads drives, reports progress, and ends when ``stop`` is set."""
 
     def __init__(
         self,
@@ -133,17 +141,17 @@ class _Reading:
         self._stop = stop
         self._on_progress = on_progress
 
-    def through(self, drive: Drive, take: Callable[[RawMessage], None]) -> bool:
-        """Give every message to ``take``; whether it came to the end."""
+    def read(self, drive: RecordedDrive, put: Callable[[RawMessage], None]) -> bool:
+        """Pass every message to ``put``; returns whether the end was reached."""
         for message in drive.messages():
-            take(message)
+            put(message)
             self._show(drive)
             if self._stop.is_set():
                 return False
         self._before += drive.size
         return True
 
-    def _show(self, drive: Drive) -> None:
+    def _show(self, drive: RecordedDrive) -> None:
         if self._on_progress is None or time.monotonic() - self._shown_s < PROGRESS_EVERY_S:
             return
         self._shown_s = time.monotonic()
@@ -154,7 +162,7 @@ class _Reading:
 
 def _feed(
     pipeline: Pipeline,
-    sources: Sequence[tuple[Drive, Sequence[TopicInfo]]],
+    sources: Sequence[tuple[RecordedDrive, Sequence[TopicInfo]]],
     stop: threading.Event,
     on_progress: Callable[[Position], None] | None,
     pace: Callable[[RawMessage], None] | None,
@@ -172,13 +180,13 @@ def _feed(
         motions: Sequence[Sequence[Solution]] = ()
         if twice:
             surveys = _Surveys(pipeline.config, known, lambda: not stop.is_set())
-            if reading.through(drive, surveys.feed):
+            if reading.read(drive, surveys.feed):
                 motions = surveys.finish()
             if stop.is_set():
                 pipeline.unread.append(f"{readable(drive.path.name)}: {SURVEYED_ONLY}")
         if not stop.is_set():
             source = _Source(pipeline, drive, known, motions, take)
-            whole = reading.through(drive, source.take)
+            whole = reading.read(drive, source.take)
             pipeline.end_source(*(() if whole else ("interrupted",)))
             pipeline.notes += _notes(drive) if whole else ()
         if stop.is_set():
@@ -187,7 +195,7 @@ def _feed(
             return
 
 
-def _notes(drive: Drive) -> Iterator[str]:
+def _notes(drive: RecordedDrive) -> Iterator[str]:
     for part in drive.parts:
         name = readable(part.path.name)
         if part.note:
@@ -198,13 +206,13 @@ def _notes(drive: Drive) -> Iterator[str]:
 
 def _replay(
     pipeline: Pipeline,
-    sources: Sequence[tuple[Drive, Sequence[TopicInfo]]],
+    sources: Sequence[tuple[RecordedDrive, Sequence[TopicInfo]]],
     stop: threading.Event,
     on_progress: Callable[[Position], None] | None,
 ) -> bool:
-    """Feed a session that went on from another, or was gone on from; whether it is one.
+    """Feed a session that continues another one, or is continued; returns whether it is such a session.
 
-    Poses that know the whole recording are not those of the session, so there is nothing to take over then.
+    With whole-drive smoothing the poses are not the session's anyway, so it is converted like any recording.
     """
     (drive, known), config = sources[0], pipeline.config
     first = drive.parts[0]
@@ -212,32 +220,32 @@ def _replay(
         return False
     if wants_survey(config, known, streams=False):
         return False
-    run = find_run(first)
-    pipeline.notes += run.notes
-    if len(run.drive.parts) == 1 and run.following is None:
+    chain = find_chain(first)
+    pipeline.notes += chain.notes
+    if len(chain.drive.parts) == 1 and chain.following is None:
         return False
-    replay = Replay(run, config, pipeline)
-    reading = _Reading(pipeline, run.drive.size, stop, on_progress)
+    replay = ChainReplay(chain, config, pipeline)
+    reading = _Reading(pipeline, chain.drive.size, stop, on_progress)
     try:
-        if reading.through(run.drive, replay.take):
+        if reading.read(chain.drive, replay.feed):
             replay.finish(lambda: not stop.is_set())
     finally:
-        replay.end()
+        replay.close()
     pipeline.end_source(*(("interrupted",) if stop.is_set() else ()))
     pipeline.notes += _notes(drive)
     return True
 
 
 class _Surveys:
-    """What is found beforehand of each stretch of a recording between pauses."""
+    """Motion surveys of the parts of a recording between pauses."""
 
     def __init__(self, config: Config, known: Sequence[TopicInfo], proceed: Callable[[], bool]) -> None:
-        self._make = partial(Survey, config, known, proceed)
+        self._make = partial(MotionSurvey, config, known, proceed)
         self._survey = self._make()
         self._found: list[Sequence[Solution]] = []
 
     def feed(self, message: RawMessage) -> None:
-        """Take one message."""
+        """Add one message."""
         if resumed_of(message) is not None:
             self._found.append(self._survey.finish())
             self._survey = self._make()
@@ -245,17 +253,17 @@ class _Surveys:
             self._survey.feed(message)
 
     def finish(self) -> list[Sequence[Solution]]:
-        """The motions of each stretch."""
+        """The motions of each part."""
         return [*self._found, self._survey.finish()]
 
 
 class _Source:
-    """Feeds a pipeline one drive; a session that was captured live as it went then, with what was known."""
+    """Feeds a pipeline one drive; a live session with its initial calibration and its pauses."""
 
     def __init__(
         self,
         pipeline: Pipeline,
-        drive: Drive,
+        drive: RecordedDrive,
         known: Sequence[TopicInfo],
         motions: Sequence[Sequence[Solution]],
         take: Callable[[RawMessage], None],
@@ -273,19 +281,19 @@ class _Source:
         self._pipeline.begin_source(self._known, self._host, sequence, motions, calibration=calibration)
 
     def take(self, message: RawMessage) -> None:
-        """The next message."""
+        """Feed the next message."""
         resumed = resumed_of(message)
         if resumed is not None:
             self._pipeline.end_source(PAUSED)
             sequence, known = resumed
             self._begin(sequence, known if self._again else self._pipeline.calibration)
-        # What the file repeats of before is known already, unless another configuration takes it.
+        # Repeated messages are in the initial calibration, unless the configuration is another one.
         elif not (self._again and message.repeated):
             self._take(message)
 
 
-def _disorder(drives: Sequence[Drive], config: Config) -> list[str]:
-    """What is left out of order by more than the look-ahead makes up for."""
+def _disorder(drives: Sequence[RecordedDrive], config: Config) -> list[str]:
+    """Warnings about files whose disorder is larger than the look-ahead can correct."""
     reach_ns = reorder_window_ns(config)
     return [
         f"{readable(part.path.name)}: {_displaced(part)}, and too much lies across each other to be put in "
@@ -304,7 +312,7 @@ def _displaced(part: McapRecording) -> str:
     return f"messages lie behind later ones ({', '.join(several)})"
 
 
-def _recording(recording: McapRecording, drive: Drive) -> dict[str, Any]:
+def _recording(recording: McapRecording, drive: RecordedDrive) -> dict[str, Any]:
     return {
         "file": readable(recording.path.name),
         "drive": readable(drive.path.name),

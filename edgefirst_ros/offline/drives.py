@@ -1,4 +1,4 @@
-"""Which recordings are one drive: the files into which a recorder split it."""
+"""Groups recordings into drives: a recorder may split one drive into several files."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
 
 METADATA = "metadata.yaml"
 ADJOINING_NS = 5_000_000_000
-"""The next file of a drive begins so soon after the last one's end."""
+"""Longest gap between successive files of a drive."""
 OVERLAP_NS = 500_000_000
-"""Or so much before it: messages that were under way when the recorder changed files."""
+"""Longest overlap: messages in flight when the recorder changed files."""
 _NUMBERED = re.compile(r"(?P<drive>.+)_(?P<number>\d+)")
 
 
 @dataclass(slots=True)
-class Drive:
-    """The recordings of one drive in order, mostly one; read one after the other as if they were one file."""
+class RecordedDrive:
+    """The recordings of one drive in order, read as if they were one file."""
 
     parts: Sequence[McapRecording]
     notes: list[str] = field(default_factory=list)
-    """What to tell of how they were found to be one drive."""
+    """Why they are one drive, and which files are missing."""
     reading: int = 0
-    """Which part ``messages`` is at."""
+    """Index of the part that ``messages`` is reading."""
 
     @property
     def path(self) -> Path:
@@ -49,11 +49,11 @@ class Drive:
         return sum(part.size for part in self.parts[: self.reading]) + self.parts[self.reading].position
 
     def topics(self) -> list[TopicInfo]:
-        """Every topic that a file has."""
+        """The topics of all files."""
         return sorted({info for part in self.parts for info in part.topics()})
 
     def messages(self) -> Iterator[RawMessage]:
-        """All messages in the order of their receipt."""
+        """All messages in order of receipt."""
         arrival = 0
         for number, part in enumerate(self.parts):
             self.reading = number
@@ -62,14 +62,15 @@ class Drive:
                 yield message
 
 
-def find_drives(recordings: Sequence[McapRecording]) -> list[Drive]:
-    """The drives that recordings are of, in the order in which their first files were given.
+def find_drives(recordings: Sequence[McapRecording]) -> list[RecordedDrive]:
+    """Group recordings into drives, in the order in which their first files were given.
 
-    Files are of one drive if rosbag2's ``metadata.yaml`` beside them lists them; or if they are numbered
-    (``_0``, ``_1``, ...), or named by host and time as the device does, and each begins where the last one
-    ends. A numbered file may be missing in between. What live capture recorded is of one session for itself.
+    Files belong to one drive if a ``metadata.yaml`` of rosbag2 beside them lists them; or if they are
+    numbered (``_0``, ``_1``, ...), or named by host and time as on the device, and each begins where the one
+    before ends. Numbered files may be missing in between. A recording of a live session is always a drive of
+    its own.
     """
-    drives: list[Drive] = []
+    drives: list[RecordedDrive] = []
     left = {recording.path: recording for recording in recordings}
     for folder in dict.fromkeys(recording.path.parent for recording in recordings):
         drives += _listed(folder, left)
@@ -78,13 +79,13 @@ def find_drives(recordings: Sequence[McapRecording]) -> list[Drive]:
     for recording in left.values():
         path, found = recording.path, _NUMBERED.fullmatch(recording.path.stem)
         if recording.session is not None:
-            drives.append(Drive([recording]))
+            drives.append(RecordedDrive([recording]))
         elif recording.sequence_name is not None:
             timed[path.parent, recording.host].append(recording)
         elif found is not None:
             numbered[path.parent, found["drive"]].append((int(found["number"]), recording))
         else:
-            drives.append(Drive([recording]))
+            drives.append(RecordedDrive([recording]))
     for several in numbered.values():
         drives += _numbered(sorted(several, key=lambda each: (each[0], each[1].path.name)))
     for files in timed.values():
@@ -93,8 +94,8 @@ def find_drives(recordings: Sequence[McapRecording]) -> list[Drive]:
     return sorted(drives, key=lambda drive: min(given[part.path] for part in drive.parts))
 
 
-def _listed(folder: Path, left: dict[Path, McapRecording]) -> list[Drive]:
-    """The drive of the folder's metadata.yaml, its files taken from what is left; none if it lists none."""
+def _listed(folder: Path, left: dict[Path, McapRecording]) -> list[RecordedDrive]:
+    """The drive that the folder's metadata.yaml lists, if any; its files are removed from ``left``."""
     names = _metadata(folder / METADATA)
     parts = [left.pop(folder / name) for name in names if folder / name in left]
     if not parts:
@@ -105,7 +106,7 @@ def _listed(folder: Path, left: dict[Path, McapRecording]) -> list[Drive]:
 
 
 def _metadata(path: Path) -> list[str]:
-    """File names in a rosbag2 metadata.yaml; empty where there is none or it cannot be read."""
+    """File names in a rosbag2 metadata.yaml; empty if there is none, or it cannot be read."""
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
@@ -114,18 +115,18 @@ def _metadata(path: Path) -> list[str]:
     names = bag.get("relative_file_paths") if isinstance(bag, Mapping) else None
     if not isinstance(names, list):
         return []
-    # The first versions of rosbag2 put the folder's name before them.
+    # Early versions of rosbag2 put the folder's name first.
     return [Path(name).name for name in names if isinstance(name, str)]
 
 
-def _numbered(files: Sequence[tuple[int, McapRecording]]) -> list[Drive]:
+def _numbered(files: Sequence[tuple[int, McapRecording]]) -> list[RecordedDrive]:
     parts: list[McapRecording] = [files[0][1]]
     notes: list[str] = []
-    drives: list[Drive] = []
+    drives: list[RecordedDrive] = []
     for (before, earlier), (number, later) in pairwise(files):
         missing = number - before - 1
         gap_ns = _gap_ns(earlier, later)
-        # As long as the files beside them, and half as long again, is what those missing may have held.
+        # A missing file may have been 1.5 times as long as the longer one beside the gap.
         room_ns = missing * 3 * max(_length_ns(earlier), _length_ns(later)) // 2
         if gap_ns is None or not -OVERLAP_NS <= gap_ns <= ADJOINING_NS + room_ns:
             drives.append(_drive(parts, notes))
@@ -137,7 +138,7 @@ def _numbered(files: Sequence[tuple[int, McapRecording]]) -> list[Drive]:
     return [*drives, _drive(parts, notes)]
 
 
-def _timed(files: Sequence[McapRecording]) -> list[Drive]:
+def _timed(files: Sequence[McapRecording]) -> list[RecordedDrive]:
     drives = [[files[0]]]
     for earlier, later in pairwise(files):
         gap_ns = _gap_ns(earlier, later)
@@ -148,16 +149,16 @@ def _timed(files: Sequence[McapRecording]) -> list[Drive]:
     return [_drive(parts, []) for parts in drives]
 
 
-def _drive(parts: Sequence[McapRecording], notes: Sequence[str]) -> Drive:
+def _drive(parts: Sequence[McapRecording], notes: Sequence[str]) -> RecordedDrive:
     if len(parts) == 1:
-        return Drive(parts)
+        return RecordedDrive(parts)
     first, last = (readable(parts[n].path.name) for n in (0, -1))
     head = f"{first} to {last}: {len(parts)} files of one drive"
-    return Drive(parts, [head, *(f"{head}: {note}" for note in notes)])
+    return RecordedDrive(parts, [head, *(f"{head}: {note}" for note in notes)])
 
 
 def _gap_ns(earlier: McapRecording, later: McapRecording) -> int | None:
-    """Time from the end of a file to the beginning of the next, None where one holds no message."""
+    """Time from the end of a file to the beginning of the next, None if one of them is empty."""
     if not earlier.spans or not later.spans:
         return None
     return min(first for first, _ in later.spans) - max(last for _, last in earlier.spans)

@@ -1,4 +1,4 @@
-"""Which recordings are meant, and which of them can be converted."""
+"""Finds the recordings to convert, and leaves out those that cannot be."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import ConfigError, EdgeFirstError, RecordingError, RecordingNotFound
 from edgefirst_ros.hints import hints_of
 from edgefirst_ros.naming import readable
-from edgefirst_ros.offline.drives import Drive, find_drives
+from edgefirst_ros.offline.drives import RecordedDrive, find_drives
 from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
 from edgefirst_ros.topics import TopicMap, choose_reference, find_prefix
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A recording of a folder that cannot be converted, and why."""
+    """A recording in a folder that cannot be converted, and why."""
 
     file: str
     bytes: int
@@ -32,18 +32,18 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Inputs:
-    """The drives in order, each with its topics; what was left out of folders; what else to tell."""
+    """The drives in order, each with its topics; recordings that were left out; notes for the report."""
 
-    drives: list[tuple[Drive, list[TopicInfo]]] = field(default_factory=list)
+    drives: list[tuple[RecordedDrive, list[TopicInfo]]] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 def find_recordings(paths: Sequence[Path]) -> list[Path]:
-    """The recordings meant by files and folders, in the order given; folders by name, numbers by value.
+    """The recordings of files and folders in the given order; within folders by name, numbers by value.
 
     Raises:
-        RecordingNotFound: a path that is not there, or a folder without recordings.
+        RecordingNotFound: a path does not exist, or a folder holds no recordings.
     """
     found: list[Path] = []
     for path in paths:
@@ -60,15 +60,15 @@ def find_recordings(paths: Sequence[Path]) -> list[Path]:
 
 
 def open_recordings(paths: Sequence[Path], config: Config) -> Inputs:
-    """Open what is meant, each file once.
+    """Open the recordings of files and folders, each file once.
 
-    A day's folder may hold one that power loss left empty: such a recording is left out and told, unless it
-    was named itself or nothing else is left.
+    A recording that cannot be converted, such as one that power loss left empty, is left out and reported,
+    unless it was given by its own name, or nothing else is left.
 
     Raises:
-        RecordingNotFound: a path that is not there, or a folder without recordings.
-        RecordingError: a file that is not a recording, or holds nothing.
-        ConfigError: a prefix or reference that does not fit a recording.
+        RecordingNotFound: a path does not exist, or a folder holds no recordings.
+        RecordingError: a file is not a recording, or is empty.
+        ConfigError: prefix or reference do not fit a recording.
     """
     named = {path for path in paths if not path.is_dir()}
     inputs = Inputs()
@@ -113,7 +113,7 @@ def _open(path: Path) -> McapRecording:
     return recording
 
 
-def _usable_topics(drive: Drive, config: Config) -> list[TopicInfo]:
+def _usable_topics(drive: RecordedDrive, config: Config) -> list[TopicInfo]:
     topics = drive.topics()
     names = [t.topic for t in topics]
     try:
@@ -129,5 +129,5 @@ def _usable_topics(drive: Drive, config: Config) -> list[TopicInfo]:
 
 
 def _by_number(path: Path) -> list[tuple[int, str]]:
-    """A name's parts, so that _2 comes before _12."""
+    """Sort key: the parts of a name, with numbers by value, so that _2 comes before _12."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path.name)]

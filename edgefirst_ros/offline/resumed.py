@@ -1,4 +1,4 @@
-"""Sessions that went on from one another: what one took over is found by going through those before."""
+"""Converts a session that continues others: it replays those before to restore what this one took over."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import RecordingError
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.naming import readable
-from edgefirst_ros.offline.drives import Drive
+from edgefirst_ros.offline.drives import RecordedDrive
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.pause import PAUSED
 from edgefirst_ros.sources.mcap import McapRecording
@@ -17,19 +17,19 @@ from edgefirst_ros.sources.session import RecordedSession, Seam, resumed_of
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """A session's recording, last of ``drive``, with those before that it went on from.
+class SessionChain:
+    """A session's recording, the last part of ``drive``, after those that it continues.
 
-    ``following`` is the one that went on from it: late messages for its last samples are in there.
+    ``following`` is the recording that continues it; late messages for its last samples are in there.
     """
 
-    drive: Drive
+    drive: RecordedDrive
     following: McapRecording | None = None
     notes: list[str] = field(default_factory=list)
 
 
-def find_run(recording: McapRecording) -> Run:
-    """The recordings beside one that it goes on from, and the one that goes on from it."""
+def find_chain(recording: McapRecording) -> SessionChain:
+    """The recordings in the same folder that this one continues, and the one that continues it."""
     parts, notes = [recording], []
     name = readable(recording.path.name)
     while (session := parts[0].session) is not None and session.seam is not None:
@@ -54,7 +54,7 @@ def find_run(recording: McapRecording) -> Run:
         )
     if len(parts) > 1:
         notes.append(f"{name}: goes on from {len(parts) - 1} before it, which are gone through first")
-    return Run(Drive(parts), following, notes)
+    return SessionChain(RecordedDrive(parts), following, notes)
 
 
 def _open(beside: McapRecording, name: str) -> McapRecording | None:
@@ -65,19 +65,19 @@ def _open(beside: McapRecording, name: str) -> McapRecording | None:
         return None
 
 
-class Replay:
-    """Feeds a pipeline the last session of a run as live capture did.
+class ChainReplay:
+    """Feeds a pipeline the last session of a chain as live capture did.
 
-    ``take`` every message of the run's drive in turn, then ``finish``; ``end`` in any case.
+    Call ``feed`` with every message of the chain's drive, then ``finish``; ``close`` in any case.
 
     Args:
-        run: the session and those before.
-        config: of the conversion.
-        pipeline: gets the last session; the others go nowhere.
+        chain: the session and those before.
+        config: the conversion's configuration.
+        pipeline: receives the last session; nothing is written of the others.
     """
 
-    def __init__(self, run: Run, config: Config, pipeline: Pipeline) -> None:
-        self._run = run
+    def __init__(self, chain: SessionChain, config: Config, pipeline: Pipeline) -> None:
+        self._chain = chain
         self._config = config.model_copy(update={"workers": 1})
         self._last = pipeline
         self._at = -1
@@ -86,9 +86,9 @@ class Replay:
         self._current: Pipeline | None = None
         self._tail: tuple[Pipeline, Seam] | None = None
 
-    def take(self, message: RawMessage) -> None:
-        """The next message of the drive."""
-        self._reach(self._run.drive.reading)
+    def feed(self, message: RawMessage) -> None:
+        """Feed the next message of the drive."""
+        self._reach(self._chain.drive.reading)
         self._arrival = message.arrival
         if message.repeated or self._current is None:
             return
@@ -106,10 +106,10 @@ class Replay:
         self._current.feed(message)
 
     def finish(self, proceed: Callable[[], bool]) -> None:
-        """The drive is through: what came late for its last session, while that may go on."""
-        self._reach(len(self._run.drive.parts) - 1)
+        """Feed late messages from the recording after the last session, while ``proceed`` returns True."""
+        self._reach(len(self._chain.drive.parts) - 1)
         self._pass_seam()
-        following = self._run.following
+        following = self._chain.following
         session = None if following is None else following.session
         if following is None or session is None or session.seam is None:
             return
@@ -121,8 +121,8 @@ class Replay:
             if not message.repeated:
                 self._last.feed(message, own=False)
 
-    def end(self) -> None:
-        """Let go of the sessions before."""
+    def close(self) -> None:
+        """Abort the pipelines of the sessions before."""
         for pipeline in (self._current, self._tail and self._tail[0]):
             if pipeline is not None and pipeline is not self._last:
                 pipeline.abort()
@@ -130,14 +130,14 @@ class Replay:
     def _reach(self, part: int) -> None:
         while self._at < part:
             self._at += 1
-            session = self._run.drive.parts[self._at].session
+            session = self._chain.drive.parts[self._at].session
             if session is not None:
                 self._begin(session)
 
     def _begin(self, session: RecordedSession) -> None:
-        """Another session begins, after the one before if it went on from that."""
+        """Begin a session, as a continuation of the one before if it was one."""
         self._host = session.host
-        is_last = self._at == len(self._run.drive.parts) - 1
+        is_last = self._at == len(self._chain.drive.parts) - 1
         pipeline = self._last if is_last else Pipeline(self._config, [])
         before, seam = self._current, session.seam
         self._pass_seam()
@@ -156,7 +156,7 @@ class Replay:
         self._current = pipeline
 
     def _pass_seam(self) -> None:
-        """Nothing of the session before can come any more."""
+        """End the session before: it needs no more messages."""
         tail, self._tail = self._tail, None
         if tail is not None and self._current is not None:
             self._current.pass_seam()

@@ -1,4 +1,4 @@
-"""Converts a live session's recording as the session was captured, unless something else is asked for."""
+"""The settings of a live session from its recording, which its conversion uses by default."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ LIVE_ONLY = frozenset(
         *("split_every_s", "split_every_mb", "split_every_m", "shed_first"),
     }
 )
-"""What has no part in what comes of the messages."""
+"""Settings that do not affect what is written for given messages."""
 
 
 def recorded_settings(paths: Sequence[Path]) -> tuple[dict[str, Any], str] | None:
-    """The settings that recordings were made with, as plain values, and a sentence that says so.
+    """The settings of the recorded sessions as plain values, and a note about their use.
 
-    None if any of the recordings is of another recorder.
+    None if any of the recordings was made by another program.
 
     Raises:
-        RecordingNotFound: a path that is not there, or a folder without recordings.
-        ConfigError: sessions of different settings, or settings that this version does not know.
+        RecordingNotFound: a path does not exist, or a folder holds no recordings.
+        ConfigError: the sessions had different settings, or settings that this version does not know.
     """
     found: list[tuple[Path, RecordedSession]] = []
     for path in find_recordings(paths):
@@ -39,7 +39,7 @@ def recorded_settings(paths: Sequence[Path]) -> tuple[dict[str, Any], str] | Non
         found.append((path, session))
     (first, chosen), *others = found
     for path, session in others:
-        if _weighty(session.settings) != _weighty(chosen.settings):
+        if _relevant(session.settings) != _relevant(chosen.settings):
             which = f"{readable(first.name)} and {readable(path.name)}"
             remedy = "give --config for all, or convert one after the other"
             raise ConfigError([f"{which} were captured with different settings: {remedy}"])
@@ -58,7 +58,7 @@ def recorded_settings(paths: Sequence[Path]) -> tuple[dict[str, Any], str] | Non
 
 
 def is_as_captured(session: RecordedSession, config: Config) -> bool:
-    """Whether the configuration takes topics as the session did, so that what it knew before holds."""
+    """Whether topics are configured as in the session, so that its initial calibration is valid."""
     try:
         captured = build_config(session.settings)
     except ConfigError:
@@ -77,5 +77,5 @@ def _session(path: Path) -> RecordedSession | None:
         return None
 
 
-def _weighty(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _relevant(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name not in LIVE_ONLY}

@@ -1,4 +1,4 @@
-"""Goes through a recording before it is converted, for the rig's motion: that takes all of it at once."""
+"""Reads a recording for the rig's motion before it is converted, since smoothing needs all of it."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ SENSES = frozenset({Role.GPS, Role.IMU})
 
 @dataclass(slots=True, eq=False)
 class _MotionMessage(MessageTimes):
-    """A message's number and what it says of the motion, None if nothing."""
+    """A message's times, its number, and its IMU or GPS datum, None if it has none."""
 
     arrival: int
     datum: Datum | None
 
 
 def wants_survey(config: Config, topics: Iterable[tuple[str, str]], *, streams: bool) -> bool:
-    """Whether a recording of these topics is to be gone through beforehand.
+    """Whether a recording of these topics has to be read for its motion first.
 
     Args:
-        config: says how poses are smoothed.
-        topics: names and types.
-        streams: the recording is played at its own pace, as if it were live.
+        config: the conversion's configuration.
+        topics: the recording's topics and types.
+        streams: the recording is read in real time, as if it were live.
     """
     chosen = config.ego.smoothing
     if chosen == "lag" or (chosen == "auto" and streams):
@@ -48,15 +48,15 @@ def wants_survey(config: Config, topics: Iterable[tuple[str, str]], *, streams: 
     return any(route.rule.role in SENSES for route in found)
 
 
-class Survey:
-    """Takes a recording's messages in the order of their arrival; finds the motion between clock breaks.
+class MotionSurvey:
+    """Finds the rig's motion between clock breaks from a recording's messages.
 
-    Clocks are found as they are when the recording is converted, from the same messages.
+    Clocks are determined exactly as in the conversion, from the same messages.
 
     Args:
-        config: the conversion's.
-        topics: names and types of the recording.
-        proceed: asked now and then; if it says no, what is found is no estimate.
+        config: the conversion's configuration.
+        topics: the recording's topics and types.
+        proceed: called now and then; if it returns False, the result is incomplete.
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class Survey:
         known = list(topics)
         self._routes = TopicMap(config, find_prefix([topic for topic, _ in known], config), known)
         self._clock: ClockFinder[_MotionMessage] = ClockFinder(round(config.clock_window_s * 1e9))
-        self._told: set[str] = set()
+        self._ruled: set[str] = set()
         self._duplicates = Duplicates()
         self._log = Log()
         self._found: list[Solution] = []
 
     def feed(self, raw: RawMessage) -> None:
-        """Take one message."""
+        """Add one message; call in order of receipt."""
         schema = full_type(raw.schema)
         route = self._routes.route(raw.topic, schema)
         if route is None or unwanted(raw, schema, route) is not None:
@@ -87,8 +87,8 @@ class Survey:
             return
         if decoded is None:
             return
-        if raw.topic not in self._told:
-            self._told.add(raw.topic)
+        if raw.topic not in self._ruled:
+            self._ruled.add(raw.topic)
             self._clock.rule(raw.topic, route.rule.times)
         if self._duplicates.received(route, raw.receive_ns, digest_of(raw)) is not None:
             return
@@ -97,7 +97,7 @@ class Survey:
         self._timed(self._clock.feed(_MotionMessage(*times, raw.arrival, datum)))
 
     def finish(self) -> list[Solution]:
-        """The motion between breaks of the clock, in order."""
+        """The motion between clock breaks, in order."""
         self._timed(self._clock.flush())
         self._solve()
         return self._found

@@ -1,4 +1,4 @@
-"""What is in a recording, without converting it: topics, rates, gaps, clocks, damage."""
+"""Summary of a recording without converting it: topics, rates, gaps, clocks, damage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edgefirst_ros.timing.finding import MessageTimes
 from edgefirst_ros.topics import TopicMap, find_prefix, full_type
 
 GAP_FACTOR = 3.0
-"""A gap is a pause of more than so many usual intervals between messages."""
+"""A gap is an interval of more than this many usual ones."""
 
 
 @dataclass(slots=True)
@@ -33,10 +33,10 @@ class TopicStats:
     first_ns: int = 0
     last_ns: int = 0
     intervals: dict[int, int] = field(default_factory=dict)
-    """Histogram of the intervals between arrivals, by millisecond: bounded, whatever the length."""
+    """Histogram of the intervals between messages in milliseconds; its size does not grow with the file."""
 
     def add(self, message: RawMessage) -> None:
-        """Count one message in order of arrival."""
+        """Count one message; call in order of receipt."""
         if self.count:
             interval_ms = max(0, (message.receive_ns - self.last_ns) // 1_000_000)
             self.intervals[interval_ms] = self.intervals.get(interval_ms, 0) + 1
@@ -53,7 +53,7 @@ class TopicStats:
         return (self.count - 1) * 1e9 / span_ns if span_ns > 0 else 0.0
 
     def gaps(self) -> tuple[int, float]:
-        """How many gaps there are, and the longest in seconds."""
+        """Number of gaps, and the longest in seconds."""
         seen, half = 0, sum(self.intervals.values()) / 2
         usual_ms = 0
         for interval_ms in sorted(self.intervals):
@@ -67,7 +67,7 @@ class TopicStats:
 
 
 def inspect(recording: McapRecording, config: Config) -> dict[str, Any]:
-    """Read a whole recording and say what is in it, as plain values.
+    """Read a whole recording and summarise it as plain values.
 
     Raises:
         RecordingError: the file cannot be read.

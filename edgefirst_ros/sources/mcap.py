@@ -1,4 +1,4 @@
-"""MCAP recordings: whole, without footer, cut in the middle of a chunk, or with a damaged chunk."""
+"""Reads MCAP recordings, also without footer, cut in the middle of a chunk, or with damaged chunks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,18 @@ from mcap.exceptions import EndOfFile
 from edgefirst_ros.errors import RecordingError, RecordingNotFound
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.naming import readable
-from edgefirst_ros.sources.order import MAX_OPEN_BYTES, Displaced, is_suspect, merged, survey, within
-from edgefirst_ros.sources.records import MAGIC, Entry, Extent, Fault, Loaded, RecordReader, footer, metadata
+from edgefirst_ros.sources.disorder import Displaced
+from edgefirst_ros.sources.order import MAX_OPEN_BYTES, is_suspect, merged, survey, within
+from edgefirst_ros.sources.records import (
+    MAGIC,
+    FileSection,
+    Loaded,
+    MessageRecord,
+    RecordingFault,
+    RecordReader,
+    footer,
+    metadata,
+)
 from edgefirst_ros.sources.session import END, REPEATED, SESSION, RecordedSession, from_metadata
 
 _NAME = re.compile(r"(?P<host>.+)_(?P<when>\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d)")
@@ -30,28 +40,28 @@ class TopicInfo(NamedTuple):
 
 
 class McapRecording:
-    """One MCAP file, read in the order in which its messages arrived.
+    """One MCAP file, read in order of receipt.
 
-    That is the file's own, around a step of the wall clock too, where readers that go by log_time shuffle the
-    messages; but for files written in another order, as ``sources.order`` has it. After iterating
-    ``messages``, ``faults`` says what could not be read.
+    That is the order of the file, also at steps of the wall clock, where readers that sort by log_time
+    shuffle messages. Files that were written in another order are put back into it, see ``sources.disorder``.
+    After ``messages``, ``faults`` lists what could not be read.
 
     Raises:
         RecordingNotFound: no such file.
-        RecordingError: not an MCAP file.
+        RecordingError: not an MCAP file, or unreadable.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.faults: list[Fault] = []
+        self.faults: list[RecordingFault] = []
         self.note = ""
-        """What is wrong with the file though every message is there; known once ``messages`` is through."""
+        """A defect of the file that costs no message; known after ``messages``."""
         self.position = 0
         """Bytes read so far, for progress."""
         self.displaced: Mapping[str, Displaced] = {}
-        """By topic, messages that lie behind later ones; known once ``messages`` has begun."""
+        """By topic, messages that lie behind later ones; known after the first of ``messages``."""
         self.is_sorted = True
-        """Whether what is displaced was put in order: not if too much would have to be held for it."""
+        """Whether displaced messages were put in order; False if that takes too much memory."""
         if not path.is_file():
             raise RecordingNotFound(f"{path}: no such recording")
         try:
@@ -66,7 +76,7 @@ class McapRecording:
 
     @property
     def host(self) -> str:
-        """Of the session that was recorded live; else from the file name, or the whole stem.
+        """Host of the live session, else from the file name, else the file's stem.
 
         Devices name files ``{host}_%Y_%m_%d_%H_%M_%S.mcap``.
         """
@@ -77,19 +87,19 @@ class McapRecording:
 
     @property
     def sequence_name(self) -> str | None:
-        """Of the session that was recorded live; else ``host_date_time`` if that is how the file is named."""
+        """Sequence of the live session; else the file's stem if it is ``host_date_time``; else None."""
         if self.session is not None:
             return self.session.sequence
         return self.path.stem if _NAME.fullmatch(self.path.stem) else None
 
     @cached_property
     def session(self) -> RecordedSession | None:
-        """The session whose live capture recorded this, None if it is of another recorder."""
+        """The live session that this is a recording of, None if another program recorded it."""
         return from_metadata(self._metadata(SESSION))
 
     @cached_property
     def goes_on(self) -> bool:
-        """Whether another session went on from the one recorded here, which that one's file tells."""
+        """Whether another session continues the one recorded here."""
         return self._metadata(END).get("goes_on") == "true"
 
     def _metadata(self, name: str) -> dict[str, str]:
@@ -97,72 +107,72 @@ class McapRecording:
             try:
                 return metadata(file, self.size, name) or {}
             except (EndOfFile, struct.error, UnicodeDecodeError, ValueError):
-                return {}  # damaged: what can be read of it is found when it is read
+                return {}  # damaged; found again when the messages are read
 
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
-        """Log times (first, last) of every chunk in file order; of runs of messages outside of chunks."""
+        """Log times (first, last) of every section in file order."""
         reader = RecordReader()
         with self.path.open("rb") as file:
             reader.read_summary(file, self.size)
             if not reader.spans:
-                found = (reader.span(file, extent) for extent in reader.walk(file, self.size))
+                found = (reader.span(file, section) for section in reader.walk(file, self.size))
                 reader.spans = [span for span in found if span is not None]
-        # A chunk without messages says 0 to 0.
+        # A chunk without messages has 0 to 0.
         return [span for span in reader.spans if span[1]]
 
     def topics(self) -> list[TopicInfo]:
-        """Every topic with at least a channel; reads the whole file where it has no summary."""
+        """Every topic that has a channel; reads the whole file if it has no summary."""
         reader = RecordReader()
         with self.path.open("rb") as file:
             reader.read_summary(file, self.size)
             # A writer may leave channels out of the summary; then only the data section has them.
             if not reader.channels:
-                for extent in reader.walk(file, self.size):
-                    reader.load(file, extent)
+                for section in reader.walk(file, self.size):
+                    reader.load(file, section)
         return sorted(TopicInfo(*names) for names in reader.topics())
 
     def messages(self, arrival: int = 0) -> Iterator[RawMessage]:
-        """All messages, counted from ``arrival`` on; those of a damaged chunk carry a ``fault``."""
+        """All messages, numbered from ``arrival`` on; those of a damaged chunk have a ``fault``."""
         reader = RecordReader()
         with self.path.open("rb") as file:
             # Channels are declared in the first chunk that uses them, which may be the damaged one.
             reader.read_summary(file, self.size)
             self.faults = reader.faults = []
             self.position = 0
-            for loaded, entry in self._in_order(reader, file):
-                channel = reader.channels.get(entry.channel)
-                size = entry.end - entry.start
+            for loaded, message in self._in_order(reader, file):
+                channel = reader.channels.get(message.channel)
+                size = message.end - message.start
                 if channel is None:
-                    text = f"message of no channel {entry.channel}"
-                    self.faults.append(Fault(self.position, size, text))
+                    text = f"message of no channel {message.channel}"
+                    self.faults.append(RecordingFault(self.position, size, text))
                     continue
                 topic, schema, definition = channel
-                data = loaded.plain[entry.start : entry.end]
+                data = loaded.plain[message.start : message.end]
                 yield RawMessage(
                     topic,
                     schema,
                     data,
-                    entry.log_ns,
-                    entry.publish_ns,
+                    message.log_ns,
+                    message.publish_ns,
                     arrival,
                     definition,
-                    loaded.fault or reader.faults_told.get(entry.channel, ""),
-                    repeated=self.session is not None and entry.sequence == REPEATED,
+                    loaded.fault or reader.channel_faults.get(message.channel, ""),
+                    repeated=self.session is not None and message.sequence == REPEATED,
                 )
                 arrival += 1
             if reader.ended and footer(file, self.size) is None:
                 self.note = NO_SUMMARY
         self.position = self.size
 
-    def _in_order(self, reader: RecordReader, file: BinaryIO) -> Iterator[tuple[Loaded, Entry]]:
+    def _in_order(self, reader: RecordReader, file: BinaryIO) -> Iterator[tuple[Loaded, MessageRecord]]:
         if self.session is not None:
-            # It lies as it was received, whatever its times say.
-            for extent in reader.walk(file, self.size):
-                loaded = reader.load(file, extent)
-                self.position = extent.end
-                for entry in loaded.entries:
-                    yield loaded, entry
+            # Live recordings are in order of receipt, whatever their times are.
+            for section in reader.walk(file, self.size):
+                loaded = reader.load(file, section)
+                self.position = section.end
+                for message in loaded.messages:
+                    yield loaded, message
             return
         as_received: bool | None = None
         if is_suspect(self.spans):
@@ -173,22 +183,22 @@ class McapRecording:
             self.displaced = {topics[c][0]: d for c, d in sorted(found.displaced.items()) if c in topics}
             self.is_sorted = found.open_bytes <= MAX_OPEN_BYTES
             if self.displaced and self.is_sorted:
-                # What is damaged was found already, and is found again when it is read.
+                # The survey has found the same faults as reading will.
                 self.faults, reader.faults = looking.faults, []
                 reader.channels, reader.ended = topics, looking.ended
                 yield from merged(reader, file, found, self._reading)
                 return
-        for extent in reader.walk(file, self.size):
-            loaded = reader.load(file, extent)
-            self.position = extent.end
-            entries = within(loaded) if self.is_sorted and not as_received else loaded.entries
-            if entries is not loaded.entries and as_received is None:
-                # Whether the clock was set back in here only the messages around can tell.
+        for section in reader.walk(file, self.size):
+            loaded = reader.load(file, section)
+            self.position = section.end
+            messages = within(loaded) if self.is_sorted and not as_received else loaded.messages
+            if messages is not loaded.messages and as_received is None:
+                # Only with the messages around them one can tell whether the clock was set back here.
                 with self.path.open("rb") as again:
                     as_received = survey(RecordReader(), again, self.size).as_received
-                entries = loaded.entries if as_received else entries
-            for entry in entries:
-                yield loaded, entry
+                messages = loaded.messages if as_received else messages
+            for message in messages:
+                yield loaded, message
 
-    def _reading(self, extent: Extent) -> None:
-        self.position += extent.bytes
+    def _reading(self, section: FileSection) -> None:
+        self.position += section.bytes

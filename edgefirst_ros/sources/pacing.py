@@ -1,4 +1,4 @@
-"""A recording at its own pace, or a multiple of it."""
+"""Reading a recording in real time, or at a multiple of it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Callable
 from edgefirst_ros.messages.measurement import RawMessage
 
 LONGEST_PAUSE_NS = 5_000_000_000
-"""Who watches a recording does not wait longer for anything to happen."""
+"""Longest pause in a preview."""
 
 
-class Timeline:
-    """When each message is due; time begins with the first.
+class PlaybackClock:
+    """Computes when each message is due; the first one is due at once.
 
     Args:
-        rate: 1 is the recording's own pace, 2 twice as fast.
-        longest_ns: a longer pause, or a step of the recording's clock, is not waited for.
-        now_s: a clock that only goes forward.
+        rate: 1 is real time, 2 twice as fast.
+        longest_ns: longer gaps, as at a step of the recorder's clock, are skipped.
+        now_s: returns a monotonic clock.
     """
 
     def __init__(self, rate: float, longest_ns: int, now_s: Callable[[], float] = time.monotonic) -> None:
@@ -31,11 +31,11 @@ class Timeline:
 
     @property
     def passed_s(self) -> float:
-        """Recording time gone through."""
+        """Recording time passed so far."""
         return self._passed_ns / 1e9
 
     def wait_s(self, log_ns: int) -> float:
-        """How long until a message is due, negative if it is late."""
+        """Time until a message is due, negative if it is late."""
         if self._last_ns is None:
             self._start_s, self._last_ns = self._now_s(), log_ns
         if abs(log_ns - self._last_ns) > self._longest_ns:
@@ -46,22 +46,22 @@ class Timeline:
 
 
 class Pacer:
-    """Waits before each message until it is due; a ``stop`` that is set ends the waiting.
+    """Waits before each message until it is due, or ``stop`` is set.
 
     Args:
-        rate: as a ``Timeline`` has it.
-        stop: set when there is no more time to wait.
-        now_s: as a ``Timeline`` has it.
+        rate: see ``PlaybackClock``.
+        stop: ends all waiting.
+        now_s: see ``PlaybackClock``.
     """
 
     def __init__(
         self, rate: float, stop: threading.Event, now_s: Callable[[], float] = time.monotonic
     ) -> None:
-        self._timeline = Timeline(rate, LONGEST_PAUSE_NS, now_s)
+        self._clock = PlaybackClock(rate, LONGEST_PAUSE_NS, now_s)
         self._stop = stop
 
     def __call__(self, message: RawMessage) -> None:
         """Wait until the message is due."""
-        wait_s = self._timeline.wait_s(message.receive_ns)
+        wait_s = self._clock.wait_s(message.receive_ns)
         if wait_s > 0:
             self._stop.wait(wait_s)

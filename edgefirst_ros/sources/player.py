@@ -1,4 +1,4 @@
-"""A recording published over Zenoh as the device does it: same keys, encodings and pace."""
+"""Publishes a recording over Zenoh as the device does: same keys, encodings and timing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
-from edgefirst_ros.sources.pacing import Timeline
+from edgefirst_ros.sources.pacing import PlaybackClock
 from edgefirst_ros.sources.zenohlink import Outlet
 from edgefirst_ros.topics import find_prefix, full_type
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import zenoh
 
 LONGEST_PAUSE_NS = 60_000_000_000
-"""A longer gap in log_time is a step of the recorder's clock, not a pause."""
+"""A longer gap in log_time is taken for a step of the recorder's clock."""
 SETTLED_S = 0.5
 POLL_S = 0.02
 PROGRESS_EVERY_S = 0.1
@@ -29,34 +29,34 @@ class Names(StrEnum):
     """Generation of the device's names."""
 
     RT = "rt"
-    """``rt/camera/h264``: to early 2026, and camera 2.7 but for ``camera/frame``, which is bare."""
+    """``rt/camera/h264``: until early 2026; in camera 2.7 ``camera/frame`` is bare."""
     BARE = "bare"
     """``camera/h264``."""
     HOST = "host"
-    """``<hostname>/camera/h264``: from 2026.08 on."""
+    """``<hostname>/camera/h264``: since 2026.08."""
 
 
 BARE_IN_RT = frozenset({"camera/frame"})
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """How far a recording was played."""
+class PlayProgress:
+    """How much of a recording was published."""
 
     messages: int
     bytes: int
     skipped: int
-    """Messages of damaged chunks, which are not sent."""
+    """Messages of damaged chunks, which are not published."""
     recorded_s: float
-    """Recording time gone through."""
+    """Recording time passed."""
     behind_s: float
-    """How late the newest message was, against the recording's pace."""
+    """Delay of the newest message."""
     position: int
-    """Bytes of the file read."""
+    """Bytes read from the file."""
 
 
 def key_of(relative: str, names: Names, host: str) -> str:
-    """The Zenoh key of a topic without prefix (``camera/h264``)."""
+    """The Zenoh key of a topic that is given without prefix (``camera/h264``)."""
     if names is Names.HOST:
         return f"{host}/{relative}"
     return relative if names is Names.BARE or relative in BARE_IN_RT else f"rt/{relative}"
@@ -65,10 +65,10 @@ def key_of(relative: str, names: Names, host: str) -> str:
 def keys_of(
     topics: Iterable[TopicInfo], names: Names, host: str, prefix: str | None = None
 ) -> dict[str, str]:
-    """Zenoh keys by the recording's topics, whatever prefix those have.
+    """Zenoh keys of the recording's topics, whatever their prefix.
 
     Raises:
-        ConfigError: topics of two devices and no ``prefix`` to choose one by.
+        ConfigError: topics of several devices, and no ``prefix`` that chooses one.
     """
     known = [info.topic for info in topics]
     found = find_prefix(known, Config(prefix=prefix))
@@ -81,12 +81,12 @@ def keys_of(
 
 
 class Player:
-    """Publishes one recording, message by message in the order of their receipt.
+    """Publishes one recording in order of receipt.
 
     Args:
-        session: where to; see ``zenohlink.open_session``.
-        recording: read from beginning to end.
-        keys: Zenoh key by topic; other topics are not sent.
+        session: see ``zenohlink.open_session``.
+        recording: the recording.
+        keys: Zenoh keys by topic; other topics are not published.
     """
 
     def __init__(self, session: zenoh.Session, recording: McapRecording, keys: Mapping[str, str]) -> None:
@@ -94,7 +94,7 @@ class Player:
         self._outlets = {topic: Outlet(session, key) for topic, key in keys.items()}
 
     def wait_for_subscriber(self, timeout_s: float, stop: threading.Event) -> bool:
-        """Wait for somebody to subscribe, and until no more topics are subscribed to; whether anybody did."""
+        """Wait until the set of subscribed topics is stable; returns whether there is a subscriber."""
         limit_s = time.monotonic() + timeout_s
         wanted: set[str] = set()
         since_s = time.monotonic()
@@ -114,16 +114,16 @@ class Player:
         self,
         rate: float,
         stop: threading.Event,
-        on_progress: Callable[[Played], None] | None = None,
-    ) -> Played:
-        """Publish everything at ``rate`` times the recording's pace by log_time, until ``stop`` is set."""
+        on_progress: Callable[[PlayProgress], None] | None = None,
+    ) -> PlayProgress:
+        """Publish everything, paced by log_time at ``rate`` times real time, until ``stop`` is set."""
         messages = sent_bytes = skipped = 0
-        timeline = Timeline(rate, LONGEST_PAUSE_NS, time.monotonic)
+        clock = PlaybackClock(rate, LONGEST_PAUSE_NS, time.monotonic)
         shown_s = 0.0
-        done = Played(0, 0, 0, 0.0, 0.0, 0)
+        done = PlayProgress(0, 0, 0, 0.0, 0.0, 0)
         for message in self._recording.messages():
             outlet = self._outlets.get(message.topic)
-            wait_s = timeline.wait_s(message.receive_ns)
+            wait_s = clock.wait_s(message.receive_ns)
             if (wait_s > 0 and stop.wait(wait_s)) or stop.is_set():
                 break
             if message.fault or outlet is None:
@@ -133,7 +133,7 @@ class Player:
             messages += 1
             sent_bytes += len(message.data)
             position = self._recording.position
-            done = Played(messages, sent_bytes, skipped, timeline.passed_s, max(0.0, -wait_s), position)
+            done = PlayProgress(messages, sent_bytes, skipped, clock.passed_s, max(0.0, -wait_s), position)
             if on_progress is not None and time.monotonic() - shown_s >= PROGRESS_EVERY_S:
                 shown_s = time.monotonic()
                 on_progress(done)

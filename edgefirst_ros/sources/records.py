@@ -1,4 +1,4 @@
-"""Records of one MCAP file: where they lie, what they hold, and what of them cannot be read."""
+"""The records of an MCAP file: their sections, their messages, and what cannot be read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcap.opcode import Opcode
 from mcap.records import Channel, Metadata, MetadataIndex, Schema
 
 FAULT = "edgefirst_ros.fault"
-"""In a channel's metadata, where live capture recorded it: why its messages were not trusted."""
+"""Key in a channel's metadata, written by live capture: why its messages are refused."""
 MAGIC = b"\x89MCAP0\r\n"
 _RECORD = struct.Struct("<BQ")
 _MESSAGE = struct.Struct("<HIQQ")
@@ -29,18 +29,18 @@ CHECKSUM = "damaged chunk (its checksum does not match)"
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """A part of the file that could not be read."""
+class RecordingFault:
+    """A part of the file that cannot be read."""
 
     offset: int
     bytes: int
     text: str
 
 
-class Extent(NamedTuple):
-    """A stretch of the data section that is read at once: a chunk, or records outside of any.
+class FileSection(NamedTuple):
+    """A part of the file that is read at once: a chunk, or successive records outside of chunks.
 
-    ``offset`` is where its first record begins, ``bytes`` how much of it the file has.
+    ``offset`` is that of its first record, ``bytes`` its size as far as the file has it.
     """
 
     offset: int
@@ -50,12 +50,12 @@ class Extent(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset behind it."""
+        """The offset after its last byte."""
         return self.offset + self.bytes
 
 
-class Entry(NamedTuple):
-    """A message of an extent: when it was logged and published, and where in it its data lie."""
+class MessageRecord(NamedTuple):
+    """A message of a section: its times, its channel, and the position of its data in the section."""
 
     log_ns: int
     channel: int
@@ -67,35 +67,35 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The records of an extent, decompressed, and its messages in file order."""
+    """A section's decompressed records, and its messages in file order."""
 
     plain: bytes
-    entries: list[Entry]
+    messages: list[MessageRecord]
     fault: str = ""
-    """What is wrong with all of its messages."""
+    """Why all of its messages are refused; empty if they are not."""
 
 
 class RecordReader:
-    """Walks a file's records: channels as they come, messages by extent.
+    """Reads a file section by section, and collects its channels.
 
     Attributes:
         channels: topic, schema name and definition, by channel id.
-        faults_told: why the recorder did not trust a channel's messages, by channel id.
-        faults: what could not be read.
-        ended: whether the data section came to its own end.
+        channel_faults: why a channel's messages are refused according to the recorder, by channel id.
+        faults: parts that could not be read.
+        ended: whether the end of the data was found.
         spans: log times (first, last) of the file's chunks in file order, if its summary lists them.
     """
 
     def __init__(self) -> None:
         self.schemas: dict[int, Schema] = {}
         self.channels: dict[int, tuple[str, str, str]] = {}
-        self.faults_told: dict[int, str] = {}
-        self.faults: list[Fault] = []
+        self.channel_faults: dict[int, str] = {}
+        self.faults: list[RecordingFault] = []
         self.ended = False
         self.spans: list[tuple[int, int]] = []
 
     def read_summary(self, file: BinaryIO, size: int) -> None:
-        """Take channels and chunk spans from the summary, if there is one."""
+        """Read channels and the chunks' log times from the summary, if there is one."""
         start = footer(file, size)
         if start is None or not 0 < start < size:
             return
@@ -113,8 +113,8 @@ class RecordReader:
                 spans.append((offset, (first_ns, last_ns)))
         self.spans = [span for _, span in sorted(spans)]
 
-    def walk(self, file: BinaryIO, size: int) -> Iterator[Extent]:
-        """Every extent from the file's beginning up to the data section's end."""
+    def walk(self, file: BinaryIO, size: int) -> Iterator[FileSection]:
+        """All sections, from the beginning of the file to the end of its data."""
         at = start = len(MAGIC)
         while True:
             file.seek(at)
@@ -123,7 +123,7 @@ class RecordReader:
             left = size - at - _RECORD.size
             whole = length <= left
             if start < at and (opcode not in _IN_DATA or not whole or at - start >= _RUN_BYTES):
-                yield Extent(start, at - start, is_chunk=False, whole=True)
+                yield FileSection(start, at - start, is_chunk=False, whole=True)
                 start = at
             if len(head) < _RECORD.size:
                 self._note(at, size - at, "the recording ends without a footer")
@@ -136,7 +136,7 @@ class RecordReader:
                 return
             end = at + _RECORD.size + min(length, left)
             if opcode == Opcode.CHUNK:
-                yield Extent(at, end - at, is_chunk=True, whole=whole)
+                yield FileSection(at, end - at, is_chunk=True, whole=whole)
             elif not whole:
                 self._note(at, size - at, "the recording ends in the middle of a record")
             if not whole:
@@ -145,43 +145,43 @@ class RecordReader:
             if opcode not in _IN_DATA:
                 start = at
 
-    def load(self, file: BinaryIO, extent: Extent) -> Loaded:
-        """Read an extent: its messages, its channels, and what is wrong with it."""
-        file.seek(extent.offset)
-        body = file.read(extent.bytes)
-        if not extent.is_chunk:
-            return Loaded(body, self._entries(body)[0])
+    def load(self, file: BinaryIO, section: FileSection) -> Loaded:
+        """Read a section: its messages, its channels and its faults."""
+        file.seek(section.offset)
+        body = file.read(section.bytes)
+        if not section.is_chunk:
+            return Loaded(body, self._messages(body)[0])
         body = body[_RECORD.size :]
         if len(body) < _CHUNK.size:
-            self._note(extent.offset, len(body), "the recording ends in the middle of a record")
+            self._note(section.offset, len(body), "the recording ends in the middle of a record")
             return Loaded(b"", [])
         _, _, plain_size, crc, name_length = _CHUNK.unpack_from(body)
         name_end = _CHUNK.size + name_length
         compression = body[_CHUNK.size : name_end].decode("ascii", "replace")
         packed = body[name_end + 8 :]
         try:
-            plain = _decompress(compression, packed, plain_size, whole=extent.whole)
+            plain = _decompress(compression, packed, plain_size, whole=section.whole)
         except (RuntimeError, ValueError, zstandard.ZstdError, MemoryError) as error:
             text = f"a chunk does not decompress ({compression or 'plain'}): {error}"
-            self._note(extent.offset, len(body), text)
+            self._note(section.offset, len(body), text)
             return Loaded(b"", [])
-        entries, read = self._entries(plain)
-        if not extent.whole:
-            # In bytes of the file, as everywhere; the chunk's size when it is whole is not known.
+        messages, read = self._messages(plain)
+        if not section.whole:
+            # In bytes of the file, as everywhere; the size of the whole chunk is unknown.
             lost = len(body) * (len(plain) - read) // len(plain) if plain else len(body)
-            self._note(extent.offset, lost, "the recording ends in the middle of a chunk")
-            return Loaded(plain, entries)
+            self._note(section.offset, lost, "the recording ends in the middle of a chunk")
+            return Loaded(plain, messages)
         if read < len(plain):
-            self._note(extent.offset, len(plain) - read, "a chunk ends in the middle of a record")
+            self._note(section.offset, len(plain) - read, "a chunk ends in the middle of a record")
         sound = crc == 0 or zlib.crc32(plain) == crc
-        return Loaded(plain, entries, "" if sound else CHECKSUM)
+        return Loaded(plain, messages, "" if sound else CHECKSUM)
 
-    def span(self, file: BinaryIO, extent: Extent) -> tuple[int, int] | None:
-        """Log times of an extent's first and last message, None if it has none; no chunk is decompressed."""
-        if not extent.is_chunk:
-            times = [entry.log_ns for entry in self.load(file, extent).entries]
+    def span(self, file: BinaryIO, section: FileSection) -> tuple[int, int] | None:
+        """First and last log time of a section, None without messages; chunks are not decompressed."""
+        if not section.is_chunk:
+            times = [message.log_ns for message in self.load(file, section).messages]
             return (min(times), max(times)) if times else None
-        file.seek(extent.offset + _RECORD.size)
+        file.seek(section.offset + _RECORD.size)
         head = file.read(16)
         first_ns, last_ns = struct.unpack("<QQ", head) if len(head) == 16 else (0, 0)
         return (first_ns, last_ns) if last_ns else None
@@ -190,9 +190,9 @@ class RecordReader:
         """Topic and schema name of every channel so far."""
         return {(topic, schema) for topic, schema, _ in self.channels.values()}
 
-    def _entries(self, plain: bytes) -> tuple[list[Entry], int]:
-        """The messages of records one after the other, and where the last whole record ends."""
-        at, entries = 0, []
+    def _messages(self, plain: bytes) -> tuple[list[MessageRecord], int]:
+        """The messages of successive records, and the offset after the last complete record."""
+        at, messages = 0, []
         while at + _RECORD.size <= len(plain):
             opcode, length = _RECORD.unpack_from(plain, at)
             start = at + _RECORD.size
@@ -201,11 +201,13 @@ class RecordReader:
                 break
             if opcode == Opcode.MESSAGE and length >= _MESSAGE.size:
                 channel, sequence, log_ns, publish_ns = _MESSAGE.unpack_from(plain, start)
-                entries.append(Entry(log_ns, channel, publish_ns, start + _MESSAGE.size, end, sequence))
+                messages.append(
+                    MessageRecord(log_ns, channel, publish_ns, start + _MESSAGE.size, end, sequence)
+                )
             elif opcode in {Opcode.SCHEMA, Opcode.CHANNEL}:
                 self._declared(opcode, plain[start:end])
             at = end
-        return entries, at
+        return messages, at
 
     def _declared(self, opcode: int, body: bytes) -> None:
         try:
@@ -219,16 +221,16 @@ class RecordReader:
                 text = known.data.decode("utf-8", "replace") if known is not None else ""
                 self.channels[channel.id] = (channel.topic, name, text)
                 if FAULT in channel.metadata:
-                    self.faults_told[channel.id] = channel.metadata[FAULT]
+                    self.channel_faults[channel.id] = channel.metadata[FAULT]
         except Exception as error:  # noqa: BLE001 - damaged bytes make the parser raise whatever they hit
             self._note(0, len(body), f"a damaged {Opcode(opcode).name.lower()} record: {error}")
 
     def _note(self, offset: int, size: int, text: str) -> None:
-        self.faults.append(Fault(offset, size, text))
+        self.faults.append(RecordingFault(offset, size, text))
 
 
 def footer(file: BinaryIO, size: int) -> int | None:
-    """Where the footer says that the summary begins, None without a footer."""
+    """The offset of the summary according to the footer, None without a footer."""
     tail = _RECORD.size + 20 + len(MAGIC)
     if size < len(MAGIC) + tail:
         return None
@@ -241,9 +243,9 @@ def footer(file: BinaryIO, size: int) -> int | None:
 
 
 def metadata(file: BinaryIO, size: int, name: str) -> dict[str, str] | None:
-    """The values of the first metadata record of a name, None if there is none.
+    """The values of the first metadata record of this name, None if there is none.
 
-    It is looked for where the summary says; without one only among the records that the file begins with.
+    Without a summary, only the records at the beginning of the file are searched.
     """
     start = footer(file, size)
     for opcode, at, length in _records(file, size, len(MAGIC) if start is None else start):
@@ -264,7 +266,7 @@ def metadata(file: BinaryIO, size: int, name: str) -> dict[str, str] | None:
 
 
 def _records(file: BinaryIO, size: int, start: int) -> Iterator[tuple[int, int, int]]:
-    """Type, place and length of the bodies of whole records from an offset on."""
+    """Type, offset and length of the bodies of complete records from an offset on."""
     at = start
     while 0 < at <= size - _RECORD.size:
         file.seek(at)
@@ -277,7 +279,7 @@ def _records(file: BinaryIO, size: int, start: int) -> Iterator[tuple[int, int, 
 
 
 def _decompress(compression: str, packed: bytes, plain_size: int, *, whole: bool) -> bytes:
-    """A chunk's records; of a cut chunk as much as its whole blocks hold."""
+    """A chunk's decompressed records; of a truncated chunk what its complete blocks hold."""
     if compression == "":
         return packed
     if compression == "lz4":
