@@ -63,12 +63,12 @@ def test_an_error_of_a_callback_finishes_the_session(
     broken = (
         "import sys\n"
         "from edgefirst_ros.nodes import capture\n"
-        "look, calls = capture.Subscriptions.look, []\n"
+        "update, calls = capture.Subscriptions.update, []\n"
         "def failing(self):\n"
         "    calls.append(0)\n"
         "    if len(calls) > 60: raise RuntimeError('the graph broke')\n"
-        "    return look(self)\n"
-        "capture.Subscriptions.look = failing\n"
+        "    return update(self)\n"
+        "capture.Subscriptions.update = failing\n"
         "sys.exit(capture.main(sys.argv))\n"
     )
     parameters = (f"output:={tmp_path / 'out'}", "name:=monday", "min_free_mb:=1.0", "look_every_s:=0.1")

@@ -142,7 +142,7 @@ def test_a_robots_own_transforms_are_left_to_it(graph: Graph, tmp_path: Path, re
     status = graph.status()
     player = graph.player(recorded_drive, "--restamp")
     graph.wait("samples", lambda: int(status()["samples"]) >= 5, alive=[player])
-    graph.wait("a word on it", lambda: "/tf_static is published by /test, so not by" in node.text)
+    graph.wait("a word on it", lambda: "/test publishes /tf_static, so this node does not" in node.text)
     assert republishing(graph) == []
     graph.node.destroy_publisher(robot)
     graph.wait("the preview's transforms", lambda: republishing(graph) == ["/capture_preview_tf"])
