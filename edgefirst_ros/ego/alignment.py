@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgefirst_ros.ego.filter import ANY_RAD, Start
-from edgefirst_ros.ego.inertia import Step
+from edgefirst_ros.ego.filter import ANY_RAD, FilterStart
+from edgefirst_ros.ego.inertia import ImuStep
 from edgefirst_ros.ego.orientation import exponential, matrix
 from edgefirst_ros.ego.state import Floats
 
@@ -37,7 +37,7 @@ TURNED_RAD = math.radians(10)
 
 
 @dataclass(frozen=True, slots=True)
-class _Sample:
+class _ForceSample:
     time_ns: int
     place: complex
     pushed: complex
@@ -62,7 +62,7 @@ class Alignment:
         self._bias, self._quiet_s = np.zeros(3), 0.0
         self._history: deque[tuple[int, Floats]] = deque()
         self._fixes: deque[tuple[int, Floats]] = deque()
-        self._window: deque[_Sample] = deque()
+        self._window: deque[_ForceSample] = deque()
         self._evaluated_ns = 0
         self._weight, self._north = 0.0, 0j
         self._forward, self._up, self._courses = np.zeros(3), np.zeros(3), 0
@@ -83,7 +83,7 @@ class Alignment:
         self._speed, self._pushed = np.zeros(3), np.zeros(3)
         self._window.clear()
 
-    def step(self, step: Step) -> None:
+    def step(self, step: ImuStep) -> None:
         """Follow a step."""
         dt = step.dt_s
         oriented = step.orientation_xyzw[0] == step.orientation_xyzw[0]  # not NaN
@@ -125,7 +125,7 @@ class Alignment:
         if self._window and time_ns - self._window[-1].time_ns < SAMPLE_NS:
             return news
         pushed = complex(self._pushed[0], self._pushed[1])
-        self._window.append(_Sample(time_ns, complex(position_m[0], position_m[1]), pushed))
+        self._window.append(_ForceSample(time_ns, complex(position_m[0], position_m[1]), pushed))
         while time_ns - self._window[0].time_ns > WINDOW_NS:
             self._window.popleft()
         spans = time_ns - self._window[0].time_ns >= WINDOW_NS * 3 // 4
@@ -235,7 +235,7 @@ class Alignment:
         axes = np.stack([forward, np.cross(up, forward), up], axis=1)
         return axes, max(scatter / math.sqrt(self._courses), BEST_RAD), self._courses
 
-    def start(self, first: Floats, *, rolls: bool) -> Start:
+    def start(self, first: Floats, *, rolls: bool) -> FilterStart:
         """Where a filter begins whose first attitude is ``first`` by the reference.
 
         Args:
@@ -268,7 +268,7 @@ class Alignment:
                 mount_rad = mount_rad if self.oriented else BEST_RAD
                 true = exponential(np.array((0.0, 0.0, north)))
         sure = self.oriented or self._lean is not None
-        return Start(
+        return FilterStart(
             rotation=true @ first,
             north_rad=-north if self.oriented else 0.0,
             mount=mount,
@@ -280,7 +280,7 @@ class Alignment:
         )
 
 
-def _level(step: Step) -> Floats:
+def _level(step: ImuStep) -> Floats:
     """The attitude of which gravity tells the tilt, its heading zero."""
     force = np.array(step.dv_m_s)
     length = float(np.linalg.norm(force))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from edgefirst_ros.ego.inertia import Step
+from edgefirst_ros.ego.inertia import ImuStep
 from edgefirst_ros.ego.orientation import exponential, logarithm, matrix, skew
 from edgefirst_ros.ego.state import (
     FORCE,
@@ -19,8 +19,8 @@ from edgefirst_ros.ego.state import (
     SPEED,
     TURN,
     Floats,
+    MotionState,
     Node,
-    State,
     Update,
 )
 
@@ -82,7 +82,7 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class FilterStart:
     """Where the filter begins: rotation, the sensor's north, the mounting, and how sure each is, in radians.
 
     ``travels`` says whether the direction of travel in the rig's axes is known, so that the vehicle may be
@@ -122,12 +122,12 @@ class Filter:
     def gravity(self, gravity_m_s2: float) -> None:
         self._gravity = np.array((0.0, 0.0, -gravity_m_s2))
 
-    def begin(self, step: Step, start: Start) -> Node:
+    def begin(self, step: ImuStep, start: FilterStart) -> Node:
         """The first node, at the end of a step, of unknown place and speed."""
         noise = self.noise
         mount = np.eye(3) if start.mount is None else start.mount
         zero = np.zeros(3)
-        state = State(start.rotation, zero, zero, zero, zero, start.north_rad, mount)
+        state = MotionState(start.rotation, zero, zero, zero, zero, start.north_rad, mount)
         sigma = np.empty(SIZE)
         sigma[TURN] = (start.tilt_rad, start.tilt_rad, start.heading_rad)
         sigma[SPEED], sigma[PLACE] = FAST_M_S, FAR_M
@@ -143,7 +143,7 @@ class Filter:
         self.node = node
         self._due_s = 0.0
 
-    def predict(self, step: Step) -> Node:
+    def predict(self, step: ImuStep) -> Node:
         """The node at the end of a step, before any measurement there."""
         node, dt = self.node, step.dt_s
         before, covariance = node.state, node.covariance
@@ -183,7 +183,7 @@ class Filter:
                 transition[PLACE, TURN] = (0.5 * dt) * transition[SPEED, TURN]
                 transition[SPEED, GYRO] = dt * skew(faster) @ middle
                 transition[PLACE, GYRO] = (0.5 * dt) * transition[SPEED, GYRO]
-        state = State(
+        state = MotionState(
             *(after, faster, place, before.gyro_rad_s, before.force_m_s2),
             *(before.north_rad, before.mount),
         )
@@ -196,7 +196,7 @@ class Filter:
         self.node = Node(step.end_ns, state, covariance, transition, [], rate, step.turns)
         return self.node
 
-    def _retaken(self, node: Node, *, turns: bool) -> tuple[State, Floats]:
+    def _retaken(self, node: Node, *, turns: bool) -> tuple[MotionState, Floats]:
         """The gyroscope came or went: without one, its bias stands for the yaw rate that it does not tell."""
         noise = self.noise
         bias = np.zeros(3) if turns else node.state.gyro_rad_s - node.rate_rad_s
@@ -207,7 +207,7 @@ class Filter:
         covariance[GYRO, GYRO] = unknown if turns else unknown + noise.blind_rate**2 * np.outer(up, up)
         return replace(node.state, gyro_rad_s=bias), covariance
 
-    def _spread(self, covariance: Floats, state: State, step: Step) -> None:
+    def _spread(self, covariance: Floats, state: MotionState, step: ImuStep) -> None:
         """Add the noise of a step."""
         noise, dt = self.noise, step.dt_s
         force = (noise.force if step.feels else noise.blind_force) ** 2
@@ -229,7 +229,7 @@ class Filter:
         diagonal[NORTH] += noise.north_walk**2 * dt
         diagonal[MOUNT] += noise.mount_walk**2 * dt
 
-    def constrain(self, step: Step) -> None:
+    def constrain(self, step: ImuStep) -> None:
         """Take in, a few times a second, what does not need a fix: orientation, rolling, standing."""
         if self._due_s < self.noise.every_s:
             return
@@ -268,7 +268,7 @@ class Filter:
         noise = self.noise
         self.update(jacobian, residual, np.array((noise.tilt**2, noise.tilt**2, noise.heading**2)))
 
-    def _roll(self, step: Step, speed: float) -> None:
+    def _roll(self, step: ImuStep, speed: float) -> None:
         """The vehicle moves neither sideways nor up in its own axes of travel."""
         state, noise = self.node.state, self.noise
         if not step.turns and speed < 1.0:
@@ -289,7 +289,7 @@ class Filter:
         sigma = np.array((own + noise.arm_m * rate, own))
         self.update(jacobian, -travel[1:], sigma * sigma, clip=3.0)
 
-    def _stand(self, step: Step) -> None:
+    def _stand(self, step: ImuStep) -> None:
         jacobian = np.zeros((6, SIZE))
         jacobian[:3, SPEED] = np.eye(3)
         jacobian[3:, GYRO] = np.eye(3)

@@ -1,4 +1,4 @@
-"""Fixes against the motion: how noisy they are, which cannot be, and when it is the motion that is wrong."""
+"""Which satellite fixes are believed, and the forward pass over steps and fixes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,30 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgefirst_ros.ego.filter import Filter
-from edgefirst_ros.ego.state import FORCE, PLACE, SIZE, SPEED, TURN, Floats
+from edgefirst_ros.ego.filter import Filter, FilterStart, Noise
+from edgefirst_ros.ego.inertia import ImuStep
+from edgefirst_ros.ego.state import FORCE, PLACE, SIZE, SPEED, TURN, Floats, Node
+from edgefirst_ros.messages.navsat import NavSatFix
+from edgefirst_ros.sample import GeoPoint
+
+EPOCH_NS = 75_000_000
+"""A fix that follows an accepted one by less is of the same epoch.
+
+Receivers send an epoch twice, about 40 ms apart. Epochs of 10 Hz and less are at least 100 ms apart, so
+times tell them apart with room for jitter on both sides; positions do not, because a parked car has the
+same one at every epoch. A receiver faster than 13 Hz is thinned.
+"""
+SAME_M = 10.0
+"""Two messages of one epoch that lie further apart contradict each other."""
+
+NO_FIX = "no fix (status)"
+NOT_FINITE = "not finite"
+ZERO = "0,0"
+OUT_OF_RANGE = "out of range"
+DUPLICATE = "duplicate epoch"
+OUTLIER = "off the motion (outlier)"
+
+_LOWEST_M, _HIGHEST_M = -12_000.0, 100_000.0
 
 SIGMAS = 6.0
 LEAST_OFF_M = 5.0
@@ -28,12 +50,43 @@ DOUBT_TILT_RAD, DOUBT_HEADING_RAD = math.radians(3), math.radians(10)
 """A motion that was wrong has bent the attitude, too."""
 AGREE_M, AGREE_SHARE, AGREE_M_S2 = 2.0, 0.25, 5.0
 
+_REACH_NS = 10_000_000_000
+
 _JACOBIAN = np.zeros((3, SIZE))
 _JACOBIAN[:, PLACE] = np.eye(3)
 
 
+class FixJudge:
+    """Tells positions from what is none; remembers the altitude of the last that was believed."""
+
+    def __init__(self) -> None:
+        self._altitude_m = math.nan
+
+    def judge(self, fix: NavSatFix) -> GeoPoint | str:
+        """The position of a fix that may be meant, else why it cannot.
+
+        A fix without an altitude, which drivers send as NaN, keeps the last one's; the first fix needs its
+        own.
+        """
+        altitude_m = self._altitude_m if math.isnan(fix.altitude_m) else fix.altitude_m
+        if fix.status < 0:
+            return NO_FIX
+        if not all(map(math.isfinite, (fix.latitude_deg, fix.longitude_deg, altitude_m))):
+            return NOT_FINITE
+        if fix.latitude_deg == fix.longitude_deg == 0:
+            return ZERO
+        if (
+            abs(fix.latitude_deg) > 90
+            or abs(fix.longitude_deg) > 180
+            or not _LOWEST_M <= altitude_m <= _HIGHEST_M
+        ):
+            return OUT_OF_RANGE
+        self._altitude_m = altitude_m
+        return GeoPoint(fix.latitude_deg, fix.longitude_deg, altitude_m)
+
+
 @dataclass(frozen=True, slots=True)
-class Place:
+class LocalFix:
     """A fix in the local frame: ENU metres (3,), and its standard deviations (3,) where it tells them."""
 
     time_ns: int
@@ -65,9 +118,9 @@ class Gate:
     _believed: int = 0
     _level_m2: float = FIRST_SIGMA_M**2
     _height_m2: float = (2 * FIRST_SIGMA_M) ** 2
-    _refused: list[tuple[Place, Floats]] = field(default_factory=list)
+    _refused: list[tuple[LocalFix, Floats]] = field(default_factory=list)
 
-    def take(self, motion: Filter, place: Place) -> bool:
+    def take(self, motion: Filter, place: LocalFix) -> bool:
         """Whether a fix is believed; if so it is in the filter, its weight by how well it fits."""
         node = motion.node
         residual = place.position_m - node.state.position_m
@@ -93,14 +146,14 @@ class Gate:
         self._refused = []
         return True
 
-    def _variance(self, place: Place) -> Floats:
+    def _variance(self, place: LocalFix) -> Floats:
         if place.sigma_m is not None:
             return np.maximum(place.sigma_m, FLOOR_M) ** 2
         if self.fixed_m:
             return np.array((1.0, 1.0, 4.0)) * self.fixed_m**2
         return np.array((self._level_m2, self._level_m2, self._height_m2))
 
-    def _learn(self, motion: Filter, place: Place, before: Floats) -> None:
+    def _learn(self, motion: Filter, place: LocalFix, before: Floats) -> None:
         """What remains after a fix was taken in, and what the filter did not know by then, is its noise."""
         node = motion.node
         left = place.position_m - node.state.position_m
@@ -116,7 +169,7 @@ class Gate:
         self._level_m2 = min(max(self._level_m2, FLOOR_M**2), CEILING_M**2)
         self._height_m2 = min(max(self._height_m2, FLOOR_M**2), CEILING_M**2)
 
-    def _recovers(self, motion: Filter, place: Place) -> bool:
+    def _recovers(self, motion: Filter, place: LocalFix) -> bool:
         """Whether this one and those refused before it agree on another place than the motion's."""
         predicted = motion.node.state.position_m
         if self._refused and not self._agrees(place, predicted):
@@ -128,7 +181,7 @@ class Gate:
             return True  # more disprove the motion than it rests on
         return len(self._refused) >= RECOVER and span_ns >= (RECOVER_LOST_NS if lost else RECOVER_NS)
 
-    def _agrees(self, place: Place, predicted: Floats) -> bool:
+    def _agrees(self, place: LocalFix, predicted: Floats) -> bool:
         """Whether one moved from the last refused one as the motion did, or went on as those before it."""
         last, last_predicted = self._refused[-1]
         dt_s = (place.time_ns - last.time_ns) / 1e9
@@ -141,7 +194,7 @@ class Gate:
         velocity = (last.position_m - before.position_m) / ((last.time_ns - before.time_ns) / 1e9)
         return math.hypot(*(moved - velocity * dt_s)) <= AGREE_M + AGREE_M_S2 * dt_s * dt_s
 
-    def _begin_anew(self, motion: Filter, place: Place, variance: Floats) -> None:
+    def _begin_anew(self, motion: Filter, place: LocalFix, variance: Floats) -> None:
         """Position and velocity are those of the fixes; the rest stays, but is less sure."""
         self.restarts += 1
         self._believed = len(self._refused)
@@ -159,7 +212,7 @@ class Gate:
         node.state.force_m_s2 = np.zeros(3)
         node.covariance, node.transition, node.updates = kept, None, []
 
-    def _note(self, place: Place, off_m: float) -> None:
+    def _note(self, place: LocalFix, off_m: float) -> None:
         if off_m <= self.worst_m:
             return
         self.worst_m = off_m
@@ -206,4 +259,35 @@ def drivable(times_ns: Sequence[int], places_m: Floats, epoch_ns: int) -> list[b
     return chosen
 
 
-_REACH_NS = 10_000_000_000
+@dataclass(frozen=True, slots=True)
+class Vehicle:
+    """What is known of the vehicle and its sensors beforehand.
+
+    Attributes:
+        rolls: it moves where it points, neither sideways nor up.
+        max_gap_ns: after so long without a fix the motion is doubted sooner.
+        fix_sigma_m: noise of fixes that tell none; learnt where 0.
+    """
+
+    rolls: bool = True
+    max_gap_ns: int = 5_000_000_000
+    fix_sigma_m: float = 0.0
+
+
+class Forward:
+    """Nodes from steps, and outcomes on fixes."""
+
+    def __init__(self, gravity_m_s2: float, vehicle: Vehicle) -> None:
+        self.filter = Filter(gravity_m_s2, Noise())
+        self.gate = Gate(vehicle.max_gap_ns, fixed_m=vehicle.fix_sigma_m)
+
+    def begin(self, step: ImuStep, start: FilterStart) -> Node:
+        """The first node, at the end of a step."""
+        return self.filter.begin(step, start)
+
+    def advance(self, step: ImuStep, place: LocalFix | None) -> tuple[Node, bool]:
+        """The node after a step, and whether the fix at its end, if there is one, is believed."""
+        node = self.filter.predict(step)
+        believed = place is not None and self.gate.take(self.filter, place)
+        self.filter.constrain(step)
+        return node, believed

@@ -31,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 _NO_ORIENTATION: Quaternion = (math.nan, math.nan, math.nan, math.nan)
 
 
-class Step(NamedTuple):
+class ImuStep(NamedTuple):
     """What the IMU says of one step, in the rig's axes as configured, at its start unless said otherwise.
 
     ``turn_rad`` is the rotation vector of the end seen from the start; ``dv_m_s`` and ``dp_m`` the first and
@@ -56,7 +56,7 @@ WIDTH = 20
 """Numbers that a step packs into."""
 
 
-def pack(step: Step) -> tuple[float, ...]:
+def pack(step: ImuStep) -> tuple[float, ...]:
     """A step as numbers, but for its end."""
     flags = float(step.turns), float(step.feels), float(step.quiet)
     return (
@@ -65,16 +65,16 @@ def pack(step: Step) -> tuple[float, ...]:
     )
 
 
-def unpack(end_ns: int, values: list[float]) -> Step:
+def unpack(end_ns: int, values: list[float]) -> ImuStep:
     """The step that ``pack`` made numbers of."""
     dt, a, b, c, d, e, f, g, h, i, j, k, m, x, y, z, w, turns, feels, quiet = values
-    return Step(
+    return ImuStep(
         *(end_ns, dt, (a, b, c), (d, e, f), (g, h, i), (j, k, m), (x, y, z, w)),
         *(bool(turns), bool(feels), bool(quiet)),
     )
 
 
-class _Sample(NamedTuple):
+class _ImuSample(NamedTuple):
     time_ns: int
     rate: Vector | None
     force: Vector | None
@@ -92,7 +92,7 @@ class Preintegrator:
         self._axes: Floats | None = None if rig_from_imu_xyzw is None else matrix(rig_from_imu_xyzw)
         self._start_ns: int | None = None
         self._at_ns = 0
-        self._last: _Sample | None = None
+        self._last: _ImuSample | None = None
         self._recent: deque[tuple[int, Vector, Vector]] = deque()
         self._q: Quaternion = (0.0, 0.0, 0.0, 1.0)
         self._dv: Vector = (0.0, 0.0, 0.0)
@@ -108,9 +108,9 @@ class Preintegrator:
         """The first step begins here."""
         self._start_ns = self._at_ns = time_ns
 
-    def add(self, time_ns: int, imu: Imu) -> Step | None:
+    def add(self, time_ns: int, imu: Imu) -> ImuStep | None:
         """Take a sample; the step that it completes, if it does."""
-        sample = _Sample(time_ns, _sound_rate(imu), _sound_force(imu), imu.orientation_xyzw)
+        sample = _ImuSample(time_ns, _sound_rate(imu), _sound_force(imu), imu.orientation_xyzw)
         last, self._last = self._last, sample
         if self._start_ns is None:
             self.begin(time_ns)
@@ -124,7 +124,7 @@ class Preintegrator:
             return None
         return self._cut(sample.orientation)
 
-    def cut(self, time_ns: int) -> Step:
+    def cut(self, time_ns: int) -> ImuStep:
         """End the step at a time between samples; it has no length if nothing has gone by since the last."""
         if self._start_ns is None:
             self.begin(time_ns)
@@ -159,7 +159,7 @@ class Preintegrator:
         self._dv = (vx + h * fx, vy + h * fy, vz + h * fz)
         self._q = _times(half, _small(ax, ay, az))
 
-    def _cut(self, orientation: Quaternion | None) -> Step:
+    def _cut(self, orientation: Quaternion | None) -> ImuStep:
         start_ns = self._at_ns if self._start_ns is None else self._start_ns
         dt_s = (self._at_ns - start_ns) / 1e9
         turn = _rotation_vector(self._q)
@@ -172,7 +172,7 @@ class Preintegrator:
                 x, y, z, w = (Rotation.from_quat(orientation) * inverse).as_quat().tolist()
                 orientation = (x, y, z, w)
         turn, dv, dp, rate = (_vector(row) for row in vectors.tolist())
-        step = Step(
+        step = ImuStep(
             self._at_ns,
             dt_s,
             turn,
@@ -228,7 +228,7 @@ def _sound_force(imu: Imu) -> Vector | None:
     return force if LEAST_FORCE_M_S2 <= math.hypot(*force) <= MOST_FORCE_M_S2 else None
 
 
-def _between(last: _Sample, sample: _Sample) -> tuple[Vector | None, Vector | None]:
+def _between(last: _ImuSample, sample: _ImuSample) -> tuple[Vector | None, Vector | None]:
     """Rate and force half way between two samples; the rate by the orientations if there is no gyroscope."""
     rate = force = None
     if last.rate is not None and sample.rate is not None:

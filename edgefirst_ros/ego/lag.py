@@ -12,13 +12,21 @@ import numpy as np
 
 from edgefirst_ros.ego.alignment import Alignment
 from edgefirst_ros.ego.findings import Mounting, mounting, refused_text, restart_text
-from edgefirst_ros.ego.fixes import DUPLICATE, EPOCH_NS, OUTLIER, SAME_M, FixJudge
-from edgefirst_ros.ego.forward import Forward, Vehicle
-from edgefirst_ros.ego.gate import Place, drivable
+from edgefirst_ros.ego.gate import (
+    DUPLICATE,
+    EPOCH_NS,
+    OUTLIER,
+    SAME_M,
+    FixJudge,
+    Forward,
+    LocalFix,
+    Vehicle,
+    drivable,
+)
 from edgefirst_ros.ego.geodesy import STANDARD_GRAVITY_M_S2, Vector, ecef_m, enu_m, gravity_m_s2
-from edgefirst_ros.ego.inertia import Preintegrator, Step
+from edgefirst_ros.ego.inertia import ImuStep, Preintegrator
 from edgefirst_ros.ego.orientation import Quaternion
-from edgefirst_ros.ego.path import Path, Point, smoothed
+from edgefirst_ros.ego.path import Point, SmoothedPath, smoothed
 from edgefirst_ros.ego.state import FORCE, GYRO, PLACE, SPEED, Floats, Node
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
@@ -41,13 +49,13 @@ JudgedFix = tuple[int, str | None]
 class _Row:
     """A step as the filter took it, to be taken again."""
 
-    step: Step
+    step: ImuStep
     reference: Floats
-    place: Place | None = None
+    place: LocalFix | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _WaitingFix:
     """A fix that is not judged yet: there is no motion to judge it by."""
 
     time_ns: int
@@ -57,7 +65,7 @@ class _Waiting:
     sigma_m: Floats | None
 
 
-class Lag:
+class FixedLagSmoother:
     """Follows the sensors; answers from all that has come by then.
 
     Everything is added in order of time.
@@ -79,14 +87,14 @@ class Lag:
         self._judge = FixJudge()
         self._rows: list[_Row] = []
         self._nodes: list[Node] = []
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_WaitingFix] = []
         self._judged: deque[JudgedFix] = deque()
         self._refused = 0
         self._epoch_ns: int | None = None
         """Of the last fix that is believed: the time of its epoch's first message."""
-        self._doubted: Place | None = None
+        self._doubted: LocalFix | None = None
         """The last fix, if it was refused."""
-        self._path = Path()
+        self._path = SmoothedPath()
         self._path_of: tuple[int, int] | None = None
 
     def add_imu(self, time_ns: int, imu: Imu) -> None:
@@ -118,10 +126,10 @@ class Lag:
             step = self._inertia.cut(time_ns)
             if self.origin is not None and self._is_sure():
                 position = np.array(enu_m(judged, self.origin))
-                self._try(step, Place(time_ns, position, sigma), arrival)
+                self._try(step, LocalFix(time_ns, position, sigma), arrival)
                 return
             self._advance(step, None)
-        self._waiting.append(_Waiting(meant_ns, arrival, judged, ecef, sigma))
+        self._waiting.append(_WaitingFix(meant_ns, arrival, judged, ecef, sigma))
         self._settle(time_ns)
 
     def finish(self) -> None:
@@ -180,7 +188,7 @@ class Lag:
             del self.fixes_ns[:old]
 
     # ------------------------------------------------------------------ the filter
-    def _advance(self, step: Step, place: Place | None) -> bool:
+    def _advance(self, step: ImuStep, place: LocalFix | None) -> bool:
         """Take a step; whether the fix at its end is believed."""
         oriented, first = self._alignment.oriented, self._alignment.first
         self._alignment.step(step)
@@ -199,7 +207,7 @@ class Lag:
             self._rows[-1].place = None
         return believed
 
-    def _try(self, step: Step, place: Place, arrival: int) -> None:
+    def _try(self, step: ImuStep, place: LocalFix, arrival: int) -> None:
         """Let the motion judge a fix."""
         other, epoch_ns = self._doubted, place.time_ns
         if other is not None and place.time_ns - other.time_ns < EPOCH_NS:
@@ -219,9 +227,9 @@ class Lag:
             self._epoch_ns, self._doubted = epoch_ns, None
         else:
             self._doubted = place
-        self._verdict(place, arrival, believed=believed)
+        self._report(place, arrival, believed=believed)
 
-    def _verdict(self, place: Place, arrival: int, *, believed: bool) -> None:
+    def _report(self, place: LocalFix, arrival: int, *, believed: bool) -> None:
         self._judged.append((arrival, None if believed else OUTLIER))
         if not believed:
             self._refused += 1
@@ -250,7 +258,7 @@ class Lag:
         if self.origin is None:
             self.origin = first.point
             self._forward.filter.gravity = gravity_m_s2(first.point)
-        wanted: list[tuple[_Waiting, Place]] = []
+        wanted: list[tuple[_WaitingFix, LocalFix]] = []
         for each, is_chosen in zip(waiting, chosen, strict=True):
             if not is_chosen:
                 same = any(abs(w.time_ns - each.time_ns) < EPOCH_NS for w, _ in wanted)
@@ -259,19 +267,19 @@ class Lag:
                 self._refused += not near
                 self._note(each, first)
                 continue
-            place = Place(each.time_ns, np.array(enu_m(each.point, self.origin)), each.sigma_m)
+            place = LocalFix(each.time_ns, np.array(enu_m(each.point, self.origin)), each.sigma_m)
             wanted.append((each, place))
             self._rows[self._index(each.time_ns)].place = place
         believed = self._replay(self._index(first.time_ns))
         for each, place in wanted:
             self._epoch_ns = place.time_ns
-            self._verdict(place, each.arrival, believed=believed.get(place.time_ns, False))
+            self._report(place, each.arrival, believed=believed.get(place.time_ns, False))
 
     def _index(self, time_ns: int) -> int:
         """The node at a time; the first that can be gone through again if it is forgotten."""
         return max(1, bisect_right(self._nodes, time_ns, key=lambda node: node.time_ns) - 1)
 
-    def _note(self, wrong: _Waiting, right: _Waiting) -> None:
+    def _note(self, wrong: _WaitingFix, right: _WaitingFix) -> None:
         gate, off_m = self._forward.gate, math.dist(wrong.ecef, right.ecef)
         if off_m > gate.worst_m:
             apart_s = abs(wrong.time_ns - right.time_ns) / 1e9

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from edgefirst_ros.ego.geodesy import Vector
 from edgefirst_ros.ego.orientation import Quaternion, exponential, logarithm, matrix, quaternion
-from edgefirst_ros.ego.smoother import Later, nothing, smooth
-from edgefirst_ros.ego.state import NORTH, PLACE, TURN, Floats, Node, State
+from edgefirst_ros.ego.state import NORTH, PLACE, SIZE, TURN, Floats, MotionState, Node
 
 BLIND_M_S2 = 2.0
 """Beyond the ends a vehicle goes on as it went, and this per √Hz is what it may do instead."""
 COLUMNS = 21
+
+Adjoint = tuple[Floats, Floats]
+"""What later measurements say of a node: the adjoint (18,) and its covariance (18, 18)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Point:
     """Whether rates were measured here."""
 
 
-def _row(node: Node, state: State, covariance: Floats, *, as_configured: bool) -> list[float]:
+def _row(node: Node, state: MotionState, covariance: Floats, *, as_configured: bool) -> list[float]:
     """One time of a path: position, velocity, rotation as the sensor's north has it, rates, sigmas."""
     north = exponential(np.array((0.0, 0.0, state.north_rad))) if as_configured else np.eye(3)
     rotation = north @ state.rotation
@@ -55,7 +57,7 @@ def _row(node: Node, state: State, covariance: Floats, *, as_configured: bool) -
     ]
 
 
-class Path:
+class SmoothedPath:
     """Rows in order of time; cubic between them, from velocities and rates."""
 
     def __init__(self) -> None:
@@ -67,7 +69,7 @@ class Path:
         self.times.extend(times)
         self._rows.extend(numbers)
 
-    def join(self, later: Path) -> None:
+    def join(self, later: SmoothedPath) -> None:
         """Append another path."""
         self.append(later.times, later._rows)
 
@@ -116,7 +118,41 @@ class Path:
         return np.array(self._rows[index * COLUMNS : (index + 1) * COLUMNS])
 
 
-def smoothed(nodes: Sequence[Node], later: Later | None = None, *, as_configured: bool) -> tuple[Path, Later]:
+def nothing() -> Adjoint:
+    """No later measurement."""
+    return np.zeros(SIZE), np.zeros((SIZE, SIZE))
+
+
+def smooth(
+    nodes: Sequence[Node], later: Adjoint | None = None
+) -> Iterator[tuple[Node, MotionState, Floats, Adjoint]]:
+    """Every node with its state and covariance given all measurements, from the last to the first.
+
+    The fourth is what a preceding piece of the same chain is to be given as ``later``.
+    """
+    adjoint, weight = nothing() if later is None else later
+    for node in reversed(nodes):
+        covariance = node.covariance
+        correction = -(covariance @ adjoint)
+        smoothed = covariance - covariance @ weight @ covariance
+        state = node.state.moved(correction)
+        for update in reversed(node.updates):
+            kept = np.eye(SIZE) - update.gain @ update.jacobian
+            told = update.jacobian.T @ update.information
+            adjoint = kept.T @ adjoint - told @ update.innovation
+            weight = kept.T @ weight @ kept + told @ update.jacobian
+        if node.transition is None:
+            adjoint, weight = nothing()
+        else:
+            adjoint = node.transition.T @ adjoint
+            weight = node.transition.T @ weight @ node.transition
+            weight = 0.5 * (weight + weight.T)
+        yield node, state, smoothed, (adjoint, weight)
+
+
+def smoothed(
+    nodes: Sequence[Node], later: Adjoint | None = None, *, as_configured: bool
+) -> tuple[SmoothedPath, Adjoint]:
     """The backward pass over nodes, and what one over those before them is to be given as ``later``."""
     rows: list[list[float]] = []
     before = nothing() if later is None else later
@@ -126,7 +162,7 @@ def smoothed(nodes: Sequence[Node], later: Later | None = None, *, as_configured
     numbers: array[float] = array("d")
     for each in reversed(rows):
         numbers.extend(each)
-    path = Path()
+    path = SmoothedPath()
     path.append([node.time_ns for node in nodes], numbers)
     return path, before
 

@@ -21,7 +21,7 @@ MOUNT = slice(16, 18)
 
 
 @dataclass(slots=True)
-class State:
+class MotionState:
     """The nominal state at one time.
 
     Attributes:
@@ -42,10 +42,10 @@ class State:
     north_rad: float
     mount: Floats
 
-    def moved(self, error: Floats) -> State:
+    def moved(self, error: Floats) -> MotionState:
         """The state that is off from this one by an error state (18,)."""
         mount = np.array((0.0, error[16], error[17]))
-        return State(
+        return MotionState(
             exponential(error[TURN]) @ self.rotation,
             self.velocity_m_s + error[SPEED],
             self.position_m + error[PLACE],
@@ -81,7 +81,7 @@ class Node:
     """
 
     time_ns: int
-    state: State
+    state: MotionState
     covariance: Floats
     transition: Floats | None
     updates: list[Update] = field(default_factory=list)

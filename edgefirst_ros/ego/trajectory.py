@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from edgefirst_ros.ego.findings import Mounting
-from edgefirst_ros.ego.forward import Vehicle
+from edgefirst_ros.ego.gate import Vehicle
 from edgefirst_ros.ego.geodesy import Vector, from_enu
-from edgefirst_ros.ego.lag import JudgedFix, Lag
+from edgefirst_ros.ego.lag import FixedLagSmoother, JudgedFix
 from edgefirst_ros.ego.orientation import (
     Quaternion,
     after,
@@ -22,7 +22,7 @@ from edgefirst_ros.ego.orientation import (
     slerp,
 )
 from edgefirst_ros.ego.path import Point
-from edgefirst_ros.ego.track import Track, basis, nearest_ns
+from edgefirst_ros.ego.timeseries import TimeSeries, basis, nearest_ns
 from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
@@ -75,15 +75,19 @@ class Trajectory:
     ) -> None:
         self._vehicle = vehicle or Vehicle()
         self._whole = motion
-        self._lag = Lag(self._vehicle, rig_from_imu_xyzw, again_ns=wait_ns // 4) if motion is None else None
+        self._lag = (
+            FixedLagSmoother(self._vehicle, rig_from_imu_xyzw, again_ns=wait_ns // 4)
+            if motion is None
+            else None
+        )
         self._hold_ns = hold_ns
         self._reckon_ns, self._reckon_m = reckon_ns, reckon_m
         self._memory_ns = memory_ns
         self._imu_from_rig = None if rig_from_imu_xyzw is None else inverse(rig_from_imu_xyzw)
         self._has_odometry = odometry
         self._is_oriented = motion is not None and motion.oriented
-        self._orientation: Track[Quaternion] = Track(slerp, max_gap_ns=SWIFT_NS)
-        self._odometry: Track[Odometry] = Track(_move, max_gap_ns=self._vehicle.max_gap_ns)
+        self._orientation: TimeSeries[Quaternion] = TimeSeries(slerp, max_gap_ns=SWIFT_NS)
+        self._odometry: TimeSeries[Odometry] = TimeSeries(_move, max_gap_ns=self._vehicle.max_gap_ns)
         self._judged_fixes: list[JudgedFix] = []
         self._latest_ns: int | None = None
 
@@ -120,8 +124,8 @@ class Trajectory:
 
     def judged(self) -> Iterator[JudgedFix]:
         """What has become of fixes since this was last asked: messages' numbers, and why they are refused."""
-        verdicts, self._judged_fixes = self._judged_fixes, []
-        yield from verdicts
+        outcomes, self._judged_fixes = self._judged_fixes, []
+        yield from outcomes
         if self._lag is not None:
             yield from self._lag.judged()
 

@@ -13,16 +13,23 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.ego.alignment import Alignment
-from edgefirst_ros.ego.filter import Start
+from edgefirst_ros.ego.filter import FilterStart
 from edgefirst_ros.ego.findings import Mounting, mounting, refused_text, restart_text
-from edgefirst_ros.ego.fixes import DUPLICATE, EPOCH_NS, OUTLIER, SAME_M, FixJudge
-from edgefirst_ros.ego.forward import Forward, Vehicle
-from edgefirst_ros.ego.gate import Place, drivable
+from edgefirst_ros.ego.gate import (
+    DUPLICATE,
+    EPOCH_NS,
+    OUTLIER,
+    SAME_M,
+    FixJudge,
+    Forward,
+    LocalFix,
+    Vehicle,
+    drivable,
+)
 from edgefirst_ros.ego.geodesy import STANDARD_GRAVITY_M_S2, Vector, ecef_m, enu_m, from_enu, gravity_m_s2
-from edgefirst_ros.ego.inertia import WIDTH, Preintegrator, Step, pack, unpack
+from edgefirst_ros.ego.inertia import WIDTH, ImuStep, Preintegrator, pack, unpack
 from edgefirst_ros.ego.orientation import Quaternion
-from edgefirst_ros.ego.path import Path, Point, smoothed
-from edgefirst_ros.ego.smoother import Later
+from edgefirst_ros.ego.path import Adjoint, Point, SmoothedPath, smoothed
 from edgefirst_ros.ego.state import Floats, Node
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
@@ -38,7 +45,7 @@ FEW = 9
 """So many fixes show whether the first ones were right."""
 
 
-class Log:
+class NavigationLog:
     """What the navigation sensors said between two breaks of the clock, in any order; 88 bytes a sample."""
 
     def __init__(self) -> None:
@@ -107,7 +114,7 @@ class Solution:
     oriented: bool = False
     mounting: Mounting | None = None
     notes: list[str] = field(default_factory=list)
-    path: Path = field(default_factory=Path)
+    path: SmoothedPath = field(default_factory=SmoothedPath)
     worst: tuple[float, float] = (0.0, math.nan)
     """Of fixes that no vehicle could have driven through: how far off, and the speed it would have taken."""
 
@@ -124,18 +131,18 @@ class _Steps:
         self._numbers: array[float] = array("d")
         self.fix: array[int] = array("q")
 
-    def add(self, step: Step, fix: int) -> None:
+    def add(self, step: ImuStep, fix: int) -> None:
         self.ends.append(step.end_ns)
         self._numbers.extend(pack(step))
         self.fix.append(fix)
 
-    def part(self, start: int, stop: int) -> Iterator[tuple[Step, int]]:
+    def part(self, start: int, stop: int) -> Iterator[tuple[ImuStep, int]]:
         for index in range(start, min(stop, len(self.ends))):
             values = self._numbers[WIDTH * index : WIDTH * (index + 1)]
             yield unpack(self.ends[index], values.tolist()), self.fix[index]
 
     @property
-    def first(self) -> Step:
+    def first(self) -> ImuStep:
         return next(self.part(0, 1))[0]
 
     def __len__(self) -> int:
@@ -143,7 +150,7 @@ class _Steps:
 
 
 def solve(
-    log: Log,
+    log: NavigationLog,
     vehicle: Vehicle,
     rig_from_imu_xyzw: Quaternion | None,
     proceed: Callable[[], bool] = lambda: True,
@@ -197,7 +204,7 @@ def solve(
     return solution
 
 
-def _candidates(log: Log, solution: Solution) -> tuple[list[Place], list[int]]:
+def _candidates(log: NavigationLog, solution: Solution) -> tuple[list[LocalFix], list[int]]:
     """Fixes that a vehicle could have driven through, in the frame of the first; the others are refused."""
     judge, points, sigmas = FixJudge(), list[GeoPoint](), list[Vector | None]()
     meant: list[tuple[int, int]] = []
@@ -224,7 +231,7 @@ def _candidates(log: Log, solution: Solution) -> tuple[list[Place], list[int]]:
         return [], []
     places_m = np.array([ecef_m(point) for point in points])
     chosen = drivable([time_ns for time_ns, _ in meant], places_m, EPOCH_NS)
-    places, arrivals = list[Place](), list[int]()
+    places, arrivals = list[LocalFix](), list[int]()
     times = np.array([time_ns for (time_ns, _), is_chosen in zip(meant, chosen, strict=True) if is_chosen])
     of_chosen = places_m[np.array(chosen)]
     for index, ((time_ns, arrival), is_chosen) in enumerate(zip(meant, chosen, strict=True)):
@@ -239,7 +246,7 @@ def _candidates(log: Log, solution: Solution) -> tuple[list[Place], list[int]]:
             solution.origin = points[index]
         position = np.array(enu_m(points[index], solution.origin))
         sigma = sigmas[index]
-        places.append(Place(time_ns, position, None if sigma is None else np.array(sigma)))
+        places.append(LocalFix(time_ns, position, None if sigma is None else np.array(sigma)))
         arrivals.append(arrival)
     return places, arrivals
 
@@ -253,12 +260,12 @@ def _far(time_ns: int, place_m: Floats, times: IntArray, places_m: Floats) -> tu
 
 
 def _steps(
-    log: Log, places: Sequence[Place], alignment: Alignment, rig_from_imu_xyzw: Quaternion | None
+    log: NavigationLog, places: Sequence[LocalFix], alignment: Alignment, rig_from_imu_xyzw: Quaternion | None
 ) -> _Steps:
     """All steps, cut at the fixes; the alignment follows them."""
     steps, inertia, fix = _Steps(), Preintegrator(rig_from_imu_xyzw), 0
 
-    def take(step: Step, place: int) -> None:
+    def take(step: ImuStep, place: int) -> None:
         alignment.step(step)
         if not steps:
             step = step._replace(dt_s=0.0, turn_rad=_ZERO, dv_m_s=_ZERO, dp_m=_ZERO)
@@ -284,7 +291,7 @@ _ZERO: Vector = (0.0, 0.0, 0.0)
 
 
 def _forward(
-    forward: Forward, steps: _Steps, places: Sequence[Place], proceed: Callable[[], bool]
+    forward: Forward, steps: _Steps, places: Sequence[LocalFix], proceed: Callable[[], bool]
 ) -> tuple[list[Forward], dict[int, bool], list[int]]:
     """Snapshots at the beginning of every block, what was believed, and what was believed wrongly."""
     blocks, believed, recent = list[Forward](), dict[int, bool](), list[int]()
@@ -312,7 +319,7 @@ def _forward(
 
 
 def _wrong_at_first(
-    steps: _Steps, places: Sequence[Place], gravity: float, vehicle: Vehicle, start: Start
+    steps: _Steps, places: Sequence[LocalFix], gravity: float, vehicle: Vehicle, start: FilterStart
 ) -> int:
     """How many fixes to leave out at the beginning, where no motion is known yet that could disprove them.
 
@@ -336,17 +343,17 @@ def _wrong_at_first(
 
 
 def _backward(
-    path: Path,
+    path: SmoothedPath,
     blocks: Sequence[Forward],
     steps: _Steps,
-    places: Sequence[Place],
+    places: Sequence[LocalFix],
     *,
     as_configured: bool,
     proceed: Callable[[], bool],
 ) -> None:
     """Smooth block by block, the last first."""
-    later: Later | None = None
-    parts: list[Path] = []
+    later: Adjoint | None = None
+    parts: list[SmoothedPath] = []
     for number in reversed(range(len(blocks))):
         if not proceed():
             return

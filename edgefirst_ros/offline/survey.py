@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.ego.whole import Log, Solution, solve
+from edgefirst_ros.ego.whole import NavigationLog, Solution, solve
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.measurement import Datum, RawMessage
@@ -72,7 +72,7 @@ class MotionSurvey:
         self._clock: ClockFinder[_MotionMessage] = ClockFinder(round(config.clock_window_s * 1e9))
         self._ruled: set[str] = set()
         self._duplicates = Duplicates()
-        self._log = Log()
+        self._log = NavigationLog()
         self._found: list[Solution] = []
 
     def feed(self, raw: RawMessage) -> None:
@@ -115,4 +115,4 @@ class MotionSurvey:
     def _solve(self) -> None:
         ego = self._config.ego
         self._found.append(solve(self._log, vehicle(ego), ego.rig_from_imu_xyzw, self._proceed))
-        self._log = Log()
+        self._log = NavigationLog()

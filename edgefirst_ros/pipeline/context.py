@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from edgefirst_ros.config.model import EgoOptions
-from edgefirst_ros.ego.forward import Vehicle
+from edgefirst_ros.ego.gate import Vehicle
 from edgefirst_ros.ego.lag import JudgedFix
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.ego.whole import Solution

@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.ego.geodesy import enu_m
 from edgefirst_ros.ego.trajectory import Trajectory
-from edgefirst_ros.ego.whole import Log, Solution
+from edgefirst_ros.ego.whole import NavigationLog, Solution
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.sample import EgoPose, GeoPoint
@@ -88,9 +88,9 @@ class Case:
                 made.append((ns(float(at) + late + 0.04 * message), len(made), NavSatFix(*place, 0)))
         return made
 
-    def log(self) -> Log:
+    def log(self) -> NavigationLog:
         """All of it."""
-        log = Log()
+        log = NavigationLog()
         for time_ns, imu in self.samples():
             log.add_imu(time_ns, imu)
         for time_ns, arrival, fix in self.fixes():
@@ -107,7 +107,7 @@ class Case:
         fixes = [(time_ns, 0, arrival, fix) for time_ns, arrival, fix in self.fixes()]
         asked = [ns(at) for at in times]
         poses: list[EgoPose] = []
-        verdicts: dict[int, str | None] = {}
+        outcomes: dict[int, str | None] = {}
         for time_ns, _, arrival, datum in sorted([*samples, *fixes], key=lambda each: each[:3]):
             while len(poses) < len(asked) and time_ns >= asked[len(poses)] + wait_s * S:
                 poses.append(trajectory.pose(asked[len(poses)]))
@@ -115,10 +115,10 @@ class Case:
                 trajectory.add_imu(time_ns, datum)
             else:
                 trajectory.add_fix(time_ns, arrival, datum)
-            verdicts |= dict(trajectory.judged())
+            outcomes |= dict(trajectory.judged())
         trajectory.finish()
-        verdicts |= dict(trajectory.judged())
-        return [*poses, *map(trajectory.pose, asked[len(poses) :])], verdicts
+        outcomes |= dict(trajectory.judged())
+        return [*poses, *map(trajectory.pose, asked[len(poses) :])], outcomes
 
 
 def ns(seconds: float) -> int:

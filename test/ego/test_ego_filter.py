@@ -10,22 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgefirst_ros.ego.filter import FAR_M, FAST_M_S, Filter, Noise, Start
+from edgefirst_ros.ego.filter import FAR_M, FAST_M_S, Filter, FilterStart, Noise
 from edgefirst_ros.ego.gate import drivable
-from edgefirst_ros.ego.inertia import Step
+from edgefirst_ros.ego.inertia import ImuStep
 from edgefirst_ros.ego.orientation import exponential, logarithm, quaternion
-from edgefirst_ros.ego.smoother import smooth
-from edgefirst_ros.ego.state import PLACE, SIZE, SPEED, Floats, State, Update
+from edgefirst_ros.ego.path import smooth
+from edgefirst_ros.ego.state import PLACE, SIZE, SPEED, Floats, MotionState, Update
 
 NONE = (math.nan,) * 4
 SMALL = st.floats(-0.3, 0.3)
 VECTOR = st.tuples(SMALL, SMALL, SMALL)
-STEP = Step(
+STEP = ImuStep(
     0, 0.05, (0.0, 0.0, 0.0), (0.0, 0.0, 0.49), (0.0, 0.0, 0.0123), (0.0, 0.0, 0.0), NONE, *[True] * 3
 )
 
 
-def apart(one: State, other: State) -> Floats:
+def apart(one: MotionState, other: MotionState) -> Floats:
     """The error state from one to the other."""
     return np.concatenate(
         [
@@ -43,7 +43,7 @@ def apart(one: State, other: State) -> Floats:
 def made(numbers: list[float], *, travels: bool = True) -> Filter:
     """A filter in some state."""
     motion = Filter(9.81, Noise())
-    motion.begin(STEP, Start(exponential(np.array(numbers[:3]) * 5), travels=travels))
+    motion.begin(STEP, FilterStart(exponential(np.array(numbers[:3]) * 5), travels=travels))
     state = replace(motion.node.state, velocity_m_s=np.array(numbers[3:6]) * 30)
     motion.resume(replace(motion.node, state=state.moved(np.array(numbers[6:24]) * 0.1)))
     return motion
@@ -99,7 +99,7 @@ def test_measurements_derivatives_are_those_of_their_residuals(
         STEP._replace(quiet=True, rate_rad_s=turn),
     ):
 
-        def first(error: Floats, step: Step = step) -> Update:
+        def first(error: Floats, step: ImuStep = step) -> Update:
             motion.resume(replace(before, state=before.state.moved(error), updates=[]))
             motion._due_s = 10.0
             motion.constrain(step)
@@ -122,7 +122,7 @@ def test_the_backward_pass_is_the_least_squares_fit_of_everything(
     noise = Noise()
     motion = Filter(9.81, noise)
     step = STEP._replace(turns=False, feels=False, quiet=False, dt_s=0.0)
-    motion.begin(step, Start(np.eye(3)))
+    motion.begin(step, FilterStart(np.eye(3)))
     nodes = [motion.node]
     jacobian = np.zeros((1, SIZE))
     jacobian[0, 6] = 1.0

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from edgefirst_ros.ego.fixes import FixJudge
+from edgefirst_ros.ego.gate import FixJudge
 from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.sample import GeoPoint
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.ego.inertia import Preintegrator, Step, pack, unpack
+from edgefirst_ros.ego.inertia import ImuStep, Preintegrator, pack, unpack
 from edgefirst_ros.ego.orientation import Quaternion, from_yaw
 from edgefirst_ros.messages.imu import Imu
 
@@ -18,7 +18,7 @@ STILL = (0.0, 0.0, 9.81)
 
 def steps(
     samples: list[tuple[int, Imu]], mount: Quaternion | None = None, cut_ns: int | None = None
-) -> list[Step]:
+) -> list[ImuStep]:
     inertia, found = Preintegrator(mount), []
     for time_ns, imu in samples:
         step = inertia.add(time_ns, imu)

@@ -26,8 +26,8 @@ _NOT_MEASURED = PoseBasis.DEAD_RECKONED, PoseBasis.INTERPOLATED
 
 def followed(case: Case) -> tuple[Trajectory, Off, dict[int, str | None]]:
     trajectory = Trajectory()
-    poses, verdicts = case.live(trajectory, TIMES)
-    return trajectory, off(case.world, poses), verdicts
+    poses, outcomes = case.live(trajectory, TIMES)
+    return trajectory, off(case.world, poses), outcomes
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def followed(case: Case) -> tuple[Trajectory, Off, dict[int, str | None]]:
     ids=lambda value: None if isinstance(value, Case) else f"{value:g}",
 )
 def test_the_motion_is_followed(case: Case, rms_m: float, worst_m: float, rms_deg: float) -> None:
-    _, found, verdicts = followed(case)
+    _, found, outcomes = followed(case)
     assert found.rms_m < rms_m
     assert found.place_m.max() < worst_m
     assert found.rms_deg < rms_deg
-    assert len(verdicts) == len(case.fixes())
+    assert len(outcomes) == len(case.fixes())
 
 
 def test_before_the_first_fix_no_place_is_known() -> None:
@@ -73,9 +73,9 @@ def test_before_the_first_fix_no_place_is_known() -> None:
 @pytest.mark.parametrize("gps_hz", [1.0, 10.0])
 def test_motion_that_later_fixes_disprove_begins_anew(gps_hz: float) -> None:
     wrong = dict.fromkeys(range(15 if gps_hz > 1 else 2), (0.0, 240.0))
-    trajectory, found, verdicts = followed(Case(gps_hz=gps_hz, jumps=wrong))
+    trajectory, found, outcomes = followed(Case(gps_hz=gps_hz, jumps=wrong))
     assert found.between(12.0, 19.9).place_m.max() < 0.8
-    refused = Counter(verdicts.values())["off the motion (outlier)"]
+    refused = Counter(outcomes.values())["off the motion (outlier)"]
     assert 2 <= refused <= 60
     assert len(trajectory.notes) == 2
     assert "begins anew" in trajectory.notes[1]
@@ -83,11 +83,11 @@ def test_motion_that_later_fixes_disprove_begins_anew(gps_hz: float) -> None:
 
 def test_an_account_is_made_of_every_fix_once() -> None:
     case = Case(jumps={0: (0, 240), 50: (80, 0), 51: (80, 0)}, jumping=(0,))
-    _, _, verdicts = followed(case)
-    assert sorted(verdicts) == [arrival for _, arrival, _ in case.fixes()]
-    wrong = [arrival for arrival, why in verdicts.items() if why == "off the motion (outlier)"]
+    _, _, outcomes = followed(case)
+    assert sorted(outcomes) == [arrival for _, arrival, _ in case.fixes()]
+    wrong = [arrival for arrival, why in outcomes.items() if why == "off the motion (outlier)"]
     assert wrong == [0, 100, 102]
-    assert {verdicts[1], verdicts[101], verdicts[103]} == {None}
+    assert {outcomes[1], outcomes[101], outcomes[103]} == {None}
 
 
 def test_a_lone_fix_is_believed_in_the_end() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from ego_drives import MEMS, Case, Off, ns, whole
 
-from edgefirst_ros.ego.forward import Vehicle
+from edgefirst_ros.ego.gate import Vehicle
 from edgefirst_ros.ego.whole import Solution, solve
 from edgefirst_ros.sample import PoseBasis
 from edgefirst_ros.simulation.options import ImuErrors

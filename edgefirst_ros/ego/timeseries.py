@@ -15,7 +15,7 @@ PROMPT_NS = 100_000_000
 Value = TypeVar("Value")
 
 
-class Track(Generic[Value]):
+class TimeSeries(Generic[Value]):
     """Values in order of time, interpolated between, unknown beyond the ends and in gaps.
 
     Args:

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.ego.track import Track
+from edgefirst_ros.ego.timeseries import TimeSeries
 
 
 def line(start: float, end: float, fraction: float) -> float:
     return start + (end - start) * fraction
 
 
-def track(*times: int, max_gap_ns: int = 50) -> Track[float]:
-    made: Track[float] = Track(line, max_gap_ns=max_gap_ns)
+def track(*times: int, max_gap_ns: int = 50) -> TimeSeries[float]:
+    made: TimeSeries[float] = TimeSeries(line, max_gap_ns=max_gap_ns)
     for time_ns in times:
         made.add(time_ns, time_ns * 10.0)
     return made
