@@ -28,7 +28,7 @@ Times = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class MotionFault:
     """What is impossible, ``index`` being the pose at its end."""
 
     index: int
@@ -36,7 +36,7 @@ class Fault:
     detail: str
 
 
-def impossible_moves(times_ns: Times, positions_m: Floats, noise_m: float) -> Iterator[Fault]:
+def impossible_moves(times_ns: Times, positions_m: Floats, noise_m: float) -> Iterator[MotionFault]:
     """Speeds, accelerations and jumps that no vehicle makes, each run of them once.
 
     Args:
@@ -55,7 +55,7 @@ def impossible_moves(times_ns: Times, positions_m: Floats, noise_m: float) -> It
     fast = moved_m > noise_m + FASTEST_M_S * step_s
     for at in _starts(fast):
         found = f"{moved_m[at]:,.1f} m in {step_s[at]:.3f} s ({moved_m[at] / step_s[at]:,.0f} m/s)"
-        yield Fault(int(index[at + 1]), "impossible speed", found)
+        yield MotionFault(int(index[at + 1]), "impossible speed", found)
     expected = step_m[:-1] * (step_s[1:] / step_s[:-1])[:, None]
     off_m = np.linalg.norm(step_m[1:] - expected, axis=1)
     reach_m = JERKIEST_M_S2 * step_s[1:] * (step_s[1:] + step_s[:-1]) / 2
@@ -63,11 +63,11 @@ def impossible_moves(times_ns: Times, positions_m: Floats, noise_m: float) -> It
     jump = (off_m > noise_m * (2 + step_s[1:] / step_s[:-1]) + reach_m) & ~fast[1:] & ~fast[:-1]
     for at in _starts(jump):
         found = f"{off_m[at]:,.1f} m from where the motion before goes, {step_s[at + 1]:.3f} s later"
-        yield Fault(int(index[at + 2]), "jump of the position", found)
+        yield MotionFault(int(index[at + 2]), "jump of the position", found)
     yield from _accelerations(index, time_s, place_m, noise_m, index[1:][fast | np.append(False, jump)])
 
 
-def impossible_turns(times_ns: Times, rotations: Floats) -> Iterator[Fault]:
+def impossible_turns(times_ns: Times, rotations: Floats) -> Iterator[MotionFault]:
     """Turns that no vehicle makes from one pose to the next, each run of them once.
 
     Args:
@@ -81,10 +81,12 @@ def impossible_turns(times_ns: Times, rotations: Floats) -> Iterator[Fault]:
     turned_rad = np.arccos(np.clip(cosine, -1, 1))
     bad = (step_s > 0) & (turned_rad > TURN_TOLERANCE_RAD + FASTEST_TURN_RAD_S * np.maximum(step_s, 0))
     for at in _starts(bad):
-        yield Fault(at + 1, "impossible turn", f"{np.degrees(turned_rad[at]):.0f}° in {step_s[at]:.3f} s")
+        yield MotionFault(
+            at + 1, "impossible turn", f"{np.degrees(turned_rad[at]):.0f}° in {step_s[at]:.3f} s"
+        )
 
 
-def report(faults: Iterator[Fault], where: str, times_ns: Times, findings: Findings) -> None:
+def report(faults: Iterator[MotionFault], where: str, times_ns: Times, findings: Findings) -> None:
     """Every fault as an error, ``where@time`` in seconds since the first pose."""
     for fault in faults:
         at_s = (int(times_ns[fault.index]) - int(times_ns[0])) / 1e9
@@ -93,7 +95,7 @@ def report(faults: Iterator[Fault], where: str, times_ns: Times, findings: Findi
 
 def _accelerations(
     index: npt.NDArray[np.intp], time_s: Floats, place_m: Floats, noise_m: float, said: npt.NDArray[np.intp]
-) -> Iterator[Fault]:
+) -> Iterator[MotionFault]:
     """Changes of the speed taken over half a second and more; not what a jump already explains."""
     nodes = [0]
     for at in range(1, len(time_s)):
@@ -109,7 +111,7 @@ def _accelerations(
         first, last = index[nodes[at]], index[nodes[at + 2]]
         if not ((said >= first) & (said <= last)).any():
             found = f"{change_m_s[at]:,.1f} m/s in {between_s[at]:.2f} s"
-            yield Fault(int(last), "impossible acceleration", found)
+            yield MotionFault(int(last), "impossible acceleration", found)
 
 
 def _starts(bad: npt.NDArray[np.bool_]) -> list[int]:

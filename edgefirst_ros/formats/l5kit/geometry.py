@@ -1,4 +1,4 @@
-"""Rotations, frames and camera rays for placing what was detected."""
+"""Rotations, frames and camera rays for placing detections."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def frame_in_base(transforms: Mapping[str, Transform], frame_id: str, base: str)
 
 
 def image_plane(info: CameraInfo, normalised: Floats) -> Floats:
-    """Points of the picture as x / z and y / z of the rays through them, in the optical frame.
+    """Points of the picture as undistorted x / z and y / z in the optical frame.
 
     Args:
-        info: the calibration of the camera; its binning and region of interest make it that of the picture.
+        info: the camera's calibration; its binning and region of interest are applied.
         normalised: (..., 2), 0..1 from the left and top edge.
 
     Raises:

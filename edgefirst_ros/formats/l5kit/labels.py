@@ -63,7 +63,7 @@ that colour, and it is on."""
 def label_rows(
     names: Iterable[str], scores: npt.NDArray[np.float64], mapping: Mapping[str, AgentLabel]
 ) -> npt.NDArray[np.float32]:
-    """Label probabilities (N, 17): the score for the class's label, what is left of 1 for UNKNOWN.
+    """Label probabilities (N, 17): the score for the class's label, the remainder for UNKNOWN.
 
     Args:
         names: class names.
@@ -79,7 +79,7 @@ def label_rows(
 
 
 def status_row(status: FaceStatus) -> npt.NDArray[np.float32]:
-    """Face status (3,): all of it on one of ACTIVE, INACTIVE, UNKNOWN."""
+    """One-hot face status (3,) over ACTIVE, INACTIVE, UNKNOWN."""
     row = np.zeros(len(FACE_STATUSES), np.float32)
     row[FACE_STATUSES.index(status.value)] = 1.0
     return row

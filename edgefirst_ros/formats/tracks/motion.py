@@ -23,7 +23,7 @@ class Spot:
     after: int
 
 
-class Path:
+class TrackPath:
     """The places of one object in order of time.
 
     Positions are interpolated linearly between sightings. The velocity is the slope of the straight line of
@@ -114,13 +114,13 @@ def headings_of(
     window_ns: int,
     least_m_s: float,
 ) -> list[float | None]:
-    """Which way objects moved at each sighting, to the bit as ``Path.heading`` has it for each object.
+    """Which way objects moved at each sighting, to the bit as ``TrackPath.heading`` has it for each object.
 
     Args:
         at_us: (N,) times, sorted; those of two objects are further apart than the window is wide.
         track: (N,) number of the object, sorted.
         places_m: where it was; a second place at one time is left out.
-        window_ns: see ``Path``.
+        window_ns: see ``TrackPath``.
         least_m_s: None if slower.
     """
     kept = np.concatenate([[True], np.diff(at_us) > 0])

@@ -25,7 +25,7 @@ def prior_weights(prior: Prior) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class SeenExtent:
     """What one sighting shows of an object.
 
     ``lateral_m`` is its extent across the direction it is seen along, ``depth_m`` along that, NaN where the
@@ -61,7 +61,7 @@ class SizeEstimate:
         self._narrowest_m = math.inf
         self._last = (0.0, math.nan)
 
-    def see(self, extent: Extent) -> None:
+    def see(self, extent: SeenExtent) -> None:
         """Take one sighting."""
         self._weight = self._kept * self._weight + 1.0
         self._height_m += (extent.height_m - self._height_m) / self._weight

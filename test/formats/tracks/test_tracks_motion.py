@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from edgefirst_ros.formats.tracks.motion import Path, headings_of
+from edgefirst_ros.formats.tracks.motion import TrackPath, headings_of
 
 S = 10**9
 
 
-def path(*sightings: tuple[float, float, float], window_s: float = 0.5) -> Path:
-    made = Path(round(window_s * S))
+def path(*sightings: tuple[float, float, float], window_s: float = 0.5) -> TrackPath:
+    made = TrackPath(round(window_s * S))
     for second, x, y in sightings:
         assert made.add(round(second * S), (x, y))
     return made
@@ -81,7 +81,7 @@ def test_headings_of_all_are_those_of_one_after_the_other() -> None:
         times_us = np.sort(random.integers(0, 3_000_000, random.integers(1, 40)))
         times_us[1::5] = times_us[::5][: len(times_us[1::5])]  # seen twice at one time
         own = random.normal(scale=0.5, size=(len(times_us), 2)).cumsum(axis=0).tolist()
-        one = Path(500_000_000)
+        one = TrackPath(500_000_000)
         for time_us, place in zip(times_us.tolist(), own, strict=True):
             one.add(time_us * 1000, tuple(place))
         expected += [one.heading(time_us * 1000, 1.0) for time_us in times_us.tolist()]

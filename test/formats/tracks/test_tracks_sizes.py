@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgefirst_ros.formats.tracks.classes import KINDS, PRIORS, Kind, Prior, class_key
-from edgefirst_ros.formats.tracks.sizes import Extent, SizeEstimate
+from edgefirst_ros.formats.tracks.sizes import SeenExtent, SizeEstimate
 from edgefirst_ros.formats.tracks.still import still_heading
 
 BUS, CAR, UNKNOWN = PRIORS[Kind.BUS], PRIORS[Kind.CAR], PRIORS[Kind.UNKNOWN]
@@ -19,7 +19,7 @@ def looks(size_m: tuple[float, float], turned_rad: float) -> float:
     return size_m[0] * abs(math.sin(turned_rad)) + size_m[1] * abs(math.cos(turned_rad))
 
 
-def estimate(*extents: Extent, forget: float = 0.0) -> SizeEstimate:
+def estimate(*extents: SeenExtent, forget: float = 0.0) -> SizeEstimate:
     made = SizeEstimate(forget)
     for extent in extents:
         made.see(extent)
@@ -42,14 +42,14 @@ def test_another_typical_size_widens_the_range() -> None:
 @pytest.mark.parametrize("size_m", [(10.5, 2.5), (18.0, 2.6), (7.0, 2.2)])
 def test_a_bus_seen_from_several_sides_is_solved(size_m: tuple[float, float]) -> None:
     turns = np.radians([0, 20, 45, 70, 90, 130, 200])
-    made = estimate(*(Extent(looks(size_m, t), NAN, 3.0, t) for t in turns.tolist() * 5))
+    made = estimate(*(SeenExtent(looks(size_m, t), NAN, 3.0, t) for t in turns.tolist() * 5))
     assert made.size(BUS) == pytest.approx((*size_m, 3.0), rel=0.02)
 
 
 def test_seen_from_one_side_the_other_is_what_goes_with_it() -> None:
-    behind = estimate(*[Extent(2.4, NAN, 3.0, 0.0)] * 9).size(BUS)
+    behind = estimate(*[SeenExtent(2.4, NAN, 3.0, 0.0)] * 9).size(BUS)
     assert behind == pytest.approx((2.4 * 11.0 / 2.5, 2.4, 3.0), rel=0.02)
-    beside = estimate(*[Extent(9.9, NAN, 3.0, math.pi / 2)] * 9).size(BUS)
+    beside = estimate(*[SeenExtent(9.9, NAN, 3.0, math.pi / 2)] * 9).size(BUS)
     assert beside == pytest.approx((9.9, 2.4, 3.0), rel=0.05)
 
 
@@ -57,19 +57,19 @@ def test_many_alike_do_not_outweigh_what_is_known_of_the_kind() -> None:
     """A thousand sightings a hair's breadth off the side say nothing of the width."""
     turns = math.pi / 2 + np.linspace(-0.02, 0.02, 1000)
     made = estimate(
-        *(Extent(looks((10.5, 2.5), t) + 0.02 * (-1) ** i, NAN, 3.0, t) for i, t in enumerate(turns))
+        *(SeenExtent(looks((10.5, 2.5), t) + 0.02 * (-1) ** i, NAN, 3.0, t) for i, t in enumerate(turns))
     )
     assert made.size(BUS) == pytest.approx((10.5, 2.5, 3.0), rel=0.06)
 
 
 def test_depth_is_a_second_equation() -> None:
-    extent = Extent(looks((6.0, 2.0), 0.5), looks((6.0, 2.0), 0.5 + math.pi / 2), 1.0, 0.5)
+    extent = SeenExtent(looks((6.0, 2.0), 0.5), looks((6.0, 2.0), 0.5 + math.pi / 2), 1.0, 0.5)
     made = estimate(*[extent] * 20)
     assert made.size(UNKNOWN) == pytest.approx((6.0, 2.0, 1.0), rel=0.02)
 
 
 def test_newer_sightings_count_more_where_older_are_to_be_forgotten() -> None:
-    changing = [Extent(4.0, NAN, 1.5, math.pi / 2)] * 60 + [Extent(5.0, NAN, 1.6, math.pi / 2)] * 60
+    changing = [SeenExtent(4.0, NAN, 1.5, math.pi / 2)] * 60 + [SeenExtent(5.0, NAN, 1.6, math.pi / 2)] * 60
     assert estimate(*changing, forget=0.1).size(CAR)[0] == pytest.approx(5.0, abs=0.03)
     assert estimate(*changing).size(CAR)[0] == pytest.approx(4.5, abs=0.03)
 
@@ -87,13 +87,13 @@ def test_newer_sightings_count_more_where_older_are_to_be_forgotten() -> None:
 def test_without_a_heading_the_kind_tells(
     seen_m: tuple[float, ...], expected: tuple[float, float], across: bool
 ) -> None:
-    made = estimate(*(Extent(seen, NAN, 3.2, None) for seen in seen_m))
+    made = estimate(*(SeenExtent(seen, NAN, 3.2, None) for seen in seen_m))
     assert made.size(BUS) == (*expected, 3.2)
     assert made.lies_across(BUS) is across
 
 
 def test_an_object_of_no_kind_is_as_it_looks() -> None:
-    made = estimate(Extent(4.0, 1.0, 1.5, None))
+    made = estimate(SeenExtent(4.0, 1.0, 1.5, None))
     assert made.size(UNKNOWN) == (1.0, 4.0, 1.5)
     assert not made.lies_across(UNKNOWN)
 

@@ -1,4 +1,4 @@
-"""How long each agent is reliably seen before and after: computed once, kept beside the arrays."""
+"""In how many frames before and after each agent is seen without a break; cached beside the arrays."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.l5kit.geometry import wrapped
-from edgefirst_ros.formats.l5kit.read.context import counts_as_agent
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
+from edgefirst_ros.formats.l5kit.read.window import counts_as_agent
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files
 from edgefirst_ros.formats.l5kit.store.schema import AGENTS, FRAMES, Records
 
@@ -27,7 +27,7 @@ _LEAST_AREA_M2 = 0.01
 
 @dataclass(frozen=True, slots=True)
 class AgentFilter:
-    """What breaks the sight of an agent; the defaults are L5Kit's.
+    """When an agent counts as seen without a break; the defaults are L5Kit's.
 
     Attributes:
         probability: the labels CAR to ANIMAL must add up to more.
@@ -45,9 +45,9 @@ class AgentFilter:
 def agent_counts(dataset: ChunkedDataset, choice: AgentFilter) -> Counts:
     """For every agent of the dataset in how many frames before and after it is seen without a break.
 
-    An agent that is improbable or far away has 0 and 0. The sight of a track breaks at such a one, at a
-    frame that the track is missing in, and where its heading or area leaps. Scenes are gone through one at
-    a time. Defined as in L5Kit's ``select_agents``, so that its thresholds mean the same here.
+    An agent that is improbable or far away has 0 and 0. A track is broken at such an agent, at a frame that
+    lacks the track, and where heading or area jumps. Scenes are processed one at a time. Defined as in
+    L5Kit's ``select_agents``, so that its thresholds mean the same here.
     """
     counts = np.zeros((len(dataset.agents), 2), np.uint32)
     for first, stop in dataset.scenes["frame_index_interval"].tolist():
@@ -62,8 +62,8 @@ def agent_counts(dataset: ChunkedDataset, choice: AgentFilter) -> Counts:
 def cached_agent_counts(dataset: ChunkedDataset, choice: AgentFilter) -> Counts:
     """The same, kept in a file of the dataset's folder by the filter and the state of the arrays.
 
-    A folder that cannot be written to does without. The file is not L5Kit's ``agents_mask``, which says of
-    its filter only the probability; L5Kit passes over it.
+    Nothing is cached in a folder that is not writable. The file is not L5Kit's ``agents_mask``, whose name
+    tells only the probability; L5Kit ignores it.
     """
     if dataset.path is None:
         return agent_counts(dataset, choice)
@@ -106,7 +106,7 @@ def _scene_counts(frames: Records, agents: Records, choice: AgentFilter) -> Coun
 
 
 def _fingerprint(dataset: ChunkedDataset, choice: AgentFilter) -> str:
-    """Changes with the filter and with every change of the arrays that leaves its mark on a file's size."""
+    """A hash of the filter, the lengths of the arrays and the sizes of their files."""
     root = dataset.path or Path()
     sizes = [
         [file.name, file.stat().st_size]

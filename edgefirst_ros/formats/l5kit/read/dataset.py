@@ -102,7 +102,7 @@ class ChunkedDataset:
         return {} if self.path is None else read_attributes(self.path)
 
     def missing(self) -> list[Path]:
-        """Files of chunks that are not there; their rows read as zero."""
+        """Chunk files that are missing; their rows read as zero."""
         arrays = [getattr(self, attribute) for attribute in _ATTRIBUTES.values()]
         return [path for array in arrays if isinstance(array, ChunkedArray) for path in array.missing()]
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.l5kit.geometry import Floats, moved, rigid
 from edgefirst_ros.formats.l5kit.read.config import RasterParams, ReaderConfig, reader_config
-from edgefirst_ros.formats.l5kit.read.context import Context, Subject, counts_as_agent, ego_poses
 from edgefirst_ros.formats.l5kit.read.fill import box_corners, fill_quads, mark_points
+from edgefirst_ros.formats.l5kit.read.window import SceneWindow, Subject, counts_as_agent, ego_poses
 from edgefirst_ros.formats.l5kit.store.schema import LIDAR, POINT, RADAR, Records
 
 Image = npt.NDArray[np.float32]
@@ -32,9 +32,9 @@ class Rasterizer(Protocol):
     raster_from_agent: Floats
     """(3, 3): metres in the subject's frame to pixels, whole numbers being centres."""
     wanted: str
-    """What of the context it draws: "poses", "agents" or "points"."""
+    """What of the window it draws: "poses", "agents" or "points"."""
 
-    def rasterize(self, context: Context, subject: Subject) -> Image:
+    def rasterize(self, window: SceneWindow, subject: Subject) -> Image:
         """The image of a sample."""
 
     def to_rgb(self, image: Image) -> npt.NDArray[np.uint8]:
@@ -81,7 +81,7 @@ class StubRasterizer:
         self.raster_from_agent = raster_from_agent(config.raster_params)
         self._width, self._height = config.raster_params.raster_size
 
-    def rasterize(self, context: Context, subject: Subject) -> Image:  # noqa: ARG002 - the protocol's
+    def rasterize(self, window: SceneWindow, subject: Subject) -> Image:  # noqa: ARG002 - the protocol's
         """Black."""
         return np.zeros((self._height, self._width, 3), np.float32)
 
@@ -113,15 +113,15 @@ class BoxRasterizer:
         self._frames = config.model_params.history_num_frames + 1
         self._own_history = config.model_params.render_ego_history
 
-    def rasterize(self, context: Context, subject: Subject) -> Image:
+    def rasterize(self, window: SceneWindow, subject: Subject) -> Image:
         """Channels 0..H others, H+1..2H+1 the subject, for H frames of history."""
-        past = slice(max(context.now + 1 - self._frames, 0), context.now + 1)
-        ego_position, ego_yaw = ego_poses(context.frames[past])
+        past = slice(max(window.now + 1 - self._frames, 0), window.now + 1)
+        ego_position, ego_yaw = ego_poses(window.frames[past])
         ego_layer = np.arange(len(ego_yaw))[::-1]
-        shown = counts_as_agent(context.agents, self._threshold)
-        shown &= (context.agent_frame >= past.start) & (context.agent_frame < past.stop)
-        agents = context.agents[shown]
-        layer = context.now - context.agent_frame[shown]
+        shown = counts_as_agent(window.agents, self._threshold)
+        shown &= (window.agent_frame >= past.start) & (window.agent_frame < past.stop)
+        agents = window.agents[shown]
+        layer = window.now - window.agent_frame[shown]
         own = agents["track_id"] == (-1 if subject.track_id is None else subject.track_id)
         own &= subject.track_id is not None
         layer = layer + np.where(own, self._frames, 0)
@@ -163,11 +163,11 @@ class PointRasterizer(BoxRasterizer):
 
     wanted = "points"
 
-    def rasterize(self, context: Context, subject: Subject) -> Image:
+    def rasterize(self, window: SceneWindow, subject: Subject) -> Image:
         """Channels of the boxes, then lidar, lidar height, radar."""
-        boxes = super().rasterize(context, subject).transpose(2, 0, 1)
-        points = np.zeros(0, POINT) if context.points is None else context.points
-        frame = context.frames[context.now]
+        boxes = super().rasterize(window, subject).transpose(2, 0, 1)
+        points = np.zeros(0, POINT) if window.points is None else window.points
+        frame = window.frames[window.now]
         pixels, height_m = self._seen(points, frame, subject)
         share = np.clip((height_m - _FLOOR_M) / (_CEILING_M - _FLOOR_M), 0.0, 1.0)
         level = _FAINTEST + (1 - _FAINTEST) * share

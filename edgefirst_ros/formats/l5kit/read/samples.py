@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.l5kit.read.agentmask import AgentFilter, cached_agent_counts
 from edgefirst_ros.formats.l5kit.read.config import ReaderConfig, reader_config
-from edgefirst_ros.formats.l5kit.read.context import Context, Reach, Subject, ego_poses, read_context
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.read.raster import Rasterizer, build_rasterizer
 from edgefirst_ros.formats.l5kit.read.sampling import Sample, host_id, sample_of
+from edgefirst_ros.formats.l5kit.read.window import Reach, SceneWindow, Subject, ego_poses, read_window
 
 MIN_FRAME_HISTORY = 10
 MIN_FRAME_FUTURE = 1
@@ -111,23 +111,23 @@ class EgoDataset:
             points=wanted == "points",
         )
         start, stop = int(self._scene_start[scene]), int(self._scene_stop[scene])
-        context = read_context(self.dataset, (start, stop), frame, reach)
-        subject = self._ego(context) if track_id is None else _agent(context, track_id)
+        window = read_window(self.dataset, (start, stop), frame, reach)
+        subject = self._ego(window) if track_id is None else _agent(window, track_id)
         sample = sample_of(
-            context,
+            window,
             subject,
             (reach.history, reach.future),
             self.rasterizer.raster_from_agent,
             step_s=model.step_time,
             ego_extent_m=self.cfg.ego_extent_m,
         )
-        sample["image"] = self.rasterizer.rasterize(context, subject).transpose(2, 0, 1)
+        sample["image"] = self.rasterizer.rasterize(window, subject).transpose(2, 0, 1)
         sample["scene_index"], sample["frame_index"] = np.int64(scene), np.int64(frame - start)
         sample["host_id"] = self._hosts[scene].copy()
         return sample
 
-    def _ego(self, context: Context) -> Subject:
-        position, yaw = ego_poses(context.frames[context.now : context.now + 1])
+    def _ego(self, window: SceneWindow) -> Subject:
+        position, yaw = ego_poses(window.frames[window.now : window.now + 1])
         return Subject(None, position[0], float(yaw[0]), np.array(self.cfg.ego_extent_m, np.float32))
 
 
@@ -224,16 +224,16 @@ class AgentDataset(EgoDataset):
         return start, int(self._frame_stop[frames[-1]])
 
 
-def _agent(context: Context, track_id: int) -> Subject:
+def _agent(window: SceneWindow, track_id: int) -> Subject:
     """The current frame's agent of that track.
 
     Raises:
         IndexError: there is none.
     """
-    own = (context.agents["track_id"] == track_id) & (context.agent_frame == context.now)
+    own = (window.agents["track_id"] == track_id) & (window.agent_frame == window.now)
     if not own.any():
         raise IndexError(f"track {track_id} is not in the frame")
-    agent = context.agents[own][0]
+    agent = window.agents[own][0]
     return Subject(track_id, agent["centroid"].copy(), float(agent["yaw"]), agent["extent"].copy())
 
 

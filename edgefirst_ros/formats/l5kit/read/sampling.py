@@ -1,4 +1,4 @@
-"""The dictionary of one sample: where its subject was, will be, and is."""
+"""The dictionary of one sample: past, present and future of its subject."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.l5kit.geometry import Floats, wrapped
-from edgefirst_ros.formats.l5kit.read.context import Context, Subject, ego_poses, track_poses
+from edgefirst_ros.formats.l5kit.read.window import SceneWindow, Subject, ego_poses, track_poses
 
 Sample = dict[str, Any]
 
@@ -19,7 +19,7 @@ _Float32 = npt.NDArray[np.float32]
 
 
 def sample_of(
-    context: Context,
+    window: SceneWindow,
     subject: Subject,
     reach: tuple[int, int],
     raster_from_agent: Floats,
@@ -46,9 +46,9 @@ def sample_of(
     agent_from_world = subject.agent_from_world()
     raster_from_world = raster_from_agent @ agent_from_world
     history, future = reach
-    poses = _poses(context, subject, agent_from_world, ego_extent_m)
-    past = _stretch(poses, np.arange(context.now, context.now - history - 1, -1))
-    ahead = _stretch(poses, np.arange(context.now + 1, context.now + 1 + future))
+    poses = _poses(window, subject, agent_from_world, ego_extent_m)
+    past = _stretch(poses, np.arange(window.now, window.now - history - 1, -1))
+    ahead = _stretch(poses, np.arange(window.now + 1, window.now + 1 + future))
     past_m_s = -np.diff(past[0], axis=0) / np.float32(step_s)
     sample = {
         "target_positions": ahead[0],
@@ -68,7 +68,7 @@ def sample_of(
         "agent_from_world": agent_from_world,
         "world_from_agent": subject.world_from_agent(),
         "track_id": np.int64(-1 if subject.track_id is None else subject.track_id),
-        "timestamp": np.int64(context.frames["timestamp"][context.now]),
+        "timestamp": np.int64(window.frames["timestamp"][window.now]),
         "centroid": subject.centroid,
         "yaw": subject.yaw,
         "extent": subject.extent,
@@ -88,7 +88,7 @@ _Poses = tuple[Floats, Floats, npt.NDArray[np.float32], npt.NDArray[np.bool_]]
 
 
 def _poses(
-    context: Context,
+    window: SceneWindow,
     subject: Subject,
     agent_from_world: Floats,
     ego_extent_m: tuple[float, float, float],
@@ -98,11 +98,11 @@ def _poses(
     Position and yaw are relative to its pose now.
     """
     if subject.track_id is None:
-        position, yaw = ego_poses(context.frames)
+        position, yaw = ego_poses(window.frames)
         extent = np.tile(np.array(ego_extent_m[:2], np.float32), (len(yaw), 1))
         there = np.ones(len(yaw), np.bool_)
     else:
-        position, yaw, extent, there = track_poses(context, subject.track_id)
+        position, yaw, extent, there = track_poses(window, subject.track_id)
     relative = position @ agent_from_world[:2, :2].T + agent_from_world[:2, 2]
     return relative, wrapped(yaw - subject.yaw), extent, there
 

@@ -1,4 +1,4 @@
-"""Root attributes: what L5Kit asks for, and by scene where it comes from."""
+"""Root attributes: those that L5Kit requires, and the name and world origin of each scene."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ ORIGINS_GEODETIC = "scene_origins_lat_lon_alt"
 
 @dataclass(frozen=True, slots=True)
 class SceneNote:
-    """What the arrays do not say about a scene; None where it is not known.
+    """Name and world origin of a scene, which the arrays do not hold; None if unknown.
 
-    ``name`` is the sequence's; ``origin`` what its world coordinates, ENU metres, are counted from.
+    ``name`` is the sequence's name; ``origin`` is the zero of its world coordinates (ENU, metres).
     """
 
     name: str | None = None
@@ -43,7 +43,7 @@ class SceneNote:
 
 
 def write_attributes(root: Path, notes: Iterable[SceneNote]) -> None:
-    """Replace ``.zattrs``; lists without anything known are left out."""
+    """Replace ``.zattrs``; lists in which nothing is known are left out."""
     notes = list(notes)
     columns: dict[str, list[Any]] = {
         NAMES: [note.name for note in notes],

@@ -21,7 +21,7 @@ from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class ArrayHeader:
     """What ``.zarray`` says of an array of one dimension.
 
     Attributes:
@@ -95,7 +95,7 @@ class Files:
         for _, path in (*self.chunks(), *self.tails()):
             yield path
 
-    def header(self) -> Header:
+    def header(self) -> ArrayHeader:
         """The array's metadata.
 
         Raises:
@@ -109,7 +109,7 @@ class Files:
                     f"{self.metadata}: expected zarr format 2 with one dimension, order C and no filters"
                 )
             dtype = np.dtype(_numpy_dtype(meta["dtype"]))
-            return Header(dtype, int(meta["shape"][0]), int(meta["chunks"][0]), meta["compressor"])
+            return ArrayHeader(dtype, int(meta["shape"][0]), int(meta["chunks"][0]), meta["compressor"])
         except FileNotFoundError as error:
             raise DatasetNotFound(f"{self.metadata}: no such array; is {self.root} a dataset?") from error
         except (KeyError, TypeError, IndexError, ValueError) as error:
@@ -141,10 +141,10 @@ class OwnFiles:
         return self.spec.chunks[0]
 
     @property
-    def header(self) -> Header:
+    def header(self) -> ArrayHeader:
         """What the metadata says, but for the length."""
         compressor = self.spec.compressor
-        return Header(self.spec.dtype, 0, self.chunk, compressor.config if compressor else None)
+        return ArrayHeader(self.spec.dtype, 0, self.chunk, compressor.config if compressor else None)
 
     def write_metadata(self, length: int) -> None:
         """Replace ``.zarray``."""

@@ -42,7 +42,7 @@ LAST_AGENT: Final = 15
 """L5Kit counts the labels from CAR to ANIMAL as agents; a filter sums their probabilities."""
 
 FACE_STATUSES: Final = ("ACTIVE", "INACTIVE", "UNKNOWN")
-"""What ``traffic_light_face_status`` holds probabilities of, in their order."""
+"""The states that ``traffic_light_face_status`` holds probabilities of, in order."""
 
 SCENE = np.dtype([
     ("frame_index_interval", "<i8", (2,)),
@@ -106,8 +106,8 @@ SPECS: Final = {
 """Every array; L5Kit knows the first four and asks for exactly these chunks."""
 
 SIDE: Final = frozenset({SPANS, POINTS})
-"""Arrays of this package's own. They are no arrays of the group, which has only the four, but plain files
-``<array>.zarray``, ``<array>.0``, ``<array>.1``, ... beside them: L5Kit and zarr pass over such files."""
+"""Arrays that only this package knows. They are not in the zarr group, which has L5Kit's four, but plain
+files ``<array>.zarray``, ``<array>.0``, ``<array>.1``, ... beside them; L5Kit and zarr ignore such files."""
 
 INTERVALS: Final = {
     FRAMES: (SCENES, "frame_index_interval"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.l5kit.geometry import Floats, clean, frame_in_base, image_plane, moved
 from edgefirst_ros.formats.l5kit.labels import AgentLabel, label_rows
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
-from edgefirst_ros.formats.l5kit.write.candidates import Candidates, track_key
+from edgefirst_ros.formats.l5kit.write.candidates import PlacedDetections, track_key
 from edgefirst_ros.formats.tracks.classes import class_key
 from edgefirst_ros.messages.detection import Box, Detections
 from edgefirst_ros.messages.measurement import Measurement
@@ -25,7 +25,7 @@ _UNKNOWN_SIZE_M = (1.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What placing needs besides the detections."""
+    """The calibration and options that placing detections needs."""
 
     calibration: Calibration
     options: L5KitOptions
@@ -43,7 +43,7 @@ class Setting:
         return matrix
 
     def camera_pose(self, frame_id: str) -> Floats:
-        """T_base_camera (4, 4), by the frame named, or the configured one if that is not known.
+        """T_base_camera (4, 4), of the named frame, or of the configured camera frame if that is unknown.
 
         Raises:
             DecodeError: neither is connected to the rig.
@@ -69,7 +69,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """The boxes of one message that are no traffic lights, and the frame it names."""
+    """The boxes of one message, traffic lights left out, and its frame."""
 
     boxes: tuple[Box, ...]
     frame_id: str
@@ -77,9 +77,9 @@ class Boxes:
 
 @dataclass(frozen=True, slots=True)
 class PlacedBoxes:
-    """What became of boxes: those placed, and by reason and track key those that were not."""
+    """The boxes that were placed, and reason and track key of each that was not."""
 
-    candidates: Candidates
+    candidates: PlacedDetections
     refused: tuple[tuple[str, int], ...] = ()
 
 
@@ -87,7 +87,7 @@ def boxes_of(measurement: Measurement) -> tuple[Box, ...]:
     """The boxes of a message.
 
     Raises:
-        DecodeError: it is not one of boxes.
+        DecodeError: it holds no boxes.
     """
     if not isinstance(measurement.datum, Detections):
         raise DecodeError(f"message is {type(measurement.datum).__name__}, not boxes")
@@ -95,14 +95,14 @@ def boxes_of(measurement: Measurement) -> tuple[Box, ...]:
 
 
 def place_model(flat: Boxes, setting: Setting) -> PlacedBoxes:
-    """Boxes of a picture with a distance, along the camera ray through the middle of the box.
+    """2-D boxes with a distance, placed along the camera ray through the centre of the box.
 
     ``distance_m`` is taken as the length of the straight line from the camera's optical centre to the
     middle of the object. Width and height are what the box spans at that depth. Boxes that the left or
     right edge of the picture cuts are refused unless ``cut_boxes`` keeps them.
 
     Raises:
-        DecodeError: there is no calibration to do it with.
+        DecodeError: the camera is not calibrated.
     """
     plane, half = picture_boxes(flat, setting)
     T_base_camera = setting.camera_pose(flat.frame_id)
@@ -133,7 +133,8 @@ def place_solid(solid: Boxes, setting: Setting) -> PlacedBoxes:
 def solid_middles(solid: Boxes, setting: Setting) -> Floats:
     """Middles (N, 3) of fusion/boxes3d in the rig's frame.
 
-    Frames called ``*_optical`` are optical indeed; in others only the fields are called as in one.
+    In a frame named ``*_optical`` the centre is in optical axes. In any other frame x forward, y left, z up
+    holds, and center_x counts to the right, center_y down, and distance_m ahead.
 
     Raises:
         DecodeError: the frame is not connected to the rig.
@@ -171,7 +172,7 @@ def _against(box: Box, setting: Setting) -> str:
 
 
 def _without(place_m: Sequence[float], size_m: Sequence[float]) -> str:
-    """What a box lacks, empty if it has both."""
+    """Why a box has no usable size or position; empty if it has both."""
     if not all(0 < edge < math.inf for edge in size_m):
         return "box without size"
     return "" if all(map(math.isfinite, place_m)) else "box without place"
@@ -184,11 +185,11 @@ def _is_optical(frame_id: str) -> bool:
 def _placed(
     boxes: Sequence[Box], places: tuple[Floats, Floats, Floats], reasons: list[str], setting: Setting
 ) -> PlacedBoxes:
-    """Boxes by middle (N, 3), bearing (N,), size (N, 2), but those that there is a reason against."""
+    """Boxes with centre (N, 3), bearing (N,) and size (N, 2), those with a reason against them left out."""
     place, bearing, size = places
     names = [setting.class_name(box.label) for box in boxes]
     scores = np.array([box.score for box in boxes], np.float64)
-    candidates = Candidates(
+    candidates = PlacedDetections(
         place_m=place[:, :2],
         bearing_rad=bearing,
         lateral_m=size[:, 0],
@@ -206,3 +207,44 @@ def _placed(
     ]
     refused = tuple((reason, int(key)) for reason, key in zip(told, candidates.key, strict=True) if reason)
     return PlacedBoxes(candidates.taken(np.array([not reason for reason in told], np.bool_)), refused)
+
+
+def identified(solid: Boxes, flat: Boxes, setting: Setting) -> Boxes:
+    """Boxes of fusion/boxes3d, each with track, label and score of the model's 2-D box that it projects into.
+
+    The device's fusion numbers its boxes anew in every message (a decimal track id, lifetime 0) and sends
+    classes as numbers, so neither identifies an object. A box whose centre projects into a 2-D box takes over
+    that one's identity; matching is one to one, nearest pairs first. Boxes with a real track stay as they
+    are. Without a match or a camera calibration the number is dropped.
+
+    Raises:
+        DecodeError: the frame of the solid boxes is not connected to the rig.
+    """
+    result = [box if _tracked(box) else replace(box, track_id="") for box in solid.boxes]
+    loose = [index for index, box in enumerate(result) if not box.track_id]
+    try:
+        middles, half = picture_boxes(flat, setting)
+        T_base_camera = setting.camera_pose(flat.frame_id)
+    except DecodeError:
+        return Boxes(tuple(result), solid.frame_id)
+    place = solid_middles(Boxes(tuple(result[i] for i in loose), solid.frame_id), setting)
+    optical = (place - T_base_camera[:3, 3]) @ T_base_camera[:3, :3]
+    ahead = optical[:, 2:] > 0
+    seen = np.divide(optical[:, :2], optical[:, 2:], out=np.full((len(loose), 2), np.inf), where=ahead)
+    off = np.abs(seen[:, None] - middles[None])
+    within = (off <= half[None]).all(axis=2)
+    pairs = np.argwhere(within)
+    order = np.argsort(np.hypot(*off[within].T), kind="stable")
+    taken: set[int] = set()
+    matched: set[int] = set()
+    for row, column in pairs[order].tolist():
+        twin, own = flat.boxes[column], result[loose[row]]
+        if column not in taken and loose[row] not in matched:
+            taken.add(column)
+            matched.add(loose[row])
+            result[loose[row]] = replace(own, track_id=twin.track_id, label=twin.label, score=twin.score)
+    return Boxes(tuple(result), solid.frame_id)
+
+
+def _tracked(box: Box) -> bool:
+    return bool(box.track_id) and not (box.track_id.isdecimal() and box.track_lifetime == 0)

@@ -1,4 +1,4 @@
-"""Detections on their way to agents: placed in the rig's frame, not yet given motion."""
+"""Detections placed in the rig's frame, before tracks give them motion."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from edgefirst_ros.formats.l5kit.store.schema import LABELS
 
 _FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
 CLUSTER_KEYS = 1 << 32
-"""Keys from here on are of clusters, whose numbers the device uses again."""
+"""Keys from here on are of clusters; the device reuses their numbers."""
 
 
 def track_key(name: str) -> int:
-    """The 32-bit number of a track's name: FNV-1a, as the device's fusion hashes it; 0 is no track.
+    """The 32-bit key of a track's name: its FNV-1a hash, as the device's fusion computes it; 0 is no track.
 
     Source: ``track_id`` of fusion/radar and fusion/lidar, which is this hash of the model box's track id.
     """
@@ -30,12 +30,12 @@ def track_key(name: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class PlacedDetections:
     """N detections in the rig's frame (x forward, y left, z up).
 
     Attributes:
-        place_m: (N, 2), the middle of the object, metres.
-        bearing_rad: (N,), direction across which ``lateral_m`` was measured: away from the sensor.
+        place_m: (N, 2), the object's centre, metres.
+        bearing_rad: (N,), direction away from the sensor; ``lateral_m`` is measured across it.
         lateral_m: (N,), extent seen across the bearing.
         depth_m: (N,), extent along the bearing; NaN where the sensor cannot tell.
         height_m: (N,).
@@ -60,41 +60,41 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.key)
 
-    def taken(self, index: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> Candidates:
+    def taken(self, index: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> PlacedDetections:
         """The rows that ``index`` selects."""
-        return Candidates(*(getattr(self, field.name)[index] for field in fields(self)))
+        return PlacedDetections(*(getattr(self, field.name)[index] for field in fields(self)))
 
     @classmethod
-    def none(cls) -> Candidates:
+    def none(cls) -> PlacedDetections:
         """No detections."""
         plain, pairs = np.zeros(0), np.zeros((0, 2))
         labels = np.zeros((0, len(LABELS)), np.float32)
         whole = np.zeros(0, np.int64)
         return cls(pairs, plain, plain, plain, plain, whole, labels, pairs, whole, whole)
 
-    def of(self, source: int, time_ns: int) -> Candidates:
-        """The same, of this source and time."""
+    def of(self, source: int, time_ns: int) -> PlacedDetections:
+        """A copy with this source and time in every row."""
         count = len(self)
         return replace(self, source=np.full(count, source), time_ns=np.full(count, time_ns))
 
     @classmethod
-    def joined(cls, parts: Sequence[Candidates]) -> Candidates:
+    def joined(cls, parts: Sequence[PlacedDetections]) -> PlacedDetections:
         """All rows of all parts, in their order; at least one part."""
         return cls(*(np.concatenate([getattr(p, field.name) for p in parts]) for field in fields(cls)))
 
 
-def repeats(candidates: Candidates) -> npt.NDArray[np.bool_]:
-    """Which candidates have the track of an earlier one."""
+def repeats(candidates: PlacedDetections) -> npt.NDArray[np.bool_]:
+    """Which rows (N,) repeat the track of an earlier row."""
     again: npt.NDArray[np.bool_] = np.asarray(candidates.key != 0)
     again[np.unique(candidates.key, return_index=True)[1]] = False
     return again
 
 
-def shown_by(best: Candidates, more: Candidates) -> npt.NDArray[np.bool_]:
-    """Which of ``more`` show an object that is among ``best``.
+def shown_by(best: PlacedDetections, more: PlacedDetections) -> npt.NDArray[np.bool_]:
+    """Which of ``more`` (N,) show an object that ``best`` has already.
 
-    Tracks are the same by key. Without one, or for a cluster, whose key says nothing about boxes, it is the
-    same object if its middle lies within the typical length of the other.
+    Named tracks are compared by key. A detection without a track, or a cluster, whose key says nothing about
+    boxes, is the same object if its centre is within half the other's length plus 0.5 m.
     """
     anonymous = (more.key == 0) | (more.key >= CLUSTER_KEYS)
     apart = np.linalg.norm(more.place_m[:, None] - best.place_m[None], axis=2)

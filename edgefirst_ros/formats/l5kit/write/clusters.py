@@ -1,4 +1,4 @@
-"""Tracked clusters of points as candidates: fused clouds with a track, and the radar's own clusters."""
+"""Tracked clusters of points as detections: fused clouds with a track, and the radar's own clusters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.l5kit.geometry import Floats, moved
 from edgefirst_ros.formats.l5kit.labels import label_rows
 from edgefirst_ros.formats.l5kit.write.boxes import Boxes, Setting
-from edgefirst_ros.formats.l5kit.write.candidates import CLUSTER_KEYS, Candidates, track_key
+from edgefirst_ros.formats.l5kit.write.candidates import CLUSTER_KEYS, PlacedDetections, track_key
 from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.messages.pointcloud import PointCloud
 
@@ -23,10 +23,10 @@ _Spans = tuple[Floats, Floats]
 """Least and greatest x, y, z (N, 3) of the points of each object, in the rig's frame."""
 
 
-def place_fused(measurement: Measurement, flat: Boxes, setting: Setting) -> Candidates:
-    """Objects of a fused cloud: its points by ``track_id``, named and scored as the model's box of the track.
+def place_fused(measurement: Measurement, flat: Boxes, setting: Setting) -> PlacedDetections:
+    """Objects of a fused cloud, grouped by ``track_id``; class and score are those of the model's box.
 
-    Without such a box the class is the ``vision_class`` of most points, by the model's labels.
+    Without a box of that track the class is the most frequent ``vision_class``, named by the model's labels.
 
     Raises:
         DecodeError: no cloud, no ``track_id``, or a frame that is not connected to the rig.
@@ -47,8 +47,8 @@ def place_fused(measurement: Measurement, flat: Boxes, setting: Setting) -> Cand
     return _candidates(keys, spans, names, np.array(scores, np.float64), setting)
 
 
-def place_clusters(measurement: Measurement, setting: Setting) -> Candidates:
-    """The radar's clusters, which it tracks: points by ``cluster_id`` (0 is none); they have no class.
+def place_clusters(measurement: Measurement, setting: Setting) -> PlacedDetections:
+    """The radar's own clusters, grouped by ``cluster_id`` (0 is none); they have no class.
 
     Raises:
         DecodeError: no cloud, no ``cluster_id``, or a frame that is not connected to the rig.
@@ -83,10 +83,10 @@ def _spans(
 
 def _candidates(
     keys: npt.NDArray[np.int64], spans: _Spans, names: Sequence[str], scores: Floats, setting: Setting
-) -> Candidates:
+) -> PlacedDetections:
     low, high = spans
     extent = np.maximum(high - low, _LEAST_EXTENT_M)
-    return Candidates(
+    return PlacedDetections(
         place_m=(low[:, :2] + high[:, :2]) / 2,
         bearing_rad=np.zeros(len(keys)),
         lateral_m=extent[:, 1],

@@ -1,4 +1,4 @@
-"""The ego's pose between those of the samples."""
+"""The ego pose, interpolated between the samples."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from edgefirst_ros.formats.l5kit.geometry import Floats
 from edgefirst_ros.formats.l5kit.write.prepare import Pose
 
 _BEYOND_NS = 50_000_000
-"""How far beyond a known pose the ego is carried on, for what a sensor saw a little before or after it."""
+"""How far a known pose is extrapolated, for measurements a little before or after it."""
 
 
 class EgoPath:
-    """Poses of the samples in order of time, None where a sample has none.
+    """Ego poses of the samples in order of time; None where a sample has none.
 
-    Between two the position follows the cubic through them whose slopes are those of the parabolas through
-    them and their neighbours, and the rotation turns evenly. Where a sample without a pose is next to the
-    time, nothing is known but close to a pose.
+    Between two poses the position follows a cubic, whose slope at each is that of the parabola through it and
+    its neighbours; the rotation turns at a constant rate. Next to a sample without a pose, the pose is known
+    within 50 ms of a known one only.
     """
 
     def __init__(self) -> None:
@@ -26,12 +26,12 @@ class EgoPath:
         self._poses: list[Pose | None] = []
 
     def add(self, time_ns: int, pose: Pose | None) -> None:
-        """Take the pose of the next sample."""
+        """Append the pose of the next sample."""
         self._times_ns.append(time_ns)
         self._poses.append(pose)
 
     def forget(self, before_ns: int) -> None:
-        """Drop what poses from this time on do not need."""
+        """Drop poses that interpolation from this time on does not need."""
         count = max(bisect_right(self._times_ns, before_ns) - 2, 0)
         del self._times_ns[:count]
         del self._poses[:count]
@@ -41,7 +41,7 @@ class EgoPath:
 
         Args:
             time_ns: when.
-            beyond: also up to 50 ms from a pose on whose other side none is known.
+            beyond: extrapolate by up to 50 ms where there is a pose on one side only.
         """
         times = self._times_ns
         after = bisect_left(times, time_ns)
@@ -62,7 +62,7 @@ class EgoPath:
         return 0 <= index < len(self._poses) and self._poses[index] is not None
 
     def _between(self, after: int, time_ns: int) -> Pose:
-        """On the curve from one pose to the next, or beyond its ends."""
+        """The pose on the curve between two poses; beyond its ends, on a straight line."""
         start, end = self._poses[after - 1], self._poses[after]
         if start is None or end is None:
             raise ValueError(f"no pose on both sides of {time_ns}")

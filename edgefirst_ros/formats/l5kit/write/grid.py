@@ -1,4 +1,4 @@
-"""Frames at even times from samples at any: ego and agents are interpolated between them."""
+"""Frames on an even time grid from samples at any times: ego and agents are interpolated."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from edgefirst_ros.formats.l5kit.write.prepare import Cloud, Pose, PreparedFrame
 from edgefirst_ros.formats.l5kit.write.tracks import Shown, Sighting, Tracks
 
 BRIDGED_NS = 300_000_000
-"""Samples further apart than this have frames next to them only, none between."""
+"""Between samples further apart than this no frame is interpolated; only the frames next to them exist."""
 
 _NEAR_NS = 250_000_000
-"""Nothing is of a frame that was measured further away from it in time."""
+"""A measurement further from a frame than this never belongs to it."""
 
 _NEVER_NS = -1
 
@@ -46,7 +46,7 @@ class Frame:
 
 @dataclass(slots=True)
 class Held:
-    """A sample that frames may still be made of.
+    """A sample that later frames may still need.
 
     Attributes:
         stored: bytes of frames by the topic that they come from.
@@ -61,7 +61,7 @@ class Held:
     frames: int = 0
 
 
-class Grid:
+class FrameGrid:
     """The frames of one scene; samples come in order of time.
 
     Frames are due at the first sample's time and every period from there on, up to the last sample; with a

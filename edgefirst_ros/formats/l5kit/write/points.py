@@ -1,4 +1,4 @@
-"""Sensor points for the bird's eye view: few enough to keep, in the rig's frame."""
+"""Sensor points for the bird's-eye view, thinned, in the rig's frame."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REACH_M = 327.0
 
 
 def check_points(measurement: Measurement, setting: Setting) -> None:
-    """Find out, without the work, whether ``sensor_points`` can be made of a measurement.
+    """Raise what ``sensor_points`` would raise, without its cost.
 
     Raises:
         DecodeError: as ``sensor_points`` does.
@@ -27,7 +27,7 @@ def check_points(measurement: Measurement, setting: Setting) -> None:
 
 
 def sensor_points(measurement: Measurement, sensor: int, setting: Setting) -> Records:
-    """The highest point of every square cell; if those are too many, cells evenly spread over all.
+    """The highest point of each square cell; if there are too many, an even selection of them.
 
     Returns rows of POINT, ordered by cell; the same cloud gives the same rows.
 

@@ -1,4 +1,4 @@
-"""Samples to everything of a frame that needs no memory of the frames before."""
+"""One sample to the parts of a frame that depend on no other sample."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from edgefirst_ros.formats.l5kit.write.boxes import (
     PlacedBoxes,
     Setting,
     boxes_of,
+    identified,
     place_model,
     place_solid,
 )
-from edgefirst_ros.formats.l5kit.write.candidates import Candidates, repeats, shown_by, track_key
+from edgefirst_ros.formats.l5kit.write.candidates import PlacedDetections, repeats, shown_by, track_key
 from edgefirst_ros.formats.l5kit.write.clusters import place_clusters, place_fused
-from edgefirst_ros.formats.l5kit.write.matching import identified
 from edgefirst_ros.formats.l5kit.write.points import check_points, sensor_points
 from edgefirst_ros.formats.tracks.classes import class_key
 from edgefirst_ros.messages.detection import Detections
@@ -53,7 +53,7 @@ class _Account:
 
 @dataclass(frozen=True)
 class Cloud:
-    """A sensor's points that a frame can be made of, sound as ``points.check_points`` has it."""
+    """A sensor's cloud that passed ``check_points``."""
 
     measurement: Measurement
     sensor: int
@@ -73,7 +73,7 @@ class Cloud:
     def points(self) -> Records:
         """In the rig's frame at the time of the measurement, rows of POINT.
 
-        Made when a frame wants them: there are fewer frames than samples, and sweeps come in several samples.
+        Computed on first use: there are fewer frames than samples, and a sweep may be in several samples.
         """
         return sensor_points(self.measurement, self.sensor, self.setting)
 
@@ -89,22 +89,22 @@ class Lights:
 
 @dataclass(frozen=True, slots=True)
 class PreparedFrame:
-    """A sample in the rig's frame; without ``pose`` it is none.
+    """A sample placed in the rig's frame; without ``pose`` no frame is made of it.
 
     Attributes:
-        candidates: each of the time of its own message.
+        candidates: the detections, each at the time of its own message.
         origins: topics of the candidates, by their source.
         lights: None without a message of the model.
         clouds: by sensor.
-        topics: those that were read.
-        refused: topic and reason of what cannot be expressed.
+        topics: those that were used.
+        refused: topic and reason of what cannot be placed.
     """
 
     sequence: str
     frame: int
     time_ns: int
     pose: Pose | None
-    candidates: Candidates
+    candidates: PlacedDetections
     origins: Mapping[int, str]
     lights: Lights | None
     clouds: Mapping[int, Cloud]
@@ -148,7 +148,7 @@ def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
 
 
 def pose_of(ego: EgoPose) -> Pose | None:
-    """An ego pose as frames have it; None if it is not known."""
+    """The ego pose as matrix and position; None if it is unknown or not finite."""
     if ego.position_m is None or ego.rotation_xyzw is None:
         return None
     rotation, position = rotation_matrix(ego.rotation_xyzw), np.array(ego.position_m, np.float64)
@@ -157,8 +157,8 @@ def pose_of(ego: EgoPose) -> Pose | None:
     return Pose(rotation, position, ego.origin)
 
 
-def _candidates(sample: Sample, setting: Setting, account: _Account) -> Candidates:
-    kept = Candidates.none()
+def _candidates(sample: Sample, setting: Setting, account: _Account) -> PlacedDetections:
+    kept = PlacedDetections.none()
     unplaced: list[tuple[str, str, int]] = []
     for rank, source in enumerate(setting.options.sources):
         measurement = sample.companions.get(ROLES[source])
@@ -174,7 +174,7 @@ def _candidates(sample: Sample, setting: Setting, account: _Account) -> Candidat
         again = repeats(placed.candidates)
         account.refused += [(measurement.topic, "a track twice in one frame")] * int(again.sum())
         more = placed.candidates.taken(~again).of(rank, measurement.time_ns)
-        kept = Candidates.joined([kept, more.taken(~shown_by(kept, more))])
+        kept = PlacedDetections.joined([kept, more.taken(~shown_by(kept, more))])
     # What one source could not place is only missing if no other one did.
     there = set(kept.key.tolist()) - {0}
     account.refused += [(topic, reason) for topic, reason, key in unplaced if key not in there]
@@ -201,7 +201,7 @@ def _no_lights(measurement: Measurement, setting: Setting) -> Boxes:
 
 
 def _lights(sample: Sample, setting: Setting) -> Lights | None:
-    """The traffic lights of the picture. A light is its track; a face, that and the colour of its class."""
+    """The traffic lights of the picture. A light is identified by its track, a face by light and colour."""
     model = sample.companions.get(Role.MODEL)
     if model is None or not isinstance(model.datum, Detections):
         return None

@@ -17,12 +17,12 @@ from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.formats.l5kit.store.schema import AGENT, LABELS, Records
 from edgefirst_ros.formats.l5kit.write.candidates import CLUSTER_KEYS
 from edgefirst_ros.formats.tracks.classes import Prior
-from edgefirst_ros.formats.tracks.motion import Path, Place, Spot
-from edgefirst_ros.formats.tracks.sizes import Extent, SizeEstimate
+from edgefirst_ros.formats.tracks.motion import Place, Spot, TrackPath
+from edgefirst_ros.formats.tracks.sizes import SeenExtent, SizeEstimate
 from edgefirst_ros.formats.tracks.still import NEW_SIDE_RAD, View, still_heading
 
 REACH_NS = 50_000_000
-"""How far beyond its first and last sighting a track is carried on: half a step at 10 Hz."""
+"""How far a track is extrapolated beyond its first and last sighting: half a step at 10 Hz."""
 
 _LEAST_WEIGHT = 0.1
 _FORGET = 0.03
@@ -39,14 +39,14 @@ class Sighting:
     """One detection in the world.
 
     Attributes:
-        key: as in Candidates.
+        key: as in PlacedDetections.
         source: rank among the sources, the best 0.
         sample: number of the sample that brought it.
         time_ns: when it was seen.
         place_m: east and north.
         bearing_rad: direction in the world that it was seen along.
-        lateral_m, depth_m, height_m, label: as in Candidates.
-        reach_m: half of how large its kind is: others of no name within are the same object.
+        lateral_m, depth_m, height_m, label: as in PlacedDetections.
+        reach_m: half its typical size; untracked detections within it are the same object.
     """
 
     key: int
@@ -64,7 +64,7 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A row of the agents array (1,), and the sightings whose places it is made of: two, or one twice."""
+    """A row of the agents array (1,), and the two sightings it lies between; they may be the same one."""
 
     row: Records
     sightings: tuple[Sighting, Sighting]
@@ -75,13 +75,13 @@ class Shown:
         return min(sighting.source for sighting in self.sightings)
 
 
-class Track:
+class AgentTrack:
     """One object: its path, heading, size and class. ``number`` is its id in the scene."""
 
     def __init__(self, number: int, options: L5KitOptions) -> None:
         self.number = number
         self._options = options
-        self._path = Path(round(options.velocity_window_s * 1e9))
+        self._path = TrackPath(round(options.velocity_window_s * 1e9))
         self._sightings: list[Sighting] = []
         self._waiting: deque[Sighting] = deque()
         self._heading_rad: float | None = None
@@ -103,13 +103,13 @@ class Track:
             self._waiting.append(sighting)
 
     def forget(self, before_ns: int) -> None:
-        """Drop what rows from this time on do not need."""
+        """Drop sightings that no row from this time on needs."""
         del self._sightings[: self._path.forget(before_ns)]
 
     def needs(self, from_ns: int, known_ns: int) -> int | None:
-        """Number of the first sample whose sighting rows from a time on are made of; None if there is none.
+        """Number of the first sample that rows from a time on depend on; None if there is none.
 
-        ``known_ns`` is up to when sightings have come.
+        ``known_ns`` is the time up to which sightings have come.
         """
         times, gap_ns = self._path.times_ns, round(self._options.track_gap_s * 1e9)
         first = max(bisect_right(times, from_ns) - 1, 0)
@@ -126,7 +126,7 @@ class Track:
             self._heading_rad = self._heading(seen.time_ns)
             heading = self._still(seen) if self._heading_rad is None else self._heading_rad
             turned = None if heading is None else heading - seen.bearing_rad
-            self._size.see(Extent(seen.lateral_m, seen.depth_m, seen.height_m, turned))
+            self._size.see(SeenExtent(seen.lateral_m, seen.depth_m, seen.height_m, turned))
             self._learnt += 1
             self._label += max(1 / self._learnt, _LEAST_WEIGHT) * (seen.label - self._label)
 
@@ -137,12 +137,12 @@ class Track:
         return None if spot is None else self._row(time_ns, spot, ego_yaw_rad)
 
     def _heading(self, time_ns: int) -> float | None:
-        """Which way it moves then, or did or does when it was or will be seen moving."""
+        """Direction of its motion at that time; while it stands still, the last one known."""
         moving = self._path.heading(time_ns, self._options.heading_speed_m_s)
         return self._heading_rad if moving is None else moving
 
     def _still(self, seen: Sighting) -> float | None:
-        """Which way an object lies that was never seen moving, from the sides that it was seen from."""
+        """Heading of an object never seen moving, estimated from the directions it was seen from."""
         last_rad = self._views[-1][0] if self._views else math.inf
         if not abs(seen.bearing_rad - last_rad) < NEW_SIDE_RAD and len(self._views) < _SIDES:
             self._views.append((seen.bearing_rad, seen.lateral_m))
@@ -164,26 +164,26 @@ class Track:
         return Shown(row, (self._sightings[spot.before], self._sightings[spot.after]))
 
     def _prior(self) -> Prior:
-        """Of the most probable kind of object, however improbable it is against none."""
+        """Typical and possible sizes of the most probable label that names a kind of object."""
         likely = np.where(_KINDS, self._label, 0.0)
         label = list(AgentLabel)[int(np.argmax(likely))] if likely.any() else AgentLabel.UNKNOWN
         return self._options.priors[label]
 
 
 class Tracks:
-    """The tracks of one scene that were seen lately.
+    """The tracks of one scene that were seen within the timeout.
 
-    A named track's id is its 32-bit key. The device uses the numbers of clusters again, so a cluster that
-    was away, or that leapt at more than 50 m/s, gets a new id; these, and those of detections without a
-    track, count up from 2³². Memory is that of the tracks seen within the timeout.
+    A named track's id is its 32-bit key. The device reuses the numbers of clusters, so a cluster that was
+    missing, or jumped at more than 50 m/s, gets a new id; such ids, and those of untracked detections, count
+    up from 2³².
     """
 
     def __init__(self, options: L5KitOptions) -> None:
         self._options = options
         self._timeout_ns = round(options.track_timeout_s * 1e9)
-        self._all: list[Track] = []
-        self._by_key: dict[int, Track] = {}
-        self._loose: dict[int, dict[int, list[Track]]] = {}
+        self._all: list[AgentTrack] = []
+        self._by_key: dict[int, AgentTrack] = {}
+        self._loose: dict[int, dict[int, list[AgentTrack]]] = {}
         self._next = CLUSTER_KEYS
 
     def __len__(self) -> int:
@@ -212,7 +212,7 @@ class Tracks:
 
         Args:
             time_ns: of the frame.
-            ego_yaw_rad: what heads where nothing tells where.
+            ego_yaw_rad: heading of objects whose own is unknown.
             loose_ns: detections without a track are shown if their message is the one of its source nearest
                 to the frame, and its time lies between these.
         """
@@ -226,10 +226,10 @@ class Tracks:
         return kept
 
     def needs(self, from_ns: int, known_ns: int, loose_ns: int) -> int | None:
-        """Number of the first sample whose sightings frames from a time on show; None if there is none.
+        """Number of the first sample that frames from a time on depend on; None if there is none.
 
-        ``known_ns`` is up to when sightings have come, ``loose_ns`` the time of the first ones without a
-        track that can be shown.
+        ``known_ns`` is the time up to which sightings have come, ``loose_ns`` that of the first untracked
+        ones that can still be shown.
         """
         loose = (
             track
@@ -243,7 +243,7 @@ class Tracks:
         return min((number for number in numbers if number is not None), default=None)
 
     def forget(self, before_ns: int) -> None:
-        """Drop what frames from this time on do not need."""
+        """Drop what no frame from this time on needs."""
         gone_ns = before_ns - self._timeout_ns
         for track in self._all:
             track.forget(before_ns)
@@ -253,7 +253,7 @@ class Tracks:
             for time_ns in [time_ns for time_ns in messages if time_ns < before_ns]:
                 del messages[time_ns]
 
-    def _near(self, time_ns: int, loose_ns: tuple[int, int]) -> Iterator[Track]:
+    def _near(self, time_ns: int, loose_ns: tuple[int, int]) -> Iterator[AgentTrack]:
         first_ns, last_ns = loose_ns
         for messages in self._loose.values():
             times = [time for time in messages if first_ns <= time <= last_ns]
@@ -264,20 +264,20 @@ class Tracks:
                 yield from nearest
 
     def _is_another(self, last: Sighting, now: Sighting) -> bool:
-        """Whether a key stands for another object than before, or for one whose motion is forgotten."""
+        """Whether the key now stands for another object, or its track has timed out."""
         step_ns = now.time_ns - last.time_ns
         leapt = math.dist(last.place_m, now.place_m) > _TOO_FAST_M_S * max(step_ns, 0) / 1e9
         return step_ns > self._timeout_ns or (now.key >= CLUSTER_KEYS and step_ns > 0 and leapt)
 
-    def _born(self, sighting: Sighting) -> Track:
+    def _born(self, sighting: Sighting) -> AgentTrack:
         number = sighting.key
         if not 0 < sighting.key < CLUSTER_KEYS:
             number, self._next = self._next, self._next + 1
-        return Track(number, self._options)
+        return AgentTrack(number, self._options)
 
 
 def _same(better: Shown, other: Shown) -> bool:
-    """Whether a row shows an object that one of a better source shows: the nameless by place alone."""
+    """Whether both rows show one object; untracked detections and clusters are compared by position."""
     if better.source == other.source or 0 < other.sightings[0].key < CLUSTER_KEYS:
         return False
     apart = np.linalg.norm(better.row["centroid"] - other.row["centroid"])

@@ -27,7 +27,7 @@ from edgefirst_ros.formats.l5kit.store.schema import (
     SPANS,
     Records,
 )
-from edgefirst_ros.formats.l5kit.write.grid import Frame, Grid, Held
+from edgefirst_ros.formats.l5kit.write.grid import Frame, FrameGrid, Held
 from edgefirst_ros.formats.l5kit.write.prepare import NO_POSE, PreparedFrame, pose_of, prepare_frame
 from edgefirst_ros.naming import safe_name
 from edgefirst_ros.sample import EgoPose, Sample, SequenceInfo
@@ -41,9 +41,10 @@ class L5KitWriter:
     """Writes one dataset, ``root/<dataset>.zarr``; implements SampleWriter.
 
     Every sequence becomes a scene, unless it has no frame with an ego pose. Frames lie on an even grid of
-    times, so each waits until samples on both sides of it have come, see ``grid.Grid``. The dataset grows as
-    ``.part``, and a frame that is made is on disk when ``write`` returns, so that ``recover`` can finish a
-    killed run; ``close`` completes the last chunks and renames. Memory does not grow with the samples.
+    times, so each waits until samples on both sides of it have come, see ``grid.FrameGrid``. The dataset
+    grows as ``.part``, and a frame that is made is on disk when ``write`` returns, so that ``recover`` can
+    finish a killed run; ``close`` completes the last chunks and renames. Memory does not grow with the
+    samples.
 
     Args:
         root: folder of the datasets; made if it is not there, once the first sequence begins.
@@ -69,7 +70,7 @@ class L5KitWriter:
         self._extends = options.append and not overwrite
         self._broken = False
         self._sequence: SequenceInfo | None = None
-        self._grid: Grid | None = None
+        self._grid: FrameGrid | None = None
         self._open: deque[Future[Written]] = deque()
         self._in_scene = False
         self._last_ns = 0
@@ -90,7 +91,7 @@ class L5KitWriter:
         if any(note.name == sequence.name for note in self._store.notes):
             raise OutputExists(f"{self.path}: scene {sequence.name} is in this dataset already; rename one")
         self._sequence = sequence
-        self._grid = Grid(self.options)
+        self._grid = FrameGrid(self.options)
         self._last_ns = 0
 
     def prepare(self, sample: Sample) -> PreparedFrame:
@@ -100,9 +101,9 @@ class L5KitWriter:
     def write(self, prepared: PreparedFrame) -> Written | Future[Written]:
         """Append the frames that can be made now that this sample has come.
 
-        The result is what of this sample is in frames; it is there when no frame to come can need it. Left
-        out is what has no ego pose or no later time, or what no frame is made of, there being fewer of them.
-        ``refused`` names parts, such as single boxes: their message may be in ``stored`` as well.
+        The result is set once no later frame can need the sample. A sample is left out if it has no ego pose,
+        is not later than the one before, or if no frame uses it, as there may be fewer frames than samples.
+        ``refused`` names parts, such as single boxes; their message may be in ``stored`` as well.
 
         Raises:
             WriteError: disk full or the like; what was written before stays, as ``.part``.
@@ -183,7 +184,7 @@ class L5KitWriter:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         return GrowingDataset(self.path)
 
-    def _advance(self, store: GrowingDataset, grid: Grid, *, final: bool) -> None:
+    def _advance(self, store: GrowingDataset, grid: FrameGrid, *, final: bool) -> None:
         """Write the frames that can be made, and say what became of the samples that are done with."""
         for frame in grid.frames(final=final):
             with self._reporting():
@@ -223,7 +224,7 @@ class L5KitWriter:
             store.end_scene(self._last_frame_ns)
         self._in_scene, self._grid = False, None
 
-    def _warn(self, scene: str, grid: Grid) -> None:
+    def _warn(self, scene: str, grid: FrameGrid) -> None:
         if grid.poseless:
             self._warnings.append(
                 f"{scene}: {grid.poseless} frames left out, no ego pose is known at their times"

@@ -15,7 +15,7 @@ from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, FlatBoxes, Jso
 from edgefirst_ros.formats.ncore.prepare.rays import safe_name
 from edgefirst_ros.formats.ncore.store.base import Store
 from edgefirst_ros.formats.ncore.store.journal import read_facts
-from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, Times
+from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, EntryTimes
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, json_bytes, under
 from edgefirst_ros.messages.tileframes import TILES, Tile
@@ -63,7 +63,7 @@ class Camera:
     frame_id: str
     tile: Tile
     size: tuple[int, int]
-    times: Times
+    times: EntryTimes
     store: Store
 
     def pixels(self, shares: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
@@ -145,7 +145,7 @@ def _seeing(frame_id: str, cameras: Sequence[Camera]) -> list[Camera]:
     return tiles if tiles and mine[0].tile else mine[:1]
 
 
-def _paired(messages: Sequence[int], times: Times, tolerance_us: int) -> dict[int, int]:
+def _paired(messages: Sequence[int], times: EntryTimes, tolerance_us: int) -> dict[int, int]:
     """End of the frame that each message is of, by the message's number; the nearest pairs come first."""
     starts = np.array(times.starts, np.int64)
     times_us = np.array(messages, np.int64)

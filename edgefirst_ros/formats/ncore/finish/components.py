@@ -37,7 +37,7 @@ from edgefirst_ros.formats.ncore.finish.trajectory import (
 from edgefirst_ros.formats.ncore.prepare import cuboids
 from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, Json, generic_data
 from edgefirst_ros.formats.ncore.store.consolidated import JsonPayload
-from edgefirst_ros.formats.ncore.store.marks import Instance, Times
+from edgefirst_ros.formats.ncore.store.marks import EntryTimes, Instance
 from edgefirst_ros.formats.ncore.store.meta import VERSION
 from edgefirst_ros.formats.zarr2.array import array_records, blob_records
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, group, json_bytes, under
@@ -61,7 +61,7 @@ Component = tuple[Json, list[Record], Arrays]
 
 
 def default_components(
-    facts: Facts, instances: Mapping[Instance, Times], first_us: int, last_us: int, remarks: Remarks
+    facts: Facts, instances: Mapping[Instance, EntryTimes], first_us: int, last_us: int, remarks: Remarks
 ) -> dict[str, Component]:
     """All four, for a sequence whose observations are from ``first_us`` to ``last_us``.
 
@@ -95,7 +95,7 @@ def _pose_json(pose: npt.NDArray[np.float64]) -> list[Any]:
 
 
 def _poses(
-    facts: Facts, instances: Mapping[Instance, Times], first_us: int, last_us: int, warn: Warn
+    facts: Facts, instances: Mapping[Instance, EntryTimes], first_us: int, last_us: int, warn: Warn
 ) -> Component:
     nodes = {node: (frame_id, False) for node, frame_id in facts.nodes.items()}
     for component, name in instances:
@@ -191,7 +191,7 @@ def _warn_of_poses(poses: RigPoses | None, span_us: int, facts: Facts, warn: War
             )
 
 
-def _intrinsics(facts: Facts, instances: Mapping[Instance, Times], remarks: Remarks) -> Component:
+def _intrinsics(facts: Facts, instances: Mapping[Instance, EntryTimes], remarks: Remarks) -> Component:
     records = [*group(""), *group("cameras"), *group("lidars")]
     meta: Json = {}
     known = {clean(child) for _, child, *_ in facts.transforms.values()}
@@ -218,7 +218,7 @@ def _intrinsics(facts: Facts, instances: Mapping[Instance, Times], remarks: Rema
     return meta, records, {}
 
 
-def _masks(facts: Facts, instances: Mapping[Instance, Times], remarks: Remarks) -> Component:
+def _masks(facts: Facts, instances: Mapping[Instance, EntryTimes], remarks: Remarks) -> Component:
     records = [*group(""), *group("cameras")]
     for component, name in instances:
         if component == "cameras":
@@ -298,7 +298,7 @@ def instance_version(instance: Instance, facts: Facts) -> str:
     return str(facts.instances.get(instance, {}).get("version", COMPONENT_VERSION))
 
 
-def instance_records(instance: Instance, times: Times, facts: Facts) -> list[Record]:
+def instance_records(instance: Instance, times: EntryTimes, facts: Facts) -> list[Record]:
     """What completes an instance that has entries, below the store's root."""
     records: list[Record] = []
     if times.collection == "frames":

@@ -18,7 +18,7 @@ from edgefirst_ros.formats.ncore.finish.cuboidtable import CuboidTable
 from edgefirst_ros.formats.ncore.finish.trajectory import RigPoses
 from edgefirst_ros.formats.tracks.classes import PRIORS, Prior, Size
 from edgefirst_ros.formats.tracks.motion import headings_of
-from edgefirst_ros.formats.tracks.sizes import Extent, SizeEstimate
+from edgefirst_ros.formats.tracks.sizes import SeenExtent, SizeEstimate
 from edgefirst_ros.formats.tracks.still import NEW_SIDE_RAD, View, still_heading
 
 _WINDOW_NS = 500_000_000
@@ -253,7 +253,7 @@ def _size(track: Sequence[int], seen: _Seen, prior: Prior) -> Size:
             unknown.append((row, bearing))
         else:
             turned = heading - bearing
-        estimate.see(Extent(seen.lateral_m[row], math.nan, seen.height_m[row], turned))
+        estimate.see(SeenExtent(seen.lateral_m[row], math.nan, seen.height_m[row], turned))
     if unknown and estimate.lies_across(prior):
         for row, bearing in unknown:
             seen.headings_rad[row] = bearing + math.pi / 2

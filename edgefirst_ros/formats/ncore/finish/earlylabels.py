@@ -1,6 +1,6 @@
-"""Labels that come before the first picture of their camera: pairing holds pictures back, but no labels.
+"""Labels that arrive before the first picture of their camera: pairing delays pictures, but not labels.
 
-Which camera they are of is not known then. They go to the journal, and into the sequence when it is finished.
+Their camera is not known yet, so they go to the journal, and into the sequence when it is finished.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from edgefirst_ros.formats.ncore.prepare.parts import ComponentEntry, Json, safe
 from edgefirst_ros.formats.ncore.store.base import Store, new_groups
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
 from edgefirst_ros.formats.ncore.store.journal import read_facts
-from edgefirst_ros.formats.ncore.store.marks import TIMES, Times
+from edgefirst_ros.formats.ncore.store.marks import TIMES, EntryTimes
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, json_bytes, under
 
 KIND = "label"
@@ -43,7 +43,7 @@ def descriptor_of(shared: Json | None, camera: str) -> Json:
 
 
 def settle_labels(files: SequenceFiles, stores: dict[str, Store], facts: Facts, remarks: Remarks) -> None:
-    """Append the early labels that are not there yet; stores are begun where they need one.
+    """Append the early labels that are not stored yet, to new stores where needed.
 
     Raises:
         WriteError: the disk is full or gone.
@@ -67,7 +67,7 @@ def settle_labels(files: SequenceFiles, stores: dict[str, Store], facts: Facts, 
         instance = ("camera_labels", _name(facts, topic, f"{name}@{camera}"))
         facts.instances.setdefault(instance, {"topic": topic, "frame_id": frame_id})
         store = _store(files, stores, facts, instance[1])
-        times = store.contents.instances.setdefault(instance, Times("labels"))
+        times = store.contents.instances.setdefault(instance, EntryTimes("labels"))
         if end_us in times.ends:
             continue
         base = "/".join((*instance, "labels"))

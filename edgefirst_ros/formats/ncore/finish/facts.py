@@ -63,9 +63,9 @@ class Facts:
         series: raw series by prefix.
         cuboids: as they came.
         boxes2d_span_us: first and last time of 2-D boxes.
-        boxes2d: themselves, if they were kept; None where they are to be read from the journal.
+        boxes2d: the 2-D boxes, if kept in memory; None if they must be read from the journal.
         early_labels: whether labels came before their camera.
-        labels: themselves, if they were kept; None where they are to be read from the journal.
+        labels: the early labels, if kept in memory; None if they must be read from the journal.
         generic: component-level generic data by instance.
         meta: component-level metadata given later, by instance.
     """
@@ -108,7 +108,7 @@ class Facts:
 
     @classmethod
     def keeping(cls) -> Facts:
-        """Nothing yet, of a sequence whose 2-D boxes and early labels are to be kept as well."""
+        """Empty facts that keep 2-D boxes and early labels in memory, too."""
         return cls(boxes2d=[], labels=[])
 
     def keep(self, boxes: FlatBoxes) -> None:
@@ -132,7 +132,7 @@ class Facts:
         return 8 * numbers + self.cuboids.size + self._boxes2d_size + self._labels_size + generic
 
     def rig_poses(self) -> RigPoses:
-        """The trajectory as it was told."""
+        """The rig poses as recorded."""
         rests = np.array(self.pose_rests).reshape(-1, 8)
         return RigPoses(
             np.array(self.pose_times_us, np.int64),
@@ -142,7 +142,7 @@ class Facts:
         )
 
     def times_us(self) -> list[int]:
-        """First and last time of what the journal itself holds but poses."""
+        """First and last times of the raw series and cuboids in the journal."""
         times = [t for series in self.series.values() if series.times_us for t in _ends(series.times_us)]
         return [*times, *(_ends(self.cuboids.times_us) if len(self.cuboids) else ())]
 

@@ -1,4 +1,4 @@
-"""What a user is told of the sequences: warnings before they are used, and notes worth knowing."""
+"""Warnings and notes about the sequences, for the user."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Remarks:
     notes: list[str] = field(default_factory=list)
 
     def warn(self, text: str) -> None:
-        """Something that makes the output other than it seems."""
+        """Add a warning: the data are not what a reader would assume."""
         if text not in self.warnings:
             self.warnings.append(text)
 
     def note(self, text: str) -> None:
-        """Something that was done to the data."""
+        """Add a note: something was done to the data."""
         if text not in self.notes:
             self.notes.append(text)

@@ -31,7 +31,7 @@ from edgefirst_ros.formats.ncore.options import StoreType
 from edgefirst_ros.formats.ncore.prepare.parts import Json
 from edgefirst_ros.formats.ncore.store.base import Store, new_groups
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
-from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, Instance, Times
+from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, EntryTimes, Instance
 from edgefirst_ros.formats.ncore.store.meta import write_meta
 
 COMMON = ""
@@ -132,7 +132,7 @@ def _drop(store: Store) -> None:
     remove(store.part)
 
 
-def _span(instances: Mapping[Instance, Times], facts: Facts) -> tuple[int, int] | None:
+def _span(instances: Mapping[Instance, EntryTimes], facts: Facts) -> tuple[int, int] | None:
     """First and last time of everything observed; of poses and 2-D boxes if there is nothing else."""
     times = facts.times_us()
     for entries in instances.values():
@@ -196,7 +196,11 @@ def _close_instances(store: Store, facts: Facts) -> Json:
 
 
 def _close_defaults(
-    store: Store, facts: Facts, instances: Mapping[Instance, Times], span: tuple[int, int], remarks: Remarks
+    store: Store,
+    facts: Facts,
+    instances: Mapping[Instance, EntryTimes],
+    span: tuple[int, int],
+    remarks: Remarks,
 ) -> Json:
     components: Json = {}
     for name, component in default_components(facts, instances, *span, remarks).items():

@@ -1,4 +1,4 @@
-"""Components of one's own: data that no NCore component has a place for, under a reverse-domain name.
+"""Custom components: data that NCore has no component for, under a reverse-domain name.
 
 A subclass of Component says which observations it takes and which arrays they become; the writer stores
 them crash-safely like everything else::
@@ -63,7 +63,7 @@ class OwnRecord:
 
 
 class Component(ABC):
-    """A component of one's own; ``name`` is a reverse domain, ``version`` changes with its layout."""
+    """A custom component; ``name`` is a reverse domain, ``version`` changes with its layout."""
 
     name: ClassVar[str]
     version: ClassVar[str] = "v1"
@@ -101,7 +101,7 @@ def own_entry(component: Component, observation: Observation) -> ComponentEntry 
 
 
 def check_components(components: Sequence[Component]) -> None:
-    """Names must be reverse domains, so that they meet neither NCore's own nor anyone else's.
+    """Check that names are reverse domains, so that they clash with no other component.
 
     Raises:
         ConfigError: naming every component that is not.

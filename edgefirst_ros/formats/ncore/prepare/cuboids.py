@@ -21,8 +21,8 @@ _OPTICAL = "_optical"
 def cuboids_of(observation: Observation) -> tuple[Cuboids, tuple[str, ...]]:
     """The boxes of a message that have an extent, and why others are left out.
 
-    Centres are sent in the optical sense whatever the frame: they become x = distance, y = -center_x,
-    z = -center_y, but in a frame called ``*_optical`` they are optical indeed (fusion before 1.7.2).
+    Centres are sent in optical axes whatever the frame: they become x = distance, y = -center_x,
+    z = -center_y, except in a frame named ``*_optical``, which is optical (fusion before 1.7.2).
 
     Raises:
         DecodeError: not a message of boxes.

@@ -20,7 +20,7 @@ from edgefirst_ros.sample import Observation
 _INTENSITY = ("reflect", "reflectivity", "intensity", "signal")
 _TIME = ("t", "time", "timestamp", "time_offset", "offset_time", "time_stamp")
 _LATEST_S = 1e10
-"""No clock says a later time; nor is a time NaN."""
+"""Times beyond this, and NaN, are invalid."""
 _LONGEST_SWEEP_NS = 1_000_000_000
 
 
@@ -76,7 +76,7 @@ def ray_offsets_ns(
     """Where the times of the points come from, and the points' times after the message's.
 
     Integers are nanoseconds and floats are seconds, after the stamp or, where they are too large for that,
-    on the clock of the stamp. A field whose times spread over more than a second is not believed.
+    on the clock of the stamp. A field whose times span more than a second is ignored.
     """
     names = cloud.points.dtype.names or ()
     for name in _TIME:
@@ -135,7 +135,7 @@ def scaled_intensity(values: bytes, scale: float) -> npt.NDArray[np.float32]:
 
 
 def _scale_meta(intensity: Intensity | None) -> Json:
-    """What is known of the scale before the sequence has told anything."""
+    """Metadata of a scale that is known from the field's type or the configuration."""
     if intensity is None or intensity.scale is None:
         return {}
     by_type = intensity.scale == type_scale(np.dtype(intensity.dtype))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.prepare.parts import Json
 from edgefirst_ros.formats.ncore.prepare.rays import Rays
-from edgefirst_ros.formats.ncore.store.marks import Times
+from edgefirst_ros.formats.ncore.store.marks import EntryTimes
 from edgefirst_ros.messages.pointcloud import PointCloud
 
 Angles = npt.NDArray[np.float64]
@@ -88,7 +88,7 @@ class RowModel:
         )
         return bool(near.mean() >= _SHARE) if len(near) else True
 
-    def attributes(self, times: Times) -> Json:
+    def attributes(self, times: EntryTimes) -> Json:
         """Attributes of a lidar in ``intrinsics``; how fast it spins is the rate of its sweeps."""
         gaps_us = np.diff(np.array(times.ends, np.int64))
         parameters = {

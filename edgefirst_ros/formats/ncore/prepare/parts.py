@@ -31,7 +31,7 @@ class Intensity:
     Attributes:
         field: of the cloud.
         dtype: of the field.
-        scale: value that became 1; None where the sequence has to tell it, and ``values`` are to be stored.
+        scale: value that is stored as 1; None if it has to be learnt from the sequence.
         largest: of the sweep, as sent.
         outside: how many values were cut off at 0 or 1.
         values: as sent, float32; empty if the records have them already.
@@ -50,9 +50,9 @@ class ComponentEntry:
     """One frame, point cloud, label or record of an instance of a component.
 
     Attributes:
-        component: cameras, lidars, radars, point_clouds, camera_labels, or one's own.
+        component: cameras, lidars, radars, point_clouds, camera_labels, or a custom one.
         collection: group of the instance that holds the entries.
-        name: instance name wanted; the writer makes it unique.
+        name: preferred instance name; the writer makes it unique.
         frame_id: coordinate frame as sent.
         start_us: first time in the entry, microseconds.
         end_us: last time in it; entries are keyed by it.
@@ -123,15 +123,15 @@ class Cuboids:
 
 @dataclass(frozen=True, slots=True)
 class FlatBoxes:
-    """2-D boxes of one message, places as shares of the whole picture.
+    """2-D boxes of one message, corners as fractions of the whole picture.
 
     Attributes:
         topic: the name on the wire.
         frame_id: coordinate frame as sent.
         time_us: of the message.
         packed: columns of equal length by name: dtype and bytes.
-        masked: whether it has masks, too: a model that never has a box then is none that looks for any.
-        encoded: records of every column but the places, by its name; none if it was read from a journal.
+        masked: whether it has masks, too; a model that sends masks and never a box detects no boxes.
+        encoded: records of every column but the corners, by name; none if read from a journal.
     """
 
     topic: str
@@ -148,7 +148,7 @@ class FlatBoxes:
         return 500 + sum(records) + sum(len(data) + 200 for _, data in self.packed.values())
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """The columns as arrays; that of the places is called "" and (N, 4)."""
+        """The columns as arrays; the corners (N, 4) are under ""."""
         found = {name: np.frombuffer(data, dtype) for name, (dtype, data) in self.packed.items()}
         return found | {"": self.shares()}
 

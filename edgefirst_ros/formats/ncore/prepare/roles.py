@@ -29,7 +29,7 @@ Maker = Callable[[Observation, NCoreOptions], Iterator[Outcome]]
 
 
 def prepare(observation: Observation, options: NCoreOptions, components: Sequence[Component]) -> Prepared:
-    """Everything of a measurement that NCore stores, compressed, and why the rest is not stored."""
+    """The parts of a measurement that NCore stores, compressed, and why the rest is not stored."""
     own = [entry for component in components if (entry := own_entry(component, observation)) is not None]
     made = list(_made(observation, options))
     if own:  # a component that takes the message is where the rest of it goes

@@ -53,7 +53,7 @@ Instance = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Times:
+class EntryTimes:
     """Start and end of every entry of an instance, microseconds, in order; and how they are kept."""
 
     collection: str
@@ -86,14 +86,14 @@ class Contents:
         sizes: width and height of the pictures of recovered cameras.
     """
 
-    instances: dict[Instance, Times] = field(default_factory=dict)
+    instances: dict[Instance, EntryTimes] = field(default_factory=dict)
     cubes: dict[str, tuple[int, int]] = field(default_factory=dict)
     references: set[str] = field(default_factory=set)
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def times(self, instance: Instance, collection: str) -> Times:
+    def times(self, instance: Instance, collection: str) -> EntryTimes:
         """The entries of an instance, none to begin with."""
-        return self.instances.setdefault(instance, Times(collection))
+        return self.instances.setdefault(instance, EntryTimes(collection))
 
     def __len__(self) -> int:
         return sum(len(times) for times in self.instances.values())

@@ -1,4 +1,4 @@
-"""What of a sequence goes into its journal, each fact once: calibration, poses, raw series, cuboids."""
+"""Writes a sequence's facts to its journal, each once: calibration, poses, raw series, cuboids."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _KEPT_BYTES = 128_000_000
 """An hour of IMU, poses and GPS takes 90 MB; of a sequence with more the journal is read again at its end."""
 _LOOK_EVERY = 1024
 _OFTEN = {"pose", "row", "cuboids", "boxes2d", EARLY_LABEL}
-"""What ``Facts`` keeps of these is the same before and after CBOR; of the others there are few."""
+"""Frequent records, of which ``Facts`` keeps the same as if they were read back from CBOR."""
 
 
 class FactWriter:
@@ -55,15 +55,15 @@ class FactWriter:
         self._origin: GeoPoint | None = None
         self._pose_us = -1
         self.facts: Facts | None = Facts.keeping()
-        self._told = 0
+        self._recorded = 0
 
-    def _tell(self, kind: str, value: object) -> int:
-        """Into the journal, and once it is there into what is kept of it."""
+    def _record(self, kind: str, value: object) -> int:
+        """Record in the journal, then in the facts kept in memory."""
         written = self._journal.record(kind, value)
         if self.facts is not None and kind != SWEEP:
             self.facts.take(kind, value if kind in _OFTEN else cbor2.loads(cbor2.dumps(value)))
-            self._told += 1
-            look = self._told % _LOOK_EVERY == 0 or kind == EARLY_LABEL
+            self._recorded += 1
+            look = self._recorded % _LOOK_EVERY == 0 or kind == EARLY_LABEL
             if look and self.facts.size > _KEPT_BYTES:
                 self.facts = None
         return written
@@ -79,7 +79,7 @@ class FactWriter:
         """Which sequence this is, and the options that finishing it needs."""
         every_ms = options.boxes2d_tolerance_ms
         by_topic_ms = boxes2d_tolerances_ms if every_ms is None else {}
-        self._tell("sequence", {
+        self._record("sequence", {
             "id": files_id,
             "host": sequence.host,
             "name": sequence.name,
@@ -99,7 +99,7 @@ class FactWriter:
         """Ego masks by camera and name, as PNG."""
         for camera, named in masks.items():
             for name, png in named.items():
-                self._tell("mask", [camera, name, png])
+                self._record("mask", [camera, name, png])
 
     def calibration(self, calibration: Calibration) -> int:
         """Transforms, radar settings and classes of the model that changed."""
@@ -109,14 +109,14 @@ class FactWriter:
             new = [t for child, t in calibration.transforms.items() if known.get(child) != t]
             self._transforms = dict(calibration.transforms)
             rows = [[t.parent, t.child, t.translation_m, t.rotation_xyzw] for t in new]
-            written += self._tell("transforms", rows)
+            written += self._record("transforms", rows)
         if calibration.radar_info is not None and calibration.radar_info != self._radar_info:
             self._radar_info = calibration.radar_info
-            written += self._tell("radar_info", radar_info_meta(calibration.radar_info))
+            written += self._record("radar_info", radar_info_meta(calibration.radar_info))
         info = calibration.model_info
         if info is not None and info.labels != self._classes:
             self._classes = info.labels
-            written += self._tell("classes", list(info.labels))
+            written += self._record("classes", list(info.labels))
         return written
 
     def camera(self, name: str, info: CameraInfo | None) -> int:
@@ -128,33 +128,33 @@ class FactWriter:
         if self._camera_info.get(name) == found:
             return 0
         self._camera_info[name] = found
-        return self._tell("camera_info", [name, found])
+        return self._record("camera_info", [name, found])
 
     def instance(self, component: str, name: str, facts: Json) -> int:
         """What a new instance is."""
-        return self._tell("instance", {"component": component, "name": name, **facts})
+        return self._record("instance", {"component": component, "name": name, **facts})
 
     def generic_data(self, instance: Instance, data: Mapping[str, npt.NDArray[Any]], meta: Json) -> None:
         """Arrays and metadata of a whole instance."""
         for key, array in data.items():
             flat = np.asarray(array, order="C")
             value = [*instance, safe_name(key), flat.dtype.str, flat.shape, flat.tobytes()]
-            self._tell("generic", value)
+            self._record("generic", value)
         if meta:
-            self._tell("meta", [*instance, meta])
+            self._record("meta", [*instance, meta])
 
     def sweep(self, name: str, end_us: int, grid: tuple[tuple[int, int], int | None, bytes]) -> int:
         """Which cells of an organised cloud the rays of a lidar's sweep are of."""
-        return self._tell(SWEEP, [name, end_us, *grid])
+        return self._record(SWEEP, [name, end_us, *grid])
 
     def label(self, entry: ComponentEntry, topic: str) -> int:
         """A label of a camera that has no picture yet."""
-        return self._tell(EARLY_LABEL, label_json(entry, topic))
+        return self._record(EARLY_LABEL, label_json(entry, topic))
 
     def boxes2d(self, boxes: FlatBoxes) -> int:
         """The 2-D boxes of one message."""
         value = [boxes.topic, boxes.frame_id, boxes.time_us, boxes.packed, boxes.masked]
-        written = self._tell("boxes2d", value)
+        written = self._record("boxes2d", value)
         if self.facts is not None:
             self.facts.keep(boxes)
         return written
@@ -165,7 +165,7 @@ class FactWriter:
         if name in self._nodes:
             return 0
         self._nodes.add(name)
-        return self._tell("node", [name, clean(frame_id)])
+        return self._record("node", [name, clean(frame_id)])
 
     def pose(self, pose: EgoPose) -> bool:
         """A rig pose, whatever of it is known; False for one without progress, or of another origin."""
@@ -177,9 +177,9 @@ class FactWriter:
                 return False
             self._origin = pose.origin
             origin = (pose.origin.latitude_deg, pose.origin.longitude_deg, pose.origin.altitude_m)
-            self._tell("origin", origin)
+            self._record("origin", origin)
         self._pose_us = time_us
-        self._tell("pose", [
+        self._record("pose", [
             time_us,
             *(pose.position_m or (math.nan,) * 3),
             *(pose.rotation_xyzw or (math.nan,) * 4),
@@ -199,8 +199,8 @@ class FactWriter:
                 prefix += "_"
             self._series[topic] = prefix
             layout = [list(column) for column in value.layout]
-            written = self._tell("series", [prefix, topic, value.kind, layout])
-        return written + self._tell("row", [self._series[topic], value.time_us, *value.values])
+            written = self._record("series", [prefix, topic, value.kind, layout])
+        return written + self._record("row", [self._series[topic], value.time_us, *value.values])
 
     def cuboids(self, cuboids: Cuboids) -> int:
         """The boxes of one message."""
@@ -208,7 +208,7 @@ class FactWriter:
             return 0
         written = self.node(cuboids.frame_id)
         name = node(cuboids.frame_id, self._rig_frame)
-        return written + self._tell(
+        return written + self._record(
             "cuboids",
             [
                 name,

@@ -1,4 +1,4 @@
-"""The scale of each lidar's intensity: told by its field's type, or learnt from the first sweep."""
+"""The scale of each lidar's intensity: known from its field's type, or learnt from the first sweep."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class _Seen:
 
 
 class LidarScales:
-    """One scale a lidar for a whole run: a float's is a convention that no later sweep may change."""
+    """One scale per lidar for a whole run; once learnt from a float field, later sweeps do not change it."""
 
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
 
     def scaled(self, name: str, intensity: Intensity | None) -> Sequence[Record]:
-        """Records of the intensity, below the frame, of a sweep that does not have them yet."""
+        """Intensity records, below the frame, of a sweep whose scale has to be learnt; else none."""
         if intensity is None:
             return ()
         learnt = intensity.scale is None
@@ -54,7 +54,7 @@ class LidarScales:
         return under("ray_bundle_returns", array_records("intensity", values[None], COMPRESSOR))
 
     def learnt(self, name: str) -> Json:
-        """What to say of a lidar whose scale was learnt; empty if it was told, or is not known yet."""
+        """Metadata of a learnt scale; empty if it was known from the type, or is not known yet."""
         seen = self._seen.get(name)
         if seen is None or not seen.learnt or seen.scale is None:
             return {}
@@ -62,7 +62,7 @@ class LidarScales:
         return {"intensity_max": seen.scale, "intensity_scale": how}
 
     def remark(self, remarks: Remarks) -> None:
-        """Say what was cut off, and what looks as if the scale were another."""
+        """Warn of clipped intensities, and note scales that were learnt or look wrong."""
         for name, seen in self._seen.items():
             option = "set ncore.lidar_intensity_max to its full scale"
             if seen.outside:

@@ -15,7 +15,7 @@ Size = tuple[int, int]
 
 
 class EgoMasks:
-    """The masks of a run, read at its start.
+    """The ego masks of all cameras, read when the writer is made.
 
     Attributes:
         data: PNG by camera and name.
@@ -66,7 +66,7 @@ class EgoMasks:
             raise ConfigError(faults)
 
     def remark(self, remarks: Remarks) -> None:
-        """Say which cameras never came."""
+        """Warn of masks whose camera sent no picture."""
         there = ", ".join(sorted(self._came)) or "none"
         for camera in sorted(self._paths.keys() - self._came):
             remarks.warn(f"ncore.ego_masks names the camera {camera}, which never came; cameras: {there}")

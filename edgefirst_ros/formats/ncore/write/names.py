@@ -1,4 +1,4 @@
-"""Names of component instances: as the coordinate frame, unless configured, and each only once."""
+"""Unique names of component instances: as configured, or the name of the coordinate frame."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class InstanceNames:
         return self._names[component, topic]
 
     def same_frame(self, component: str, frame_id: str) -> list[str]:
-        """Sensors of a component in a frame; all of the component if none is or the frame has no name."""
+        """Sensors of a component that have this frame; all of them if none has it."""
         mine = {name: frame for name, (kind, frame) in self._frames.items() if kind == component}
         return [name for name, frame in mine.items() if frame and frame == clean(frame_id)] or list(mine)
 
     def radar(self, topic: str, frame_id: str, *, cube: bool = False) -> str:
-        """Name of the radar that sends scans or cubes; the cubes of a frame are of the radar in it."""
+        """Name of the radar that sends scans or cubes; those of one frame belong to the same radar."""
         if ("radars", topic) not in self._names:
             mates = self.same_frame("radars", frame_id)
             mates = mates if cube else [name for name in mates if name in self._by_cube]

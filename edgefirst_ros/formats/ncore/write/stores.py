@@ -11,7 +11,7 @@ from edgefirst_ros.formats.ncore.prepare.parts import Cube, Json
 from edgefirst_ros.formats.ncore.prepare.radar import empty_scan
 from edgefirst_ros.formats.ncore.store.base import Store, new_groups
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
-from edgefirst_ros.formats.ncore.store.marks import TIMES, Instance, Times
+from edgefirst_ros.formats.ncore.store.marks import TIMES, EntryTimes, Instance
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, json_bytes, under
 
 _BUILT_IN = {"cameras", "lidars", "radars", "point_clouds", "camera_labels"}
@@ -39,7 +39,7 @@ class StoreSet:
         self._profile = profile
         self._sync = sync
 
-    def times(self, instance: Instance) -> Times | None:
+    def times(self, instance: Instance) -> EntryTimes | None:
         """The entries of an instance, None if it has none."""
         store = self.open.get(self._group(instance))
         return store.contents.instances.get(instance) if store else None
@@ -68,7 +68,7 @@ class StoreSet:
             WriteError: the disk is full or gone.
         """
         store = self._store(instance)
-        times = store.contents.instances.get(instance) or Times(collection)
+        times = store.contents.instances.get(instance) or EntryTimes(collection)
         start_us, end_us = span_us
         if len(times) and end_us <= times.ends[-1]:
             return "same time as the one before" if end_us == times.ends[-1] else "time goes back"

@@ -36,14 +36,14 @@ _LATE_US = 2_000_000
 class NCoreWriter:
     """Writes sequences below ``root/<sequence_id>/``; implements MeasurementWriter.
 
-    A sequence is called as its SequenceInfo; what follows a split has ``-001``, ``-002`` ... behind that.
+    A sequence has the name of its SequenceInfo; its parts after a split append ``-001``, ``-002`` ...
     Sequences are finished in a thread of their own, so that a split does not hold up a live capture.
 
     Args:
         root: folder of all sequences.
         options: what to write.
         overwrite: replace sequences of the same name, each once the new one is complete.
-        components: components of one's own, see ``component.Component``.
+        components: custom components, see ``component.Component``.
         boxes2d_tolerances_ms: by the end of the topic's name, where ``options`` has no tolerance for all.
 
     Raises:

@@ -17,7 +17,7 @@ from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWrite
 from edgefirst_ros.formats.l5kit.geometry import yaw_of
 from edgefirst_ros.formats.l5kit.recover import recover
 from edgefirst_ros.formats.l5kit.write.candidates import track_key
-from edgefirst_ros.formats.l5kit.write.grid import Grid
+from edgefirst_ros.formats.l5kit.write.grid import FrameGrid
 from edgefirst_ros.sample import Role, Sample, SequenceInfo
 
 MS = 1_000_000
@@ -273,7 +273,7 @@ def test_a_sample_is_held_until_its_frames_are_made_and_its_bytes_are_counted(
     longest_ms, said = held_ms(tmp_path / "soon", given, rate_hz=rate_hz)
     # Half a second that a track may be away, the way to the next frame, and two samples.
     assert longest_ms <= 500 + (1000 / rate_hz if rate_hz else 0) + 2 * 34
-    monkeypatch.setattr(Grid, "_needed", lambda _: 0)
+    monkeypatch.setattr(FrameGrid, "_needed", lambda _: 0)
     assert said == held_ms(tmp_path / "late", given, rate_hz=rate_hz)[1]
 
 

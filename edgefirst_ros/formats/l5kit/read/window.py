@@ -1,4 +1,4 @@
-"""The frames around a sample, and whose sample it is."""
+"""The frames around the current one, and the subject of a sample."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class SceneWindow:
     """Frames of one scene around the current one, in order of time, with everything in them.
 
     Attributes:
         now: index of the current frame in ``frames``.
-        agents: of all these frames; empty where nobody wants them.
+        agents: of all these frames; empty if not asked for.
         agent_frame: (len(agents),), the index in ``frames`` of each.
         points: of the current frame, rows of POINT; None if the dataset has no points.
     """
@@ -57,7 +57,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a sample wants of its scene: frames before and after, and of these the agents, and points.
+    """What to read around a frame: how many frames before and after, and whether agents and points.
 
     ``future_agents`` is for subjects that are agents; others need those of the past at most, to be drawn.
     """
@@ -69,14 +69,14 @@ class Reach:
     points: bool
 
 
-def read_context(dataset: ChunkedDataset, scene: tuple[int, int], frame: int, reach: Reach) -> Context:
-    """Read what is around a frame.
+def read_window(dataset: ChunkedDataset, scene: tuple[int, int], frame: int, reach: Reach) -> SceneWindow:
+    """Read the frames around a frame.
 
     Args:
-        dataset: where from.
+        dataset: to read from.
         scene: first frame and end of its scene.
         frame: the current one, counted over the dataset.
-        reach: what is wanted.
+        reach: what to read.
     """
     start = max(scene[0], frame - reach.history)
     frames = dataset.frames[start : min(scene[1], frame + 1 + reach.future)]
@@ -90,7 +90,7 @@ def read_context(dataset: ChunkedDataset, scene: tuple[int, int], frame: int, re
     if reach.points and dataset.points is not None and dataset.point_spans is not None:
         first, stop = dataset.point_spans[frame]["point_index_interval"].tolist()
         points = dataset.points[first:stop]
-    return Context(frames, now, agents, owner, points)
+    return SceneWindow(frames, now, agents, owner, points)
 
 
 def counts_as_agent(agents: Records, threshold: float) -> npt.NDArray[np.bool_]:
@@ -106,18 +106,18 @@ def ego_poses(frames: Records) -> tuple[Floats, Floats]:
 
 
 def track_poses(
-    context: Context, track_id: int
+    window: SceneWindow, track_id: int
 ) -> tuple[Floats, Floats, npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
     """Positions (N, 2), yaws (N,), lengths and widths (N, 2) of a track in each frame; where it is (N,).
 
     They are 0 in frames without it.
     """
-    count = len(context.frames)
+    count = len(window.frames)
     position, yaw, there = np.zeros((count, 2)), np.zeros(count), np.zeros(count, np.bool_)
     extent = np.zeros((count, 2), np.float32)
-    own = np.flatnonzero(context.agents["track_id"] == track_id)
-    frame = context.agent_frame[own]
-    position[frame], yaw[frame] = context.agents["centroid"][own], context.agents["yaw"][own]
-    extent[frame] = context.agents["extent"][own, :2]
+    own = np.flatnonzero(window.agents["track_id"] == track_id)
+    frame = window.agent_frame[own]
+    position[frame], yaw[frame] = window.agents["centroid"][own], window.agents["yaw"][own]
+    extent[frame] = window.agents["extent"][own, :2]
     there[frame] = True
     return position, yaw, extent, there
