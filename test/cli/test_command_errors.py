@@ -194,7 +194,7 @@ def test_a_damaged_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
     (dataset / "d.zip").write_bytes(archive[: len(archive) // 2])
     code, _, said = run("sheet", dataset, "-o", tmp_path / "s.png")
     assert code == 2
-    assert "is no complete ZIP file" in said
+    assert "is not a complete ZIP file" in said
 
 
 def test_the_version_is_said() -> None:
