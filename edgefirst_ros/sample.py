@@ -10,33 +10,10 @@ from edgefirst_ros.messages.camera import CameraInfo
 from edgefirst_ros.messages.detection import ModelInfo
 from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.messages.radar import RadarInfo
+from edgefirst_ros.messages.sensors import Role
 from edgefirst_ros.messages.transform import Transform
 
-
-class Role(StrEnum):
-    """What a topic is to the dataset, whatever it is called on the wire."""
-
-    CAMERA = "camera"
-    CAMERA_INFO = "camera_info"
-    RADAR_TARGETS = "radar_targets"
-    RADAR_CLUSTERS = "radar_clusters"
-    RADAR_CUBE = "radar_cube"
-    RADAR_INFO = "radar_info"
-    LIDAR_POINTS = "lidar_points"
-    LIDAR_CLUSTERS = "lidar_clusters"
-    LIDAR_DEPTH = "lidar_depth"
-    LIDAR_REFLECT = "lidar_reflect"
-    DEPTH = "depth"
-    IMU = "imu"
-    GPS = "gps"
-    ODOMETRY = "odometry"
-    TF = "tf"
-    MODEL = "model"
-    MODEL_INFO = "model_info"
-    MASK = "mask"
-    BOXES_3D = "boxes3d"
-    FUSION_RADAR = "fusion_radar"
-    FUSION_LIDAR = "fusion_lidar"
+__all__ = ["Role"]  # of what is imported here
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,48 +10,15 @@ from functools import cache
 from edgefirst_ros.config.model import Config, TopicRule
 from edgefirst_ros.config.names import fits, is_full, is_pattern
 from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.sample import Role
+from edgefirst_ros.messages.sensors import SENSORS, Kind, Role, roles_of
 
-_CLOUD = ("sensor_msgs/msg/PointCloud2",)
-_IMAGE = ("sensor_msgs/msg/Image",)
 TF = "tf2_msgs/msg/TFMessage"
-_DEPTH = (*_IMAGE, "sensor_msgs/msg/CompressedImage")
-
-TYPES: Mapping[Role, tuple[str, ...]] = {
-    Role.CAMERA: (
-        "foxglove_msgs/msg/CompressedVideo",
-        "ffmpeg_image_transport_msgs/msg/FFMPEGPacket",
-        "sensor_msgs/msg/CompressedImage",
-        "foxglove_msgs/msg/CompressedImage",
-        *_IMAGE,
-    ),
-    Role.CAMERA_INFO: ("sensor_msgs/msg/CameraInfo",),
-    Role.RADAR_TARGETS: _CLOUD,
-    Role.RADAR_CLUSTERS: _CLOUD,
-    Role.RADAR_CUBE: ("edgefirst_msgs/msg/RadarCube",),
-    Role.RADAR_INFO: ("edgefirst_msgs/msg/RadarInfo",),
-    Role.LIDAR_POINTS: _CLOUD,
-    Role.LIDAR_CLUSTERS: _CLOUD,
-    Role.LIDAR_DEPTH: _DEPTH,
-    Role.LIDAR_REFLECT: _IMAGE,
-    Role.DEPTH: _DEPTH,
-    Role.IMU: ("sensor_msgs/msg/Imu",),
-    Role.GPS: ("sensor_msgs/msg/NavSatFix",),
-    Role.ODOMETRY: ("nav_msgs/msg/Odometry", TF),
-    Role.TF: ("geometry_msgs/msg/TransformStamped", TF),
-    Role.MODEL: ("edgefirst_msgs/msg/Model", "edgefirst_msgs/msg/Detect"),
-    Role.MODEL_INFO: ("edgefirst_msgs/msg/ModelInfo",),
-    Role.MASK: ("edgefirst_msgs/msg/Mask",),
-    Role.BOXES_3D: ("edgefirst_msgs/msg/Detect",),
-    Role.FUSION_RADAR: _CLOUD,
-    Role.FUSION_LIDAR: _CLOUD,
-}
+TYPES: Mapping[Role, tuple[str, ...]] = {role: tuple(sensor.decoders) for role, sensor in SENSORS.items()}
 """Message types a role may have; any other type on its topic is refused."""
-
-CONTEXT_ROLES = frozenset({Role.CAMERA_INFO, Role.RADAR_INFO, Role.TF, Role.MODEL_INFO})
+CONTEXT_ROLES = roles_of(Kind.CALIBRATION)
 """Read for what they say about the others; their time matters little."""
-EGO_ROLES = frozenset({Role.IMU, Role.GPS, Role.ODOMETRY})
-COMPANION_ROLES = frozenset(Role) - CONTEXT_ROLES - EGO_ROLES
+EGO_ROLES = roles_of(Kind.MOTION)
+COMPANION_ROLES = roles_of(Kind.COMPANION)
 SHOWN_TOPICS = 12
 """So many are named in a message, so that it stays readable."""
 

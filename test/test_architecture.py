@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "video": "codecs errors messages sample",
     "formats": "codecs errors faults messages naming sample",
     "config": "errors faults formats sample timing",
-    "topics": "config errors sample",
+    "topics": "config errors messages",
     "hints": "config sample topics",
     "sources": "config errors hints messages naming sample timing topics",
     "pipeline": "codecs config ego errors formats hints messages naming sample timing topics video",

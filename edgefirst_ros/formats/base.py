@@ -20,6 +20,7 @@ class NoPlace(str):
 
 
 EMPTY = NoPlace("nothing in it to write")
+NO_FILE = NoPlace("the format has no file for it")
 
 
 @dataclass(frozen=True, slots=True)

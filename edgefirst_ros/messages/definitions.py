@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
+
+from edgefirst_ros.messages.sensors import SENSORS
 
 _FIELDS = {
     "builtin_interfaces/Time": "int32 sec\nuint32 nanosec\n",
@@ -194,6 +197,11 @@ def short_name(schema: str) -> str:
     return f"{parts[0]}/{parts[2]}" if len(parts) == 3 and parts[1] == "msg" else schema
 
 
+def define(schema: str, fields: str) -> None:
+    """Add the fields of a type (``pkg/Type``) that one sensor alone has; the sensor's module does so."""
+    _FIELDS[schema] = fields
+
+
 @cache
 def definition(schema: str) -> str:
     """The definition text of a type with all it depends on, as an MCAP ``ros2msg`` schema stores it.
@@ -209,6 +217,11 @@ def definition(schema: str) -> str:
         KeyError: not a type that this package reads or that such a type is made of.
     """
     root = short_name(schema)
+    if root not in _FIELDS:
+        for sensor in SENSORS.values():
+            for known, decoder in sensor.decoders.items():
+                if short_name(known) == root:
+                    import_module(f"edgefirst_ros.messages.{decoder.partition(':')[0]}")
     return _FIELDS[root] + "".join(
         f"{_SEPARATOR}\nMSG: {name}\n{_FIELDS[name]}" for name in _dependencies(root, {root: None})
     )

@@ -3,33 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from edgefirst_ros.messages.camera import CameraInfo, CompressedImage, RawImage, VideoPacket
-from edgefirst_ros.messages.detection import Detections, Mask, ModelInfo
-from edgefirst_ros.messages.imu import Imu
-from edgefirst_ros.messages.navsat import NavSatFix
-from edgefirst_ros.messages.odometry import Odometry
-from edgefirst_ros.messages.pointcloud import PointCloud
-from edgefirst_ros.messages.radar import RadarCube, RadarInfo
-from edgefirst_ros.messages.transform import Transforms
-
-Datum = (
-    VideoPacket
-    | CompressedImage
-    | RawImage
-    | CameraInfo
-    | PointCloud
-    | RadarCube
-    | RadarInfo
-    | Imu
-    | NavSatFix
-    | Odometry
-    | Transforms
-    | Detections
-    | Mask
-    | ModelInfo
-)
-"""Everything a message can decode to."""
+Datum: TypeAlias = object
+"""What a message decodes to; which types there are is up to the sensors, see ``sensors.SENSORS``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from edgefirst_ros.errors import EdgeFirstError
-from edgefirst_ros.formats.base import NoPlace, Written
+from edgefirst_ros.formats.base import NO_FILE, NoPlace, Written
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage, rank
 from edgefirst_ros.sample import CameraImage, EgoPose, Observation, Sample
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
 
-NO_FILE = "the format has no file for it"
+FORGOTTEN = "the format did not say what became of it"
 Item = TypeVar("Item", Sample, Observation)
 Result = Written | BaseException
 """What a writer wrote, or what kept it from writing."""
@@ -97,7 +97,7 @@ class Delivery(Generic[Item]):
         for envelope in self.envelopes:
             topic, damage = envelope.topic, self.damage
             ends = [self._end(envelope, result, damage) for result in self._results.values()]
-            stage, reason = max(ends, key=lambda end: (rank(*end), end[1] != NO_FILE))
+            stage, reason = max(ends, key=lambda end: (rank(*end), end[1] not in {NO_FILE, FORGOTTEN}))
             formats = [name for name, result in self._results.items() if _stores(result, topic)]
             if stage is not Stage.REFUSED:
                 for part in self._refused_parts(topic):
@@ -130,7 +130,7 @@ def _end_of_written(envelope: Envelope, result: Written) -> tuple[Stage, str]:
         return Stage.REFUSED, faults[0]
     if envelope.route.rule.role in CONTEXT_ROLES | EGO_ROLES:
         return Stage.DECODED, ""
-    return Stage.DECODED, refused[0] if refused else NO_FILE
+    return Stage.DECODED, refused[0] if refused else FORGOTTEN
 
 
 def _stores(result: Result, topic: str) -> bool:

@@ -14,7 +14,7 @@ from wire_encoder import Encoder, encode
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.cdr import Stamped
 from edgefirst_ros.messages.definitions import definition
-from edgefirst_ros.messages.registry import DECODERS
+from edgefirst_ros.messages.registry import DECODERS, decoder
 
 SCHEMAS = sorted(DECODERS)
 GOOD = {(schema, order): encode(schema, VALUES[schema], order) for schema in SCHEMAS for order in "<>"}
@@ -33,12 +33,12 @@ def plain(value: object) -> object:
 
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_big_endian_messages_say_the_same(schema: str) -> None:
-    assert plain(DECODERS[schema](GOOD[schema, ">"], "")) == plain(DECODERS[schema](GOOD[schema, "<"], ""))
+    assert plain(decoder(schema)(GOOD[schema, ">"], "")) == plain(decoder(schema)(GOOD[schema, "<"], ""))
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_header_is_kept(schema: str) -> None:
-    decoded = DECODERS[schema](GOOD[schema, "<"], "")
+    decoded = decoder(schema)(GOOD[schema, "<"], "")
     if schema == "edgefirst_msgs/Mask":
         assert decoded[:2] == (0, "")
     else:
@@ -54,7 +54,7 @@ def test_no_part_of_a_message_passes_for_it(schema: str, order: str) -> None:
             continue  # that is the message of devices before the last two fields were added
         for text in ("", definition(schema)):
             with pytest.raises(DecodeError):
-                DECODERS[schema](data[:length], text)
+                decoder(schema)(data[:length], text)
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -62,11 +62,11 @@ def test_no_part_of_a_message_passes_for_it(schema: str, order: str) -> None:
 def test_padding_is_taken_and_garbage_is_not(schema: str, order: str) -> None:
     data = GOOD[schema, order]
     for padding in (1, 2, 3):
-        assert plain(DECODERS[schema](data + bytes(padding), "")) == plain(DECODERS[schema](data, ""))
+        assert plain(decoder(schema)(data + bytes(padding), "")) == plain(decoder(schema)(data, ""))
     if (schema, order) != ("edgefirst_msgs/ModelInfo", "<"):
         for garbage in (bytes(4), b"garbage!" * 100):
             with pytest.raises(DecodeError, match="bytes after the end"):
-                DECODERS[schema](data + garbage, "")
+                decoder(schema)(data + garbage, "")
 
 
 @settings(max_examples=1500, deadline=None)
@@ -81,7 +81,7 @@ def test_only_refusals_escape_from_damage(data: st.DataObject) -> None:
         del damaged[data.draw(positions) :]
     text = definition(schema) if data.draw(st.booleans()) else ""
     try:
-        decoded = DECODERS[schema](bytes(damaged), text)
+        decoded = decoder(schema)(bytes(damaged), text)
     except DecodeError as error:
         # The longest lists the encodings of pictures that are taken.
         assert 0 < len(str(error)) < 300  # noqa: PT017 - a refusal is one of two good ends
@@ -93,7 +93,7 @@ def test_only_refusals_escape_from_damage(data: st.DataObject) -> None:
 def test_noise_is_refused_or_read(noise: bytes, schema: str) -> None:
     for data in (noise, b"\0\1\0\0" + noise, b"\0\0\0\0" + noise):
         try:
-            DECODERS[schema](data, "")
+            decoder(schema)(data, "")
         except DecodeError:
             continue
 
@@ -106,7 +106,7 @@ def test_huge_declared_lengths_are_refused(schema: str) -> None:
             kept = data[position : position + 4]
             data[position : position + 4] = b"\xff\xff\xff\x7f" if order == "<" else b"\x7f\xff\xff\xff"
             with contextlib.suppress(DecodeError):
-                DECODERS[schema](bytes(data), "")
+                decoder(schema)(bytes(data), "")
             data[position : position + 4] = kept
 
 
@@ -114,16 +114,16 @@ def test_foreign_encapsulations_are_refused() -> None:
     body = GOOD["sensor_msgs/Imu", "<"][4:]
     for header in (b"\0\2", b"\0\3", b"\0\7", b"\1\1"):
         with pytest.raises(DecodeError, match="unknown CDR encapsulation"):
-            DECODERS["sensor_msgs/Imu"](header + b"\0\0" + body, "")
+            decoder("sensor_msgs/Imu")(header + b"\0\0" + body, "")
     for short in (b"", b"\0\1\0"):
         with pytest.raises(DecodeError, match="shorter than a CDR header"):
-            DECODERS["sensor_msgs/Imu"](short, "")
+            decoder("sensor_msgs/Imu")(short, "")
 
 
 def test_option_bytes_mean_nothing() -> None:
     data = GOOD["sensor_msgs/PointCloud2", "<"]
     padded = data[:2] + b"\0\3" + data[4:] + b"\0\0\0"
-    decode = DECODERS["sensor_msgs/PointCloud2"]
+    decode = decoder("sensor_msgs/PointCloud2")
     assert plain(decode(padded, "")) == plain(decode(data, ""))
 
 
@@ -134,7 +134,7 @@ def test_stamps_before_1970(schema: str, order: str) -> None:
     inner = values["transforms"][0] if "transforms" in values else values
     stamp = inner["timestamp"] if "timestamp" in inner else inner["header"]["stamp"]
     stamp["sec"] = -2
-    assert DECODERS[schema](encode(schema, values, order), "").stamp_ns == -2_000_000_000 + stamp["nanosec"]
+    assert decoder(schema)(encode(schema, values, order), "").stamp_ns == -2_000_000_000 + stamp["nanosec"]
 
 
 def test_stamps_before_1970_where_the_definition_leaves_out_the_time_type() -> None:
@@ -142,16 +142,16 @@ def test_stamps_before_1970_where_the_definition_leaves_out_the_time_type() -> N
     text = ("=" * 80 + "\n").join(part for part in parts if not part.startswith("MSG: builtin_interfaces"))
     assert "sec" not in text
     values = {**VALUES["sensor_msgs/Imu"], "header": {"stamp": {"sec": -1, "nanosec": 1}}}
-    assert DECODERS["sensor_msgs/Imu"](encode("sensor_msgs/Imu", values, ">"), text).stamp_ns == -999_999_999
+    assert decoder("sensor_msgs/Imu")(encode("sensor_msgs/Imu", values, ">"), text).stamp_ns == -999_999_999
 
 
 def test_messages_of_another_generation_are_read_by_their_own_definition() -> None:
     data, text = older_mask()
-    mask = DECODERS["edgefirst_msgs/Mask"](data, text).datum
+    mask = decoder("edgefirst_msgs/Mask")(data, text).datum
     assert not mask.boxed  # type: ignore[union-attr]
     assert mask.mask.ravel().tolist() == list(range(6))  # type: ignore[union-attr]
     with pytest.raises(DecodeError, match="truncated or damaged edgefirst_msgs/Mask"):
-        DECODERS["edgefirst_msgs/Mask"](data, "")
+        decoder("edgefirst_msgs/Mask")(data, "")
 
 
 def test_messages_with_appended_fields_are_read_by_their_own_definition() -> None:
@@ -162,9 +162,9 @@ def test_messages_with_appended_fields_are_read_by_their_own_definition() -> Non
     newer = definition("edgefirst_msgs/RadarInfo").replace(
         "bool cube\n", "bool cube\nfloat64 low\nfloat64 high\n"
     )
-    assert DECODERS["edgefirst_msgs/RadarInfo"](encoder.data(), newer).datum.cube  # type: ignore[union-attr]
+    assert decoder("edgefirst_msgs/RadarInfo")(encoder.data(), newer).datum.cube  # type: ignore[union-attr]
     with pytest.raises(DecodeError, match="bytes after the end"):
-        DECODERS["edgefirst_msgs/RadarInfo"](encoder.data(), "")
+        decoder("edgefirst_msgs/RadarInfo")(encoder.data(), "")
 
 
 @pytest.mark.parametrize(
@@ -181,12 +181,12 @@ def test_messages_with_appended_fields_are_read_by_their_own_definition() -> Non
 )
 def test_a_definition_that_does_not_fit_is_refused(text: str) -> None:
     with pytest.raises(DecodeError):
-        DECODERS["sensor_msgs/Imu"](GOOD["sensor_msgs/Imu", ">"], text)
+        decoder("sensor_msgs/Imu")(GOOD["sensor_msgs/Imu", ">"], text)
 
 
 def test_an_unreadable_definition_gives_way_to_our_own() -> None:
     data = GOOD["sensor_msgs/Imu", ">"]
-    assert DECODERS["sensor_msgs/Imu"](data, "%% no ROS %%") == DECODERS["sensor_msgs/Imu"](data, "")
+    assert decoder("sensor_msgs/Imu")(data, "%% no ROS %%") == decoder("sensor_msgs/Imu")(data, "")
 
 
 @pytest.mark.parametrize(
@@ -199,4 +199,4 @@ def test_an_unreadable_definition_gives_way_to_our_own() -> None:
 def test_fields_of_other_names_or_types_are_refused(ours: str, theirs: str) -> None:
     text = definition("sensor_msgs/Imu").replace(ours, theirs)
     with pytest.raises(DecodeError, match=r"^sensor_msgs/Imu with other fields than expected$"):
-        DECODERS["sensor_msgs/Imu"](GOOD["sensor_msgs/Imu", ">"], text)
+        decoder("sensor_msgs/Imu")(GOOD["sensor_msgs/Imu", ">"], text)

@@ -19,17 +19,19 @@ from recorded import record
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.ncore.prepare import roles as ncore_prepare
+from edgefirst_ros.formats.registry import FORMATS as BUILT_IN
 from edgefirst_ros.messages.definitions import definition
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.pipeline.delivery import FORGOTTEN
 from edgefirst_ros.pipeline.ledger import COLUMNS
 from edgefirst_ros.sample import Role
 from edgefirst_ros.simulation import DriveOptions, wire
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES, TYPES
+from edgefirst_ros.topics import COMPANION_ROLES, TYPES
 from edgefirst_ros.view.sheet import contact_sheet
 
-FORMATS = ("edgefirst", "ncore", "l5kit")
+FORMATS = tuple(BUILT_IN)
 SMALL = {"fps": 5, "width": 160, "height": 96, "lidar_points": 64, "radar_hz": 5.0, "lidar_hz": 5.0}
 TINY: dict[str, Any] = {**SMALL, "cube_hz": 0.0, "model_hz": 0.0, "imu_hz": 50.0, "clock": "realtime"}
 TOPICS = {"odometry": {"role": "odometry", "topic": "odom"}, "model_mask": {"clock": "receive"}}
@@ -129,6 +131,16 @@ IN_DRIVE = {
 }
 
 
+CLUSTERS = {Role.RADAR_CLUSTERS, Role.LIDAR_CLUSTERS}
+NOT_WRITTEN = {
+    "edgefirst": CLUSTERS | {Role.FUSION_RADAR, Role.FUSION_LIDAR},
+    "ncore": {Role.RADAR_CUBE, Role.LIDAR_DEPTH, Role.LIDAR_REFLECT},
+    "l5kit": {Role.CAMERA, Role.RADAR_CUBE, Role.LIDAR_CLUSTERS, Role.LIDAR_DEPTH, Role.LIDAR_REFLECT}
+    | {Role.DEPTH, Role.MASK},
+}
+"""Companions that a format has no place for, or not by default; whatever else it forgets is a failure."""
+
+
 @cache
 def base(folder: Path) -> tuple[RawMessage, ...]:
     return tuple(m for m in messages(folder / "base") if m.topic in IN_DRIVE.values())
@@ -177,7 +189,10 @@ def test_written_messages_are_in_the_files_and_others_say_why_not(
     if account["written"]:
         assert files != without, f"{name} holds nothing of {role}"
         assert len(b"".join(files.values())) > len(b"".join(without.values()))
-    elif role not in CONTEXT_ROLES | EGO_ROLES:
+    if role in COMPANION_ROLES:
+        assert bool(account["written"]) == (role not in NOT_WRITTEN[name])
+        assert FORGOTTEN not in account["reasons"].get("decoded", {})
+    if not account["written"] and role in COMPANION_ROLES:
         assert files == without, f"{name} holds {role} and does not say so"
         assert account["decoded"] + account["refused"] == account["received"]
         assert sum(n for by in account["reasons"].values() for n in by.values()) == account["received"]

@@ -10,7 +10,7 @@ from typing import TypeVar
 from edgefirst_ros.codecs.png import encode_gray
 from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.base import EMPTY, NoPlace
+from edgefirst_ros.formats.base import EMPTY, NO_FILE, NoPlace
 from edgefirst_ros.formats.edgefirst.annotations import Annotations, annotate
 from edgefirst_ros.formats.edgefirst.archive import FileRecord
 from edgefirst_ros.formats.edgefirst.cube import encode_cube
@@ -30,8 +30,21 @@ from edgefirst_ros.sample import EgoPose, Role, Sample
 
 _Datum = TypeVar("_Datum")
 
-NO_PLACE = (Role.RADAR_CLUSTERS, Role.LIDAR_CLUSTERS, Role.FUSION_RADAR, Role.FUSION_LIDAR)
-"""Roles that an EdgeFirst dataset has no file for."""
+_STORED = frozenset(
+    {
+        Role.CAMERA,
+        Role.RADAR_TARGETS,
+        Role.RADAR_CUBE,
+        Role.LIDAR_POINTS,
+        Role.LIDAR_DEPTH,
+        Role.LIDAR_REFLECT,
+        Role.DEPTH,
+        Role.MODEL,
+        Role.MASK,
+        Role.BOXES_3D,
+    }
+)
+"""Roles that an EdgeFirst dataset has files or rows for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +107,9 @@ def prepare_sample(sample: Sample, options: EdgeFirstOptions) -> PreparedSample:
     _radar(sample, out)
     _lidar(sample, options, out)
     _depth(sample, out)
-    for role in NO_PLACE:
-        if role in sample.companions:
-            reason = NoPlace(f"EdgeFirst has no file for {role}")
-            out.refused.append((sample.companions[role].topic, reason))
+    for role, measurement in sample.companions.items():
+        if role not in _STORED:
+            out.refused.append((measurement.topic, NoPlace(f"EdgeFirst has no file for {role}")))
     annotations = annotate(sample, with_raster=options.schema_version != "2025.01")
     location = sample.ego.location
     record = SampleRecord(
@@ -127,10 +139,11 @@ def _empty(annotations: Annotations) -> Iterator[tuple[str, str]]:
 
 def _camera(sample: Sample, options: EdgeFirstOptions, out: _Files) -> None:
     image = sample.image
-    if image is None:
-        return
     camera = sample.companions.get(Role.CAMERA)
     topic = camera.topic if camera else ""
+    if image is None:
+        out.refused += [(topic, NO_FILE)] if camera else []
+        return
     make, model = options.camera_maker(topic)
     info = CaptureInfo(
         name=sample_name(out.sequence, sample.frame),

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.base import NO_FILE
 from edgefirst_ros.formats.l5kit.geometry import Floats, rotation_matrix
 from edgefirst_ros.formats.l5kit.labels import status_row
 from edgefirst_ros.formats.l5kit.options import ROLES, L5KitOptions, Source
@@ -129,6 +130,8 @@ def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
         account.topics.add(lights.topic)
     if pose is None:
         account.refused = [(topic, NO_POSE) for topic in sorted(account.topics)]
+    others = sample.companions.keys() - options.roles
+    account.refused += [(sample.companions[role].topic, NO_FILE) for role in sorted(others)]
     return PreparedFrame(
         sample.sequence.name,
         sample.frame,

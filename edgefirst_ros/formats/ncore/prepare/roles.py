@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.base import NoPlace
+from edgefirst_ros.formats.base import NO_FILE, NoPlace
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.prepare.boxes2d import flat_boxes
 from edgefirst_ros.formats.ncore.prepare.camera import camera_entry, depth_entry, mask_entries
@@ -20,6 +20,7 @@ from edgefirst_ros.messages.detection import Detections
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.messages.odometry import Odometry
+from edgefirst_ros.messages.sensors import SENSORS, Kind
 from edgefirst_ros.sample import Observation, Role
 
 Outcome = Part | str
@@ -48,6 +49,8 @@ def prepare(observation: Observation, options: NCoreOptions, components: Sequenc
 def _made(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
     maker = _MAKERS.get(observation.role)
     if maker is None:
+        if SENSORS[observation.role].kind is not Kind.CALIBRATION:
+            yield NO_FILE
         return
     try:
         yield from maker(observation, options)
@@ -128,7 +131,7 @@ _MAKERS: dict[Role, Maker] = {
     Role.LIDAR_DEPTH: _lidar_image,
     Role.LIDAR_REFLECT: _lidar_image,
 }
-"""Roles that are not here are context: stored with the measurements that come after."""
+"""Calibration is not here: it is stored with the measurements that come after."""
 
 
 def is_stored(role: Role) -> bool:

@@ -1,0 +1,96 @@
+"""Every kind of sensor that is read, a line each: its role, what it is to a sample, and what decodes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from types import MappingProxyType
+from typing import Self
+
+
+class Kind(Enum):
+    """What the measurements of a sensor are to a sample."""
+
+    COMPANION = "companion"
+    """Part of it: its reference frame, or what is nearest to that in time."""
+    CALIBRATION = "calibration"
+    """The latest one tells something about other sensors; its own time matters little."""
+    MOTION = "motion"
+    """Where the rig is and how it moves."""
+
+
+COMPANION, CALIBRATION, MOTION = Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Sensor:
+    """What is known of a role.
+
+    Attributes:
+        kind: what its measurements are to a sample.
+        decoders: by message type (``pkg/msg/Type``) that it may come as, the usual one first: module of this
+            package and function, as ``imu:decode_imu``; imported when the first such message comes.
+    """
+
+    kind: Kind
+    decoders: Mapping[str, str]
+
+
+_CLOUD = {"sensor_msgs/msg/PointCloud2": "pointcloud:decode_pointcloud"}
+_IMAGE = {"sensor_msgs/msg/Image": "camera:decode_image"}
+_JPEG_OR_PNG = {"sensor_msgs/msg/CompressedImage": "camera:decode_compressed_image"}
+_TF = {"tf2_msgs/msg/TFMessage": "transform:decode_tf"}
+_DETECT = {"edgefirst_msgs/msg/Detect": "detection:decode_detect"}
+_MODEL_INFO = {"edgefirst_msgs/msg/ModelInfo": "detection:decode_model_info"}
+_CAMERA = {
+    "foxglove_msgs/msg/CompressedVideo": "camera:decode_video",
+    "ffmpeg_image_transport_msgs/msg/FFMPEGPacket": "camera:decode_packet",
+    **_JPEG_OR_PNG,
+    "foxglove_msgs/msg/CompressedImage": "camera:decode_foxglove_image",
+    **_IMAGE,
+}
+
+
+class Role(StrEnum):
+    """What a topic is to the dataset, whatever it is called on the wire."""
+
+    def __new__(cls, name: str, kind: Kind, decoders: Mapping[str, str]) -> Self:
+        """A role of this name, see ``Sensor``."""
+        role = str.__new__(cls, name)
+        role._value_ = name
+        role.sensor = Sensor(kind, MappingProxyType(decoders))
+        return role
+
+    sensor: Sensor
+
+    CAMERA = "camera", COMPANION, _CAMERA
+    CAMERA_INFO = "camera_info", CALIBRATION, {"sensor_msgs/msg/CameraInfo": "camera:decode_camera_info"}
+    RADAR_TARGETS = "radar_targets", COMPANION, _CLOUD
+    RADAR_CLUSTERS = "radar_clusters", COMPANION, _CLOUD
+    RADAR_CUBE = "radar_cube", COMPANION, {"edgefirst_msgs/msg/RadarCube": "radar:decode_radar_cube"}
+    RADAR_INFO = "radar_info", CALIBRATION, {"edgefirst_msgs/msg/RadarInfo": "radar:decode_radar_info"}
+    LIDAR_POINTS = "lidar_points", COMPANION, _CLOUD
+    LIDAR_CLUSTERS = "lidar_clusters", COMPANION, _CLOUD
+    LIDAR_DEPTH = "lidar_depth", COMPANION, _IMAGE | _JPEG_OR_PNG
+    LIDAR_REFLECT = "lidar_reflect", COMPANION, _IMAGE
+    DEPTH = "depth", COMPANION, _IMAGE | _JPEG_OR_PNG
+    IMU = "imu", MOTION, {"sensor_msgs/msg/Imu": "imu:decode_imu"}
+    GPS = "gps", MOTION, {"sensor_msgs/msg/NavSatFix": "navsat:decode_navsat"}
+    ODOMETRY = "odometry", MOTION, {"nav_msgs/msg/Odometry": "odometry:decode_odometry"} | _TF
+    TF = "tf", CALIBRATION, {"geometry_msgs/msg/TransformStamped": "transform:decode_transform"} | _TF
+    MODEL = "model", COMPANION, {"edgefirst_msgs/msg/Model": "detection:decode_model"} | _DETECT
+    MODEL_INFO = "model_info", CALIBRATION, _MODEL_INFO
+    MASK = "mask", COMPANION, {"edgefirst_msgs/msg/Mask": "detection:decode_mask"}
+    BOXES_3D = "boxes3d", COMPANION, _DETECT
+    FUSION_RADAR = "fusion_radar", COMPANION, _CLOUD
+    FUSION_LIDAR = "fusion_lidar", COMPANION, _CLOUD
+
+
+SENSORS: Mapping[Role, Sensor] = MappingProxyType({role: role.sensor for role in Role})
+"""Every role with its kind and its decoders."""
+
+
+def roles_of(kind: Kind) -> frozenset[Role]:
+    """All roles of a kind."""
+    return frozenset(role for role, sensor in SENSORS.items() if sensor.kind is kind)
