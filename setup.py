@@ -198,6 +198,7 @@ setup(
         "test": [
             *ALL_EXTRAS,
             "pytest>=8",
+            "setuptools>=64",  # installs the example of a format
             "pytest-timeout>=2.3",
             # Runs the files of the suite on all cores. MIT, pure Python, kept by pytest's own people.
             "pytest-xdist>=3.5",
