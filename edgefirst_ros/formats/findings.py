@@ -1,4 +1,4 @@
-"""What a check found, bounded however much is wrong."""
+"""What a check found; of many findings alike only the first few are kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_OF_A_KIND = 5
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing: an error breaks readers, a warning is poor data, a note is neither."""
+    """One finding: an error breaks readers, a warning is poor data, a note is neither."""
 
     level: Level
     where: str
@@ -37,15 +37,15 @@ class Findings:
     _kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def error(self, where: str, kind: str, detail: str = "") -> None:
-        """Something that readers stumble over."""
+        """Add an error: readers fail on it or get wrong values."""
         self._add("error", where, kind, detail)
 
     def warning(self, where: str, kind: str, detail: str = "") -> None:
-        """Something that can be read but should not be so."""
+        """Add a warning: readable, but poor data."""
         self._add("warning", where, kind, detail)
 
     def note(self, where: str, kind: str, detail: str = "") -> None:
-        """Something worth knowing."""
+        """Add a note."""
         self._add("note", where, kind, detail)
 
     def _add(self, level: Level, where: str, kind: str, detail: str) -> None:
@@ -93,7 +93,7 @@ class Check:
 
 
 def concluded(format_name: str, name: str, findings: Findings, counts: Mapping[str, int]) -> Check:
-    """The result of all that was found."""
+    """The result made from the findings."""
     return Check(
         format_name, name, tuple(findings.kept), findings.counts["error"], findings.counts["warning"], counts
     )

@@ -1,4 +1,4 @@
-"""Motion that no vehicle makes: what ``check`` of every format says of the rig's poses."""
+"""Rig motion that no vehicle makes, as ``check`` of every format reports it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ JERKIEST_M_S2 = 60.0
 """From one pose to the next, bumps and kerbs included."""
 FASTEST_TURN_RAD_S = 2 * np.pi
 TURN_TOLERANCE_RAD = 0.2
-"""A turn from one pose to the next that is noise at any rate."""
+"""A turn between two poses up to this is taken as noise."""
 
 _BASE_S = 0.5
-"""Speeds are compared over at least this long; over less, noise of the position is acceleration."""
+"""Speeds are compared over at least this long; over less, position noise looks like acceleration."""
 
 Floats = npt.NDArray[np.float64]
 Times = npt.NDArray[np.int64]
@@ -29,7 +29,7 @@ Times = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class MotionFault:
-    """What is impossible, ``index`` being the pose at its end."""
+    """An impossible motion; ``index`` is that of the pose at its end."""
 
     index: int
     kind: str
@@ -40,7 +40,7 @@ def impossible_moves(times_ns: Times, positions_m: Floats, noise_m: float) -> It
     """Speeds, accelerations and jumps that no vehicle makes, each run of them once.
 
     Args:
-        times_ns: (N,); where they do not increase nothing is said, which is a fault of its own.
+        times_ns: (N,); poses whose time does not increase are skipped, as they are reported elsewhere.
         positions_m: (N, 2) or (N, 3) in one frame; rows that are not finite are passed over.
         noise_m: what two positions may be off by without any motion.
     """

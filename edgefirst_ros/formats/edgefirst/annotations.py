@@ -1,4 +1,4 @@
-"""What models on the device saw, as rows of the annotation table."""
+"""Detections of the device's models as rows of the annotation table."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from edgefirst_ros.messages.detection import Box, Detections, Mask, ModelInfo
 from edgefirst_ros.sample import Role, Sample
 
 LEAST_EXTENT = 1e-6
-"""Boxes thinner than this share of the image have no area worth the name."""
+"""Boxes thinner than this fraction of the image count as empty."""
 
 
 @dataclass(slots=True)
 class Annotations:
-    """Rows of one sample, and what became of the messages they come from."""
+    """Rows of one sample, with the bytes stored and the parts refused by topic."""
 
     rows: list[Annotation] = field(default_factory=list)
     topics: list[str] = field(default_factory=list)
@@ -29,7 +29,7 @@ class Annotations:
     refused: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, topic: str, rows: Iterable[Annotation]) -> None:
-        """Take rows that come from a topic."""
+        """Append the rows of a topic."""
         for row in rows:
             self.rows.append(row)
             self.stored[topic] += row.size

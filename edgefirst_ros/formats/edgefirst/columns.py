@@ -21,7 +21,7 @@ STATUSES = ("valid", "edit")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """All that a row's values come from."""
+    """The sources of a row's values."""
 
     record: SampleRecord
     annotation: Annotation

@@ -248,7 +248,7 @@ def _datum(
 
 
 def _checked(ego: EgoPose) -> EgoPose:
-    """The ego pose without what is no place on earth and no attitude."""
+    """The ego pose without an impossible position or attitude."""
     location, rpy = ego.location, ego.rpy_deg
     if location is not None:
         latitude, longitude = location.latitude_deg, location.longitude_deg

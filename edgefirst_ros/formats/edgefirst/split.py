@@ -1,4 +1,4 @@
-"""Which samples train and which validate: by blocks of time, so that neighbouring frames stay together."""
+"""Splits samples into training and validation by blocks of time, so that neighbours stay together."""
 
 from __future__ import annotations
 

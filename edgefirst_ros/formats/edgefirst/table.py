@@ -23,7 +23,7 @@ ALWAYS = frozenset({"name", "frame", "group"})
 
 @dataclass(slots=True)
 class _Summary:
-    """What must be known before the first batch: categories, columns in use, each sequence's time."""
+    """What the first batch needs: categories, columns in use, and the time span of each sequence."""
 
     labels: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)

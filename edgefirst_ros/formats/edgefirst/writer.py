@@ -116,12 +116,12 @@ class EdgeFirstWriter:
 
     @property
     def warnings(self) -> Sequence[str]:
-        """What a user must know of the output, a sentence each, in the order in which it was found."""
+        """Warnings about the output for the user, one sentence each, in order of discovery."""
         return tuple(self._warnings)
 
     @property
     def notes(self) -> Sequence[str]:
-        """What was done to the data and is worth knowing: nothing so far."""
+        """Notes about what was done to the data; this format has none."""
         return ()
 
     def close(self) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Class names of a detector to kinds of objects, and how large these are."""
+"""Class names of detectors to kinds of objects, and the sizes of each kind."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _SEPARATORS = re.compile(r"[\s_\-]+")
 
 
 def class_key(name: str) -> str:
-    """A class name as the mappings spell it: lower case, words apart by one space."""
+    """A class name as the mappings spell it: lower case, words separated by one space."""
     return _SEPARATORS.sub(" ", name).strip().lower()
 
 

@@ -1,4 +1,4 @@
-"""Where an object was, how fast, and which way it headed, from where it was seen."""
+"""Position, velocity and heading of an object over time, from its sightings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Place = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where an object was, and the indices of the sightings that say so: two, or one twice."""
+    """An interpolated position, and the indices of the two sightings around it, which may be the same."""
 
     place_m: Place
     before: int
@@ -24,10 +24,10 @@ class Spot:
 
 
 class TrackPath:
-    """The places of one object in order of time.
+    """The sightings of one object in order of time.
 
-    Positions are interpolated linearly between sightings. The velocity is the slope of the straight line of
-    least squares through the sightings of a window about the time asked for, two at least.
+    Positions are interpolated linearly between sightings. The velocity is the slope of a least-squares line
+    through the sightings in a window around the given time, at least two.
 
     Args:
         window_ns: length of that window; 0 takes the sightings next to the time.
@@ -42,7 +42,7 @@ class TrackPath:
         return len(self.times_ns)
 
     def add(self, time_ns: int, place_m: Place) -> bool:
-        """Take a sighting; one no later than the last is left out."""
+        """Append a sighting and return True; False for one that is no later than the last."""
         if self.times_ns and time_ns <= self.times_ns[-1]:
             return False
         self.times_ns.append(time_ns)
@@ -57,12 +57,12 @@ class TrackPath:
         return count
 
     def at(self, time_ns: int, *, gap_ns: int, reach_ns: int) -> Spot | None:
-        """Where it was; None where nothing tells.
+        """Its position; None if no sighting is near enough.
 
         Args:
             time_ns: when.
             gap_ns: sightings further apart are not interpolated between.
-            reach_ns: how far beyond a sighting the object is carried on with its velocity.
+            reach_ns: how far the object is extrapolated beyond a sighting, with its velocity.
         """
         times = self.times_ns
         after = bisect_left(times, time_ns)

@@ -1,4 +1,4 @@
-"""Length, width and height of an object from what of it is seen, and from what its kind allows."""
+"""Length, width and height of an object, from its visible extents and the limits of its kind."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from edgefirst_ros.formats.tracks.classes import Prior, Size
 
 SIGMA_M = 0.15
-"""How far one measured extent is off."""
+"""Standard deviation of one measured extent, metres."""
 
 _MOST_SIGMA_M = 1.5
 _INDEPENDENT = 30.0
-"""Extents of more sightings than this tell no more: what is wrong with one is wrong with the next."""
+"""Further sightings add no information, as their errors are alike."""
 
 
 def prior_weights(prior: Prior) -> tuple[float, float]:
-    """How much a kind's proportion and typical width weigh against one measured extent.
+    """Weights of a kind's proportion and typical width against one measured extent.
 
     Each is as uncertain as a quarter of the kind's range, the length for a given width by 1.5 m at most.
     """
@@ -88,7 +88,7 @@ class SizeEstimate:
         return length, width, height
 
     def lies_across(self, prior: Prior) -> bool:
-        """Whether, the heading not known, it is seen from the side: as long as its kind is, not as wide."""
+        """Whether an object of unknown heading is seen from the side: nearer its kind's length than width."""
         length, width, _ = prior.typical_m
         seen, depth = self._last
         return length > width and seen > ((length + width) / 2 if math.isnan(depth) else depth)

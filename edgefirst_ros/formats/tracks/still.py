@@ -1,4 +1,4 @@
-"""Which way an object lies that does not move, from how wide it looks from several sides."""
+"""Heading of an object that does not move, from its apparent width seen from several sides."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ View = tuple[float, float]
 """Direction along which an object was seen, radians, and how wide it looked across that, metres."""
 
 NEW_SIDE_RAD = math.radians(2.0)
-"""Views from closer together than this tell the same."""
+"""Views from directions closer than this add no information."""
 
 _STEP_DEG = 1.0
 _APART_DEG = 20.0
 _CLEAR = 9.0
-"""By how much another orientation must fit worse, in squared standard deviations."""
+"""How much worse any other orientation must fit, in squared standard deviations."""
 
 _LEAST_PROPORTION = 1.4
 
 
 def still_heading(views: Sequence[View], prior: Prior) -> float | None:
-    """The heading that explains all views best; None where another explains them about as well.
+    """The heading that explains all views best; None if another explains them about as well.
 
     For every orientation, length and width are solved as ``SizeEstimate`` does, and what remains is
     compared. Which end is the front cannot be seen: of the two it is that which points rather away from

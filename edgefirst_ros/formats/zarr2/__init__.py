@@ -1,1 +1,1 @@
-"""Records of zarr format 2: metadata as JSON, chunks as Blosc; where they are stored is the caller's."""
+"""Records of zarr format 2: JSON metadata and Blosc chunks; the caller stores them."""

@@ -32,7 +32,7 @@ def check(path: Path) -> Check:
     """Check the dataset at ``path``, its ``.zarr`` folder; a block of rows is in memory at a time.
 
     Raises:
-        DatasetNotFound: no such folder, nor an unfinished one that is to be it.
+        DatasetNotFound: there is no such folder, finished or unfinished.
     """
     parts = [p for p in (part_path(path), old_path(path)) if p.exists()]
     if not path.is_dir() and not parts:
@@ -131,7 +131,7 @@ def _difference(found: Any, wanted: Any) -> str:  # noqa: ANN401  structured dty
 
 
 def _has_fields(name: str, array: ChunkedArray) -> bool:
-    """What is checked of the rows is there, in the shape that the format has."""
+    """Whether the fields that are checked exist in the format's shape."""
     wanted: Mapping[str, Any] = SPECS[name].dtype.fields or {}
     return all(
         field in (array.dtype.names or ()) and array.dtype[field].shape == SPECS[name].dtype[field].shape

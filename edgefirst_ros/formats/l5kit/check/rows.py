@@ -31,13 +31,13 @@ _OVERLAP = 50
 _ORTHONORMAL = 1e-6
 _SUM_TOLERANCE = 1e-3
 _NOISE_M = 0.5
-"""Ego poses are estimates: smoother than the fixes that they come from."""
+"""Ego poses are estimates, smoother than the fixes they come from."""
 
 Arrays = Mapping[str, ChunkedArray]
 
 
 def check_coverage(arrays: Arrays, findings: Findings) -> None:
-    """Intervals follow one another without a hole and cover what they are of; every frame has a span."""
+    """Check that intervals are contiguous and cover their arrays, and that every frame has a span."""
     for covered, (owner, field) in INTERVALS.items():
         if covered in arrays and owner in arrays:
             _check_interval(arrays[owner], field, f"{owner}.{field}", len(arrays[covered]), findings)
@@ -66,7 +66,7 @@ def _check_interval(owner: ChunkedArray, field: str, where: str, covered: int, f
 
 
 def check_rows(arrays: Arrays, findings: Findings) -> None:
-    """Times, poses, agents, lights and points."""
+    """Check times, poses, agents, lights and points."""
     for name, look in _ROWS.items():
         if name in arrays:
             for start, rows in _blocks(arrays[name]):
@@ -83,7 +83,7 @@ def _blocks(array: ChunkedArray) -> Iterator[tuple[int, Records]]:
 
 
 def _say(where: str, start: int, bad: npt.ArrayLike, what: str, findings: Findings) -> None:
-    """A finding for every row that is bad, or has a value that is."""
+    """Add a finding for every bad row."""
     by_row = np.asarray(bad, bool)
     for row in np.flatnonzero(by_row.reshape(len(by_row), -1).any(axis=1)).tolist():
         findings.error(f"{where}@{start + row}", what)
@@ -108,7 +108,7 @@ def _check_times(scenes: ChunkedArray, frames: ChunkedArray, findings: Findings)
 
 
 def _check_scene_frames(frames: ChunkedArray, first: int, stop: int, findings: Findings) -> tuple[int, int]:
-    """First and last time of a scene's frames, which increase."""
+    """Check that a scene's frame times increase and match its start and end."""
     begin = last = None
     for at in range(first, stop, BLOCK):
         times = frames[at : min(at + BLOCK, stop)]["timestamp"]
@@ -119,7 +119,7 @@ def _check_scene_frames(frames: ChunkedArray, first: int, stop: int, findings: F
 
 
 def _check_motion(frames: ChunkedArray, first: int, stop: int, where: str, findings: Findings) -> None:
-    """The ego vehicle of a scene moves as something does that drives."""
+    """Check that the ego vehicle of a scene moves as a vehicle can."""
     for at in range(first, stop, BLOCK):
         rows = frames[max(first, at - _OVERLAP) : min(at + BLOCK, stop)]
         times_ns, rotations = rows["timestamp"], rows["ego_rotation"].astype(np.float64)
@@ -175,7 +175,7 @@ _ROWS: Mapping[str, Callable[[int, Records, Findings], None]] = {
 
 
 def _check_tracks(frames: ChunkedArray, agents: ChunkedArray, findings: Findings) -> None:
-    """A track is at most once in a frame: readers look agents up by it."""
+    """Check that a track is at most once in a frame, since readers look agents up by track."""
     for start, rows in _blocks(frames):
         for number, (first, stop) in enumerate(rows["agent_index_interval"].tolist(), start):
             if not 0 <= first < stop <= len(agents):

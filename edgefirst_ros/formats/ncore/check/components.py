@@ -21,7 +21,7 @@ _SENSORS = ("cameras", "lidars", "radars")
 
 
 def check_components(instances: Sequence[Instance], findings: Findings) -> dict[str, int]:
-    """Check all instances; how many entries each has."""
+    """Check all instances; return the number of entries of each."""
     by_path = {instance.path: instance for instance in instances}
     for name in NAMES:
         if f"{name}/{DEFAULT}" not in by_path:

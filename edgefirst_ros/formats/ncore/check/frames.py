@@ -51,7 +51,7 @@ class Instance:
 
 
 def check_times(instance: Instance, findings: Findings) -> npt.NDArray[np.int64]:
-    """Frames start and end in order and inside the sequence; (N, 2) of them, as far as they are there."""
+    """Check that frames are in order and inside the sequence; return their start and end times (N, 2)."""
     where, (start, stop) = instance.path, instance.interval_us
     times = np.array(instance.attributes("frames").get("frames_timestamps_us", []), np.int64).reshape(-1, 2)
     if not len(times):
@@ -69,7 +69,7 @@ def check_times(instance: Instance, findings: Findings) -> npt.NDArray[np.int64]
 
 
 def check_picture(instance: Instance, end_us: int, size: tuple[int, int] | None, findings: Findings) -> None:
-    """The picture is of the format it says and of the size of the intrinsics."""
+    """Check that a picture has the stated format and the size of the intrinsics."""
     where = f"{instance.path}@{end_us}"
     try:
         data = instance.array(f"frames/{end_us}/image")
@@ -84,7 +84,7 @@ def check_picture(instance: Instance, end_us: int, size: tuple[int, int] | None,
 
 
 def check_boxes(instance: Instance, end_us: int, findings: Findings) -> None:
-    """The 2-D boxes of a picture: corners in order, and as many of everything as there are boxes."""
+    """Check a picture's 2-D boxes: ordered corners, columns of equal length."""
     where, group = f"{instance.path}@{end_us}", f"frames/{end_us}/generic_data"
     shapes = {name: _shape(instance, f"{group}/{name}") for name in BOX_ARRAYS}
     if shapes[FLAT_BOXES] is None:
@@ -108,7 +108,7 @@ def _shape(instance: Instance, name: str) -> list[int] | None:
 
 
 def check_rays(instance: Instance, start_us: int, end_us: int, findings: Findings) -> None:
-    """Unit directions, times inside the frame, and returns that agree on what is valid."""
+    """Check for unit directions, times inside the frame, and returns consistent with the valid mask."""
     where, frame = f"{instance.path}@{end_us}", f"frames/{end_us}"
     try:
         direction = instance.array(f"{frame}/ray_bundle/direction").astype(np.float64)

@@ -23,7 +23,7 @@ _TIMEOUT_S = 3600
 
 
 def find_python(wanted: Path | None = None) -> Path | None:
-    """An interpreter that should have nvidia-ncore: asked for, this one, or from the environment."""
+    """The interpreter to use: the one asked for, this one, or the environment variable's."""
     if wanted is not None:
         return wanted
     found = importlib.util.find_spec("ncore")
@@ -34,7 +34,7 @@ def find_python(wanted: Path | None = None) -> Path | None:
 
 
 def run_official(meta: Path, python: Path | None, findings: Findings) -> None:
-    """Read the whole sequence with the official reader; a note where that is not possible."""
+    """Read the whole sequence with the official reader; add a note if it is not installed."""
     found = find_python(python)
     if found is None:
         findings.note(
@@ -63,7 +63,7 @@ def run_official(meta: Path, python: Path | None, findings: Findings) -> None:
 
 
 def read_all(meta: Path) -> dict[str, Any]:
-    """Everything that the official loader gives of a sequence, counted."""
+    """Read all that the official loader offers of a sequence; counts by kind."""
     v4 = importlib.import_module("ncore.data.v4")
     numpy = importlib.import_module("numpy")
     loader = v4.SequenceLoaderV4(v4.SequenceComponentGroupsReader([meta]))

@@ -19,13 +19,13 @@ _ORTHONORMAL = {"float32": 1e-4, "float64": 1e-9}
 _LARGEST_GAP_US = 200_000
 _EARTH_RADIUS_M = (6.3e6, 6.5e6)
 _NOISE_M = 0.5
-"""Poses are estimates: smoother than the fixes that they come from."""
+"""Poses are estimates, smoother than the fixes they come from."""
 
 Edge = tuple[str, str]
 
 
 def check_poses(instance: Instance, findings: Findings) -> set[str]:
-    """Every edge is a rotation and translation, in order of time, and all are one tree; its nodes."""
+    """Check that every edge is a rigid transform, in order of time, and that all form one tree; its nodes."""
     edges = []
     for edge, poses, times in _edges(instance, findings):
         edges.append(edge)
@@ -101,7 +101,7 @@ def _check_motion(
     times: npt.NDArray[np.int64],
     findings: Findings,
 ) -> None:
-    """The rig moves as something does that drives; what is said to be assumed need not."""
+    """Check that the rig moves as a vehicle can; assumed poses are exempt."""
     moving, turning = (_known(instance, part, len(times)) for part in ("position", "rotation"))
     times_ns = times * 1000
     places = poses[moving, :3, 3]

@@ -89,7 +89,7 @@ def _open_store(path: Path, stack: ExitStack, roots: dict[str, Any], findings: F
 
 
 def _check_roots(sequence_id: str, roots: Mapping[str, Any], findings: Findings) -> None:
-    """All stores are of one sequence and say the same about it."""
+    """Check that all stores belong to one sequence and agree about it."""
     if not roots:
         findings.error(sequence_id, "no finished store")
     groups = [root.get("component_group_name") for root in roots.values()]
@@ -105,7 +105,7 @@ def _check_roots(sequence_id: str, roots: Mapping[str, Any], findings: Findings)
 
 
 def _check_meta(path: Path, roots: Mapping[str, Any], findings: Findings) -> None:
-    """The sequence meta file lists the stores with their MD5."""
+    """Check that the sequence meta file lists the stores with their MD5."""
     try:
         meta = json.loads(path.read_bytes())
         listed = {store["path"]: store["md5"] for store in meta["component_stores"]}

@@ -20,7 +20,7 @@ Metadata = Mapping[str, Any]
 
 
 def check_tar(path: Path, store: FinishedTar, findings: Findings) -> None:
-    """The index names exactly the members of a plain tar file, where they are."""
+    """Check that the index lists exactly the members of the tar file, at their offsets."""
     where, seen = path.name, 0
     previous = -1
     with tarfile.open(path, "r:") as archive:
@@ -67,7 +67,7 @@ def read_metadata(where: str, store: FinishedStore, findings: Findings) -> Metad
 
 
 def check_chunks(where: str, store: FinishedStore, metadata: Metadata, findings: Findings) -> None:
-    """Every chunk of every array is there."""
+    """Check that every chunk of every array exists."""
     keys = set(store)
     for key, meta in metadata.items():
         if key.rpartition("/")[2] != ARRAY_KEY:

@@ -48,15 +48,15 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Camera:
-    """A camera that boxes may be of.
+    """A camera that boxes may belong to.
 
     Attributes:
         name: of the instance.
         frame_id: of the whole camera.
-        tile: which quarter of the camera's picture its pictures are.
+        tile: which quarter of the camera's picture it shows; empty for the whole.
         size: width and height of its pictures.
         times: of its frames.
-        store: what holds them.
+        store: the store that holds its frames.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Camera:
     store: Store
 
     def pixels(self, shares: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-        """Corners (N, 4), shares of the whole picture, in pixels of this camera's."""
+        """Corners (N, 4), given as fractions of the whole picture, in pixels of this camera."""
         if not self.tile:
             scaled: npt.NDArray[np.float64] = shares * np.array(self.size * 2)
             return scaled.astype(np.float32)
@@ -77,20 +77,20 @@ class Camera:
         return corners.astype(np.float32)
 
     def shows(self, corners: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-        """Which boxes are of its pictures: all, but of a tile's those that reach into it."""
+        """Which boxes (N,) it shows: all of them, or those that reach into its tile."""
         inside = (corners[:, 2:] > 0).all(axis=1) & (corners[:, :2] < self.size).all(axis=1)
         return np.asarray(inside | (not self.tile), np.bool_)
 
 
 @dataclass(slots=True)
 class Attached:
-    """What became of the boxes of a sequence.
+    """The result of attaching the boxes of a sequence.
 
     Attributes:
-        meta: by camera that has boxes in its frames.
-        messages: by topic.
-        paired: of them those whose boxes are with a picture.
-        loose: the boxes of the others, in no frame.
+        meta: metadata by camera that has boxes in its frames.
+        messages: how many, by topic.
+        paired: how many of them were attached to a picture.
+        loose: arrays of the boxes that belong to no frame.
     """
 
     meta: dict[str, Json] = field(default_factory=dict)
@@ -219,7 +219,7 @@ def _records(group: str, name: str, boxes: FlatBoxes, camera: Camera) -> list[Re
 
 
 def column_name(name: str, column: str) -> str:
-    """Name of an array: that of the boxes, and of what it says of them."""
+    """Array name of a column; the corners have the plain name."""
     return f"{name}_{column}" if column else name
 
 

@@ -70,7 +70,7 @@ def default_components(
         instances: what the stores hold; other instances were registered but have no entry.
         first_us: first time of the sequence.
         last_us: last time of the sequence.
-        remarks: told what a user should know of them.
+        remarks: takes warnings and notes for the user.
     """
     return {
         "poses": _poses(facts, instances, first_us, last_us, remarks.warn),

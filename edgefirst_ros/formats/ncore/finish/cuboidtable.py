@@ -1,4 +1,4 @@
-"""The cuboids of a sequence in columns, and as NCore has them: observations in JSON, and in CBOR."""
+"""The cuboids of a sequence, kept in columns and encoded as NCore's observations in JSON and CBOR."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class CuboidTable:
-    """Cuboids as they came, one a row, in some 130 bytes each.
+    """Cuboids in order of arrival, one per row of some 130 bytes.
 
     Attributes:
         times_us: of the messages.
@@ -70,7 +70,7 @@ class CuboidTable:
         return 130 * len(self) + 200 * len(self.texts)
 
     def add(self, node: str, observations: Sequence[Any], extra: Iterable[Iterable[float]]) -> None:
-        """Cuboids of a message, as the journal has them; ``mark`` follows."""
+        """Append the cuboids of a message as in the journal; ``mark`` must follow."""
         at = self._text(node)
         for each in observations:
             bbox = each["bbox3"]
@@ -85,7 +85,7 @@ class CuboidTable:
             self.extra.extend(row)
 
     def mark(self, kinds: Iterable[str], tracked: Iterable[bool], *, optical: bool) -> None:
-        """What the cuboids are that were added last."""
+        """Set kind and tracking of the cuboids added last."""
         self._kinds.extend(_NUMBERS[kind] for kind in kinds)
         self.tracked.extend(map(int, tracked))
         self.optical.extend([int(optical)] * (len(self) - len(self.optical)))

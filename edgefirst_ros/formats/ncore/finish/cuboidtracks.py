@@ -24,7 +24,7 @@ from edgefirst_ros.formats.tracks.still import NEW_SIDE_RAD, View, still_heading
 _WINDOW_NS = 500_000_000
 _MOVING_M_S = 1.0
 _AWAY_US = 2_000_000
-"""A track unseen for longer starts anew."""
+"""A track that was unseen for longer starts again."""
 
 _TOO_FAST_M_S = 50.0
 _POSE_GAP_US = 1_000_000
@@ -33,7 +33,7 @@ _POSE_GAP_US = 1_000_000
 _POSE_HOLD_US = 60_000
 
 _AXES_OF_BOX_IN_OPTICAL = np.array([[0.0, -1.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]])
-"""Columns: forward, left, up of a box that looks away from an optical frame, in it."""
+"""Columns: forward, left and up of a box facing away from the camera, in the optical frame."""
 
 
 Floats = npt.NDArray[np.float64]
@@ -42,7 +42,7 @@ Rows = npt.NDArray[np.intp]
 
 
 class Heading(IntEnum):
-    """What the heading of a cuboid rests on."""
+    """What the heading of a cuboid is derived from."""
 
     MOTION = 0
     """The track's motion at that time, faster than 1 m/s."""
@@ -66,16 +66,16 @@ META: dict[str, Any] = {
 
 @dataclass(slots=True)
 class _Seen:
-    """Cuboids on their way, one a row.
+    """Cuboids while they are solved, one per row.
 
     Attributes:
-        worlds: (N, 4, 4) of their frame of reference; of no meaning where it is not known.
-        placed: (N,) whether it is.
+        worlds: (N, 4, 4) pose of their frame of reference; meaningless where ``placed`` is False.
+        placed: (N,) whether that pose is known.
         places_m: x and y in the world.
         bearings_rad: which way the sensor looks.
         lateral_m: extent across that.
         height_m: extent upwards.
-        headings_rad: in the world, None where nothing tells.
+        headings_rad: in the world, None if unknown.
         basis: (N,) ``Heading``.
         dims_m: (N, 3) length, width, height.
     """
@@ -98,10 +98,10 @@ def solved(
     rig_frame: str,
     nodes: Mapping[str, str],
 ) -> tuple[Floats, Floats, npt.NDArray[np.uint8]]:
-    """Heading and size of cuboids, those of their tracks.
+    """Heading and size of cuboids, solved over their tracks.
 
     The box is upright in the world, x forward. A track's size is one for all its cuboids, its heading that of
-    its motion at each time. Without the rig's pose nothing tells motion from the rig's own.
+    its motion at each time. Without rig poses, motion cannot be told from the rig's own.
 
     Args:
         boxes: all of a sequence.
@@ -198,7 +198,7 @@ def _tracks(boxes: CuboidTable, seen: _Seen) -> tuple[Rows, Times]:
 
 
 def _solve_motion(boxes: CuboidTable, seen: _Seen, tracks: Rows, track_of: Times) -> None:
-    """Headings of those that move, and of those that do at another time."""
+    """Solve headings of cuboids that move at the time or at another time."""
     placed = seen.placed[tracks]
     rows, track = tracks[placed], track_of[placed]
     if not len(rows):
@@ -227,7 +227,7 @@ def _solve_motion(boxes: CuboidTable, seen: _Seen, tracks: Rows, track_of: Times
 
 
 def _solve_still(track: Sequence[int], seen: _Seen, prior: Prior) -> None:
-    """The heading of what never moves, as its views from several sides have it."""
+    """Solve headings of objects that never move, from their views from several sides."""
     views: list[View] = []
     placed = [row for row in track if seen.placed[row]] if len(track) > 1 else []
     if not placed or seen.headings_rad[placed[0]] is not None:

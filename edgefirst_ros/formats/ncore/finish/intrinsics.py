@@ -23,8 +23,8 @@ _ANGLES = 20_000
 class CameraModel:
     """Attributes of a camera in ``intrinsics``.
 
-    ``derived`` says how they follow from the CameraInfo where it is of other pictures, ``assumed`` what is
-    assumed in them; both are empty for nothing.
+    ``derived`` says how they were adapted from a CameraInfo of another picture size, ``assumed`` what was
+    assumed; both may be empty.
     """
 
     attributes: Json
@@ -33,7 +33,7 @@ class CameraModel:
 
 
 def camera_info_json(info: CameraInfo) -> Json:
-    """What of a CameraInfo is needed to write the intrinsics, comparable and storable."""
+    """The fields of a CameraInfo that intrinsics need, as comparable JSON."""
     k = info.k
     return {
         "size": [info.width, info.height],

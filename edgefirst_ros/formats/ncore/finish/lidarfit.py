@@ -33,7 +33,7 @@ _EVERY = 8
 _TOGETHER = 2
 """Of the sweeps that waited for the model, so many get their elements with every later one."""
 _GROUPS = 4
-"""A driver may number some sweeps otherwise, such as those after a lost packet."""
+"""A driver may number some sweeps differently, such as those after a lost packet."""
 _BATCH = 32
 """Records that are appended together: the elements of some sweeps."""
 _RAYS = 2048
@@ -44,11 +44,11 @@ Cells = npt.NDArray[np.intp]
 
 
 class LidarModels:
-    """The lidars of one sequence, each fed its sweeps in their order once they are in their store.
+    """Row models of the lidars of one sequence; sweeps are passed in order, after they were stored.
 
     Args:
         stores: of the sequence, as far as they are begun.
-        again: the sweeps have been gone through before, and some have their elements.
+        again: the sweeps were processed before, and some have their elements already.
     """
 
     def __init__(self, stores: Mapping[str, Store], *, again: bool = False) -> None:
@@ -140,7 +140,7 @@ class _Clouds:
 
     @property
     def spent(self) -> bool:
-        """Whether they follow no model after all that was tried."""
+        """Whether every attempt to fit a model has failed."""
         return self._count >= _LAST
 
     def fit(self, *, final: bool) -> tuple[RowModel, Sweeps] | None:
@@ -251,7 +251,7 @@ class _Lidar:
         return self._whole[cells].view(np.uint16).reshape(-1, 2)
 
     def _refine(self) -> None:
-        """Where the rows and columns look by all that was seen of them, if they are numbered as before."""
+        """Update the directions of rows and columns from all sweeps, if they are numbered as before."""
         if self._model is None:
             return
         refined = self._seen.fit(1 if self._model.transposed else 0)
@@ -264,7 +264,7 @@ class _Lidar:
 
 
 def _some(cells: Cells, shape: tuple[int, int]) -> slice:
-    """Which rays to look at: some of every row and column."""
+    """A selection of rays from every row and column."""
     step = max(1, len(cells) // _RAYS)
     while gcd(step, shape[0] * shape[1]) > 1:
         step += 1

@@ -1,4 +1,4 @@
-"""Finishing a sequence from what is on disk: the same for one that was closed and one that was killed."""
+"""Finishes a sequence from what is on disk, in the same way whether it was closed or killed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def finish(
         files: where the sequence is.
         stores: every component group that was begun; closed afterwards.
         facts: what the journal says, read from it or kept.
-        remarks: told what a user should know of the sequence.
+        remarks: takes warnings and notes for the user.
         lidars: their models so far; None finds them in what is on disk.
 
     Returns:
@@ -133,7 +133,7 @@ def _drop(store: Store) -> None:
 
 
 def _span(instances: Mapping[Instance, EntryTimes], facts: Facts) -> tuple[int, int] | None:
-    """First and last time of everything observed; of poses and 2-D boxes if there is nothing else."""
+    """First and last time of all measurements; of poses and 2-D boxes if there are no others."""
     times = facts.times_us()
     for entries in instances.values():
         times += [min(entries.starts), entries.ends[-1]]
@@ -143,7 +143,7 @@ def _span(instances: Mapping[Instance, EntryTimes], facts: Facts) -> tuple[int, 
 
 
 def _attach_boxes(files: SequenceFiles, stores: Mapping[str, Store], facts: Facts, remarks: Remarks) -> None:
-    """Put 2-D boxes to their frames, and what is to be said of them into the metadata."""
+    """Attach 2-D boxes to their frames, and describe them in the metadata."""
     if facts.boxes2d_span_us is None:
         return
     known = {transform[1] for transform in facts.transforms.values()}

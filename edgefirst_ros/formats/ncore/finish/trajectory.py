@@ -13,11 +13,11 @@ from edgefirst_ros.formats.ncore.extrinsics import Pose, inverse
 from edgefirst_ros.sample import PoseBasis
 
 BASES = tuple(PoseBasis)
-"""What a position or rotation rests on, as numbers: the index of each, the best first."""
+"""The possible bases of a position or rotation, the best first; stored as index."""
 ASSUMED = BASES.index(PoseBasis.ASSUMED)
 
 _EXACT_US = 1_000
-"""So far an end's pose holds as it is: at 30 m/s, 3 cm."""
+"""How long a pose at the end may be held without counting as assumed: 3 cm at 30 m/s."""
 
 Floats = npt.NDArray[np.float64]
 Rows = Floats
@@ -26,7 +26,7 @@ Rows = Floats
 
 @dataclass(frozen=True, slots=True)
 class RigPoses:
-    """The rig's trajectory and what it rests on.
+    """The rig's trajectory, the basis and the uncertainty of each pose.
 
     Attributes:
         times_us: (N,), strictly increasing.
@@ -42,7 +42,7 @@ class RigPoses:
     sigma: Floats
 
     def taken(self, index: npt.NDArray[np.intp]) -> RigPoses:
-        """Some of them."""
+        """A selection of the poses."""
         return RigPoses(self.times_us[index], self.rows[index], self.basis[index], self.sigma[index])
 
     def assumed_us(self, part: int) -> int:
@@ -52,12 +52,12 @@ class RigPoses:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether neither a position nor a rotation was ever told."""
+        """Whether no position and no rotation is known at all."""
         return not np.isfinite(self.rows).any()
 
 
 def filled(poses: RigPoses) -> RigPoses:
-    """Placeholders for what is unknown, and marked as such: readers refuse a trajectory with holes.
+    """The trajectory with placeholders, marked as such, for what is unknown: readers refuse holes.
 
     Between known positions (rotations) the straight (shortest) way, before the first and after the last that
     one; the origin (identity) where none is ever known.

@@ -27,11 +27,11 @@ _ROUNDS = 5
 
 @dataclass(frozen=True, slots=True)
 class CloudGrid:
-    """Which cell of an organised cloud each ray is of.
+    """The grid of an organised cloud, and which of its cells have a ray.
 
     Attributes:
         shape: height and width of the cloud.
-        rings: the axis along which the rings follow each other, 0 or 1; None if no field tells.
+        rings: the axis along which the rings follow each other, 0 or 1; None if no field says so.
         kept: which points have a ray, packed bits, deflated; empty for all.
     """
 
@@ -50,7 +50,7 @@ class CloudGrid:
 
 @dataclass(frozen=True, slots=True)
 class RowModel:
-    """A lidar's model, and how clouds of ``shape`` are numbered by it.
+    """A lidar's row model, and how the rows and columns of clouds of ``shape`` map to it.
 
     Attributes:
         shape: height and width of the clouds.
@@ -78,7 +78,7 @@ class RowModel:
         return _places(cells, self.shape, transposed=self.transposed)[0]
 
     def follows(self, direction: npt.NDArray[Any], element: npt.NDArray[np.uint16]) -> bool:
-        """Whether nearly all rays are within half a step of where the model has them."""
+        """Whether nearly all rays are within half a step of the model's directions."""
         row, column = element.T.astype(np.intp)
         azimuth = np.arctan2(direction[:, 1], direction[:, 0]).astype(np.float64)
         aside = azimuth - self.azimuths_rad[column] - self.offsets_rad[row]
@@ -89,7 +89,7 @@ class RowModel:
         return bool(near.mean() >= _SHARE) if len(near) else True
 
     def attributes(self, times: EntryTimes) -> Json:
-        """Attributes of a lidar in ``intrinsics``; how fast it spins is the rate of its sweeps."""
+        """Attributes of a lidar in ``intrinsics``; its spin rate is the rate of its sweeps."""
         gaps_us = np.diff(np.array(times.ends, np.int64))
         parameters = {
             "n_rows": len(self.elevations_rad),
@@ -104,7 +104,7 @@ class RowModel:
 
 
 def grid_of(cloud: PointCloud, rays: Rays) -> CloudGrid | None:
-    """The grid of an organised cloud, None for any other: a solid-state lidar's may have no rows at all."""
+    """The grid of an organised cloud, None for any other; a solid-state lidar may have no rows."""
     shape = (cloud.height, cloud.width)
     if min(shape) < _FEWEST_ROWS or max(shape) < _FEWEST_COLUMNS or max(shape) > _MOST:
         return None
@@ -113,7 +113,7 @@ def grid_of(cloud: PointCloud, rays: Rays) -> CloudGrid | None:
 
 
 def _ring_axis(cloud: PointCloud, rays: Rays) -> int | None:
-    """The axis across which the ring changes and along which it does not; points without ray say nothing."""
+    """The axis along which the ring number changes; points without a ray are ignored."""
     names = cloud.points.dtype.names or ()
     field = next((name for name in _RINGS if name in names), None)
     if field is None or cloud.points.dtype[field].kind not in "iuf":
@@ -149,7 +149,7 @@ class Sweeps:
         self._dark = None
 
     def sees_more(self, cells: npt.NDArray[np.intp]) -> bool:
-        """Whether some of these points are of a row or column that returned nothing before."""
+        """Whether some of these points are in a row or column that had none before."""
         if self._dark is None:
             seen = self._counts.reshape(self.shape) > 0
             rows, columns = ~seen.any(axis=1, keepdims=True), ~seen.any(axis=0, keepdims=True)
@@ -177,7 +177,7 @@ class Sweeps:
     def fit(self, rings: int | None) -> RowModel | None:
         """The model that the clouds follow, None if they follow none.
 
-        Rows have elevations that part them, columns turn one way. Rows and columns that never returned
+        Rows must have distinct elevations, and columns turn one way. Rows and columns that never returned
         anything are put between their neighbours, or a step beyond the last; no ray is of them.
 
         Args:
@@ -262,7 +262,7 @@ def _azimuths(
 
 
 def _extended(at: npt.NDArray[np.intp], values: Angles, size: int) -> Angles:
-    """Values at all of 0..size: between those known in proportion, beyond them by the usual step."""
+    """Values at 0..size: interpolated between known ones, extrapolated by the median step."""
     everywhere = np.arange(size)
     step = float(np.median(np.diff(values) / np.diff(at)))
     whole = np.interp(everywhere, at, values)

@@ -106,7 +106,7 @@ class SequenceWriter:
         return Written({topic: stored}, size + stored, told, items=int(stored > 0))
 
     def pose(self, pose: EgoPose) -> None:
-        """One rig pose; those that cannot be used are left out."""
+        """Record a rig pose; unusable ones are left out."""
         if self._fact_writer.pose(pose):
             self.last_pose = pose
 
@@ -118,7 +118,7 @@ class SequenceWriter:
         """Complete the sequence; False if nothing was ever written to it.
 
         Args:
-            remarks: told what a user should know of it.
+            remarks: takes warnings and notes for the user.
 
         Raises:
             WriteError: the disk is full or gone; ``recover`` can try again.
@@ -254,7 +254,7 @@ class SequenceWriter:
         return _sum(written, outcome)
 
     def _register(self, instance: Instance, facts: Json) -> int:
-        """Say in the journal what an instance is, before its first entry."""
+        """Record in the journal what an instance is, before its first entry; the bytes written."""
         if self._registered.get(instance) == facts["topic"]:
             return 0
         self._registered[instance] = facts["topic"]

@@ -149,12 +149,12 @@ class NCoreWriter:
 
     @property
     def warnings(self) -> Sequence[str]:
-        """What a user must know of the output, a sentence each, in the order in which it was found."""
+        """Warnings about the output for the user, one sentence each, in order of discovery."""
         return tuple(self._remarks.warnings)
 
     @property
     def notes(self) -> Sequence[str]:
-        """What was done to the data and is worth knowing, a sentence each."""
+        """Notes about what was done to the data, one sentence each."""
         return tuple(self._remarks.notes)
 
     def close(self) -> list[Path]:
