@@ -11,7 +11,7 @@ import numpy.typing as npt
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.calibration import picture_intrinsics
 from edgefirst_ros.messages.camera import CameraInfo
-from edgefirst_ros.messages.transform import Transform
+from edgefirst_ros.messages.transform import Transform, bare
 
 Floats = npt.NDArray[np.float64]
 
@@ -44,11 +44,6 @@ def moved(transform: Floats, points_m: Floats) -> Floats:
     return result
 
 
-def clean(frame_id: str) -> str:
-    """A frame's name without the slash that ROS 1 put before it."""
-    return frame_id.strip().lstrip("/")
-
-
 def frame_in_base(transforms: Mapping[str, Transform], frame_id: str, base: str) -> Floats | None:
     """T_base_frame (4, 4) along the chain of parents; None if the chain does not end at ``base``.
 
@@ -57,9 +52,9 @@ def frame_in_base(transforms: Mapping[str, Transform], frame_id: str, base: str)
         frame_id: empty is the base itself.
         base: name of the rig's frame.
     """
-    known = {clean(child): transform for child, transform in transforms.items()}
+    known = {bare(child): transform for child, transform in transforms.items()}
     T_base_frame = np.eye(4)
-    frame, base = clean(frame_id), clean(base)
+    frame, base = bare(frame_id), bare(base)
     for _ in range(len(known) + 1):
         if frame in {"", base}:
             return T_base_frame
@@ -67,7 +62,7 @@ def frame_in_base(transforms: Mapping[str, Transform], frame_id: str, base: str)
         if step is None:
             return None
         T_base_frame = rigid(rotation_matrix(step.rotation_xyzw), step.translation_m) @ T_base_frame
-        frame = clean(step.parent)
+        frame = bare(step.parent)
     return None
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.messages.tileframes import Tile, split_tile
+from edgefirst_ros.messages.transform import bare
 
 Pose = npt.NDArray[np.float64]
 """(4, 4), maps points of the source frame to the target frame."""
@@ -40,15 +41,10 @@ def inverse(pose: Pose) -> Pose:
     return result
 
 
-def clean(frame_id: str) -> str:
-    """A frame name without the slash that ROS 1 put before it."""
-    return frame_id.strip().lstrip("/")
-
-
 def node(frame_id: str, rig_frame: str) -> str:
     """What a coordinate frame is called in the pose graph."""
-    name = clean(frame_id)
-    if name in {"", clean(rig_frame)}:
+    name = bare(frame_id)
+    if name in {"", bare(rig_frame)}:
         return RIG
     return f"tf_{name}" if name in {RIG, WORLD, WORLD_GLOBAL} else name
 
@@ -59,7 +55,7 @@ def whole_camera(frame_id: str, known: Container[str]) -> tuple[str, Tile]:
     A tile is cut from the camera's picture, so it has the camera's optical frame. A frame that is ``known``
     stands for itself, whatever it is called.
     """
-    frame = clean(frame_id)
+    frame = bare(frame_id)
     return (frame, "") if frame in known else split_tile(frame)
 
 
@@ -68,9 +64,9 @@ def frames_in_rig(transforms: Iterable[TransformRow], rig_frame: str) -> dict[st
     edges: dict[str, dict[str, Pose]] = {}
     for parent, child, translation_m, rotation_xyzw in transforms:
         T_child_parent = matrix(translation_m, rotation_xyzw)
-        edges.setdefault(clean(child), {})[clean(parent)] = T_child_parent
-        edges.setdefault(clean(parent), {})[clean(child)] = inverse(T_child_parent)
-    rig = clean(rig_frame)
+        edges.setdefault(bare(child), {})[bare(parent)] = T_child_parent
+        edges.setdefault(bare(parent), {})[bare(child)] = inverse(T_child_parent)
+    rig = bare(rig_frame)
     found: dict[str, Pose] = {rig: np.eye(4)}
     queue = [rig]
     for frame in queue:
@@ -98,12 +94,12 @@ def sensor_edges(
     edges = {node(frame, rig_frame): pose for frame, pose in known.items()}
     assumed = []
     for name, (frame_id, camera) in nodes.items():
-        frame = whole_camera(frame_id, known)[0] if camera else clean(frame_id)
+        frame = whole_camera(frame_id, known)[0] if camera else bare(frame_id)
         if name == RIG:
             continue
         if frame and frame in known:
             edges[name] = known[frame]
-        elif frame == clean(rig_frame):
+        elif frame == bare(rig_frame):
             edges[name] = np.eye(4)
         elif name not in edges:
             edges[name] = matrix((0.0, 0.0, 0.0), _OPTICAL_XYZW) if camera else np.eye(4)

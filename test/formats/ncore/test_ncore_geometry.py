@@ -13,7 +13,6 @@ from ncoremade import CAMERA_INFO
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.formats.ncore.extrinsics import (
-    clean,
     frames_in_rig,
     inverse,
     matrix,
@@ -35,6 +34,7 @@ from edgefirst_ros.formats.ncore.finish.trajectory import (
     thin,
 )
 from edgefirst_ros.messages.camera import CameraInfo
+from edgefirst_ros.messages.transform import bare
 from edgefirst_ros.sample import PoseBasis
 
 COEFFICIENTS = st.floats(-0.2, 0.2)
@@ -190,7 +190,7 @@ def test_frames_do_not_take_the_names_that_ncore_uses() -> None:
     assert [node(name, "base_link") for name in ("base_link", "", "/lidar", "world", "rig")] == [
         "rig", "rig", "lidar", "tf_world", "tf_rig"
     ]  # fmt: skip
-    assert clean(" /a/b") == "a/b"
+    assert bare(" /a/b") == "a/b"
 
 
 @given(st.lists(st.integers(1, 120), min_size=0, max_size=80), st.integers(1, 60))

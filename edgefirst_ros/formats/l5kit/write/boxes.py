@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.l5kit.geometry import Floats, clean, frame_in_base, image_plane, moved
+from edgefirst_ros.formats.l5kit.geometry import Floats, frame_in_base, image_plane, moved
 from edgefirst_ros.formats.l5kit.labels import AgentLabel, label_rows
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.formats.l5kit.write.candidates import PlacedDetections, track_key
 from edgefirst_ros.formats.tracks.classes import class_key
 from edgefirst_ros.messages.detection import Box, Detections
 from edgefirst_ros.messages.measurement import Measurement
+from edgefirst_ros.messages.transform import bare
 from edgefirst_ros.sample import Calibration
 
 _OPTICAL = "_optical"
@@ -39,7 +40,7 @@ class Setting:
         base = self.options.base_frame
         matrix = frame_in_base(self.calibration.transforms, frame_id, base)
         if matrix is None:
-            raise DecodeError(f"no transform from {clean(frame_id)} to {base}")
+            raise DecodeError(f"no transform from {bare(frame_id)} to {base}")
         return matrix
 
     def camera_pose(self, frame_id: str) -> Floats:
@@ -48,7 +49,7 @@ class Setting:
         Raises:
             DecodeError: neither is connected to the rig.
         """
-        named = clean(frame_id)
+        named = bare(frame_id)
         if named and named != self.options.base_frame:
             matrix = frame_in_base(self.calibration.transforms, named, self.options.base_frame)
             if matrix is not None:
@@ -179,7 +180,7 @@ def _without(place_m: Sequence[float], size_m: Sequence[float]) -> str:
 
 
 def _is_optical(frame_id: str) -> bool:
-    return clean(frame_id).endswith(_OPTICAL)
+    return bare(frame_id).endswith(_OPTICAL)
 
 
 def _placed(

@@ -12,6 +12,7 @@ from edgefirst_ros.formats.l5kit.geometry import Floats, moved
 from edgefirst_ros.formats.l5kit.labels import label_rows
 from edgefirst_ros.formats.l5kit.write.boxes import Boxes, Setting
 from edgefirst_ros.formats.l5kit.write.candidates import CLUSTER_KEYS, PlacedDetections, track_key
+from edgefirst_ros.formats.l5kit.write.points import cloud_of
 from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.messages.pointcloud import PointCloud
 
@@ -31,7 +32,7 @@ def place_fused(measurement: Measurement, flat: Boxes, setting: Setting) -> Plac
     Raises:
         DecodeError: no cloud, no ``track_id``, or a frame that is not connected to the rig.
     """
-    cloud = _cloud(measurement)
+    cloud = cloud_of(measurement)
     if not cloud.has("track_id", "vision_class"):
         raise DecodeError("fused cloud without track_id")
     track = cloud.column("track_id", np.uint32).astype(np.int64)
@@ -53,18 +54,12 @@ def place_clusters(measurement: Measurement, setting: Setting) -> PlacedDetectio
     Raises:
         DecodeError: no cloud, no ``cluster_id``, or a frame that is not connected to the rig.
     """
-    cloud = _cloud(measurement)
+    cloud = cloud_of(measurement)
     if not cloud.has("cluster_id"):
         raise DecodeError("cloud without cluster_id")
     number = cloud.column("cluster_id", np.int64)
     keys, spans = _spans(cloud, number, setting.frame_pose(measurement.frame_id))
     return _candidates(keys + CLUSTER_KEYS, spans, [""] * len(keys), np.ones(len(keys)), setting)
-
-
-def _cloud(measurement: Measurement) -> PointCloud:
-    if not isinstance(measurement.datum, PointCloud):
-        raise DecodeError(f"message is {type(measurement.datum).__name__}, not a cloud")
-    return measurement.datum
 
 
 def _spans(

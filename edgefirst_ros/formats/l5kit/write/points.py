@@ -21,7 +21,7 @@ def check_points(measurement: Measurement, setting: Setting) -> None:
     Raises:
         DecodeError: as ``sensor_points`` does.
     """
-    cloud = _cloud_of(measurement)
+    cloud = cloud_of(measurement)
     setting.frame_pose(measurement.frame_id)
     PointCloud(cloud.points[:0], 1, 0).xyz()
 
@@ -34,7 +34,7 @@ def sensor_points(measurement: Measurement, sensor: int, setting: Setting) -> Re
     Raises:
         DecodeError: no cloud, or a frame that is not connected to the rig.
     """
-    cloud = _cloud_of(measurement)
+    cloud = cloud_of(measurement)
     T_base_sensor = setting.frame_pose(measurement.frame_id)
     sensed = cloud.xyz()
     points = moved(T_base_sensor, sensed[np.isfinite(sensed).all(axis=1)].astype(np.float64))
@@ -74,7 +74,12 @@ def highest(cell: npt.NDArray[np.int64], height: Floats) -> npt.NDArray[np.int64
     return order[at[np.diff(number[at], prepend=-1) > 0]]
 
 
-def _cloud_of(measurement: Measurement) -> PointCloud:
+def cloud_of(measurement: Measurement) -> PointCloud:
+    """The cloud of a measurement.
+
+    Raises:
+        DecodeError: it holds none.
+    """
     if not isinstance(measurement.datum, PointCloud):
         raise DecodeError(f"message is {type(measurement.datum).__name__}, not a cloud")
     return measurement.datum

@@ -15,7 +15,6 @@ from edgefirst_ros.formats.ncore.extrinsics import (
     WORLD,
     WORLD_GLOBAL,
     Pose,
-    clean,
     sensor_edges,
     whole_camera,
 )
@@ -41,6 +40,7 @@ from edgefirst_ros.formats.ncore.store.marks import EntryTimes, Instance
 from edgefirst_ros.formats.ncore.store.meta import VERSION
 from edgefirst_ros.formats.zarr2.array import array_records, blob_records
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, group, json_bytes, under
+from edgefirst_ros.messages.transform import bare
 
 DEFAULT = "default"
 NAMES = ("poses", "intrinsics", "masks", "cuboids")
@@ -194,7 +194,7 @@ def _warn_of_poses(poses: RigPoses | None, span_us: int, facts: Facts, warn: War
 def _intrinsics(facts: Facts, instances: Mapping[Instance, EntryTimes], remarks: Remarks) -> Component:
     records = [*group(""), *group("cameras"), *group("lidars")]
     meta: Json = {}
-    known = {clean(child) for _, child, *_ in facts.transforms.values()}
+    known = {bare(child) for _, child, *_ in facts.transforms.values()}
     for component, name in instances:
         if component == "cameras":
             told = facts.instances.get((component, name), {})

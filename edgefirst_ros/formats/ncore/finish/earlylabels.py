@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from edgefirst_ros.formats.ncore.extrinsics import clean
 from edgefirst_ros.formats.ncore.finish.facts import Facts
 from edgefirst_ros.formats.ncore.finish.remarks import Remarks
 from edgefirst_ros.formats.ncore.prepare.parts import ComponentEntry, Json, safe_instance_name
@@ -19,6 +18,7 @@ from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
 from edgefirst_ros.formats.ncore.store.journal import read_facts
 from edgefirst_ros.formats.ncore.store.marks import TIMES, EntryTimes
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, json_bytes, under
+from edgefirst_ros.messages.transform import bare
 
 KIND = "label"
 SNAP_US = 1_000
@@ -49,7 +49,7 @@ def settle_labels(files: SequenceFiles, stores: dict[str, Store], facts: Facts, 
         WriteError: the disk is full or gone.
     """
     cameras = {
-        name: (clean(told.get("frame_id", "")), store.contents.instances[component, name].ends)
+        name: (bare(told.get("frame_id", "")), store.contents.instances[component, name].ends)
         for (component, name), told in facts.instances.items()
         for store in stores.values()
         if component == "cameras" and (component, name) in store.contents.instances

@@ -9,7 +9,7 @@ from edgefirst_ros.formats.crashsafe.failures import disk_errors
 from edgefirst_ros.formats.crashsafe.names import part_path
 from edgefirst_ros.formats.crashsafe.replacing import remove, replace_file, take_name
 from edgefirst_ros.formats.crashsafe.sync import NCORE, sync_trees
-from edgefirst_ros.formats.ncore.extrinsics import clean, whole_camera
+from edgefirst_ros.formats.ncore.extrinsics import whole_camera
 from edgefirst_ros.formats.ncore.finish.boxattach import UNPAIRED_META, Camera, attach_boxes, read_flat_boxes
 from edgefirst_ros.formats.ncore.finish.components import (
     COMPONENT_VERSION,
@@ -33,6 +33,7 @@ from edgefirst_ros.formats.ncore.store.base import Store, new_groups
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
 from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, EntryTimes, Instance
 from edgefirst_ros.formats.ncore.store.meta import write_meta
+from edgefirst_ros.messages.transform import bare
 
 COMMON = ""
 """Component group of poses, intrinsics, masks and cuboids."""
@@ -151,7 +152,7 @@ def _attach_boxes(files: SequenceFiles, stores: Mapping[str, Store], facts: Fact
     for instance, told in facts.instances.items():
         store = next((s for s in stores.values() if instance in s.contents.instances), None)
         if instance[0] == "cameras" and store is not None:
-            whole, tile = whole_camera(told["frame_id"], {clean(frame) for frame in known})
+            whole, tile = whole_camera(told["frame_id"], {bare(frame) for frame in known})
             times = store.contents.instances[instance]
             cameras.append(Camera(instance[1], whole, tile, tuple(told["size"]), times, store))
     by_topic_us, every_us = (

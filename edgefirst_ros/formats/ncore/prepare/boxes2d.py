@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.ncore.extrinsics import clean
 from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, FlatBoxes
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.messages.detection import Box, Detections
+from edgefirst_ros.messages.transform import bare
 from edgefirst_ros.sample import Observation
 
 
@@ -38,7 +38,7 @@ def flat_boxes(observation: Observation) -> tuple[FlatBoxes, tuple[str, ...]]:
     time_us = measurement.time_ns // 1000
     masked = bool(measurement.datum.masks)
     encoded = {name: tuple(array_records("", column, COMPRESSOR)) for name, column in columns.items() if name}
-    boxes = FlatBoxes(measurement.topic, clean(measurement.frame_id), time_us, packed, masked, encoded)
+    boxes = FlatBoxes(measurement.topic, bare(measurement.frame_id), time_us, packed, masked, encoded)
     return boxes, refused
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.ncore.extrinsics import clean
 from edgefirst_ros.formats.ncore.prepare.parts import Cuboids, Json
 from edgefirst_ros.formats.tracks.classes import kind_of
 from edgefirst_ros.messages.detection import Box, Detections
+from edgefirst_ros.messages.transform import bare
 from edgefirst_ros.sample import Observation
 
 EXTRA = ("score", "speed_m_s", "track_lifetime", "track_created_us")
@@ -31,8 +31,8 @@ def cuboids_of(observation: Observation) -> tuple[Cuboids, tuple[str, ...]]:
     if not isinstance(measurement.datum, Detections):
         raise DecodeError(f"message is {type(measurement.datum).__name__}, not boxes")
     time_us = measurement.time_ns // 1000
-    frame = clean(measurement.frame_id)
-    known = frame in {clean(child) for child in observation.calibration.transforms}
+    frame = bare(measurement.frame_id)
+    known = frame in {bare(child) for child in observation.calibration.transforms}
     optical = frame.endswith(_OPTICAL) and known
     observations, extra, kinds, tracked, refused = [], [], [], [], set()
     labels = observation.calibration.model_info.labels if observation.calibration.model_info else ()

@@ -10,7 +10,7 @@ import cbor2
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.ncore.extrinsics import clean, node
+from edgefirst_ros.formats.ncore.extrinsics import node
 from edgefirst_ros.formats.ncore.finish.earlylabels import KIND as EARLY_LABEL
 from edgefirst_ros.formats.ncore.finish.earlylabels import label_json
 from edgefirst_ros.formats.ncore.finish.facts import Facts
@@ -24,7 +24,7 @@ from edgefirst_ros.formats.ncore.store.journal import FactJournal
 from edgefirst_ros.formats.ncore.store.marks import Instance
 from edgefirst_ros.messages.camera import CameraInfo
 from edgefirst_ros.messages.radar import RadarInfo
-from edgefirst_ros.messages.transform import Transform
+from edgefirst_ros.messages.transform import Transform, bare
 from edgefirst_ros.sample import Calibration, EgoPose, GeoPoint, SequenceInfo
 
 SWEEP = "sweep"
@@ -165,7 +165,7 @@ class FactWriter:
         if name in self._nodes:
             return 0
         self._nodes.add(name)
-        return self._record("node", [name, clean(frame_id)])
+        return self._record("node", [name, bare(frame_id)])
 
     def pose(self, pose: EgoPose) -> bool:
         """A rig pose, whatever of it is known; False for one without progress, or of another origin."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgefirst_ros.formats.ncore.extrinsics import RIG, WORLD, WORLD_GLOBAL, clean
+from edgefirst_ros.formats.ncore.extrinsics import RIG, WORLD, WORLD_GLOBAL
 from edgefirst_ros.formats.ncore.prepare.parts import LONGEST_NAME, safe_instance_name
+from edgefirst_ros.messages.transform import bare
 
 _TAKEN = {RIG, WORLD, WORLD_GLOBAL}
 
@@ -22,16 +23,16 @@ class InstanceNames:
     def sensor(self, component: str, topic: str, frame_id: str, role_name: str) -> str:
         """Name of a sensor: configured, or its frame, or its role where it has no frame."""
         if (component, topic) not in self._names:
-            wanted = self._configured.get(topic) or clean(frame_id) or role_name
+            wanted = self._configured.get(topic) or bare(frame_id) or role_name
             name = self.unique(wanted)
             self._names[component, topic] = name
-            self._frames[name] = (component, clean(frame_id))
+            self._frames[name] = (component, bare(frame_id))
         return self._names[component, topic]
 
     def same_frame(self, component: str, frame_id: str) -> list[str]:
         """Sensors of a component that have this frame; all of them if none has it."""
         mine = {name: frame for name, (kind, frame) in self._frames.items() if kind == component}
-        return [name for name, frame in mine.items() if frame and frame == clean(frame_id)] or list(mine)
+        return [name for name, frame in mine.items() if frame and frame == bare(frame_id)] or list(mine)
 
     def radar(self, topic: str, frame_id: str, *, cube: bool = False) -> str:
         """Name of the radar that sends scans or cubes; those of one frame belong to the same radar."""
