@@ -1,1 +1,1 @@
-"""NavSat, IMU or odometry to rig poses."""
+"""Poses of the rig from NavSat, IMU and odometry."""

@@ -1,4 +1,4 @@
-"""How long a trajectory rests on what (measured, interpolated, dead-reckoned, assumed), and its length."""
+"""How long poses were measured, interpolated, dead-reckoned or assumed, and the distance driven."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from edgefirst_ros.sample import EgoPose, PoseBasis
 _WORST_FIRST = tuple(reversed(PoseBasis))
 _WORTH_SAYING_NS = 1_000_000_000
 STEP_M = 5.0
-"""Distance is counted in chords of at least this, so that noise at a standstill adds up to nothing ..."""
+"""The distance is a sum of chords of at least this length, so that noise at rest does not add up ..."""
 STEP_SIGMAS = 4.0
-"""... and of so many standard deviations, where positions are less sure."""
+"""... and of at least this many standard deviations of the position."""
 FASTEST_M_S = 100.0
-"""What goes faster is a jump of the estimate, or of the odometry's frame."""
+"""Faster than this the estimate, or the odometry's frame, has jumped."""
 
 
 class PoseAccount:
-    """Counts the time between poses under the worse basis of the two, for position and rotation."""
+    """Sums the time between poses by basis, the worse one of the two poses, for position and for rotation."""
 
     def __init__(self) -> None:
         self._time_ns: int | None = None
         self._last: tuple[PoseBasis, PoseBasis] | None = None
         self._spans_ns: dict[str, Counter[PoseBasis]] = {"position": Counter(), "rotation": Counter()}
         self._left: EgoPose | None = None
-        """The pose that the next chord begins at."""
+        """The pose at which the next chord begins."""
         self._before: EgoPose | None = None
         self.driven_m = 0.0
-        """Horizontal distance driven, as far as positions are known."""
+        """Horizontal distance driven while the position was known, in metres."""
 
     def add(self, pose: EgoPose) -> None:
-        """The next pose, in order of time."""
+        """Count a pose; poses come in order of time."""
         bases = (
             PoseBasis.ASSUMED if pose.position_m is None else pose.position_basis,
             PoseBasis.ASSUMED if pose.rotation_xyzw is None else pose.rotation_basis,
@@ -62,7 +62,7 @@ class PoseAccount:
         return self._before is not None
 
     def summary(self) -> dict[str, dict[str, float]] | None:
-        """Seconds by basis, of the position and of the rotation; None if there was no pose at all."""
+        """Seconds by basis, for the position and the rotation; None if there was no pose."""
         if self._last is None:
             return None
         return {
@@ -71,7 +71,7 @@ class PoseAccount:
         }
 
     def warnings(self) -> list[str]:
-        """What a user must know: for how long the position or rotation is unknown or dead-reckoned."""
+        """Sentences on how long the position or rotation is unknown or dead-reckoned."""
         found = []
         for part, spans in self._spans_ns.items():
             total = f"{spans.total() / 1e9:,.1f} s"
@@ -82,11 +82,11 @@ class PoseAccount:
 
 
 def _apart_m(one: EgoPose, other: EgoPose) -> float:
-    """Horizontally; both positions are known, in one frame."""
+    """The horizontal distance between two known positions of one frame."""
     return math.dist((one.position_m or ())[:2], (other.position_m or ())[:2])
 
 
 def _jumped(before: EgoPose, pose: EgoPose) -> bool:
-    """Whether the estimate jumped, or changed its frame, rather than that the rig moved."""
+    """Whether the estimate jumped or changed its frame, because no rig moves so fast."""
     apart_s = (pose.time_ns - before.time_ns) / 1e9
     return before.origin != pose.origin or _apart_m(before, pose) > STEP_M + FASTEST_M_S * apart_s

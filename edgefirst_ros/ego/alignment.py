@@ -1,4 +1,4 @@
-"""Where an IMU's north lies and how it is mounted, from the motion that fixes and forces both tell of."""
+"""The error of an IMU's north and of its mounting, from comparing its motion with that of the fixes."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from edgefirst_ros.ego.orientation import exponential, matrix
 from edgefirst_ros.ego.state import Floats
 
 COURSE_NS = 1_000_000_000
-"""The course is taken over at least this long: a fix's last digit is a decimetre, which is no heading."""
+"""A course is measured over at least this time: fixes are resolved to a decimetre, too coarse for less."""
 COURSE_M_S, LEAST_M_S = 3.0, 1.0
-"""At this speed a course tells the mounting; at the lower one it is better than none."""
+"""Least speed for a course to show the mounting, and for a first, rough heading."""
 WINDOW_NS, EVERY_NS, SAMPLE_NS = 8_000_000_000, 2_000_000_000, 190_000_000
 LEAST_SAMPLES = 7
 RESIDUAL_M = 0.02
 SURE_RAD = math.radians(5)
 BEST_RAD = math.radians(0.5)
 FORCES_RAD = math.radians(3)
-"""Forces tell the north no better: 5 cm/s² of bias turn the 1 m/s² of a bend by so much."""
+"""Forces show the north no better: a bias of 5 cm/s² turns the 1 m/s² of a bend by this much."""
 AGREED_RAD, TRUSTED_RAD = math.radians(2.5), math.radians(1.5)
-"""Course and orientation that agree within the one confirm each other within the other."""
+"""If course and orientation agree within the first, both are trusted to within the second."""
 ROUGH_RAD = math.radians(10)
 SMALL_RAD = math.radians(20)
 LEVEL_RAD, LEANING_RAD = math.radians(3), math.radians(8)
-"""How sure a tilt is: known, or told by the force on a vehicle that may brake or turn meanwhile."""
+"""Uncertainty of a tilt: of a measured one, or of one from the force on a vehicle that may brake or turn."""
 TURNED_RAD = math.radians(10)
-"""A disagreement this close to a quarter turn is of the mounting."""
+"""An error this close to a multiple of 90° is in the mounting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +41,15 @@ class _ForceSample:
     time_ns: int
     place: complex
     pushed: complex
-    """The second integral of the force in the reference's axes."""
+    """Second integral of the force, in the axes of the reference."""
 
 
 class Alignment:
-    """Follows a reference attitude, the IMU's own or one summed from its rates, beside the fixes.
+    """Compares the fixes with a reference attitude: the IMU's own orientation, or its integrated rates.
 
     Attributes:
         oriented: whether the reference is the IMU's own orientation.
-        reference: rig's axes as configured to level ones (3, 3) whose north is the reference's.
+        reference: from the rig's axes, as configured, to level axes with the reference's north (3, 3).
         first: the same at the end of the first step.
     """
 
@@ -67,12 +67,12 @@ class Alignment:
         self._weight, self._north = 0.0, 0j
         self._forward, self._up, self._courses = np.zeros(3), np.zeros(3), 0
         self._first_course: tuple[Floats, Floats] | None = None
-        """Attitude by the reference, and direction of travel (3,) in the frame of the fixes."""
+        """Reference attitude (3, 3) and direction of travel (3,) in the frame of the fixes."""
         self._lean: Floats | None = None
         self._clear()
 
-    def anew(self) -> Alignment:
-        """One that goes on with this reference, and knows nothing of the fixes."""
+    def restarted(self) -> Alignment:
+        """A copy that keeps the reference and forgets the fixes."""
         fresh = Alignment(-float(self._gravity[2]))
         fresh.oriented, fresh.reference, fresh.first = self.oriented, self.reference, self.first
         fresh._begun, fresh._bias, fresh._quiet_s = self._begun, self._bias, self._quiet_s
@@ -84,7 +84,7 @@ class Alignment:
         self._window.clear()
 
     def step(self, step: ImuStep) -> None:
-        """Follow a step."""
+        """Update the reference by a step."""
         dt = step.dt_s
         oriented = step.orientation_xyzw[0] == step.orientation_xyzw[0]  # not NaN
         if not self._begun:
@@ -99,14 +99,14 @@ class Alignment:
         if oriented:
             known = matrix(step.orientation_xyzw)
             if not self.oriented:
-                # What was summed up to now, seen from the orientation that tells where it ends.
+                # The orientation fixes where the summed rotation ends, and thereby where it began.
                 self.oriented, self.first = True, known @ after.T @ self.first
                 self._first_course = None
                 self._clear()
             after = known
         self.reference = after
         if step.quiet and not self.oriented and dt > 0:
-            # What a gyroscope says while nothing stirs is its bias.
+            # While nothing moves, a gyroscope measures its bias.
             self._quiet_s = min(self._quiet_s + dt, 30.0)
             self._bias += dt / self._quiet_s * (np.array(step.turn_rad) / dt - self._bias)
         self._turns = step.turns
@@ -120,7 +120,7 @@ class Alignment:
             self._history.popleft()
 
     def fix(self, time_ns: int, position_m: Floats) -> bool:
-        """Take a believed fix at the end of the last step; whether there is news."""
+        """Use an accepted fix at the end of the last step; True if the alignment has changed."""
         news = self._course(time_ns, position_m)
         if self._window and time_ns - self._window[-1].time_ns < SAMPLE_NS:
             return news
@@ -154,21 +154,21 @@ class Alignment:
         if speed >= COURSE_M_S:
             self._forward, self._up = self._forward + forward, self._up + up
             self._courses += 1
-            # Each stretch once: stretches that overlap are not independent.
+            # Use each stretch once: overlapping stretches are not independent.
             while len(self._fixes) > 1:
                 self._fixes.popleft()
             news = news or self._courses in {1, 3, 10, 30}
         return news
 
     def _attitude(self, time_ns: int) -> Floats:
-        """The reference at a past time."""
+        """The reference attitude at a past time."""
         times = [each for each, _ in self._history]
         if not times:
             return self.reference
         return self._history[min(bisect_left(times, time_ns), len(times) - 1)][1]
 
     def _evaluate(self) -> bool:
-        """Fit the places by what the forces say, turned and scaled, and a parabola for what they miss."""
+        """Fit the positions by the integrated force, rotated and scaled, plus a parabola for its errors."""
         samples = list(self._window)
         tau = np.array([(s.time_ns - samples[0].time_ns) / 1e9 for s in samples])
         places = np.array([s.place for s in samples])
@@ -192,23 +192,23 @@ class Alignment:
             self._weight += 1 / sigma**2
             self._north += turned / abs(turned) / sigma**2
         elif not self._weight:
-            # A reference that is summed from rates drifts: only what is close to the start holds there.
+            # A reference integrated from rates drifts: only what is near the start is valid for it.
             self._weight, self._north = 1 / sigma**2, turned / abs(turned) / sigma**2
-            # The acceleration that is left over all along is gravity's: its share by a reference that leans.
+            # A constant remaining acceleration is gravity, seen through the tilt error of the reference.
             left_m_s2 = 2 * np.linalg.solve(triangle, placed_by - turned * pushed_by)[2]
             self._lean = np.array((-left_m_s2.imag, left_m_s2.real, 0.0)) / -self._gravity[2]
         return True
 
     @property
     def north(self) -> tuple[float, float] | None:
-        """By how much the reference is to be turned left to be true, and its uncertainty, radians."""
+        """Rotation to the left that corrects the reference's north, and its uncertainty; radians."""
         if not self._weight:
             return None
         sigma = max(1 / math.sqrt(self._weight), FORCES_RAD)
         return cmath.phase(self._north), sigma
 
     def _travel(self, true: Floats) -> tuple[Floats, Floats] | None:
-        """Directions of travel and up (3,) in the rig's axes, if ``true`` (3, 3) mends the reference."""
+        """Directions of travel and up (3,) in the rig's axes, if ``true`` (3, 3) corrects the reference."""
         if self.oriented and self._courses:
             up = self._up / np.linalg.norm(self._up)
             yaw = math.atan2(true[1, 0], true[0, 0])
@@ -221,9 +221,9 @@ class Alignment:
 
     @property
     def mounting(self) -> tuple[Floats, float, int] | None:
-        """Directions of travel, left and up as columns (3, 3), their uncertainty in radians, and of how many.
+        """Directions of travel, left and up as columns (3, 3), their sigma (radians), number of courses.
 
-        Only against an orientation of the IMU's own; travel may point up or down in the rig's axes.
+        None if the IMU has no orientation of its own. Travel may point up or down in the rig's axes.
         """
         if not self.oriented or not self._courses:
             return None
@@ -236,11 +236,11 @@ class Alignment:
         return axes, max(scatter / math.sqrt(self._courses), BEST_RAD), self._courses
 
     def start(self, first: Floats, *, rolls: bool) -> FilterStart:
-        """Where a filter begins whose first attitude is ``first`` by the reference.
+        """The state in which a filter begins, where the reference has the attitude ``first``.
 
         Args:
             first: rig's axes as configured to the reference's (3, 3).
-            rolls: the vehicle moves where it points.
+            rolls: whether the vehicle moves only where it points.
         """
         found = self.north
         north, sigma = (0.0, 2 * ROUGH_RAD if self.oriented else ANY_RAD) if found is None else found
@@ -281,7 +281,7 @@ class Alignment:
 
 
 def _level(step: ImuStep) -> Floats:
-    """The attitude of which gravity tells the tilt, its heading zero."""
+    """The attitude (3, 3) with the tilt that gravity shows and heading zero."""
     force = np.array(step.dv_m_s)
     length = float(np.linalg.norm(force))
     if not step.feels or length == 0:
@@ -290,7 +290,7 @@ def _level(step: ImuStep) -> Floats:
 
 
 def _ahead(up: Floats) -> Floats:
-    """The level direction nearest to x, else, where x is upright, to y."""
+    """The level direction nearest to x, or to y where x is vertical."""
     for axis in (np.array((1.0, 0.0, 0.0)), np.array((0.0, 1.0, 0.0))):
         level = axis - (axis @ up) * up
         length = float(np.linalg.norm(level))
@@ -300,7 +300,7 @@ def _ahead(up: Floats) -> Floats:
 
 
 def _axes(forward: Floats, up: Floats) -> Floats:
-    """Forward, left and up as columns (3, 3)."""
+    """Directions forward, left and up as columns (3, 3)."""
     ahead = forward - (forward @ up) * up
     ahead = ahead / np.linalg.norm(ahead)
     return np.stack([ahead, np.cross(up, ahead), up], axis=1)

@@ -1,4 +1,4 @@
-"""The error-state Kalman filter: one step forward at a time. docs/ego.md derives every line of it."""
+"""The error-state Kalman filter that docs/ego.md derives."""
 
 from __future__ import annotations
 
@@ -26,38 +26,38 @@ from edgefirst_ros.ego.state import (
 
 FAR_M = 1e3
 FAST_M_S = 20.0
-"""Standard deviations of a position and a velocity of which nothing is known."""
+"""Standard deviations of an unknown position and an unknown velocity."""
 ANY_RAD = math.pi / math.sqrt(3)
-"""Standard deviation of a heading of which nothing is known."""
+"""Standard deviation of an unknown heading."""
 FASTEST_M_S = 50.0
 SLOW_M_S = 0.3
-"""Slower than this, and with nothing stirring, a vehicle stands."""
+"""A vehicle slower than this stands still, if its IMU is quiet, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What sensors and vehicles are taken for; per √Hz where a density. Why: docs/ego.md.
+    """Assumed noise of sensors and vehicles; docs/ego.md gives the reasons.
 
     Attributes:
         gyro: angular rate, rad/s/√Hz.
         force: specific force, m/s²/√Hz.
         gyro_walk: drift of its bias, rad/s/√s.
         force_walk: drift of its bias, m/s²/√s.
-        gyro_bias: first uncertainty, rad/s.
-        force_bias: first uncertainty, m/s².
-        blind_turn: yaw rate without a gyroscope, rad/s/√s; less for a vehicle below 2 m/s.
-        blind_rate: its first uncertainty, rad/s.
-        blind_force: acceleration without an accelerometer, beside that of a turn, m/s²/√Hz.
+        gyro_bias: initial uncertainty of the bias, rad/s.
+        force_bias: initial uncertainty of the bias, m/s².
+        blind_turn: change of the yaw rate without a gyroscope, rad/s/√s; less below 2 m/s.
+        blind_rate: initial uncertainty of that yaw rate, rad/s.
+        blind_force: acceleration without an accelerometer, besides that of a turn, m/s²/√Hz.
         tilt: an IMU's own roll and pitch, rad.
-        heading: an IMU's own yaw beside its constant error, rad.
+        heading: an IMU's own yaw besides its constant error, rad.
         level: roll and pitch of a vehicle that has no accelerometer, rad.
         north_walk: drift of an IMU's north, rad/√s.
         mount_walk: drift of its mounting, rad/√s.
-        slip: velocity across the direction of travel, m/s, beside 1 % of the speed ...
-        arm_m: ... and so much of the angular rate: the rig's distance from the axle that does not slip.
-        standing: velocity of a vehicle that stands, m/s.
-        standing_rate: angular rate of a vehicle that stands, rad/s.
-        every_s: least time between two such measurements: their errors do not change faster.
+        slip: velocity across the direction of travel, m/s, besides 1 % of the speed.
+        arm_m: distance of the rig from the axle that does not slip; times the angular rate added to ``slip``.
+        standing: velocity of a vehicle that stands still, m/s.
+        standing_rate: angular rate of a vehicle that stands still, rad/s.
+        every_s: least time between two of these constraints: their errors do not change faster.
     """
 
     gyro: float = 1e-3
@@ -83,10 +83,9 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class FilterStart:
-    """Where the filter begins: rotation, the sensor's north, the mounting, and how sure each is, in radians.
+    """The filter's first rotation, north error and mounting, with their standard deviations in radians.
 
-    ``travels`` says whether the direction of travel in the rig's axes is known, so that the vehicle may be
-    held to it.
+    ``travels``: the direction of travel in the rig's axes is known, so motion across it can be ruled out.
     """
 
     rotation: Floats
@@ -100,12 +99,12 @@ class FilterStart:
 
 
 class Filter:
-    """Takes steps and measurements in order of time.
+    """Estimates the motion from steps and measurements in order of time.
 
     Attributes:
-        node: the latest.
-        noise: what sensors and vehicle are taken for.
-        travels: whether the vehicle is held to its direction of travel.
+        node: the latest estimate.
+        noise: of sensors and vehicle.
+        travels: whether motion across the direction of travel is ruled out.
     """
 
     def __init__(self, gravity_m_s2: float, noise: Noise) -> None:
@@ -115,7 +114,7 @@ class Filter:
 
     @property
     def gravity(self) -> float:
-        """Downwards, m/s²."""
+        """Downward acceleration, m/s²."""
         return -float(self._gravity[2])
 
     @gravity.setter
@@ -123,7 +122,7 @@ class Filter:
         self._gravity = np.array((0.0, 0.0, -gravity_m_s2))
 
     def begin(self, step: ImuStep, start: FilterStart) -> Node:
-        """The first node, at the end of a step, of unknown place and speed."""
+        """Begin at the end of a step, with unknown position and speed; the first node."""
         noise = self.noise
         mount = np.eye(3) if start.mount is None else start.mount
         zero = np.zeros(3)
@@ -139,12 +138,12 @@ class Filter:
         return self.node
 
     def resume(self, node: Node) -> None:
-        """Go on from a node."""
+        """Continue from a node."""
         self.node = node
         self._due_s = 0.0
 
     def predict(self, step: ImuStep) -> Node:
-        """The node at the end of a step, before any measurement there."""
+        """Advance to the end of a step; the node there, before any measurement."""
         node, dt = self.node, step.dt_s
         before, covariance = node.state, node.covariance
         retaken = step.turns != node.turns
@@ -172,7 +171,7 @@ class Filter:
             transition[SPEED, GYRO] = (0.5 * dt) * turned
             transition[PLACE, GYRO] = (dt * dt / 6) * turned
         else:
-            # Nothing is known to push it, but a vehicle that rolls goes round with its axes.
+            # No force is known, but the velocity of a vehicle that rolls turns with its axes.
             bend = after @ rotation.T if self.travels else np.eye(3)
             faster = bend @ velocity
             place = before.position_m + (0.5 * dt) * (velocity + faster)
@@ -197,7 +196,7 @@ class Filter:
         return self.node
 
     def _retaken(self, node: Node, *, turns: bool) -> tuple[MotionState, Floats]:
-        """The gyroscope came or went: without one, its bias stands for the yaw rate that it does not tell."""
+        """State and covariance as a gyroscope comes or goes; without one, its bias is an unknown yaw rate."""
         noise = self.noise
         bias = np.zeros(3) if turns else node.state.gyro_rad_s - node.rate_rad_s
         covariance = node.covariance.copy()
@@ -208,7 +207,7 @@ class Filter:
         return replace(node.state, gyro_rad_s=bias), covariance
 
     def _spread(self, covariance: Floats, state: MotionState, step: ImuStep) -> None:
-        """Add the noise of a step."""
+        """Add the process noise of a step."""
         noise, dt = self.noise, step.dt_s
         force = (noise.force if step.feels else noise.blind_force) ** 2
         diagonal = np.einsum("ii->i", covariance)
@@ -230,18 +229,18 @@ class Filter:
         diagonal[MOUNT] += noise.mount_walk**2 * dt
 
     def constrain(self, step: ImuStep) -> None:
-        """Take in, a few times a second, what does not need a fix: orientation, rolling, standing."""
+        """Apply what needs no fix, some times a second: orientation, rolling without slip, standing still."""
         if self._due_s < self.noise.every_s:
             return
         state, noise = self.node.state, self.noise
         oriented = step.orientation_xyzw[0] == step.orientation_xyzw[0]  # not NaN
         if not oriented and step.turns and self._due_s < 2 * noise.every_s:
-            return  # the next step may end at a sample, which has one
+            return  # the next step may end at a sample with an orientation
         self._due_s = 0.0
         if oriented:
             self._orient(matrix(step.orientation_xyzw))
         elif not step.feels:
-            # Without an accelerometer nothing tells the tilt, but vehicles stand upright on their roads.
+            # Without an accelerometer nothing measures the tilt, but vehicles are upright on their roads.
             axis = state.rotation[:, 2]
             up = np.array((0.0, 0.0, 1.0 if axis[2] >= 0 else -1.0))
             jacobian = np.zeros((2, SIZE))
@@ -259,7 +258,7 @@ class Filter:
             self.update(jacobian, -self.node.state.velocity_m_s, np.full(3, FASTEST_M_S**2))
 
     def _orient(self, measured: Floats) -> None:
-        """The IMU's own orientation is the true one turned about the vertical."""
+        """Use the IMU's own orientation, which is the true one rotated about the vertical."""
         north = exponential(np.array((0.0, 0.0, self.node.state.north_rad)))
         residual = logarithm(measured @ (north @ self.node.state.rotation).T)
         jacobian = np.zeros((3, SIZE))
@@ -269,10 +268,10 @@ class Filter:
         self.update(jacobian, residual, np.array((noise.tilt**2, noise.tilt**2, noise.heading**2)))
 
     def _roll(self, step: ImuStep, speed: float) -> None:
-        """The vehicle moves neither sideways nor up in its own axes of travel."""
+        """The vehicle moves neither sideways nor upwards in its axes of travel."""
         state, noise = self.node.state, self.noise
         if not step.turns and speed < 1.0:
-            # It stands or creeps, and then it does not turn; which way it points no course tells.
+            # A vehicle that stands or creeps hardly turns, and has no course that would show its heading.
             jacobian = np.zeros((1, SIZE))
             jacobian[0, GYRO] = state.rotation[2]
             slight = np.array([(0.3 * speed) ** 2 + 1e-4])
@@ -298,13 +297,13 @@ class Filter:
         self.update(jacobian, residual, np.repeat((noise.standing**2, noise.standing_rate**2), 3))
 
     def update(self, jacobian: Floats, residual: Floats, variance: Floats, *, clip: float = math.inf) -> None:
-        """Take a measurement in.
+        """Correct the state by a measurement.
 
         Args:
-            jacobian: of the measurement by the error state (m, 18).
-            residual: measured less expected (m,).
+            jacobian: derivative of the measurement by the error state (m, 18).
+            residual: measured minus expected (m,).
             variance: of the measurement's noise (m,).
-            clip: further off than so many sigmas it weighs less, as if its noise were larger (Huber).
+            clip: beyond this many sigmas a residual weighs less, as if its noise were larger (Huber).
         """
         node = self.node
         across = node.covariance @ jacobian.T

@@ -1,4 +1,4 @@
-"""Sentences on what an estimate found: fixes refused, motion given up, an IMU that is turned."""
+"""What the estimate found, for users: refused fixes, restarts, an IMU that is mounted rotated."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ TILTED_DEG = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Mounting:
-    """How an IMU is turned against the rig, seen from where its orientation and the course disagree.
+    """How an IMU is rotated against its configuration, from comparing its orientation with the course.
 
-    ``rig_from_imu_xyzw`` is what would mend it; the angles are degrees.
+    ``rig_from_imu_xyzw`` would correct it; angles are in degrees.
     """
 
     rig_from_imu_xyzw: Quaternion
@@ -32,22 +32,22 @@ class Mounting:
 
     @property
     def text(self) -> str:
-        """A sentence for the user, with the line to paste."""
+        """A sentence for the user, with the line for the configuration."""
         x, y, z, w = self.rig_from_imu_xyzw
         off = f"{self.heading_deg:+.1f}° (±{self.sigma_deg:.1f}°)"
         head = f"the IMU's heading is {off} from the course over ground"
         if self.tilt_deg > TILTED_DEG:
             head = (
-                f"the IMU's axes are turned by {self.whole_deg:.0f}° (±{self.sigma_deg:.1f}°) from the rig's"
+                f"the IMU's axes are rotated by {self.whole_deg:.0f}° (±{self.sigma_deg:.1f}°) from the rig's"
             )
         return (
-            f"{head}: it is mounted turned, or its north is off; rotations are as configured, so they are "
-            f"off by as much. To correct them: ego.rig_from_imu_xyzw: [{x:.5f}, {y:.5f}, {z:.5f}, {w:.5f}]"
+            f"{head}: it is mounted rotated, or its north is wrong; the rotations written are "
+            f"wrong by as much. To correct them: ego.rig_from_imu_xyzw: [{x:.5f}, {y:.5f}, {z:.5f}, {w:.5f}]"
         )
 
 
 def mounting(alignment: Alignment, rig_from_imu_xyzw: Quaternion | None) -> Mounting | None:
-    """What the drive so far says of the IMU's mounting, if it says that it is not as configured."""
+    """The IMU's mounting as the drive so far shows it; None if it may be as configured."""
     found = alignment.mounting
     if found is None or found[2] < LEAST_COURSES:
         return None
@@ -65,13 +65,15 @@ def mounting(alignment: Alignment, rig_from_imu_xyzw: Quaternion | None) -> Moun
 
 
 def refused_text(count: int, gate_worst_m: float, worst_m_s: float) -> str:
-    """A sentence on the fixes that cannot be."""
+    """A sentence on refused fixes."""
     speed = "" if math.isnan(worst_m_s) else f" ({worst_m_s:,.0f} m/s)"
     fixes = "1 fix was" if count == 1 else f"{count} fixes were"
     return f"{fixes} refused as off the motion: the farthest by {gate_worst_m:,.1f} m{speed}"
 
 
 def restart_text(gate: Gate) -> str:
-    """A sentence on motion that later fixes disproved."""
+    """A sentence on how often fixes disproved the estimated motion."""
     times = "once" if gate.restarts == 1 else f"{gate.restarts} times"
-    return f"fixes that agree with each other lay off the motion {times}: the position begins anew there"
+    return (
+        f"fixes that agree with each other contradicted the motion {times}: the position starts again there"
+    )

@@ -15,14 +15,14 @@ from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.sample import GeoPoint
 
 EPOCH_NS = 75_000_000
-"""A fix that follows an accepted one by less is of the same epoch.
+"""A fix that follows an accepted one by less than this is of the same epoch.
 
 Receivers send an epoch twice, about 40 ms apart. Epochs of 10 Hz and less are at least 100 ms apart, so
 times tell them apart with room for jitter on both sides; positions do not, because a parked car has the
 same one at every epoch. A receiver faster than 13 Hz is thinned.
 """
 SAME_M = 10.0
-"""Two messages of one epoch that lie further apart contradict each other."""
+"""Messages of one epoch further apart than this contradict each other."""
 
 NO_FIX = "no fix (status)"
 NOT_FINITE = "not finite"
@@ -35,19 +35,19 @@ _LOWEST_M, _HIGHEST_M = -12_000.0, 100_000.0
 
 SIGMAS = 6.0
 LEAST_OFF_M = 5.0
-"""A fix nearer than this is never refused: its weight is what suffers."""
+"""A fix nearer than this is never refused, but it may weigh less."""
 CLIP = 3.0
 FIRST_SIGMA_M = 0.5
 FLOOR_M = 0.02
 CEILING_M = 10.0
 MEMORY = 30.0
-"""The noise is that of about so many fixes."""
+"""The noise is learnt from about this many recent fixes."""
 FASTEST_M_S = 100.0
 SLACK_M = 8.0
 RECOVER, RECOVER_NS, RECOVER_LOST_NS = 3, 5_000_000_000, 1_000_000_000
-"""So many refused fixes over so long that agree with each other disprove the motion; sooner after a gap."""
+"""This many refused fixes over this time that agree disprove the motion; the last applies after a gap."""
 DOUBT_TILT_RAD, DOUBT_HEADING_RAD = math.radians(3), math.radians(10)
-"""A motion that was wrong has bent the attitude, too."""
+"""Uncertainty added to the attitude, which a wrong motion has affected, too."""
 AGREE_M, AGREE_SHARE, AGREE_M_S2 = 2.0, 0.25, 5.0
 
 _REACH_NS = 10_000_000_000
@@ -57,16 +57,15 @@ _JACOBIAN[:, PLACE] = np.eye(3)
 
 
 class FixJudge:
-    """Tells positions from what is none; remembers the altitude of the last that was believed."""
+    """Rejects fixes without a valid position; remembers the last altitude."""
 
     def __init__(self) -> None:
         self._altitude_m = math.nan
 
     def judge(self, fix: NavSatFix) -> GeoPoint | str:
-        """The position of a fix that may be meant, else why it cannot.
+        """The position of a valid fix, or the reason why it is refused.
 
-        A fix without an altitude, which drivers send as NaN, keeps the last one's; the first fix needs its
-        own.
+        A fix without an altitude, which drivers send as NaN, takes the last one; the first fix needs its own.
         """
         altitude_m = self._altitude_m if math.isnan(fix.altitude_m) else fix.altitude_m
         if fix.status < 0:
@@ -87,7 +86,7 @@ class FixJudge:
 
 @dataclass(frozen=True, slots=True)
 class LocalFix:
-    """A fix in the local frame: ENU metres (3,), and its standard deviations (3,) where it tells them."""
+    """A fix in the local frame: ENU metres (3,), and its standard deviations (3,) if it has any."""
 
     time_ns: int
     position_m: Floats
@@ -96,16 +95,16 @@ class LocalFix:
 
 @dataclass(slots=True)
 class Gate:
-    """Judges fixes one after the other, with the filter's prediction at their time.
+    """Accepts or refuses each fix by the filter's prediction for its time.
 
     Attributes:
-        max_gap_ns: after so long without one the motion is doubted sooner.
-        fixed_m: their standard deviation where they tell none; learnt where 0.
-        accepted_ns: the latest that was believed.
-        worst_m: the farthest off of those refused, horizontally or in height,
-        worst_m_s: and the speed that it would have taken.
-        restarts: how often the motion was found wrong.
-        off: how far off the latest was, in standard deviations of what it may be.
+        max_gap_ns: after this time without a fix it takes less to disprove the motion.
+        fixed_m: standard deviation of fixes that have none; 0 means that it is learnt.
+        accepted_ns: time of the latest accepted fix.
+        worst_m: largest error of a refused fix, horizontal or in height,
+        worst_m_s: and the speed to which it would correspond.
+        restarts: how often fixes disproved the motion.
+        off: error of the latest fix in standard deviations.
     """
 
     max_gap_ns: int
@@ -121,7 +120,7 @@ class Gate:
     _refused: list[tuple[LocalFix, Floats]] = field(default_factory=list)
 
     def take(self, motion: Filter, place: LocalFix) -> bool:
-        """Whether a fix is believed; if so it is in the filter, its weight by how well it fits."""
+        """Update the filter by a fix, weighted by how well it fits; False if it is refused."""
         node = motion.node
         residual = place.position_m - node.state.position_m
         variance = self._variance(place)
@@ -136,7 +135,7 @@ class Gate:
             self._note(place, off_m if too_far else abs(float(residual[2])))
             return False
         if too_far or too_high:
-            self._begin_anew(motion, place, variance)
+            self._restart(motion, place, variance)
         else:
             motion.update(_JACOBIAN, residual, variance, clip=CLIP)
             if place.sigma_m is None and not self.fixed_m:
@@ -154,12 +153,12 @@ class Gate:
         return np.array((self._level_m2, self._level_m2, self._height_m2))
 
     def _learn(self, motion: Filter, place: LocalFix, before: Floats) -> None:
-        """What remains after a fix was taken in, and what the filter did not know by then, is its noise."""
+        """Learn the noise from what differs after the update, plus the filter's own uncertainty."""
         node = motion.node
         left = place.position_m - node.state.position_m
         spread = np.diagonal(node.covariance)[PLACE]
         if max(before[0, 0], before[1, 1]) > 25 * self._level_m2 + 1.0:
-            return  # the position was hardly known: nothing to compare with
+            return  # the position was too uncertain to compare with
         bound = 9.0
         level = 0.5 * float(left[0] ** 2 + left[1] ** 2 + spread[0] + spread[1])
         height = float(left[2] ** 2 + spread[2])
@@ -170,7 +169,7 @@ class Gate:
         self._height_m2 = min(max(self._height_m2, FLOOR_M**2), CEILING_M**2)
 
     def _recovers(self, motion: Filter, place: LocalFix) -> bool:
-        """Whether this one and those refused before it agree on another place than the motion's."""
+        """Whether this fix and those refused before it agree on another position than the filter's."""
         predicted = motion.node.state.position_m
         if self._refused and not self._agrees(place, predicted):
             self._refused = []
@@ -178,11 +177,11 @@ class Gate:
         span_ns = place.time_ns - self._refused[0][0].time_ns
         lost = self.accepted_ns is None or self._refused[0][0].time_ns - self.accepted_ns > self.max_gap_ns
         if len(self._refused) > self._believed:
-            return True  # more disprove the motion than it rests on
+            return True  # more fixes contradict the motion than support it
         return len(self._refused) >= RECOVER and span_ns >= (RECOVER_LOST_NS if lost else RECOVER_NS)
 
     def _agrees(self, place: LocalFix, predicted: Floats) -> bool:
-        """Whether one moved from the last refused one as the motion did, or went on as those before it."""
+        """Whether it moved from the last refused fix as the filter did, or as fast as the refused ones."""
         last, last_predicted = self._refused[-1]
         dt_s = (place.time_ns - last.time_ns) / 1e9
         moved, expected = place.position_m - last.position_m, predicted - last_predicted
@@ -194,8 +193,8 @@ class Gate:
         velocity = (last.position_m - before.position_m) / ((last.time_ns - before.time_ns) / 1e9)
         return math.hypot(*(moved - velocity * dt_s)) <= AGREE_M + AGREE_M_S2 * dt_s * dt_s
 
-    def _begin_anew(self, motion: Filter, place: LocalFix, variance: Floats) -> None:
-        """Position and velocity are those of the fixes; the rest stays, but is less sure."""
+    def _restart(self, motion: Filter, place: LocalFix, variance: Floats) -> None:
+        """Take position and velocity from the refused fixes; keep the rest, but less certain."""
         self.restarts += 1
         self._believed = len(self._refused)
         first = self._refused[0][0]
@@ -221,12 +220,12 @@ class Gate:
 
 
 def drivable(times_ns: Sequence[int], places_m: Floats, epoch_ns: int) -> list[bool]:
-    """Which fixes belong to the longest chain that a vehicle could have driven, one an epoch.
+    """Which fixes form the longest chain that a vehicle could have driven, one in each epoch.
 
     Args:
         times_ns: in ascending order.
-        places_m: earth-centred (N, 3).
-        epoch_ns: fixes nearer in time than this are of one epoch.
+        places_m: earth-centred positions (N, 3).
+        epoch_ns: fixes closer in time than this are of one epoch.
     """
     count = len(times_ns)
     times = np.array(times_ns, np.int64)
@@ -243,7 +242,7 @@ def drivable(times_ns: Sequence[int], places_m: Floats, epoch_ns: int) -> list[b
         far_m = np.linalg.norm(places_m[near] - places_m[i], axis=1)
         fits = (apart_ns >= epoch_ns) & (far_m <= SLACK_M + FASTEST_M_S * apart_ns / 1e9)
         lengths = np.where(fits, length[near], 0)
-        # The latest of the longest: chains then have no needless gaps.
+        # Of several longest chains extend the one that ends last, so that there is no needless gap.
         at = len(lengths) - 1 - int(np.argmax(lengths[::-1])) if len(lengths) else -1
         if at >= 0 and lengths[at] > 0:
             length[i], before[i] = lengths[at] + 1, start + at
@@ -261,12 +260,12 @@ def drivable(times_ns: Sequence[int], places_m: Floats, epoch_ns: int) -> list[b
 
 @dataclass(frozen=True, slots=True)
 class Vehicle:
-    """What is known of the vehicle and its sensors beforehand.
+    """What the configuration says of the vehicle and its receiver.
 
     Attributes:
-        rolls: it moves where it points, neither sideways nor up.
-        max_gap_ns: after so long without a fix the motion is doubted sooner.
-        fix_sigma_m: noise of fixes that tell none; learnt where 0.
+        rolls: it moves only where it points, neither sideways nor up.
+        max_gap_ns: after this time without a fix it takes less to disprove the motion.
+        fix_sigma_m: standard deviation of fixes that have none; 0 means that it is learnt.
     """
 
     rolls: bool = True
@@ -275,7 +274,7 @@ class Vehicle:
 
 
 class Forward:
-    """Nodes from steps, and outcomes on fixes."""
+    """The filter with its gate, for one pass over steps and fixes."""
 
     def __init__(self, gravity_m_s2: float, vehicle: Vehicle) -> None:
         self.filter = Filter(gravity_m_s2, Noise())
@@ -286,7 +285,7 @@ class Forward:
         return self.filter.begin(step, start)
 
     def advance(self, step: ImuStep, place: LocalFix | None) -> tuple[Node, bool]:
-        """The node after a step, and whether the fix at its end, if there is one, is believed."""
+        """The node after a step, and whether the fix at its end, if any, is accepted."""
         node = self.filter.predict(step)
         believed = place is not None and self.gate.take(self.filter, place)
         self.filter.constrain(step)

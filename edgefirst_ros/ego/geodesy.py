@@ -11,7 +11,7 @@ from edgefirst_ros.sample import GeoPoint
 Vector = tuple[float, float, float]
 
 STANDARD_GRAVITY_M_S2 = 9.80665
-"""Where it is not known on which latitude."""
+"""Used while the latitude is unknown."""
 
 
 def ecef_m(point: GeoPoint) -> Vector:
@@ -48,7 +48,7 @@ def from_enu(position_m: Vector, origin: GeoPoint) -> GeoPoint:
 
 
 def gravity_m_s2(point: GeoPoint) -> float:
-    """Normal gravity of WGS-84 (Somigliana's formula, thinned with height)."""
+    """Normal gravity of WGS-84 (Somigliana's formula, less with height)."""
     squared = math.sin(math.radians(point.latitude_deg)) ** 2
     at_sea = 9.7803253359 * (1 + 0.00193185265241 * squared) / math.sqrt(1 - 0.00669437999014 * squared)
     return at_sea - 3.086e-6 * point.altitude_m

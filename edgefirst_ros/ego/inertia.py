@@ -1,4 +1,4 @@
-"""Inertial samples summed into steps: the turn, the change of speed and of place between two filter times."""
+"""Preintegration of IMU samples: change of rotation, velocity and position between two filter times."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from edgefirst_ros.ego.orientation import Quaternion, matrix
 from edgefirst_ros.messages.imu import Imu
 
 STEP_NS = 50_000_000
-"""A step is no longer than this while samples come: a vehicle's body sways at 1 to 3 Hz."""
+"""Longest step while samples arrive: a vehicle's body sways at 1 to 3 Hz."""
 SILENT_NS = 250_000_000
-"""Samples further apart say nothing of what lies between them."""
+"""Samples further apart than this are not interpolated."""
 HELD_NS = 50_000_000
-"""At a fix, the last sample still counts for so long."""
+"""At a fix, a sample this old still applies."""
 LEAST_FORCE_M_S2, MOST_FORCE_M_S2 = 3.0, 160.0
-"""An accelerometer feels gravity, and ends at 16 g: what is outside is none, or has gravity taken off."""
+"""Valid specific forces: below, there is no accelerometer or gravity was removed; ranges end at 16 g."""
 QUIET_NS = 500_000_000
 QUIET_FORCE_M_S2, QUIET_RATE_RAD_S = 0.15, 0.02
-"""Nothing stirs while forces and rates stay within this of each other, and rates of a gyroscope's bias."""
+"""The IMU is quiet while forces and rates vary by less than this, and rates are within a gyroscope's bias."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -32,12 +32,12 @@ _NO_ORIENTATION: Quaternion = (math.nan, math.nan, math.nan, math.nan)
 
 
 class ImuStep(NamedTuple):
-    """What the IMU says of one step, in the rig's axes as configured, at its start unless said otherwise.
+    """What the IMU measured during one step, in the rig's axes, as configured, at the beginning of the step.
 
-    ``turn_rad`` is the rotation vector of the end seen from the start; ``dv_m_s`` and ``dp_m`` the first and
-    second integral of the specific force; ``rate_rad_s`` the angular rate at the end, ``orientation_xyzw``
-    the IMU's own there, NaN if it has none. ``turns`` and ``feels`` say whether rates and forces were there
-    all along, ``quiet`` whether nothing stirred for half a second.
+    ``turn_rad`` is the rotation vector from the beginning to the end; ``dv_m_s`` and ``dp_m`` are the first
+    and second integral of the specific force; ``rate_rad_s`` is the angular rate at the end,
+    ``orientation_xyzw`` the IMU's own orientation there, NaN if it has none. ``turns`` and ``feels``: rates
+    and forces were measured during the whole step. ``quiet``: the IMU has been quiet for half a second.
     """
 
     end_ns: int
@@ -53,11 +53,11 @@ class ImuStep(NamedTuple):
 
 
 WIDTH = 20
-"""Numbers that a step packs into."""
+"""How many numbers ``pack`` returns."""
 
 
 def pack(step: ImuStep) -> tuple[float, ...]:
-    """A step as numbers, but for its end."""
+    """A step as numbers, without its time."""
     flags = float(step.turns), float(step.feels), float(step.quiet)
     return (
         *(step.dt_s, *step.turn_rad, *step.dv_m_s, *step.dp_m, *step.rate_rad_s),
@@ -66,7 +66,7 @@ def pack(step: ImuStep) -> tuple[float, ...]:
 
 
 def unpack(end_ns: int, values: list[float]) -> ImuStep:
-    """The step that ``pack`` made numbers of."""
+    """The step from the numbers that ``pack`` returned."""
     dt, a, b, c, d, e, f, g, h, i, j, k, m, x, y, z, w, turns, feels, quiet = values
     return ImuStep(
         *(end_ns, dt, (a, b, c), (d, e, f), (g, h, i), (j, k, m), (x, y, z, w)),
@@ -82,10 +82,10 @@ class _ImuSample(NamedTuple):
 
 
 class Preintegrator:
-    """Sums samples by the trapezoidal rule from one cut to the next.
+    """Integrates samples by the trapezoidal rule into steps.
 
     Args:
-        rig_from_imu_xyzw: turns the IMU's axes into the rig's.
+        rig_from_imu_xyzw: rotates from the IMU's axes to the rig's.
     """
 
     def __init__(self, rig_from_imu_xyzw: Quaternion | None) -> None:
@@ -101,15 +101,15 @@ class Preintegrator:
 
     @property
     def at_ns(self) -> int | None:
-        """The time up to which everything is summed, None before the first."""
+        """The time up to which samples are integrated; None before the first."""
         return None if self._start_ns is None else self._at_ns
 
     def begin(self, time_ns: int) -> None:
-        """The first step begins here."""
+        """Begin the first step."""
         self._start_ns = self._at_ns = time_ns
 
     def add(self, time_ns: int, imu: Imu) -> ImuStep | None:
-        """Take a sample; the step that it completes, if it does."""
+        """Integrate up to a sample; the step that it completes, if any."""
         sample = _ImuSample(time_ns, _sound_rate(imu), _sound_force(imu), imu.orientation_xyzw)
         last, self._last = self._last, sample
         if self._start_ns is None:
@@ -125,7 +125,7 @@ class Preintegrator:
         return self._cut(sample.orientation)
 
     def cut(self, time_ns: int) -> ImuStep:
-        """End the step at a time between samples; it has no length if nothing has gone by since the last."""
+        """End the step at a time between samples; its length is zero if no time has passed."""
         if self._start_ns is None:
             self.begin(time_ns)
         if time_ns > self._at_ns:
@@ -136,7 +136,7 @@ class Preintegrator:
         return self._cut(None)
 
     def _sum(self, time_ns: int, rate: Vector | None, force: Vector | None) -> None:
-        """Go on to a time with these in the middle of the interval."""
+        """Integrate up to a time, with the rate and force in the middle of the interval."""
         h = (time_ns - self._at_ns) / 1e9
         self._at_ns = time_ns
         if rate is None:
@@ -146,7 +146,7 @@ class Preintegrator:
             self._feels = False
             force = (0.0, 0.0, 0.0)
         ax, ay, az = (0.25 * h * r for r in rate)
-        # The rotation half way through the interval, then again the same: exact for a constant rate.
+        # Rotate by half of the interval, twice: exact for a constant rate.
         half = _times(self._q, _small(ax, ay, az))
         fx, fy, fz = _turned(half, force)
         vx, vy, vz = self._dv
@@ -216,7 +216,7 @@ class Preintegrator:
 
 
 def _sound_rate(imu: Imu) -> Vector | None:
-    """A driver that has no gyroscope sends zeros, as one that stands still does: the orientation decides."""
+    """The rate; None if it is not finite, or zero beside an orientation, as sent without a gyroscope."""
     rate = imu.angular_velocity_rad_s
     if not all(map(math.isfinite, rate)) or (rate == (0, 0, 0) and imu.orientation_xyzw is not None):
         return None
@@ -229,7 +229,7 @@ def _sound_force(imu: Imu) -> Vector | None:
 
 
 def _between(last: _ImuSample, sample: _ImuSample) -> tuple[Vector | None, Vector | None]:
-    """Rate and force half way between two samples; the rate by the orientations if there is no gyroscope."""
+    """Rate and force half way between two samples; without gyroscope the rate comes from the orientations."""
     rate = force = None
     if last.rate is not None and sample.rate is not None:
         (a, b, c), (x, y, z) = last.rate, sample.rate
@@ -251,7 +251,7 @@ def _vector(values: tuple[float, ...] | list[float]) -> Vector:
 
 
 def _small(x: float, y: float, z: float) -> Quaternion:
-    """The rotation by twice this vector, which is short."""
+    """The rotation by twice this short vector."""
     squared = x * x + y * y + z * z
     if squared < 1e-4:
         scale = 1 - squared / 6

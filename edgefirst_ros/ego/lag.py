@@ -1,4 +1,4 @@
-"""The estimate of a drive under way: the filter, and the backward pass over what is not forgotten yet."""
+"""The estimate during a drive: the filter, and a backward pass over the last seconds."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.sample import GeoPoint
 
 WINDOW_NS = 4_000_000_000
-"""Nodes are kept for so long at least, so that an estimate that begins anew does so in the past."""
+"""Nodes are kept for at least this time, so that a restart can begin in the past."""
 ALONE_NS = 2_000_000_000
-"""A first fix that nothing contradicts for so long is believed."""
+"""A first fix is accepted after this time if nothing contradicts it."""
 DOUBT_M = 25.0
-"""Where the position is less sure than this, a fix is believed together with another only."""
+"""While the position is less certain than this, two fixes must agree to be accepted."""
 TURNED_RAD = math.radians(15)
 KNOWN_NS = 60_000_000_000
 
 JudgedFix = tuple[int, str | None]
-"""The running number of a fix's message, and why it is refused, None if it is not."""
+"""Running number of a fix's message, and why it is refused; None if it is accepted."""
 
 
 @dataclass(slots=True)
 class _Row:
-    """A step as the filter took it, to be taken again."""
+    """A step with the reference and the fix at its end, kept to be repeated."""
 
     step: ImuStep
     reference: Floats
@@ -56,7 +56,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _WaitingFix:
-    """A fix that is not judged yet: there is no motion to judge it by."""
+    """A fix that cannot be judged until the motion is known."""
 
     time_ns: int
     arrival: int
@@ -66,13 +66,11 @@ class _WaitingFix:
 
 
 class FixedLagSmoother:
-    """Follows the sensors; answers from all that has come by then.
-
-    Everything is added in order of time.
+    """Estimates the motion from what has arrived so far, in order of time.
 
     Attributes:
-        origin: of the local frame: the first fix that is believed.
-        fixes_ns: times of believed fixes, the older ones forgotten.
+        origin: of the local frame: the first accepted fix.
+        fixes_ns: times of accepted fixes that are not forgotten yet.
     """
 
     def __init__(self, vehicle: Vehicle, rig_from_imu_xyzw: Quaternion | None, *, again_ns: int) -> None:
@@ -91,21 +89,21 @@ class FixedLagSmoother:
         self._judged: deque[JudgedFix] = deque()
         self._refused = 0
         self._epoch_ns: int | None = None
-        """Of the last fix that is believed: the time of its epoch's first message."""
+        """Time of the first message of the last accepted epoch."""
         self._doubted: LocalFix | None = None
         """The last fix, if it was refused."""
         self._path = SmoothedPath()
         self._path_of: tuple[int, int] | None = None
 
     def add_imu(self, time_ns: int, imu: Imu) -> None:
-        """Take a sample."""
+        """Add an IMU sample."""
         step = self._inertia.add(time_ns, imu)
         if step is not None:
             self._advance(step, None)
         self._settle(time_ns)
 
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
-        """Take a fix, by the running number of its message; ``judged`` tells what becomes of it."""
+        """Add a fix by the running number of its message; ``judged`` returns the result."""
         judged = self._judge.judge(fix)
         if isinstance(judged, str):
             self._judged.append((arrival, judged))
@@ -120,7 +118,7 @@ class FixedLagSmoother:
             if math.dist(ecef, self._waiting[-1].ecef) < SAME_M:
                 self._judged.append((arrival, DUPLICATE))
                 return
-            # They contradict each other: whichever is right, both are of the first one's time.
+            # They contradict each other, and both have the time of the first one.
             meant_ns = self._waiting[-1].time_ns
         else:
             step = self._inertia.cut(time_ns)
@@ -133,30 +131,30 @@ class FixedLagSmoother:
         self._settle(time_ns)
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """Process what is waiting: nothing more arrives."""
         self._settle(None)
         at_ns = self._inertia.at_ns
         if at_ns is not None and self._nodes and at_ns > self._nodes[-1].time_ns:
             self._advance(self._inertia.cut(at_ns), None)
 
     def judged(self) -> Iterator[JudgedFix]:
-        """What has become of fixes since this was last asked."""
+        """Fixes accepted or refused since the last call."""
         while self._judged:
             yield self._judged.popleft()
 
     @property
     def has_begun(self) -> bool:
-        """Whether an IMU or a receiver has sent anything."""
+        """Whether anything has arrived."""
         return self._inertia.at_ns is not None
 
     @property
     def mounting(self) -> Mounting | None:
-        """How the IMU is turned against what is configured, if it is."""
+        """How the IMU is rotated against its configuration, None if it may be as configured."""
         return mounting(self._alignment, self._mount)
 
     @property
     def notes(self) -> list[str]:
-        """What is worth telling so far."""
+        """Sentences on what has been found so far."""
         gate, found = self._forward.gate, []
         if self._refused:
             found.append(refused_text(self._refused, gate.worst_m, gate.worst_m_s))
@@ -165,7 +163,7 @@ class FixedLagSmoother:
         return found
 
     def point(self, time_ns: int) -> Point | None:
-        """The estimate at a time, None where there is none."""
+        """The estimate at a time, None if there is none."""
         if not self._nodes:
             return None
         last_ns = self._nodes[-1].time_ns
@@ -176,20 +174,19 @@ class FixedLagSmoother:
         return self._path.at(time_ns)
 
     def forget(self, before_ns: int) -> None:
-        """Nothing before this time will be asked for."""
+        """Drop what is not needed for times from ``before_ns`` on."""
         if not self._nodes:
             return
         before_ns = min(before_ns, self._nodes[-1].time_ns - WINDOW_NS)
         useless = bisect_right(self._nodes, before_ns, key=lambda node: node.time_ns) - 1
-        if useless > 20:  # now and then, not at every message
+        if useless > 20:  # deleting at every message is slow
             del self._nodes[:useless], self._rows[:useless]
         old = bisect_left(self.fixes_ns, before_ns - KNOWN_NS)
         if old > 100:
             del self.fixes_ns[:old]
 
-    # ------------------------------------------------------------------ the filter
     def _advance(self, step: ImuStep, place: LocalFix | None) -> bool:
-        """Take a step; whether the fix at its end is believed."""
+        """Process a step; whether the fix at its end is accepted."""
         oriented, first = self._alignment.oriented, self._alignment.first
         self._alignment.step(step)
         if self._rows and self._alignment.oriented and not oriented:
@@ -208,14 +205,14 @@ class FixedLagSmoother:
         return believed
 
     def _try(self, step: ImuStep, place: LocalFix, arrival: int) -> None:
-        """Let the motion judge a fix."""
+        """Judge a fix by the motion."""
         other, epoch_ns = self._doubted, place.time_ns
         if other is not None and place.time_ns - other.time_ns < EPOCH_NS:
             if math.dist(place.position_m, other.position_m) < SAME_M:
                 self._advance(step, None)
                 self._judged.append((arrival, DUPLICATE))
                 return
-            # The epoch's other message was refused, and this one says where the rig was at its time.
+            # The other message of the epoch was refused; this one holds for the time of that.
             epoch_ns = other.time_ns
             moved = self._forward.filter.node.state.velocity_m_s * ((place.time_ns - other.time_ns) / 1e9)
             place = replace(place, position_m=place.position_m + moved)
@@ -243,7 +240,7 @@ class FixedLagSmoother:
         return bool(max(node.covariance[6, 6], node.covariance[7, 7]) < DOUBT_M**2)
 
     def _settle(self, now_ns: int | None) -> None:
-        """Believe waiting fixes if two of them agree, or one has been alone for long; None: it is the end."""
+        """Accept waiting fixes once two agree, one was alone for long, or at the end (``now_ns`` None)."""
         waiting = self._waiting
         if not waiting:
             return
@@ -276,7 +273,7 @@ class FixedLagSmoother:
             self._report(place, each.arrival, believed=believed.get(place.time_ns, False))
 
     def _index(self, time_ns: int) -> int:
-        """The node at a time; the first that can be gone through again if it is forgotten."""
+        """Index of the node at a time; the first that can be repeated if that one is forgotten."""
         return max(1, bisect_right(self._nodes, time_ns, key=lambda node: node.time_ns) - 1)
 
     def _note(self, wrong: _WaitingFix, right: _WaitingFix) -> None:
@@ -286,7 +283,7 @@ class FixedLagSmoother:
             gate.worst_m, gate.worst_m_s = off_m, off_m / apart_s if apart_s else math.nan
 
     def _replay(self, start: int) -> dict[int, bool]:
-        """Take the steps from one on again; which of the fixes at their ends are believed now."""
+        """Repeat the steps from an index on; which of their fixes are accepted now, by time."""
         believed: dict[int, bool] = {}
         self._path_of = None
         start = min(start, len(self._nodes))
@@ -299,7 +296,7 @@ class FixedLagSmoother:
         return believed
 
     def _turn(self, true: Floats) -> None:
-        """The first orientation tells which way all was that only rates and forces had told."""
+        """Apply the first orientation to what was integrated from rates and forces before it."""
         for row in self._rows:
             row.reference = true @ row.reference
         start = self._alignment.start(self._rows[0].reference, rolls=self._vehicle.rolls)
@@ -307,16 +304,16 @@ class FixedLagSmoother:
         self._replay(1)
 
     def _begin_again(self) -> None:
-        """The motion was wrong: forget all that fixes before the last have taught."""
+        """Start again after the motion was disproved: forget all fixes before the last."""
         for row in self._rows[:-1]:
             row.place = None
-        self._alignment = self._alignment.anew()
+        self._alignment = self._alignment.restarted()
         start = self._alignment.start(self._rows[0].reference, rolls=self._vehicle.rolls)
         self._nodes[0] = self._forward.filter.begin(self._rows[0].step, start)
         self._replay(1)
 
     def _realign(self) -> None:
-        """Begin anew in the past if heading or mounting turn out to be others than were thought."""
+        """Start again in the past if heading or mounting turn out to be different."""
         now, motion = self._forward.filter.node, self._forward.filter
         reference, past = self._alignment.reference, self._rows[0].reference
         start = self._alignment.start(past, rolls=self._vehicle.rolls)

@@ -1,4 +1,4 @@
-"""Rotations of a vehicle: quaternions, roll, pitch and yaw, and what lies between two of them."""
+"""Rotations: quaternions, matrices, rotation vectors, roll, pitch and yaw, interpolation."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Quaternion = tuple[float, float, float, float]
 
 _GIMBAL = 1e-12
 _PARALLEL_RAD = 1e-8
-"""Below this angle the sines are their angles, to the last bit."""
+"""Below this angle sine and angle are equal to the last bit."""
 
 
 def rpy_deg(rotation_xyzw: Quaternion) -> tuple[float, float, float]:
     """Roll, pitch, yaw in signed degrees: the rotation is yaw about z, then pitch about y, then roll about x.
 
     Roll and yaw lie in -180..180, pitch in -90..90 (REP 103: nose down is positive). Where the nose points
-    straight up or down roll and yaw are one, and all of it is called yaw.
+    straight up or down, roll and yaw cannot be told apart: roll is 0.
     """
     x, y, z, w = rotation_xyzw
     sine = max(-1.0, min(1.0, 2 * (w * y - z * x)))
@@ -36,20 +36,20 @@ def rpy_deg(rotation_xyzw: Quaternion) -> tuple[float, float, float]:
 
 
 def from_yaw(yaw_rad: float) -> Quaternion:
-    """The upright rotation with this yaw, counted from east towards north."""
+    """The rotation by a yaw angle from east towards north."""
     return canonical((0.0, 0.0, math.sin(yaw_rad / 2), math.cos(yaw_rad / 2)))
 
 
 def canonical(rotation_xyzw: Quaternion) -> Quaternion:
-    """The one of the two quaternions of a rotation whose w is not negative."""
+    """Of the two quaternions of a rotation, the one whose w is not negative."""
     x, y, z, w = rotation_xyzw
     return (-x, -y, -z, -w) if w < 0 else rotation_xyzw
 
 
 def slerp(start: Quaternion, end: Quaternion, fraction: float) -> Quaternion:
-    """The rotation at a fraction (0..1) of the shortest way from one to another, at constant rate.
+    """The rotation at a fraction (0..1) of the shortest way between two (Shoemake).
 
-    Shoemake's formula on unit quaternions. Every pose asks for it: by arrays it took a fifth of a conversion.
+    Plain numbers, because every pose needs it: with arrays it took a fifth of a conversion.
     """
     a, b = _unit(start), _unit(end)
     if sum(map(mul, a, b)) < 0:
@@ -71,13 +71,13 @@ def _unit(rotation_xyzw: Quaternion) -> Quaternion:
 
 
 def after(outer: Quaternion, inner: Quaternion) -> Quaternion:
-    """The rotation that does ``inner`` first, then ``outer``."""
+    """The rotation by ``inner``, then by ``outer``."""
     x, y, z, w = (Rotation.from_quat(outer) * Rotation.from_quat(inner)).as_quat().tolist()
     return canonical((x, y, z, w))
 
 
 def inverse(rotation_xyzw: Quaternion) -> Quaternion:
-    """The rotation back."""
+    """The inverse rotation."""
     x, y, z, w = rotation_xyzw
     return canonical((-x, -y, -z, w))
 

@@ -1,4 +1,4 @@
-"""A smoothed trajectory: arrays over time, and the values between them."""
+"""The backward pass, a Rauch-Tung-Striebel smoother, and the path that it gives."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from edgefirst_ros.ego.orientation import Quaternion, exponential, logarithm, ma
 from edgefirst_ros.ego.state import NORTH, PLACE, SIZE, TURN, Floats, MotionState, Node
 
 BLIND_M_S2 = 2.0
-"""Beyond the ends a vehicle goes on as it went, and this per √Hz is what it may do instead."""
+"""Beyond the ends the velocity is constant, with this noise of the acceleration, m/s²/√Hz."""
 COLUMNS = 21
 
 Adjoint = tuple[Floats, Floats]
-"""What later measurements say of a node: the adjoint (18,) and its covariance (18, 18)."""
+"""What later measurements contribute to a node: the adjoint (18,) and its covariance (18, 18)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The estimate at one time: ENU metres, rotation of the rig as configured, and their sigmas."""
+    """The estimate at one time: ENU metres, rotation of the rig, and their standard deviations."""
 
     position_m: Vector
     position_sigma_m: Vector
     rotation_xyzw: Quaternion
     rotation_sigma_rad: Vector
     turns: bool
-    """Whether rates were measured here."""
+    """Whether angular rates were measured then."""
 
 
 def _row(node: Node, state: MotionState, covariance: Floats, *, as_configured: bool) -> list[float]:
-    """One time of a path: position, velocity, rotation as the sensor's north has it, rates, sigmas."""
+    """Position, velocity, rotation (``as_configured``: by the sensor's north), rates, sigmas of a node."""
     north = exponential(np.array((0.0, 0.0, state.north_rad))) if as_configured else np.eye(3)
     rotation = north @ state.rotation
     turning = covariance[TURN, TURN].copy()
@@ -58,7 +58,7 @@ def _row(node: Node, state: MotionState, covariance: Floats, *, as_configured: b
 
 
 class SmoothedPath:
-    """Rows in order of time; cubic between them, from velocities and rates."""
+    """Rows in order of time, interpolated by cubics through velocities and rates."""
 
     def __init__(self) -> None:
         self.times: array[int] = array("q")
@@ -79,7 +79,7 @@ class SmoothedPath:
         rows[:, 0:3] += by_m
 
     def at(self, time_ns: int) -> Point | None:
-        """The estimate at a time; None if there is none at all."""
+        """The estimate at a time; None if the path is empty."""
         if not self.times:
             return None
         after = bisect_right(self.times, time_ns)
@@ -89,7 +89,7 @@ class SmoothedPath:
             return self._beyond(after - 1, time_ns)
         start, end = self._values(after - 1), self._values(after)
         if end[20]:
-            # The estimate begins anew there: what lies before it is carried on from its own side.
+            # The estimate restarts there: extrapolate from before it.
             return self._beyond(after - 1, time_ns)
         h = (self.times[after] - self.times[after - 1]) / 1e9
         s = (time_ns - self.times[after - 1]) / 1e9 / h
@@ -119,16 +119,16 @@ class SmoothedPath:
 
 
 def nothing() -> Adjoint:
-    """No later measurement."""
+    """The adjoint after the last measurement."""
     return np.zeros(SIZE), np.zeros((SIZE, SIZE))
 
 
 def smooth(
     nodes: Sequence[Node], later: Adjoint | None = None
 ) -> Iterator[tuple[Node, MotionState, Floats, Adjoint]]:
-    """Every node with its state and covariance given all measurements, from the last to the first.
+    """Each node with its smoothed state and covariance, from the last to the first, after Bryson and Frazier.
 
-    The fourth is what a preceding piece of the same chain is to be given as ``later``.
+    The fourth value is ``later`` for the nodes before these.
     """
     adjoint, weight = nothing() if later is None else later
     for node in reversed(nodes):
@@ -153,7 +153,7 @@ def smooth(
 def smoothed(
     nodes: Sequence[Node], later: Adjoint | None = None, *, as_configured: bool
 ) -> tuple[SmoothedPath, Adjoint]:
-    """The backward pass over nodes, and what one over those before them is to be given as ``later``."""
+    """The smoothed path of nodes, and ``later`` for the nodes before these."""
     rows: list[list[float]] = []
     before = nothing() if later is None else later
     for node, state, covariance, known in smooth(nodes, later):
@@ -173,7 +173,7 @@ def _matrix(values: Floats) -> Floats:
 
 
 def _cubic(start: Floats, start_slope: Floats, end: Floats, end_slope: Floats, s: float) -> Floats:
-    """Hermite's cubic at s in 0..1."""
+    """Hermite's cubic at s from 0 to 1."""
     rest = 1 - s
     return (
         (1 + 2 * s) * rest * rest * start

@@ -1,4 +1,4 @@
-"""What the filter estimates: the nominal state, its error state's order, and the steps it remembers."""
+"""What the filter estimates: nominal state, error state, and the nodes that it keeps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIZE = 18
 TURN, SPEED, PLACE, GYRO, FORCE = (slice(n, n + 3) for n in (0, 3, 6, 9, 12))
 """Error state: rotation about ENU's axes, velocity, position, gyroscope's and accelerometer's bias, ..."""
 NORTH = 15
-"""... by how much the orientation sensor's north lies to the left of true north, ..."""
+"""... the angle of the orientation sensor's north to the left of true north, ..."""
 MOUNT = slice(16, 18)
 """... and pitch and yaw of the direction of travel in the rig's axes as configured."""
 
@@ -25,13 +25,13 @@ class MotionState:
     """The nominal state at one time.
 
     Attributes:
-        rotation: rig's axes as configured into ENU (3, 3).
+        rotation: from the rig's axes, as configured, to ENU (3, 3).
         velocity_m_s: ENU (3,).
         position_m: ENU (3,).
         gyro_rad_s: bias of the angular rate, rig's axes (3,).
         force_m_s2: bias of the specific force, rig's axes (3,).
-        north_rad: what is added to the true yaw gives the orientation sensor's.
-        mount: axes of travel (forward, left, up) into the rig's axes as configured (3, 3).
+        north_rad: yaw of the orientation sensor minus the true one.
+        mount: from the axes of travel (forward, left, up) to the rig's axes, as configured (3, 3).
     """
 
     rotation: Floats
@@ -43,7 +43,7 @@ class MotionState:
     mount: Floats
 
     def moved(self, error: Floats) -> MotionState:
-        """The state that is off from this one by an error state (18,)."""
+        """This state corrected by an error state (18,)."""
         mount = np.array((0.0, error[16], error[17]))
         return MotionState(
             exponential(error[TURN]) @ self.rotation,
@@ -58,7 +58,7 @@ class MotionState:
 
 @dataclass(slots=True)
 class Update:
-    """A measurement as the backward pass needs it; ``information`` is the innovation's inverse covariance."""
+    """A measurement, for the backward pass; ``information`` is the inverse covariance of the innovation."""
 
     jacobian: Floats
     information: Floats
@@ -74,10 +74,10 @@ class Node:
         time_ns: end of the step.
         state: after all measurements at that time.
         covariance: of its error state (18, 18).
-        transition: of the error state over the step before it; None where the estimate begins anew.
-        updates: measurements taken in, in their order.
+        transition: of the error state during the step; None where the estimate starts or restarts.
+        updates: measurements applied, in order.
         rate_rad_s: angular rate, rig's axes (3,), bias included.
-        turns: whether rates were measured over the step.
+        turns: whether rates were measured during the step.
     """
 
     time_ns: int

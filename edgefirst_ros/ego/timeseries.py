@@ -1,4 +1,4 @@
-"""A quantity that is known at some times: its value between them, and what that is based on."""
+"""A quantity that is known at some times: interpolation, and what the interpolated value is based on."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Generic, TypeVar
 from edgefirst_ros.sample import PoseBasis
 
 PROMPT_NS = 100_000_000
-"""The period that a sensor is taken to have before it has told its own."""
+"""Assumed period of a sensor that has sent less than two values."""
 
 Value = TypeVar("Value")
 
 
 class TimeSeries(Generic[Value]):
-    """Values in order of time, interpolated between, unknown beyond the ends and in gaps.
+    """Values in order of time, interpolated; unknown beyond the ends and in gaps.
 
     Args:
-        between: the value at a fraction (0..1) of the way from one value to the next.
-        max_gap_ns: values further apart than this are ends, with nothing known between.
+        between: interpolates between two values at a fraction (0..1).
+        max_gap_ns: longer gaps are not interpolated.
 
     Attributes:
-        times_ns: when there is a value.
+        times_ns: times of the values.
     """
 
     def __init__(self, between: Callable[[Value, Value, float], Value], *, max_gap_ns: int) -> None:
@@ -36,7 +36,7 @@ class TimeSeries(Generic[Value]):
         return len(self.times_ns)
 
     def add(self, time_ns: int, value: Value) -> bool:
-        """Append a value; one no later than the last is left out, because settled times must not change."""
+        """Append a value; False if it is not later than the last: settled times must not change."""
         if self.times_ns and time_ns <= self.times_ns[-1]:
             return False
         self.times_ns.append(time_ns)
@@ -44,7 +44,7 @@ class TimeSeries(Generic[Value]):
         return True
 
     def at(self, time_ns: int) -> Value | None:
-        """The value at a time, or None where nothing is known close enough."""
+        """The value at a time; None beyond the ends and in gaps."""
         after = bisect_left(self.times_ns, time_ns)
         if after < len(self.times_ns) and self.times_ns[after] == time_ns:
             return self._values[after]
@@ -57,21 +57,21 @@ class TimeSeries(Generic[Value]):
         return self._between(self._values[after - 1], self._values[after], fraction)
 
     def nearest(self, time_ns: int) -> tuple[int, Value] | None:
-        """The value nearest to a time, and its time; the earlier of two equally near."""
+        """Time and value nearest to a time; of two equally near ones the earlier."""
         after = bisect_left(self.times_ns, time_ns)
         around = [index for index in (after - 1, after) if 0 <= index < len(self.times_ns)]
         index = min(around, key=lambda each: abs(self.times_ns[each] - time_ns), default=None)
         return None if index is None else (self.times_ns[index], self._values[index])
 
     def settled(self, time_ns: int, coming_ns: int) -> bool:
-        """Whether no value at ``coming_ns`` or later can change ``at(time_ns)`` any more."""
+        """Whether no value from ``coming_ns`` on can change ``at(time_ns)``."""
         if not self.times_ns or self.times_ns[-1] < time_ns:
             too_late = bool(self.times_ns) and coming_ns - self.times_ns[-1] > self._max_gap_ns
             return too_late and coming_ns > time_ns
         return True
 
     def forget(self, before_ns: int) -> None:
-        """Drop what no time from ``before_ns`` on depends on."""
+        """Drop values that times from ``before_ns`` on do not need."""
         useless = bisect_right(self.times_ns, before_ns) - 1
         if useless > 0:
             del self.times_ns[:useless]
@@ -79,7 +79,7 @@ class TimeSeries(Generic[Value]):
 
 
 def basis(times_ns: Sequence[int], time_ns: int, max_gap_ns: int) -> PoseBasis:
-    """What a quantity rests on that is measured at these times; DEAD_RECKONED where they are too far away."""
+    """What a quantity measured at some times is based on at another; DEAD_RECKONED if they are too far."""
     after = bisect_left(times_ns, time_ns)
     around = times_ns[max(0, after - 1) : after + 1]
     if not around:
@@ -93,7 +93,7 @@ def basis(times_ns: Sequence[int], time_ns: int, max_gap_ns: int) -> PoseBasis:
 
 
 def usual_ns(times_ns: Sequence[int], index: int) -> int:
-    """The usual period of a sensor around a place in its times: the median of some."""
+    """The median period of a sensor around an index of its times."""
     first = max(0, index - 8)
     some = times_ns[first : first + 16]
     gaps = sorted(b - a for a, b in pairwise(some))
@@ -101,7 +101,7 @@ def usual_ns(times_ns: Sequence[int], index: int) -> int:
 
 
 def nearest_ns(times_ns: Sequence[int], time_ns: int) -> int | None:
-    """The time nearest to one; the earlier of two equally near."""
+    """The nearest of the times; of two equally near ones the earlier. None if there is none."""
     after = bisect_left(times_ns, time_ns)
     around = times_ns[max(0, after - 1) : after + 1]
     return min(around, key=lambda each: abs(each - time_ns), default=None)

@@ -1,4 +1,4 @@
-"""Rig poses over time, with what they rest on, from an estimate, the IMU's orientation and odometry."""
+"""Poses of the rig over time and what they are based on: an estimate, the IMU's orientation, odometry."""
 
 from __future__ import annotations
 
@@ -30,33 +30,32 @@ from edgefirst_ros.messages.odometry import Odometry
 from edgefirst_ros.sample import EgoPose, PoseBasis
 
 SWIFT_NS = 250_000_000
-"""Orientations further apart are not interpolated between: rates and courses know better."""
+"""Orientations further apart are not interpolated: rates and courses are more accurate."""
 HEADED_RAD = 0.6
-"""A heading that is less sure than this is none, unless a gyroscope carries it."""
+"""A heading less certain than this is unknown, unless there is a gyroscope."""
 NO_ORIENTATION: Quaternion = (0.0, 0.0, 0.0, 1.0)
-"""What drivers send that have none, besides zeros."""
+"""Sent by drivers that have no orientation, besides zeros."""
 
 _Rotation = tuple[Quaternion | None, PoseBasis, Vector | None]
 
 
 class Trajectory:
-    """Where the rig was, in the frame of one sequence.
+    """Poses of the rig in the frame of one sequence.
 
-    Everything is added in order of time, whatever it is. Position and rotation come from odometry once there
-    is any, and then in its frame. Else position is that of the estimate, in ENU at the first fix that is
-    believed; rotation is the IMU's own orientation, as it is configured to be mounted, and the estimate's
-    where it has none. The receiver's antenna is taken for the rig's origin, and ENU of the IMU for that of
-    the origin, which turns by less than 0.1° in 10 km.
+    Messages are added in order of time. If there is odometry, position and rotation come from it, in its
+    frame. Otherwise the position is the estimated one, in ENU at the first accepted fix; the rotation is the
+    IMU's own orientation, mounted as configured, or the estimated one if it has none. The receiver's antenna
+    is taken for the rig's origin, and ENU at the IMU for ENU at the origin: 10 km turn it by less than 0.1°.
 
     Args:
-        motion: the whole drive's, if it is known beforehand; else it is followed.
-        vehicle: what is known of it.
-        hold_ns: how long a pose is carried on that no gyroscope carries.
-        reckon_ns: how far from a fix a position is carried on ...
-        reckon_m: ... while its standard deviation is no larger.
-        wait_ns: how much later than its time a pose is usually asked for, ordering of messages included.
-        memory_ns: what is older than this, seen from the latest, is forgotten unasked.
-        rig_from_imu_xyzw: rotation of vectors from the IMU's axes to the rig's (x forward, y left, z up).
+        motion: of the whole drive, if it is known beforehand; otherwise it is estimated as messages arrive.
+        vehicle: what the configuration says of it.
+        hold_ns: how long a pose is extrapolated without a gyroscope.
+        reckon_ns: how far from a fix a position is dead-reckoned,
+        reckon_m: if its standard deviation is no larger than this.
+        wait_ns: how much later than its time a pose is usually asked for, reordering included.
+        memory_ns: what is this much older than the latest message is dropped.
+        rig_from_imu_xyzw: rotates vectors from the IMU's axes to the rig's (x forward, y left, z up).
         odometry: positions come from odometry from the start, also before its first message.
     """
 
@@ -92,7 +91,7 @@ class Trajectory:
         self._latest_ns: int | None = None
 
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
-        """Take a fix, by the running number of its message; ``judged`` tells what becomes of it."""
+        """Add a fix by the running number of its message; ``judged`` returns the result."""
         self._advance(time_ns)
         if self._lag is not None:
             self._lag.add_fix(time_ns, arrival, fix)
@@ -100,7 +99,7 @@ class Trajectory:
             self._judged_fixes.append((arrival, self._whole.refusals.get(arrival)))
 
     def add_imu(self, time_ns: int, imu: Imu) -> None:
-        """Take an IMU message."""
+        """Add an IMU message."""
         self._advance(time_ns)
         imu = self._sound(imu)
         if self._lag is not None:
@@ -112,18 +111,18 @@ class Trajectory:
             self._orientation.add(time_ns, canonical(rotation))
 
     def add_odometry(self, time_ns: int, odometry: Odometry) -> None:
-        """Take the pose of an odometry message for the rig's."""
+        """Add an odometry message, whose pose is the rig's."""
         self._advance(time_ns)
         self._has_odometry = True
         self._odometry.add(time_ns, odometry)
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """Process what is waiting: nothing more arrives."""
         if self._lag is not None:
             self._lag.finish()
 
     def judged(self) -> Iterator[JudgedFix]:
-        """What has become of fixes since this was last asked: messages' numbers, and why they are refused."""
+        """Fixes accepted or refused since the last call."""
         outcomes, self._judged_fixes = self._judged_fixes, []
         yield from outcomes
         if self._lag is not None:
@@ -131,16 +130,16 @@ class Trajectory:
 
     @property
     def notes(self) -> list[str]:
-        """What is worth telling so far."""
+        """Sentences on what has been found so far."""
         return list((self._lag or self._whole or Solution()).notes)
 
     @property
     def mounting(self) -> Mounting | None:
-        """How the IMU is turned against what is configured, if it is."""
+        """How the IMU is rotated against its configuration, None if it may be as configured."""
         return (self._lag or self._whole or Solution()).mounting
 
     def settled(self, time_ns: int) -> bool:
-        """Whether nothing that can still come, in order of time, changes the pose at a time."""
+        """Whether no message that can still arrive, in order of time, changes the pose at a time."""
         if self._latest_ns is None:
             return False
         if self._whole is None and (not self._has_odometry or self._lag_has_begun()):
@@ -150,9 +149,9 @@ class Trajectory:
         return not self._is_oriented or self._orientation.settled(time_ns, self._latest_ns)
 
     def pose(self, time_ns: int) -> EgoPose:
-        """The pose as far as it is known by now.
+        """The pose as far as it is known so far.
 
-        With odometry ``position_m`` and ``rotation_xyzw`` are of its frame and ``origin`` is None.
+        With odometry ``position_m`` and ``rotation_xyzw`` are in its frame and ``origin`` is None.
         """
         motion = self._lag or self._whole or Solution()
         origin, point = motion.origin, motion.point(time_ns)
@@ -179,9 +178,9 @@ class Trajectory:
         )
 
     def forget(self, before_ns: int) -> None:
-        """Drop what poses from ``before_ns`` on do not need; earlier ones must not be asked for any more."""
+        """Drop what poses from ``before_ns`` on do not need."""
         self._odometry.forget(before_ns)
-        # Some more of the times tell how often they come.
+        # Earlier times show how often orientations come.
         self._orientation.forget(before_ns - SWIFT_NS)
         if self._lag is not None:
             self._lag.forget(before_ns)
@@ -195,7 +194,7 @@ class Trajectory:
         return PoseBasis.ASSUMED if far or max(point.position_sigma_m[:2]) > self._reckon_m else found
 
     def _rotation(self, fixes_ns: list[int], time_ns: int, point: Point | None) -> _Rotation:
-        """Rotation, what it rests on, and its sigma."""
+        """Rotation, its basis, and its standard deviations."""
         times_ns = self._orientation.times_ns
         own = self._orientation.at(time_ns)
         sigma = None if point is None else point.rotation_sigma_rad
@@ -213,7 +212,7 @@ class Trajectory:
         ):
             return point.rotation_xyzw, basis(times_ns, time_ns, self._vehicle.max_gap_ns), sigma
         if headed and course in {PoseBasis.MEASURED, PoseBasis.INTERPOLATED}:
-            # No sensor measures it: it is that of the course between fixes.
+            # No sensor measures it: it is the course between fixes.
             return point.rotation_xyzw, PoseBasis.INTERPOLATED, sigma
         fix_ns = nearest_ns(fixes_ns, time_ns)
         held = headed and fix_ns is not None and abs(fix_ns - time_ns) <= self._hold_ns
@@ -222,7 +221,7 @@ class Trajectory:
         return None, PoseBasis.ASSUMED, None
 
     def _of_odometry(self, pose: EgoPose) -> EgoPose:
-        """The pose in odometry's frame, carried on from its ends as it moved there."""
+        """The pose in the odometry's frame, extrapolated beyond its ends by its velocities."""
         time_ns = pose.time_ns
         found = self._odometry.at(time_ns)
         rests_on = basis(self._odometry.times_ns, time_ns, self._vehicle.max_gap_ns)
@@ -246,7 +245,7 @@ class Trajectory:
         )
 
     def _sound(self, imu: Imu) -> Imu:
-        """Without an orientation that is none: drivers without a sensor for it send one rotation always."""
+        """The message without an orientation that is none: some drivers always send the same rotation."""
         rotation = imu.orientation_xyzw
         if rotation is None or self._is_oriented:
             return imu
@@ -281,7 +280,7 @@ def _move(start: Odometry, end: Odometry, fraction: float) -> Odometry:
 
 
 def _carried(odometry: Odometry, seconds: float) -> Odometry:
-    """Where something gets to that goes on as it went: its velocities are in its own axes."""
+    """The pose after some seconds at the same velocities, which are in its own axes."""
     if not np.isfinite((*odometry.linear_m_s, *odometry.angular_rad_s)).all():
         return odometry
     rotation = matrix(odometry.orientation_xyzw)

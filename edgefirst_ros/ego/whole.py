@@ -1,4 +1,4 @@
-"""The estimate of a whole drive: a forward and a backward pass over all that its sensors said."""
+"""The estimate of a whole drive: a forward and a backward pass over all of its measurements."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ from edgefirst_ros.sample import GeoPoint
 IntArray = npt.NDArray[np.int64]
 
 BLOCK = 4000
-"""Nodes kept at a time, some 6 KiB each; the forward pass is gone through again block by block."""
+"""Nodes kept at a time, some 6 KiB each: the forward pass is repeated block by block."""
 TRIES = 3
 TURNED_RAD = 0.1
 FEW = 9
-"""So many fixes show whether the first ones were right."""
+"""This many fixes show whether the first ones were right."""
 
 
 class NavigationLog:
-    """What the navigation sensors said between two breaks of the clock, in any order; 88 bytes a sample."""
+    """IMU samples and fixes between two breaks of the clock, added in any order; 88 bytes a sample."""
 
     def __init__(self) -> None:
         self._times: array[int] = array("q")
@@ -57,20 +57,20 @@ class NavigationLog:
         return bool(self._times or self.fixes)
 
     def add_imu(self, time_ns: int, imu: Imu) -> None:
-        """Take a sample."""
+        """Add an IMU sample."""
         self._times.append(time_ns)
         orientation = imu.orientation_xyzw or (math.nan,) * 4
         self._imu.extend((*orientation, *imu.angular_velocity_rad_s, *imu.linear_acceleration_m_s2))
 
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
-        """Take a fix, by the running number of its message."""
+        """Add a fix by the running number of its message."""
         self.fixes.append((time_ns, arrival, fix))
 
     @property
     def oriented(self) -> bool:
-        """Whether the IMU tells orientations, and not one rotation always, as drivers do that have none.
+        """Whether the IMU has orientations: drivers without any always send the same rotation.
 
-        It may stand still; but one that turns by its gyroscope and not by its orientation has none.
+        It may be the same while the rig stands, but not while the gyroscope measures a turn.
         """
         if not self._times:
             return False
@@ -86,7 +86,7 @@ class NavigationLog:
         return bool(turned_rad.max(initial=0.0) < TURNED_RAD)
 
     def samples(self) -> Iterator[tuple[int, Imu]]:
-        """The IMU's in order of time."""
+        """IMU samples in order of time."""
         times = np.frombuffer(self._times, np.int64) if self._times else np.empty(0, np.int64)
         oriented = self.oriented
         for index in np.argsort(times, kind="stable").tolist():
@@ -97,15 +97,15 @@ class NavigationLog:
 
 @dataclass(slots=True)
 class Solution:
-    """A whole drive's motion.
+    """The motion of a whole drive.
 
     Attributes:
-        origin: of the local frame: the first fix that is believed.
-        fixes_ns: times of believed fixes.
-        refusals: why a fix was refused, by the running number of its message.
-        oriented: whether the IMU's orientations are any.
-        mounting: how the IMU is turned against what is configured, if it is.
-        notes: what is worth telling.
+        origin: of the local frame: the first accepted fix.
+        fixes_ns: times of accepted fixes.
+        refusals: why fixes were refused, by the running number of their message.
+        oriented: whether the IMU has orientations.
+        mounting: how the IMU is rotated against its configuration, None if it may be as configured.
+        notes: sentences on what has been found.
     """
 
     origin: GeoPoint | None = None
@@ -116,15 +116,15 @@ class Solution:
     notes: list[str] = field(default_factory=list)
     path: SmoothedPath = field(default_factory=SmoothedPath)
     worst: tuple[float, float] = (0.0, math.nan)
-    """Of fixes that no vehicle could have driven through: how far off, and the speed it would have taken."""
+    """Largest error of a fix that no vehicle could have reached, metres, and the speed it would take, m/s."""
 
     def point(self, time_ns: int) -> Point | None:
-        """The estimate at a time, None where there is none."""
+        """The estimate at a time, None if there is none."""
         return self.path.at(time_ns)
 
 
 class _Steps:
-    """Steps of a drive, packed, each with the fix at its end if there is one."""
+    """Steps of a drive, packed, each with the index of the fix at its end, -1 if there is none."""
 
     def __init__(self) -> None:
         self.ends: array[int] = array("q")
@@ -155,13 +155,13 @@ def solve(
     rig_from_imu_xyzw: Quaternion | None,
     proceed: Callable[[], bool] = lambda: True,
 ) -> Solution:
-    """The motion of a drive from all that was said of it.
+    """Estimate the motion of a whole drive.
 
     Args:
-        log: what was said.
-        vehicle: what is known beforehand.
-        rig_from_imu_xyzw: turns the IMU's axes into the rig's.
-        proceed: asked now and then; if it says no, what has been found so far is no estimate.
+        log: its measurements.
+        vehicle: what the configuration says of it.
+        rig_from_imu_xyzw: rotates from the IMU's axes to the rig's.
+        proceed: called now and then; False stops, and the result is then no estimate.
     """
     solution = Solution(oriented=log.oriented)
     places, arrivals = _candidates(log, solution)
@@ -182,7 +182,7 @@ def solve(
         if not again:
             break
         for index in again:
-            # Fewer fixes were believed at first than disproved them: those were wrong, not the motion.
+            # The first fixes were fewer than those that contradict them: they were wrong, not the motion.
             solution.refusals[arrivals[index]] = OUTLIER
             steps.fix[steps.fix.index(index)] = -1
     if not proceed():
@@ -205,7 +205,7 @@ def solve(
 
 
 def _candidates(log: NavigationLog, solution: Solution) -> tuple[list[LocalFix], list[int]]:
-    """Fixes that a vehicle could have driven through, in the frame of the first; the others are refused."""
+    """Fixes that a vehicle could have driven, in the frame of the first, and their numbers; refuse others."""
     judge, points, sigmas = FixJudge(), list[GeoPoint](), list[Vector | None]()
     meant: list[tuple[int, int]] = []
     log.fixes.sort(key=lambda each: each[:2])
@@ -220,7 +220,7 @@ def _candidates(log: NavigationLog, solution: Solution) -> tuple[list[LocalFix],
             if math.dist(ecef_m(judged), ecef_m(points[-1])) < SAME_M:
                 solution.refusals[arrival] = DUPLICATE
                 continue
-            # They contradict each other: whichever the motion chooses, both are of the first one's time.
+            # They contradict each other, and both have the time of the first one.
             time_ns = max(first_ns, meant[-1][0])
         else:
             first_ns = time_ns
@@ -252,7 +252,7 @@ def _candidates(log: NavigationLog, solution: Solution) -> tuple[list[LocalFix],
 
 
 def _far(time_ns: int, place_m: Floats, times: IntArray, places_m: Floats) -> tuple[float, float]:
-    """How far a fix is from those around it, and the speed that it would take."""
+    """Distance of a fix from those around it in metres, and the speed in m/s to get there."""
     axes = [np.interp(time_ns, times, places_m[:, axis]) for axis in range(3)]
     off_m = float(np.linalg.norm(place_m - np.array(axes)))
     apart_ns = int(np.abs(times - time_ns).min())
@@ -262,7 +262,7 @@ def _far(time_ns: int, place_m: Floats, times: IntArray, places_m: Floats) -> tu
 def _steps(
     log: NavigationLog, places: Sequence[LocalFix], alignment: Alignment, rig_from_imu_xyzw: Quaternion | None
 ) -> _Steps:
-    """All steps, cut at the fixes; the alignment follows them."""
+    """All steps, ending at the fixes; updates the alignment."""
     steps, inertia, fix = _Steps(), Preintegrator(rig_from_imu_xyzw), 0
 
     def take(step: ImuStep, place: int) -> None:
@@ -293,7 +293,7 @@ _ZERO: Vector = (0.0, 0.0, 0.0)
 def _forward(
     forward: Forward, steps: _Steps, places: Sequence[LocalFix], proceed: Callable[[], bool]
 ) -> tuple[list[Forward], dict[int, bool], list[int]]:
-    """Snapshots at the beginning of every block, what was believed, and what was believed wrongly."""
+    """Copies at the beginning of every block, which fixes were accepted, and which were accepted wrongly."""
     blocks, believed, recent = list[Forward](), dict[int, bool](), list[int]()
     doubted: list[int] = []
     for number, (step, fix) in enumerate(steps.part(0, len(steps))):
@@ -321,9 +321,9 @@ def _forward(
 def _wrong_at_first(
     steps: _Steps, places: Sequence[LocalFix], gravity: float, vehicle: Vehicle, start: FilterStart
 ) -> int:
-    """How many fixes to leave out at the beginning, where no motion is known yet that could disprove them.
+    """How many of the first fixes to refuse: no motion is known yet that could disprove them.
 
-    A first fix that is wrong makes those after it look wrong: without it they fit.
+    A wrong first fix makes the next ones look wrong; without it they fit.
     """
     if len(places) < FEW:
         return 0
@@ -351,7 +351,7 @@ def _backward(
     as_configured: bool,
     proceed: Callable[[], bool],
 ) -> None:
-    """Smooth block by block, the last first."""
+    """Smooth block by block, beginning with the last."""
     later: Adjoint | None = None
     parts: list[SmoothedPath] = []
     for number in reversed(range(len(blocks))):
@@ -368,7 +368,7 @@ def _backward(
 
 
 def _note(solution: Solution, forward: Forward) -> None:
-    """Tell what was refused and what was given up."""
+    """Add sentences on refused fixes and restarts."""
     count = Counter(solution.refusals.values())[OUTLIER]
     if count:
         worst = max(solution.worst, (forward.gate.worst_m, forward.gate.worst_m_s))

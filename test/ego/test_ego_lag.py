@@ -78,7 +78,7 @@ def test_motion_that_later_fixes_disprove_begins_anew(gps_hz: float) -> None:
     refused = Counter(outcomes.values())["off the motion (outlier)"]
     assert 2 <= refused <= 60
     assert len(trajectory.notes) == 2
-    assert "begins anew" in trajectory.notes[1]
+    assert "starts again" in trajectory.notes[1]
 
 
 def test_an_account_is_made_of_every_fix_once() -> None:

@@ -244,7 +244,7 @@ def test_an_imu_on_its_side_is_found_with_its_tilt() -> None:
     assert found.rms_m < 0.05
     mounting = solution.mounting
     assert mounting is not None
-    assert "turned by 120°" in mounting.text
+    assert "rotated by 120°" in mounting.text
     assert solve(case.log(), Vehicle(), mounting.rig_from_imu_xyzw).mounting is None
 
 
