@@ -1,12 +1,13 @@
-"""The intrinsics of a picture, from a CameraInfo that need not be of its size."""
+"""Intrinsics of a picture from a CameraInfo of another size, and the tile that a frame name means."""
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
+from typing import Literal
 
 from edgefirst_ros.messages.camera import CameraInfo
-from edgefirst_ros.messages.tileframes import TILES, Tile
 
 _SAME_ASPECT = 0.01
 _MIDDLE = (0.25, 0.75)
@@ -90,3 +91,28 @@ def picture_intrinsics(
 def _in_middle(centre: tuple[float, float], size: tuple[int, int]) -> bool:
     low, high = _MIDDLE
     return all(low < at / extent < high for at, extent in zip(centre, size, strict=True))
+
+
+Tile = Literal["", "tl", "tr", "bl", "br"]
+
+TILES: dict[Tile, tuple[int, int]] = {"tl": (0, 0), "tr": (1, 0), "bl": (0, 1), "br": (1, 1)}
+"""Column and row of each quarter."""
+
+_SUFFIX = re.compile(
+    r"[_./-](?:tile[_./-]?)?(?:(top|upper|bottom|lower)[_./-]?(left|right)|([tb])[_./-]?([lr]))$",
+    re.IGNORECASE,
+)
+
+
+def split_tile(frame_id: str) -> tuple[str, Tile]:
+    """Split a tile's frame name into the camera's frame and the tile, which is empty if it names none.
+
+    The device sends ``camera_optical_topleft``; ``_top_left``, ``_tl``, ``-tile-tl`` and similar mean the
+    same. Such a suffix may also say where on the vehicle a camera is: use this for unknown frames only.
+    """
+    found = _SUFFIX.search(frame_id)
+    if found is None or not found.start():
+        return frame_id, ""
+    down, across = (found[1] or found[3]).lower(), (found[2] or found[4]).lower()
+    name = ("t" if down[0] in "tu" else "b") + across[0]
+    return frame_id[: found.start()], next(tile for tile in TILES if tile == name)

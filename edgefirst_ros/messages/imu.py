@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from edgefirst.schemas import sensor_msgs
 
 from edgefirst_ros.messages.cdr import Stamped, decode_as
-from edgefirst_ros.messages.quaternion import unit_xyzw, xyz
+from edgefirst_ros.messages.transform import unit_xyzw, xyz
 
 
 @dataclass(frozen=True, slots=True)

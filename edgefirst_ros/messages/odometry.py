@@ -9,8 +9,7 @@ from edgefirst.schemas import nav_msgs
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.cdr import Stamped, decode_as
-from edgefirst_ros.messages.quaternion import FARTHEST_M, unit_xyzw, xyz
-from edgefirst_ros.messages.transform import Transforms, bare
+from edgefirst_ros.messages.transform import FARTHEST_M, Transforms, bare, unit_xyzw, xyz
 
 _UNKNOWN = (math.nan,) * 3
 

@@ -1,4 +1,4 @@
-"""Point clouds of radar, lidar and fusion."""
+"""Point clouds of radar, lidar and fusion, and the full scale of their reflectivity."""
 
 from __future__ import annotations
 
@@ -126,3 +126,17 @@ def _point_dtype(fields: Sequence[sensor_msgs.PointField], order: str, point_ste
     if point_step > _MAX_POINT_STEP:
         raise DecodeError("point cloud with an absurd point step")
     return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": point_step})
+
+
+_CONVENTIONS = (1.0, 255.0, 65535.0)
+"""Floats are in 0..1, or hold 8-bit or 16-bit values, as from drivers for Velodyne and Ouster."""
+
+
+def type_scale(dtype: np.dtype[Any]) -> float | None:
+    """The largest value of an integer type; None for floats, whose type does not show it."""
+    return float(np.iinfo(dtype).max) if dtype.kind in "iu" else None
+
+
+def float_scale(largest: float) -> float:
+    """The smallest usual full scale that is at least ``largest``; ``largest`` if there is none."""
+    return next((scale for scale in _CONVENTIONS if largest <= scale), largest)

@@ -1,4 +1,4 @@
-"""Static transforms between coordinate frames."""
+"""Static transforms between coordinate frames, and the quaternions and vectors in messages."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from edgefirst.schemas import geometry_msgs
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.cdr import Stamped, decode_as, header_of
-from edgefirst_ros.messages.quaternion import FARTHEST_M, unit_xyzw, xyz
 
 _ROUNDING_M = 1e-5
 _ROUNDING_DEG = 1e-2
-"""A cosine near 1 tells no smaller angle apart from rounding."""
+"""A cosine near 1 cannot show a smaller angle, because of rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +126,26 @@ def _transform(message: geometry_msgs.TransformStamped) -> Transform:
     if not (child.isprintable() and parent.isprintable()):
         raise DecodeError("transform of a frame whose name is unreadable")
     return Transform(parent, child, translation, rotation)
+
+
+_LEAST_NORM = 1e-9
+FARTHEST_M = 1e8
+"""No coordinate on earth is larger, in any frame; a larger one is damage, and would overflow later."""
+
+
+def unit_xyzw(quaternion: geometry_msgs.Quaternion) -> tuple[float, float, float, float] | None:
+    """The unit quaternion of a geometry_msgs/Quaternion; None if it is zero or not finite.
+
+    Devices send quaternions whose length differs from 1 by more than rounding.
+    """
+    values = (float(quaternion.x), float(quaternion.y), float(quaternion.z), float(quaternion.w))
+    norm = math.hypot(*values)
+    if not _LEAST_NORM < norm < math.inf:
+        return None
+    x, y, z, w = values
+    return x / norm, y / norm, z / norm, w / norm
+
+
+def xyz(vector: geometry_msgs.Vector3 | geometry_msgs.Point) -> tuple[float, float, float]:
+    """The components of a geometry_msgs/Vector3 or Point."""
+    return float(vector.x), float(vector.y), float(vector.z)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
+from edgefirst_ros.messages.calibration import split_tile
 from edgefirst_ros.messages.camera import CompressedImage, RawImage, VideoPacket
-from edgefirst_ros.messages.tileframes import split_tile
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import chain, gather
 from edgefirst_ros.sample import Calibration, CameraImage

@@ -11,9 +11,8 @@ from edgefirst.schemas import sensor_msgs
 from edgefirst.schemas.builtin_interfaces import Time
 from edgefirst.schemas.std_msgs import Header
 
-from edgefirst_ros.messages.calibration import Intrinsics, picture_intrinsics
+from edgefirst_ros.messages.calibration import TILES, Intrinsics, Tile, picture_intrinsics, split_tile
 from edgefirst_ros.messages.camera import CameraInfo, decode_camera_info
-from edgefirst_ros.messages.tileframes import TILES, Tile, split_tile
 
 K = np.array([[1400.0, 0, 955.5], [0, 1390.0, 548.0], [0, 0, 1]])
 FULL = CameraInfo(1920, 1080, "plumb_bob", (0.0,) * 5, K, np.eye(3), np.eye(3, 4))

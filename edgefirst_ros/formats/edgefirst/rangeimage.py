@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.pointcloud import PointCloud
-from edgefirst_ros.messages.reflectivity import float_scale, type_scale
+from edgefirst_ros.messages.pointcloud import PointCloud, float_scale, type_scale
 
 REFLECTIVITY_FIELDS = ("reflect", "reflectivity", "intensity")
 """Field names of reflectivity, the device's own first."""

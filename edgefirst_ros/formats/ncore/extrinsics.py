@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.messages.tileframes import Tile, split_tile
+from edgefirst_ros.messages.calibration import Tile, split_tile
 from edgefirst_ros.messages.transform import bare
 
 Pose = npt.NDArray[np.float64]

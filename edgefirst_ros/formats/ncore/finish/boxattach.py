@@ -18,7 +18,7 @@ from edgefirst_ros.formats.ncore.store.journal import read_facts
 from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, EntryTimes
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, json_bytes, under
-from edgefirst_ros.messages.tileframes import TILES, Tile
+from edgefirst_ros.messages.calibration import TILES, Tile
 
 UNPAIRED = f"{FLAT_BOXES}_unpaired"
 

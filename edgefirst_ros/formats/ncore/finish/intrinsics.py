@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.prepare.parts import Json
-from edgefirst_ros.messages.calibration import Intrinsics, picture_intrinsics
+from edgefirst_ros.messages.calibration import Intrinsics, Tile, picture_intrinsics
 from edgefirst_ros.messages.camera import CameraInfo
-from edgefirst_ros.messages.tileframes import Tile
 
 _PINHOLE = {"", "plumb_bob", "rational_polynomial", "thin_prism", "none"}
 _FISHEYE = {"equidistant", "fisheye", "kannala_brandt"}

@@ -13,8 +13,7 @@ from edgefirst_ros.formats.ncore.prepare.lidarmodel import grid_of
 from edgefirst_ros.formats.ncore.prepare.parts import ComponentEntry, Intensity, Json, generic_data
 from edgefirst_ros.formats.ncore.prepare.rays import Rays, other_fields, ray_records, rays_of
 from edgefirst_ros.formats.zarr2.metadata import group
-from edgefirst_ros.messages.pointcloud import PointCloud
-from edgefirst_ros.messages.reflectivity import type_scale
+from edgefirst_ros.messages.pointcloud import PointCloud, type_scale
 from edgefirst_ros.sample import Observation
 
 _INTENSITY = ("reflect", "reflectivity", "intensity", "signal")

@@ -12,7 +12,7 @@ from edgefirst_ros.formats.ncore.prepare.lidar import scaled_intensity
 from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, Intensity, Json
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.formats.zarr2.metadata import Record, under
-from edgefirst_ros.messages.reflectivity import float_scale
+from edgefirst_ros.messages.pointcloud import float_scale
 
 _EIGHT_BITS = 255
 
