@@ -11,23 +11,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-_crc32: Callable[..., int] = zlib.crc32
+crc32: Callable[..., int] = zlib.crc32
+"""CRC-32 of ZIP and PNG of some bytes, continued from the second argument if it is given."""
 _compressobj: Callable[[], Any] = partial(zlib.compressobj, 1)
 try:
     from isal import isal_zlib
 except ImportError:
     pass
 else:
-    _crc32 = isal_zlib.crc32
+    crc32 = isal_zlib.crc32
     # On x86 isal's levels 1 and 2 hash the address of a struct where the third byte's hash is due (ISA-L
     # igzip_icf_body_h1_gr_bt.asm, .write_first_byte): once in a few thousand streams the same data compresses
     # to other bytes. Level 3 has a body of its own, is as fast on radar cubes, and packs better.
     _compressobj = partial(isal_zlib.compressobj, 3)
-
-
-def crc32(data: bytes | memoryview, value: int = 0) -> int:
-    """CRC-32 of ZIP and PNG, continued from ``value``."""
-    return int(_crc32(data, value))
 
 
 def compress(data: bytes | memoryview) -> bytes:

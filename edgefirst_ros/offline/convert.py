@@ -26,7 +26,7 @@ from edgefirst_ros.pipeline.pause import PAUSED
 from edgefirst_ros.pipeline.sequence import reorder_window_ns
 from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
-from edgefirst_ros.sources.session import resumed_of
+from edgefirst_ros.sources.session import RESUMED, resumed_of
 
 PROGRESS_EVERY_S = 0.1
 SURVEYED_ONLY = (
@@ -246,7 +246,7 @@ class _Surveys:
 
     def feed(self, message: RawMessage) -> None:
         """Add one message."""
-        if resumed_of(message) is not None:
+        if message.topic == RESUMED and resumed_of(message) is not None:
             self._found.append(self._survey.finish())
             self._survey = self._make()
         elif not message.repeated:
@@ -282,7 +282,7 @@ class _Source:
 
     def take(self, message: RawMessage) -> None:
         """Feed the next message."""
-        resumed = resumed_of(message)
+        resumed = resumed_of(message) if message.topic == RESUMED else None
         if resumed is not None:
             self._pipeline.end_source(PAUSED)
             sequence, known = resumed

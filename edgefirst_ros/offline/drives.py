@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 import yaml
@@ -54,12 +54,15 @@ class RecordedDrive:
 
     def messages(self) -> Iterator[RawMessage]:
         """All messages in order of receipt."""
+        return chain.from_iterable(self._in_turn())
+
+    def _in_turn(self) -> Iterator[Iterator[RawMessage]]:
+        """The messages of every file."""
         arrival = 0
         for number, part in enumerate(self.parts):
             self.reading = number
-            for message in part.messages(arrival):
-                arrival = message.arrival + 1
-                yield message
+            yield part.messages(arrival)
+            arrival = part.next_arrival
 
 
 def find_drives(recordings: Sequence[McapRecording]) -> list[RecordedDrive]:

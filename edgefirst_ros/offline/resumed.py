@@ -13,7 +13,7 @@ from edgefirst_ros.offline.drives import RecordedDrive
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.pause import PAUSED
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.sources.session import RecordedSession, Seam, resumed_of
+from edgefirst_ros.sources.session import RESUMED, RecordedSession, Seam, resumed_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class ChainReplay:
         self._arrival = message.arrival
         if message.repeated or self._current is None:
             return
-        resumed = resumed_of(message)
+        resumed = resumed_of(message) if message.topic == RESUMED else None
         if resumed is not None:
             self._pass_seam()
             self._current.end_source(PAUSED)
@@ -115,8 +115,8 @@ class ChainReplay:
             return
         self._last.end_at(session.seam.time_ns)
         for message in following.messages(self._arrival + 1):
-            over = message.receive_ns >= session.seam.until_ns or resumed_of(message) is not None
-            if over or not proceed():
+            is_resumed = message.topic == RESUMED and resumed_of(message) is not None
+            if is_resumed or message.receive_ns >= session.seam.until_ns or not proceed():
                 break
             if not message.repeated:
                 self._last.feed(message, own=False)

@@ -13,8 +13,8 @@ from edgefirst_ros.messages.camera import CompressedImage, RawImage, VideoPacket
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import chain, gather
 from edgefirst_ros.sample import Calibration, CameraImage
-from edgefirst_ros.video.pictures import Picture, picture_of, raw_size, stitch
-from edgefirst_ros.video.stills import encode, passthrough, still_size
+from edgefirst_ros.video.pictures import Picture, encode, picture_of, raw_size, stitch
+from edgefirst_ros.video.stills import passthrough, still_size
 from edgefirst_ros.video.stream import VideoStream
 
 TILE_MISSING = "a tile of the picture is missing"

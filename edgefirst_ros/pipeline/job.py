@@ -12,7 +12,7 @@ from typing import Any
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.base import Writer
-from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.format import Target
 from edgefirst_ros.formats.registry import FORMATS

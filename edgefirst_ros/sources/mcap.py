@@ -58,6 +58,8 @@ class McapRecording:
         """A defect of the file that costs no message; known after ``messages``."""
         self.position = 0
         """Bytes read so far, for progress."""
+        self.next_arrival = 0
+        """Number of the message that follows the last one read."""
         self.displaced: Mapping[str, Displaced] = {}
         """By topic, messages that lie behind later ones; known after the first of ``messages``."""
         self.is_sorted = True
@@ -139,7 +141,7 @@ class McapRecording:
             # Channels are declared in the first chunk that uses them, which may be the damaged one.
             reader.read_summary(file, self.size)
             self.faults = reader.faults = []
-            self.position = 0
+            self.position, self.next_arrival = 0, arrival
             for loaded, message in self._in_order(reader, file):
                 channel = reader.channels.get(message.channel)
                 size = message.end - message.start
@@ -161,6 +163,7 @@ class McapRecording:
                     repeated=self.session is not None and message.sequence == REPEATED,
                 )
                 arrival += 1
+                self.next_arrival = arrival
             if reader.ended and footer(file, self.size) is None:
                 self.note = NO_SUMMARY
         self.position = self.size

@@ -93,8 +93,8 @@ def resumed_message(sequence: str, known: Calibration) -> RawMessage:
 
 
 def resumed_of(message: RawMessage) -> tuple[str, Calibration] | None:
-    """The sequence name and calibration of such a marker; None for any other message."""
-    if message.topic != RESUMED or message.fault:
+    """The sequence name and calibration of such a marker, a message on ``RESUMED``; None if it is damaged."""
+    if message.fault:
         return None
     try:
         values = json.loads(message.data[len(_CDR) + 4 : -1])

@@ -1,36 +1,15 @@
-"""JPEG and PNG: pictures encoded for all writers, and a camera's own files checked and passed through."""
+"""JPEG and PNG files that come from a camera: their size, checked and passed through."""
 
 from __future__ import annotations
 
-from typing import Literal
-
-import simplejpeg
-
-from edgefirst_ros.codecs.png import SIGNATURE, chunks, encode_rgb, read_header
+from edgefirst_ros.codecs.png import SIGNATURE, chunks, read_header
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import CompressedImage
 from edgefirst_ros.sample import CameraImage
-from edgefirst_ros.video.pictures import Picture
 
 _SOI, _EOI, _SOS, _FILL = 0xD8, 0xD9, 0xDA, 0xFF
 _NOT_FRAME_HEADERS = frozenset({0xC4, 0xC8, 0xCC})
 _FRAME_HEADER_SIZE = 8
-
-
-def encode(picture: Picture, format: Literal["jpeg", "png"], quality: int = 90) -> CameraImage:  # noqa: A002 the dataset's word for it
-    """Encode a picture; releases the GIL.
-
-    Args:
-        picture: what to encode.
-        format: "jpeg" is baseline JFIF, 4:2:0; "png" is lossless, 8-bit RGB.
-        quality: of JPEG, 1 to 100.
-    """
-    rgb = picture.rgb()
-    if format == "jpeg":
-        data = simplejpeg.encode_jpeg(rgb, quality, "RGB", "420", fastdct=False)
-    else:
-        data = encode_rgb(rgb)
-    return CameraImage(format, bytes(data), picture.width, picture.height)
 
 
 def passthrough(image: CompressedImage) -> CameraImage:

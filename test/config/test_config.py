@@ -10,6 +10,7 @@ import pytest
 from edgefirst_ros.cli.shared import make_config
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, build_config, load_values
 from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.formats.edgefirst.exif import camera_maker
 from edgefirst_ros.sample import Role
 
 NO_FORMAT = (
@@ -83,11 +84,11 @@ def test_shipped_configurations_are_valid(path: Path) -> None:
 
 def test_the_vendor_is_named_in_pictures_of_its_own_cameras_only() -> None:
     cameras = [rule.topic for rule in MAIVIN_TOPICS.values() if rule.role is Role.CAMERA]
-    makers = {Config().edgefirst.camera_maker(topic) for topic in cameras}
+    makers = {camera_maker(Config().edgefirst, topic) for topic in cameras}
     assert makers == {("Au-Zone Technologies", "Maivin")}
     (generic,) = [load_values(path) for path in SHIPPED if path.name == "generic.yaml"]
     config = build_config(generic)
-    assert config.edgefirst.camera_maker(config.topics["camera"].topic) == ("", "")
+    assert camera_maker(config.edgefirst, config.topics["camera"].topic) == ("", "")
 
 
 def test_configurations_are_shipped() -> None:

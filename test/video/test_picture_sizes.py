@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from edgefirst_ros.messages.camera import CompressedImage, RawImage, VideoPacket
 from edgefirst_ros.video.bitstream import head
 from edgefirst_ros.video.continuity import Continuity
-from edgefirst_ros.video.pictures import Picture, picture_of, raw_size
-from edgefirst_ros.video.stills import encode, still_size
+from edgefirst_ros.video.pictures import Picture, encode, picture_of, raw_size
+from edgefirst_ros.video.stills import still_size
 from edgefirst_ros.video.stream import VideoStream
 
 

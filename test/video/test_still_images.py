@@ -16,8 +16,8 @@ from PIL import Image
 from edgefirst_ros.codecs.png import SIGNATURE, chunk
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import CompressedImage
-from edgefirst_ros.video.pictures import Picture
-from edgefirst_ros.video.stills import encode, passthrough
+from edgefirst_ros.video.pictures import Picture, encode
+from edgefirst_ros.video.stills import passthrough
 
 
 def pillow(image_format: str, **options: object) -> bytes:

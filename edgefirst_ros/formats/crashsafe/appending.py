@@ -1,11 +1,13 @@
-"""Files that grow at their end: an append is there as a whole, or taken back."""
+"""Files that grow at their end: an append is there as a whole, or taken back. Errors of the file system."""
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from edgefirst_ros.errors import EdgeFirstError, WriteError
 from edgefirst_ros.formats.crashsafe.sync import sync_data, sync_file
 
 _BUFFERS = 1024
@@ -94,3 +96,24 @@ class AppendFile:
             while written < size:
                 written += os.pwrite(self.descriptor, rest[written:], position + written)
         return size
+
+
+@contextmanager
+def disk_errors(path: Path, failed: str = "cannot be written", advice: str = "") -> Iterator[None]:
+    """Turn errors of the file system into a WriteError that names the path; the package's own pass.
+
+    Args:
+        path: what was being written.
+        failed: what cannot be done.
+        advice: what the user can do.
+
+    Raises:
+        WriteError: the file system refused.
+    """
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, EdgeFirstError):
+            raise
+        sentence = f"{path}: {failed}: {error.strerror or error}"
+        raise WriteError(f"{sentence}; {advice}" if advice else sentence) from error

@@ -13,6 +13,8 @@ from edgefirst_ros.formats.edgefirst.masks import class_outlines, instance_outli
 from edgefirst_ros.messages.detection import Box, Detections, Mask, ModelInfo
 from edgefirst_ros.sample import Role, Sample
 
+ANNOTATION_ROLES = frozenset({Role.MODEL, Role.MASK, Role.BOXES_3D})
+"""Roles whose messages become rows."""
 LEAST_EXTENT = 1e-6
 """Boxes thinner than this fraction of the image count as empty."""
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from edgefirst_ros.formats.edgefirst.archive import sample_name
 from edgefirst_ros.formats.edgefirst.checkmotion import FrameTimes
 from edgefirst_ros.formats.edgefirst.checkpcd import check_pcd
 from edgefirst_ros.formats.edgefirst.checkpictures import check_picture
 from edgefirst_ros.formats.edgefirst.checksamples import BIT, CAMERA, KINDS, Samples
 from edgefirst_ros.formats.edgefirst.checkzip import File, is_junk
-from edgefirst_ros.formats.edgefirst.names import sample_name
 from edgefirst_ros.formats.findings import Findings
 
 _NAME = re.compile(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo, is_zipfile
 
-from edgefirst_ros.formats.edgefirst.ziprecords import END, END64, LOCAL, LOCATOR
+from edgefirst_ros.formats.edgefirst.archive import END, END64, LOCAL, LOCATOR
 from edgefirst_ros.formats.findings import Findings
 
 MOST_BYTES = 1 << 28

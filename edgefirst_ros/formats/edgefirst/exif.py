@@ -6,6 +6,7 @@ Source: EXIF 2.32 (CIPA DC-008-2019), table 4 ff.; PNG third edition, clause 11.
 from __future__ import annotations
 
 import math
+import re
 import struct
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from PIL.TiffImagePlugin import IFDRational
 
 from edgefirst_ros.codecs.png import chunk, chunks
 from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.edgefirst.options import AUTO, EdgeFirstOptions
 from edgefirst_ros.messages.calibration import picture_intrinsics
 from edgefirst_ros.messages.camera import CameraInfo
 from edgefirst_ros.sample import CameraImage, GeoPoint
@@ -25,6 +27,11 @@ EXIF_HEADER = b"Exif\0\0"
 FULL_FRAME_DIAGONAL_MM = math.hypot(36.0, 24.0)
 CENTIMETRE = 3
 SOI, SOS, APP1 = b"\xff\xd8", 0xDA, 0xE1
+
+DEVICE = ("Au-Zone Technologies", "Maivin")
+"""Make and Model of the device."""
+_OWN_CAMERA = re.compile(r"([^/]+/)?camera/(h26[45](/[tb][lr])?|jpeg)")
+"""The device's camera topics, behind at most its prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,15 @@ class CaptureInfo:
     make: str = ""
     model: str = ""
     sensor_width_mm: float | None = None
+
+
+def camera_maker(options: EdgeFirstOptions, topic: str) -> tuple[str, str]:
+    """Make and Model of a picture that came on a topic; an empty one is left out."""
+    make, model = DEVICE if _OWN_CAMERA.fullmatch(topic.strip("/")) else ("", "")
+    return (
+        make if options.camera_make == AUTO else options.camera_make,
+        model if options.camera_model == AUTO else options.camera_model,
+    )
 
 
 def build_exif(info: CaptureInfo) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -11,10 +10,6 @@ SchemaVersion = Literal["2025.01", "2026.10"]
 Container = Literal["zip", "folder"]
 
 AUTO = "auto"
-DEVICE = ("Au-Zone Technologies", "Maivin")
-"""EXIF Make and Model of the device."""
-_OWN_CAMERA = re.compile(r"([^/]+/)?camera/(h26[45](/[tb][lr])?|jpeg)")
-"""The device's camera topics, behind at most its prefix."""
 
 
 class EdgeFirstOptions(BaseModel):
@@ -97,15 +92,6 @@ class EdgeFirstOptions(BaseModel):
         "FocalLength and FocalPlaneXResolution, whose product is CameraInfo's focal length in pixels; "
         "FocalLengthIn35mmFilm needs no sensor size and is always written.",
     )
-
-    def camera_maker(self, topic: str) -> tuple[str, str]:
-        """EXIF Make and Model of a picture that came on a topic; empty where nothing is to be said."""
-        is_device = _OWN_CAMERA.fullmatch(topic.strip("/")) is not None
-        make, model = DEVICE if is_device else ("", "")
-        return (
-            make if self.camera_make == AUTO else self.camera_make,
-            model if self.camera_model == AUTO else self.camera_model,
-        )
 
     @model_validator(mode="after")
     def _elevations_ascend(self) -> EdgeFirstOptions:

@@ -11,13 +11,12 @@ from edgefirst_ros.codecs.png import encode_gray
 from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.base import EMPTY, NO_FILE, NoPlace
-from edgefirst_ros.formats.edgefirst.annotations import Annotations, annotate
-from edgefirst_ros.formats.edgefirst.archive import FileRecord
+from edgefirst_ros.formats.edgefirst.annotations import ANNOTATION_ROLES, Annotations, annotate
+from edgefirst_ros.formats.edgefirst.archive import FileRecord, file_path, sample_name
 from edgefirst_ros.formats.edgefirst.cube import encode_cube
 from edgefirst_ros.formats.edgefirst.depthimage import depth_mm, encode_gray_jpeg, reflectivity
-from edgefirst_ros.formats.edgefirst.exif import CaptureInfo, build_exif, insert_exif
+from edgefirst_ros.formats.edgefirst.exif import CaptureInfo, build_exif, camera_maker, insert_exif
 from edgefirst_ros.formats.edgefirst.journal import SampleRecord
-from edgefirst_ros.formats.edgefirst.names import file_path, sample_name
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.pcd import EncodedCloud, encode_lidar, encode_radar
 from edgefirst_ros.formats.edgefirst.rangeimage import RangeGrid, RangeImage, project
@@ -110,7 +109,9 @@ def prepare_sample(sample: Sample, options: EdgeFirstOptions) -> PreparedSample:
     for role, measurement in sample.companions.items():
         if role not in _STORED:
             out.refused.append((measurement.topic, NoPlace(f"EdgeFirst has no file for {role}")))
-    annotations = annotate(sample, with_raster=options.schema_version != "2025.01")
+    annotations = Annotations()
+    if not ANNOTATION_ROLES.isdisjoint(sample.companions):
+        annotations = annotate(sample, with_raster=options.schema_version != "2025.01")
     location = sample.ego.location
     record = SampleRecord(
         sequence=sequence,
@@ -144,7 +145,7 @@ def _camera(sample: Sample, options: EdgeFirstOptions, out: _Files) -> None:
     if image is None:
         out.refused += [(topic, NO_FILE)] if camera else []
         return
-    make, model = options.camera_maker(topic)
+    make, model = camera_maker(options, topic)
     info = CaptureInfo(
         name=sample_name(out.sequence, sample.frame),
         time_ns=sample.time_ns,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgefirst_ros.errors import EdgeFirstError, RecordingNotFound, WriteError
-from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.names import move_aside, part_path
 from edgefirst_ros.formats.crashsafe.replacing import remove, restore_old
 from edgefirst_ros.formats.crashsafe.report import Recovery

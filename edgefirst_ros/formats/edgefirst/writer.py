@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgefirst_ros.errors import OutputExists, WriteError
 from edgefirst_ros.formats.base import LeftOut, Written
-from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.names import part_path
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.edgefirst.archive import Archive, open_archive

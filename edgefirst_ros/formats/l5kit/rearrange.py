@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from edgefirst_ros.errors import DatasetError, OutputExists
-from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset

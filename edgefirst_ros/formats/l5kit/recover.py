@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from edgefirst_ros.errors import DatasetNotFound
-from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.lock import Lock
 from edgefirst_ros.formats.crashsafe.names import finished_path, move_part, part_path
 from edgefirst_ros.formats.crashsafe.replacing import remove

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
-from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.lock import Lock
 from edgefirst_ros.formats.crashsafe.names import PART, move_aside
 from edgefirst_ros.formats.crashsafe.replacing import remove

@@ -14,8 +14,7 @@ import pytest
 
 from edgefirst_ros.errors import OutputExists, WriteError
 from edgefirst_ros.formats.crashsafe import lock as lock_module
-from edgefirst_ros.formats.crashsafe.appending import AppendFile
-from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.appending import AppendFile, disk_errors
 from edgefirst_ros.formats.crashsafe.lock import Lock
 from edgefirst_ros.formats.crashsafe.names import (
     finished_path,

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgefirst_ros.formats.edgefirst import ziprecords
+from edgefirst_ros.formats.edgefirst import archive as containers
 from edgefirst_ros.formats.edgefirst.archive import FileRecord, FolderArchive, ZipArchive, open_archive
 
 Entry = tuple[str, bytes, int]
@@ -98,16 +98,16 @@ def test_entries_are_dated_by_their_frame(
 @given(ENTRIES, st.integers(1, 400), st.integers(1, 12))
 def test_zip64_fields_at_any_limit(entries: list[Entry], limit: int, count: int) -> None:
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-        patch.setattr(ziprecords, "LIMIT_SIZE", limit)
-        patch.setattr(ziprecords, "LIMIT_COUNT", count)
+        patch.setattr(containers, "LIMIT_SIZE", limit)
+        patch.setattr(containers, "LIMIT_COUNT", count)
         path = Path(folder, "a.zip")
         write_zip(path, entries)
         check_zip(path, entries)
 
 
 def test_unzip_reads_zip64(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ziprecords, "LIMIT_SIZE", 50)
-    monkeypatch.setattr(ziprecords, "LIMIT_COUNT", 2)
+    monkeypatch.setattr(containers, "LIMIT_SIZE", 50)
+    monkeypatch.setattr(containers, "LIMIT_COUNT", 2)
     entries = [(f"seq/{i}", bytes(20 * i), TIME_NS) for i in range(6)]
     write_zip(tmp_path / "a.zip", entries)
     check_zip(tmp_path / "a.zip", entries)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgefirst_ros.formats.edgefirst.names import file_path, sample_name
+from edgefirst_ros.formats.edgefirst.archive import file_path, sample_name
 
 
 def test_frames_have_three_digits_and_grow_naturally() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from edgefirst_ros.errors import EdgeFirstError, OutputExists, WriteError
 from edgefirst_ros.formats.base import LeftOut, NoPlace, Written
-from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.formats.l5kit.store.attributes import SceneNote

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.names import part_path
 from edgefirst_ros.formats.crashsafe.replacing import remove, replace_file, take_name
 from edgefirst_ros.formats.crashsafe.sync import NCORE, sync_trees

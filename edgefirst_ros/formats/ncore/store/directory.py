@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from edgefirst_ros.errors import WriteError
-from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.sync import sync_path
 from edgefirst_ros.formats.ncore.store.base import ADVICE

@@ -8,7 +8,7 @@ from typing import Any
 
 import cbor2
 
-from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.journal import Journal, read_journal
 from edgefirst_ros.formats.ncore.store.packed import ARRAY, cbor_head
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-from edgefirst_ros.formats.crashsafe.appending import AppendFile
-from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.appending import AppendFile, disk_errors
 from edgefirst_ros.formats.ncore.store.base import ADVICE
 from edgefirst_ros.formats.ncore.store.consolidated import KEY, Consolidation
 from edgefirst_ros.formats.ncore.store.itar import RecordIndex, tail

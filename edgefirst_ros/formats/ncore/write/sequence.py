@@ -8,7 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from edgefirst_ros.formats.base import EMPTY, Written
-from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.ncore.finish.earlylabels import descriptor_of, snapped
 from edgefirst_ros.formats.ncore.finish.facts import Facts
 from edgefirst_ros.formats.ncore.finish.lidarfit import LidarModels

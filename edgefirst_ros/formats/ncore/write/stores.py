@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.ncore.finish.sequence import COMMON
 from edgefirst_ros.formats.ncore.options import Profile, StoreType
 from edgefirst_ros.formats.ncore.prepare.parts import Cube, Json

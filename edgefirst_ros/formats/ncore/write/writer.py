@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from edgefirst_ros.errors import OutputExists
 from edgefirst_ros.formats.base import Written
-from edgefirst_ros.formats.crashsafe.failures import disk_errors
+from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.lock import Lock
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.ncore.finish.remarks import Remarks
