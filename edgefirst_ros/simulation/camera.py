@@ -1,4 +1,4 @@
-"""What the camera sees: where boxes fall in the picture, and the rendered picture itself."""
+"""What the camera sees: rendered pictures, and the rectangles of boxes in them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from edgefirst_ros.simulation.world import Box, FloatArray, World, inverse, transform
+from edgefirst_ros.simulation.world import FloatArray, SceneBox, World, inverse, transform
 
 Pixels = npt.NDArray[np.uint8]
 Rectangle = tuple[float, float, float, float]
@@ -29,14 +29,14 @@ FACES = (
 )
 
 
-def corners(box: Box, time_s: float) -> FloatArray:
+def corners(box: SceneBox, time_s: float) -> FloatArray:
     """The eight corners (8, 3) in the world, x slowest, z fastest, low before high."""
     unit = np.array([[i >> 2 & 1, i >> 1 & 1, i & 1] for i in range(8)]) - [0.5, 0.5, 0.0]
     return transform(box.motion.state(time_s).matrix(), unit * box.size_m)
 
 
 def image_box(world: World, index: int, time_s: float) -> Rectangle | None:
-    """Bounding rectangle of a box in the picture, whether or not something hides it.
+    """Bounding rectangle of a box in the picture, even if something hides it.
 
     Returns:
         Left, top, right, bottom in pixels from the picture's top left corner, clipped to the picture; None
@@ -65,7 +65,7 @@ class Renderer:
         self._faces = lru_cache(maxsize=64)(self._find_faces)
 
     def picture(self, time_s: float) -> Pixels:
-        """The view at that time."""
+        """The picture at a time."""
         T_world_optical = self._world.sensor("camera_optical", time_s)
         T_optical_world = inverse(T_world_optical)
         shade = Image.new("L", self._light.size)
@@ -79,14 +79,14 @@ class Renderer:
         return np.array(image)
 
     def classes(self, time_s: float) -> Pixels:
-        """What every pixel of ``picture`` shows, as an index of LABELS, uint8 (height, width)."""
+        """Class of every pixel of ``picture``, as an index of LABELS, uint8 (height, width)."""
         image = Image.new("L", self._light.size)
         canvas = ImageDraw.Draw(image)
         for box, _, face in self._faces(time_s):
             self._fill(canvas, face, LABELS.index(box.label))
         return np.array(image)
 
-    def _find_faces(self, time_s: float) -> list[tuple[Box, float, FloatArray]]:
+    def _find_faces(self, time_s: float) -> list[tuple[SceneBox, float, FloatArray]]:
         """Box, brightness and corners (1, 4, 3) in the optical frame of each face to paint, in that order."""
         T_world_optical = self._world.sensor("camera_optical", time_s)
         T_optical_world, eye = inverse(T_world_optical), T_world_optical[:3, 3]
@@ -110,7 +110,7 @@ class Renderer:
         depth = polygons_m[..., 2]
         shown = polygons_m[(depth.max(axis=1) > NEAR_M) & (depth.min(axis=1) < reach_m)]
         whole = shown[..., 2].min(axis=1) > NEAR_M
-        # Nearly all of them lie wholly before the camera: those are projected at once.
+        # Nearly all of them lie wholly before the camera: project those together.
         projected = iter(self._pixels(shown[whole]))
         for polygon, is_whole in zip(shown, whole.tolist(), strict=True):
             pixels = next(projected) if is_whole else self._pixels(_clip(polygon))
@@ -120,12 +120,12 @@ class Renderer:
         pixels: list[Any] = np.rint(self._world.camera.project(points_m)).astype(int).tolist()
         return pixels
 
-    def _far_to_near(self, eye: FloatArray, time_s: float) -> list[Box]:
-        """The boxes in view so that none is painted over by one that it hides."""
+    def _far_to_near(self, eye: FloatArray, time_s: float) -> list[SceneBox]:
+        """The boxes in view, in an order in which none is painted over by one that it hides."""
         world = self._world
         seen = {box: r for i, box in enumerate(world.boxes) if (r := image_box(world, i, time_s))}
         waiting = list(seen)
-        order: list[Box] = []
+        order: list[SceneBox] = []
         while waiting:
             free = (
                 box
@@ -147,7 +147,7 @@ def burn_number(pixels: Pixels, number: int) -> Pixels:
 
 
 def sampled(pixels: Pixels, size: tuple[int, int]) -> Pixels:
-    """A picture or its classes at another width and height: of each part the pixel at its middle."""
+    """A picture or its classes at another size, by nearest pixels."""
     (width, height), (rows, columns) = size, pixels.shape[:2]
     row = (np.arange(height) * 2 + 1) * rows // (2 * height)
     column = (np.arange(width) * 2 + 1) * columns // (2 * width)
@@ -156,7 +156,7 @@ def sampled(pixels: Pixels, size: tuple[int, int]) -> Pixels:
 
 
 def read_number(pixels: Pixels) -> int:
-    """The number burnt into a decoded picture, grey or colour."""
+    """Read the number in a decoded picture, grey or colour."""
     cell = number_cell_px(pixels.shape[1])
     middle = slice(cell // 4, cell - cell // 4)
     cells = [pixels[middle, i * cell : (i + 1) * cell][:, middle].mean() for i in range(NUMBER_BITS)]
@@ -164,13 +164,13 @@ def read_number(pixels: Pixels) -> int:
 
 
 def quarter(pixels: Pixels, row: int, column: int) -> Pixels:
-    """One tile of a picture cut in four."""
+    """One of four tiles of a picture."""
     height, width = (n // 2 for n in pixels.shape[:2])
     return pixels[row * height : (row + 1) * height, column * width : (column + 1) * width]
 
 
 def number_cell_px(width: int) -> int:
-    """Side of one cell: 16, less where 24 of them would not fit."""
+    """Side of one cell in pixels: 16, or less if 24 of them do not fit."""
     return min(16, width // NUMBER_BITS)
 
 
@@ -193,8 +193,8 @@ def _overlap(a: Rectangle, b: Rectangle) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
-def _before(box: Box, other: Box, eye: FloatArray, time_s: float) -> bool:
-    """Whether a box may hide another: a wall of either parts the two, the eye being on the box's side."""
+def _before(box: SceneBox, other: SceneBox, eye: FloatArray, time_s: float) -> bool:
+    """Whether a box may hide another: a plane of either separates them, with the eye on the box's side."""
     if box is other:
         return False
     for walls, beyond in ((box, other), (other, box)):
@@ -210,7 +210,7 @@ def _before(box: Box, other: Box, eye: FloatArray, time_s: float) -> bool:
 
 
 def _backdrops(world: World) -> tuple[Image.Image, Image.Image]:
-    """Sky over light ground, and over dark ground; they meet towards the horizon."""
+    """Background pictures with light and with dark ground; the two blend towards the horizon."""
     camera = world.camera
     mount = next(mount for mount in world.mounts if mount.child == "camera_optical")
     below = (np.arange(camera.height) - camera.center_px[1])[:, None]
@@ -235,7 +235,7 @@ def _checkerboard(tile_m: float = 6.0, half_tiles: int = 26) -> FloatArray:
 
 
 def _road_marks(world: World) -> FloatArray:
-    """Dashes between the lanes and lines at the road's edges, (N, 4, 3) in the world."""
+    """Dashes between the lanes and lines along the edges, (N, 4, 3) in the world."""
     marks = []
     for offset, spacing_deg in ((1.8, 6), (-1.9, 6), (5.6, 3), (-7.4, 3)):
         for start in range(0, 360, spacing_deg):

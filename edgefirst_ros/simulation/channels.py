@@ -1,4 +1,4 @@
-"""The topics of one drive, and the truth that they leave behind while they are made."""
+"""The topics of a simulated drive, and the truth about their messages."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ TILE_NAMES = {"tl": "topleft", "tr": "topright", "bl": "bottomleft", "br": "bott
 TILES = {"tl": (0, 0), "tr": (0, 1), "bl": (1, 0), "br": (1, 1)}
 
 
-class Drive:
-    """One drive: its world and the channels whose messages, made in order, see it.
+class SimulatedDrive:
+    """A world, and the channels of the sensors that see it; their messages must be made in order.
 
-    ``channels`` list the topics; ``truth()`` is complete once every message was made.
+    ``channels`` are the topics; ``truth()`` is complete once every message has been made.
     """
 
     def __init__(self, options: DriveOptions) -> None:
@@ -60,11 +60,11 @@ class Drive:
         ]
 
     def topic(self, name: str) -> str:
-        """The channel's name in the recording."""
+        """The name of a topic in the recording."""
         return f"/{self.options.prefix}/{name}" if self.options.prefix else f"/{name}"
 
     def truth(self) -> dict[str, Any]:
-        """What is true about the recording, ready for JSON."""
+        """The truth about the recording, as JSON values."""
         channels = {self.topic(channel.name): channel for channel in self.channels}
         return {
             "parameters": asdict(self.options),
@@ -136,7 +136,7 @@ class Drive:
         )
 
     def _gps_truth(self, channel: Channel) -> dict[str, Any]:
-        """Epochs sent, where the rig was at those with a fix, and what every message said of it."""
+        """The epochs sent, the true position at those with a fix, and the position in every message."""
         epochs = np.unique(channel.made // 2)
         lost = self.options.gps_no_fix
         return {
@@ -153,7 +153,7 @@ class Drive:
 
         @lru_cache(maxsize=4)
         def scan(number: int, time_s: float) -> np.ndarray[Any, np.dtype[np.void]]:
-            # A cube shows the very returns of the targets with its stamp.
+            # A cube shows the same returns as the targets with its stamp.
             return radar.radar_scan(world, time_s, np.random.default_rng([options.seed, 1, number]))
 
         def cube(index: int, stamp_ns: int, time_s: float) -> bytes:
@@ -217,7 +217,7 @@ class Drive:
             yield self._pictures("camera/jpeg" if options.jpeg else f"camera/{options.codec}", picture)
 
     def _pictures(self, name: str, picture: Callable[[int], Pixels], tile: str = "") -> Channel:
-        """The channel of one encoder; a message takes the time of the picture that its access unit holds."""
+        """The channel of one encoder; a message has the time of the picture that its access unit holds."""
         options, schedule, count = self.options, self._schedule, len(self._pictures_ns)
         frame_id = f"camera_optical_{TILE_NAMES[tile]}" if tile else "camera_optical"
         since_s = (self._pictures_ns - options.start_ns) / 1e9

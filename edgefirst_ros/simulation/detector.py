@@ -21,7 +21,7 @@ INNER = np.stack(np.meshgrid([-0.45, 0.0, 0.45], [-0.45, 0.0, 0.45], [0.05, 0.5,
 
 
 def detected(world: World, time_s: float) -> Iterator[tuple[int, Rectangle]]:
-    """Boxes within 60 m, 8 px high or more and at least a third unhidden, with their rectangles."""
+    """Boxes within 60 m, at least 8 px high and at least a third visible, with their rectangles."""
     eye = world.sensor("camera_optical", time_s)[:3, 3]
     for index, box in enumerate(world.boxes):
         points = transform(box.motion.state(time_s).matrix(), INNER * box.size_m)
@@ -36,7 +36,7 @@ def detected(world: World, time_s: float) -> Iterator[tuple[int, Rectangle]]:
 
 
 class Detector:
-    """Reports what it sees frame by frame, oldest first; a track keeps its id and counts its sightings."""
+    """Detects frame by frame in order of time; a track keeps its id and counts its detections."""
 
     def __init__(self, world: World) -> None:
         self._world = world

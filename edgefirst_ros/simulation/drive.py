@@ -19,7 +19,7 @@ from mcap.writer import CompressionType, Writer
 
 from edgefirst_ros.errors import OutputExists
 from edgefirst_ros.messages.definitions import definition
-from edgefirst_ros.simulation.channels import Drive
+from edgefirst_ros.simulation.channels import SimulatedDrive
 from edgefirst_ros.simulation.options import DriveOptions
 from edgefirst_ros.simulation.schedule import Channel
 
@@ -32,7 +32,7 @@ MCAP_DATA_END_BYTES = 13
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A simulated recording and the file that says what is true about it.
+    """A simulated recording and the file with the truth about it.
 
     ``mcap`` is the first of its ``files``, which are several where it was split.
     """
@@ -63,7 +63,7 @@ def simulate(
         OutputExists: a drive of that name is there and overwriting was not asked for.
     """
     stem = _device_name(options, options.start_ns)
-    drive = Drive(options)
+    drive = SimulatedDrive(options)
     order = _order(drive)
     names = _names(drive, order, stem)
     metadata = [directory / stem / "metadata.yaml"] if _is_bag(options) else []
@@ -107,7 +107,7 @@ def _is_bag(options: DriveOptions) -> bool:
     return options.splits > 1 and options.split_names == "rosbag2"
 
 
-def _names(drive: Drive, order: Sequence[Messages], stem: str) -> list[str]:
+def _names(drive: SimulatedDrive, order: Sequence[Messages], stem: str) -> list[str]:
     """File names, relative to the directory."""
     options = drive.options
     if options.splits == 1:
@@ -118,8 +118,10 @@ def _names(drive: Drive, order: Sequence[Messages], stem: str) -> list[str]:
     return [f"{stem if not i else _device_name(options, start)}.mcap" for i, start in enumerate(starts)]
 
 
-def _write(stream: BinaryIO, drive: Drive, messages: Messages, written: Callable[[int], None]) -> None:
-    """One file; of a recording ordered by topic no chunk has two topics."""
+def _write(
+    stream: BinaryIO, drive: SimulatedDrive, messages: Messages, written: Callable[[int], None]
+) -> None:
+    """Write one file; in a recording ordered by topic each chunk has one topic."""
     writer = Writer(stream, compression=COMPRESSIONS[drive.options.compression])
     writer.start(profile="", library="edgefirst_ros simulation")
     schemas: dict[str, int] = {}
@@ -142,7 +144,7 @@ def _write(stream: BinaryIO, drive: Drive, messages: Messages, written: Callable
     writer.finish()  # type: ignore[no-untyped-call]  # mcap annotates no return
 
 
-def _order(drive: Drive) -> list[Messages]:
+def _order(drive: SimulatedDrive) -> list[Messages]:
     """Channel number and message index of every message, by file, in the order of the file."""
     messages = list(_by_receipt(drive.channels))
     options = drive.options
@@ -159,7 +161,7 @@ def _order(drive: Drive) -> list[Messages]:
     return [messages[start:end] for start, end in pairwise(cuts)]
 
 
-def _metadata(drive: Drive, order: Sequence[Messages], names: Sequence[str]) -> str:
+def _metadata(drive: SimulatedDrive, order: Sequence[Messages], names: Sequence[str]) -> str:
     """metadata.yaml as rosbag2 writes it beside the files of a bag."""
 
     def span(messages: Messages) -> dict[str, Any]:
@@ -197,7 +199,7 @@ def _metadata(drive: Drive, order: Sequence[Messages], names: Sequence[str]) -> 
 
 
 def _by_receipt(channels: list[Channel]) -> Iterator[tuple[int, int]]:
-    """Channel number and message index of every message by log_time, ties in the channels' order."""
+    """Channel number and message index of every message by log_time, then by channel."""
     log = np.concatenate([channel.log_ns for channel in channels])
     number = np.repeat(np.arange(len(channels)), [len(channel.log_ns) for channel in channels])
     index = np.concatenate([np.arange(len(channel.log_ns)) for channel in channels])
@@ -206,7 +208,7 @@ def _by_receipt(channels: list[Channel]) -> Iterator[tuple[int, int]]:
 
 
 def _cut_footer(stream: BinaryIO) -> None:
-    """Drop everything after the last chunk, as a recorder that lost its power leaves it."""
+    """Drop everything after the last chunk, as after a power loss."""
     stream.seek(-MCAP_FOOTER.size, 2)
     summary_start = MCAP_FOOTER.unpack(stream.read())[2]
     stream.truncate(summary_start - MCAP_DATA_END_BYTES)

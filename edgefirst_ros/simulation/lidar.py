@@ -1,4 +1,4 @@
-"""A simulated lidar: one sweep of the world, in the point layout of a chosen maker."""
+"""A simulated lidar: sweeps of the world in the point layout of a maker."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Sweep:
 
 
 class Lidar:
-    """A lidar that takes its sweep at one instant: 32 rows from -24° to +6° over the whole circle."""
+    """A lidar that measures a whole sweep at one instant: 32 rows from -24° to +6°, 360° around."""
 
     def __init__(self, world: World, options: DriveOptions) -> None:
         columns = options.lidar_points // ROWS
@@ -77,7 +77,7 @@ class Lidar:
         self._options = options
 
     def sweep(self, time_s: float, stamp_ns: int, rng: np.random.Generator) -> Sweep:
-        """One sweep; what tells reflections apart is 40 + 15·(box, or -1), in the scale of its field."""
+        """One sweep; intensity or reflectivity is 40 + 15·(index of the box, or -1), in its field's scale."""
         local = self._rays(rng)
         T_world_lidar = self._world.sensor("lidar", time_s)
         directions = local @ T_world_lidar[:3, :3].T

@@ -1,4 +1,4 @@
-"""What imu and gps say of the rig's motion, with the errors that they are told to make."""
+"""IMU and GPS measurements of the rig's motion, with the configured errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pymap3d
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.simulation.options import GpsErrors, ImuErrors
-from edgefirst_ros.simulation.world import FloatArray, State, World
+from edgefirst_ros.simulation.world import BodyState, FloatArray, World
 
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
@@ -22,9 +22,9 @@ NOT_ORIENTED: dict[str, Quaternion] = {"identity": (0.0, 0.0, 0.0, 1.0), "zero":
 
 @dataclass(frozen=True, slots=True)
 class ImuReading:
-    """What an imu says: x y z w of the sensor in the world, rad/s and m/s² in its own axes, and variances.
+    """What an IMU measures: x y z w of the sensor in the world, rad/s and m/s² in its axes, and variances.
 
-    A variance is that of each axis (rad², rad²/s², m²/s⁴); None: not said.
+    Variances are per axis (rad², rad²/s², m²/s⁴); None means that the message states none.
     """
 
     orientation_xyzw: Quaternion
@@ -33,19 +33,19 @@ class ImuReading:
     variances: tuple[float | None, float | None, float | None] = (None, None, None)
 
 
-def orientation(state: State) -> Quaternion:
+def orientation(state: BodyState) -> Quaternion:
     """Quaternion x y z w of the body in the world."""
     return 0.0, 0.0, math.sin(state.yaw_rad / 2), math.cos(state.yaw_rad / 2)
 
 
-def specific_force(state: State) -> Vector:
-    """Acceleration that an imu in the body's origin feels, gravity included, m/s² in the body's axes."""
+def specific_force(state: BodyState) -> Vector:
+    """Specific force at the body's origin, m/s² in the body's axes."""
     x, y, z = ((state.acceleration_m_s2 + np.array([0, 0, GRAVITY_M_S2])) @ state.rotation()).tolist()
     return x, y, z
 
 
-def imu_reading(state: State, errors: ImuErrors, rng: np.random.Generator) -> ImuReading:
-    """What an imu in the rig's origin says, turned and disturbed as ``errors`` has it."""
+def imu_reading(state: BodyState, errors: ImuErrors, rng: np.random.Generator) -> ImuReading:
+    """The reading of an IMU in the rig's origin, with errors and mounting."""
     if errors == ImuErrors():
         return ImuReading(orientation(state), (0.0, 0.0, state.yaw_rate_rad_s), specific_force(state))
     roll, pitch, yaw = errors.mounting_deg
@@ -70,12 +70,12 @@ def imu_reading(state: State, errors: ImuErrors, rng: np.random.Generator) -> Im
 
 @dataclass(frozen=True, slots=True)
 class Fixes:
-    """What the two messages of every epoch say: latitude, longitude (degrees) and ellipsoidal height (m).
+    """The two messages of every epoch: latitude, longitude (degrees) and ellipsoidal height (m).
 
     Attributes:
         true: (epochs, 3); zeros while there is no fix.
         sent: (epochs, 2, 3), by message of the epoch.
-        outlier: (epochs, 2), which messages are outliers.
+        outlier: (epochs, 2), True for messages that are outliers.
     """
 
     true: FloatArray
@@ -86,7 +86,7 @@ class Fixes:
 def fixes(
     world: World, times_s: FloatArray, no_fix: int, errors: GpsErrors, rng: np.random.Generator
 ) -> Fixes:
-    """The fixes of all epochs; the first ``no_fix`` say 0, 0."""
+    """The fixes of all epochs; the first ``no_fix`` are 0, 0."""
     count = len(times_s)
     error_m, jump_m = _noise(times_s, errors, rng), np.zeros((count, 3))
     for epoch in np.flatnonzero(rng.random(count) < errors.outlier_share).tolist():
@@ -107,7 +107,7 @@ def fixes(
 
 
 def fix(world: World, position_m: FloatArray) -> Vector:
-    """Latitude, longitude (degrees) and ellipsoidal height (m) of a place in the world."""
+    """Latitude, longitude (degrees) and ellipsoidal height (m) of a position in the world."""
     origin = (world.latitude_deg, world.longitude_deg, world.altitude_m)
     latitude, longitude, altitude = pymap3d.enu2geodetic(*position_m.tolist(), *origin)
     return float(latitude), float(longitude), float(altitude)

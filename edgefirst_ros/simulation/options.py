@@ -1,4 +1,4 @@
-"""What a simulated drive can be told."""
+"""Options of a simulated drive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edgefirst_ros.messages.camera import Codec
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 ANY_TOPIC = "*"
 BRAKING_S = 4.0
-"""How long before a stop the rig brakes, and after it accelerates."""
+"""For how long the rig brakes before a stop, and accelerates after it."""
 
 Traffic = Literal["lanes", "crossing", "parked", "none"]
 Value = TypeVar("Value")
@@ -26,7 +26,7 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Least time from acquisition to receipt by sensor, in milliseconds; jitter only ever adds to it."""
+    """Least time from acquisition to receipt by sensor, in milliseconds; jitter adds to it."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
@@ -41,16 +41,16 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class GpsErrors:
-    """What is wrong with the fixes; by default nothing.
+    """Errors of the fixes; none by default.
 
     Attributes:
         sigma_m: white noise of an epoch, horizontal (each axis) and vertical.
         drift_m: standard deviation of a slow error of each axis, correlated over ``drift_s``.
         outlier_share: share of epochs that are ``outlier_m`` off in a random direction.
-        jumps: explicit outliers: time in seconds, metres east, metres north; the epoch next to it.
-        outlier_messages: an outlier's epoch has it in both of its messages, or in one of them only.
-        said_sigma_m: horizontal and vertical standard deviation that the messages state; None: unknown,
-            as the device says.
+        jumps: explicit outliers: time in seconds, metres east, metres north; applied to the nearest epoch.
+        outlier_messages: whether both messages of an epoch are outliers, or one of them.
+        said_sigma_m: horizontal and vertical standard deviation in the messages; None: unknown, as in
+            the device's.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -67,15 +67,15 @@ class GpsErrors:
 
 @dataclass(frozen=True, slots=True)
 class ImuErrors:
-    """What is wrong with the IMU; by default nothing.
+    """Errors of the IMU; none by default.
 
     Attributes:
         gyroscope_sigma_rad_s: white noise of each axis and sample; accelerometer_sigma_m_s2 likewise.
         gyroscope_bias_rad_s: constant error in the sensor's axes; accelerometer_bias_m_s2 likewise.
-        orientation: "identity" or "zero" send no orientation but that quaternion.
+        orientation: "identity" or "zero" send this quaternion instead of an orientation.
         orientation_sigma_rad: white noise about each axis.
         heading_error_rad: constant error of the orientation's heading, counter-clockwise.
-        mounting_deg: roll, pitch, yaw of the sensor in the rig, turned about z, then y, then x.
+        mounting_deg: roll, pitch, yaw of the sensor in the rig, applied about z, then y, then x.
         said_covariance: state the variances above; otherwise every covariance[0] is -1, as on the device.
     """
 
@@ -94,13 +94,13 @@ class ImuErrors:
 
 @dataclass(frozen=True, slots=True)
 class DriveOptions:
-    """One drive; equal options give equal bytes.
+    """Options of one drive; equal options give equal bytes.
 
-    Where topics are named, the name is without prefix (``gps``, ``radar/targets``); ``radar`` means all of
-    ``radar/…``, ``*`` every topic, and the closest name holds.
+    Topics are named without prefix (``gps``, ``radar/targets``); ``radar`` means every ``radar/…``, ``*``
+    every topic. The most specific name applies.
 
     Attributes:
-        stops: when the rig stands; it brakes and accelerates for 4 s before and after.
+        stops: when the rig stands still; it brakes for 4 s before and accelerates for 4 s after.
         traffic: what moves around the rig: "lanes" beside its own, "crossing" vehicles only, "parked" ones
             only, or "none" at all.
         crossings_s: when a bus, a car, a truck, ... crosses the rig's road 18 m ahead of it.
@@ -108,35 +108,35 @@ class DriveOptions:
         damage_video: share of access units whose picture bytes were overwritten, cut short or cut out.
         same_stamp: share of pictures that carry the stamp of the picture before.
         duplicate: share of messages by topic that are recorded twice.
-        silent: when a topic sends nothing, by topic; the truth goes on all the same.
+        silent: when a topic sends nothing, by topic; the truth covers these times, too.
         tiles: four half-size video topics instead of one, as the device sends 4K.
         jpeg: camera/jpeg instead of video.
         prefix: generation of the topic names: "", "rt" or the host's name.
         clock: "mixed" stamps radar, lidar and imu with CLOCK_MONOTONIC as the device does.
-        lidar_points: rays a sweep; those that meet nothing return no point.
-        lidar_model: whose fields the cloud has.
-        lidar_missing: whether rays that meet nothing are left out, or sent as NaN or zero points.
+        lidar_points: rays of a sweep; those that hit nothing return no point.
+        lidar_model: the maker whose fields the cloud has.
+        lidar_missing: whether rays that hit nothing are left out, or sent as NaN or zero points.
         lidar_organised: rows and columns instead of a list; needs every ray to be sent.
         lidar_jitter_deg: standard deviation of a ray's elevation and of a column's azimuth.
-        radar_hz: rate of radar/targets; cube_hz picks some of its scans, all if it is higher.
+        radar_hz: rate of radar/targets; cube_hz selects some of its scans, all if it is higher.
         cube_shape: sequences, range bins, receivers, complex doppler bins.
-        model_hz: picks some of the camera's frames, all if it is higher.
-        gps_no_fix: epochs at the start that say 0, 0.
-        boxes3d: also send fusion/boxes3d, one message a model message.
-        masks: also send model/mask (classes by pixel) and model/info, a mask a model message.
+        model_hz: selects some of the camera's frames, all if it is higher.
+        gps_no_fix: epochs at the start that are 0, 0.
+        boxes3d: also send fusion/boxes3d, one message for each model message.
+        masks: also send model/mask (classes by pixel) and model/info, one mask for each model message.
         mask_size: width and height of a mask, which covers the whole picture.
-        splits: files that the recording is written into, each of the same length of time.
+        splits: number of files of the recording, each of the same duration.
         split_names: "rosbag2" makes a folder of ``_0.mcap``, ... with metadata.yaml, "device" names each
             file by its start.
         order: "log" by time of receipt; "topic" one topic after the other.
         footer: without it the file ends after its last chunk, as power loss leaves it.
-        latency_ms: least latency by topic, where it is not its sensor's.
+        latency_ms: least latency by topic, where it differs from its sensor's.
         jitter: factor of a topic's usual jitter, 15 % of the latency on average.
-        stalls: share of a topic's messages that are held up, and by how many milliseconds; those behind wait.
+        stalls: share of a topic's messages that are delayed, and by how many milliseconds; later ones wait.
         start_ns: CLOCK_REALTIME of the drive's start.
 
     Raises:
-        ConfigError: options that cannot be meant, every fault listed.
+        ConfigError: options are invalid; the message lists every fault.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -269,12 +269,12 @@ class DriveOptions:
             raise ConfigError(faults)
 
     def is_silent(self, topic: str, time_s: float) -> bool:
-        """Whether a topic (without prefix) sends nothing of what it measures at that time."""
+        """Whether a topic (without prefix) sends nothing at that time."""
         return any(start <= time_s < end for start, end in of_topic(self.silent, topic, ()))
 
 
 def drive_options(values: Mapping[str, Any]) -> DriveOptions:
-    """Plain values, nested as the options are, into options.
+    """Options from plain values, nested like the options.
 
     Raises:
         ConfigError: with one sentence for every fault.
@@ -295,7 +295,7 @@ def _sentence(place: tuple[int | str, ...], text: str) -> str:
 
 
 def of_topic(values: Mapping[str, Value], topic: str, otherwise: Value) -> Value:
-    """What is set for a topic: by its own name, by that of its folder, or for all."""
+    """The value for a topic: set for its own name, for its folder, or for all."""
     name = topic
     while name not in values and "/" in name:
         name = name.rpartition("/")[0]

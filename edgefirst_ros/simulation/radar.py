@@ -1,4 +1,4 @@
-"""What the radar measures of the world."""
+"""Radar measurements of the world."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def radar_scan(world: World, time_s: float, rng: np.random.Generator) -> Points:
 def radar_cube(
     scan: Points, shape: tuple[int, int, int, int], rng: np.random.Generator
 ) -> npt.NDArray[np.int16]:
-    """The cube of a scan, int16 [sequence, range, rx, 2·doppler]: noise, and one bin a return.
+    """The cube of a scan, int16 [sequence, range, rx, 2·doppler]: noise, and one bin for each return.
 
     Range bin r is centred on r·0.5 m, doppler bin d on (d - bins / 2)·0.3 m/s and folds over beyond them;
     the phase advances by π·sin(azimuth) a receiver. Where returns share a bin the strongest stays.

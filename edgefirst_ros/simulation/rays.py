@@ -1,4 +1,4 @@
-"""Which surface a ray meets first: the geometry behind lidar, radar and visibility."""
+"""Ray casting for lidar, radar and visibility."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cast(
         away_m, radius_m = math.hypot(*arm), math.hypot(*half_m)
         if away_m > reach_m + radius_m:
             continue
-        # Most rays pass the box far off: only those through its bounding sphere are worth the slabs.
+        # Most rays miss the box by far: test only those through its bounding sphere.
         least = math.sqrt(away_m**2 - radius_m**2) if away_m > radius_m else -math.inf
         toward = np.flatnonzero(directions @ arm >= least)
         start, along = -arm @ state.rotation(), directions[toward] @ state.rotation()
@@ -50,7 +50,7 @@ def cast(
 def sees(
     world: World, time_s: float, eye_m: FloatArray, points_m: FloatArray, slack_m: float = 0.02
 ) -> npt.NDArray[np.bool_]:
-    """Which points (N, 3) on or in something no other surface hides from the eye (3,)."""
+    """Which points (N, 3) on or in an object are not hidden from the eye (3,) by another surface."""
     arms = points_m - eye_m
     away = np.linalg.norm(arms, axis=1)
     distance, _ = cast(world, time_s, eye_m, arms / away[:, None], math.inf)

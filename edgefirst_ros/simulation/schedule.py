@@ -1,4 +1,4 @@
-"""When each message was acquired, what its stamp says and when the recorder got it."""
+"""Times of each message: acquisition, header stamp, and receipt by the recorder."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ SERVICE_AGE_NS = 41_000_000_000
 CAMERA_FIRST_NS = 20_000_000
 EPOCH_GAP_NS = 40_000_000
 REPEATED_NS = 1_000_000
-"""How much later than the first a message recorded twice is received again."""
+"""Delay of the second copy of a message that is recorded twice."""
 
 
 @dataclass(slots=True)
 class Channel:
-    """One topic of the recording: times by message in ns, and how to make its i-th message.
+    """One topic of the recording: times of its messages in ns, and the function that makes them.
 
-    ``encode`` is called once a message, in order, and may correct the message's true time and stamp:
-    which picture an access unit holds shows only when the encoder gives it. ``made`` is the measurement that
-    each message holds: those not sent are missing from it, those sent twice are in it twice.
+    ``encode`` is called once for each message, in order, and may correct its true time and stamp, because
+    only the encoder's output shows which picture an access unit holds. ``made`` has the measurement of each
+    message: those not sent are missing, those sent twice occur twice.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Channel:
 
 
 class Schedule:
-    """Makes the times of channels, each from its own random series, so that none disturbs another."""
+    """Makes the times of channels, each from a random series of its own, independent of the others."""
 
     def __init__(self, options: DriveOptions) -> None:
         self._options = options
@@ -48,25 +48,25 @@ class Schedule:
         self._monotonic = self.realtime_minus_monotonic_ns if options.clock == "mixed" else 0
 
     def random(self, name: str) -> np.random.Generator:
-        """The random series of that name."""
+        """The random series with a name."""
         return np.random.default_rng([self._options.seed, *name.encode()])
 
     def camera(self) -> Times:
-        """Acquisition of every picture, on an exact grid."""
+        """Acquisition times of the pictures, exactly periodic."""
         count = max(1, int(self._options.seconds * self._options.fps + 1e-6))
         return (
             self._options.start_ns + CAMERA_FIRST_NS + np.arange(count) * 1_000_000_000 // self._options.fps
         )
 
     def periodic(self, name: str, rate_hz: float, first_ms: float) -> Times:
-        """Acquisition at a rate, up to 1 % of the period late."""
+        """Acquisition times at a rate, up to 1 % of the period late."""
         period_ns = 1e9 / rate_hz if rate_hz else math.inf
         offset_ns = np.arange(first_ms * 1e6, self._options.seconds * 1e9 if rate_hz else 0, period_ns)
         offset_ns += self.random(name).uniform(0, 0.01, len(offset_ns)) * period_ns
         return self._options.start_ns + offset_ns.astype(np.int64)
 
     def received(self, name: str, sensor: str, ready_ns: Times) -> Times:
-        """Receipt: the least latency after acquisition, and often more; a topic's messages stay in order."""
+        """Times of receipt: at least the latency after acquisition; messages of a topic stay in order."""
         options = self._options
         latency_ns = of_topic(options.latency_ms, name, getattr(options.latency, sensor)) * 1e6
         jitter = self.random(name + " latency").normal(0.15, 0.2, len(ready_ns)).clip(min=0)
@@ -77,9 +77,9 @@ class Schedule:
         return np.maximum.accumulate(ready_ns + held_ns)
 
     def sent(self, name: str, true_ns: Times, *, kept: bool) -> Times:
-        """Which of a topic's measurements are recorded, in order; one of them again if it is sent twice.
+        """Indices of the measurements that are recorded, in order; an index occurs twice if it is sent twice.
 
-        ``kept`` topics have left out themselves what they do not send.
+        ``kept``: the topic has already left out what it does not send.
         """
         options = self._options
         since_s = (true_ns - options.start_ns) / 1e9
@@ -100,10 +100,10 @@ class Schedule:
         frozen: bool = False,
         kept: bool = False,
     ) -> Channel:
-        """A topic whose i-th message ``encode(i, stamp_ns, time_s)`` makes.
+        """A topic whose i-th message is ``encode(i, stamp_ns, time_s)``.
 
-        ``monotonic`` services stamp CLOCK_MONOTONIC on a mixed drive; ``frozen`` stamps are those of the
-        service's start, 41 s before the drive; ``kept`` topics know themselves when they are silent.
+        ``monotonic``: stamps are of CLOCK_MONOTONIC on a mixed drive; ``frozen``: all stamps are of the start
+        of the service, 41 s before the drive; ``kept``: the topic leaves out silent times itself.
         """
         stamp = np.full_like(true_ns, self._options.start_ns - SERVICE_AGE_NS) if frozen else true_ns.copy()
         stamp -= self._monotonic if monotonic else 0
@@ -124,7 +124,7 @@ class Schedule:
 
 
 def thinned(times: Times, from_hz: float, to_hz: float) -> Times:
-    """Indices of the messages that remain when a rate is thinned to a lower one, the first included."""
+    """Indices of the messages that remain at a lower rate; the first one always does."""
     if not (from_hz and to_hz):
         return np.empty(0, np.int64)
     turn = np.floor(np.arange(len(times)) * to_hz / from_hz + 1e-9)

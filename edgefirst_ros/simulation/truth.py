@@ -1,4 +1,4 @@
-"""Reads truth.json back: where everything was at any time, for tests of whatever came out of a drive."""
+"""Reads truth.json: where everything was at any time, to test what was made of a drive."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from edgefirst_ros.simulation.world import FloatArray, World, inverse, transform
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The truth of one drive. Times are ns of CLOCK_REALTIME, places ENU metres at the world's origin.
+    """The truth of one drive. Times are ns of CLOCK_REALTIME, positions ENU metres at the world's origin.
 
     ``data`` is the JSON itself; topics are named as in the recording, boxes by index in ``world.boxes``.
     """
@@ -29,12 +29,12 @@ class Truth:
 
     @classmethod
     def read(cls, path: Path) -> Truth:
-        """The truth of a recording, by its .truth.json or its .mcap."""
+        """Read the truth of a recording from its .truth.json, or beside its .mcap."""
         data = json.loads(path.with_suffix("").with_suffix(".truth.json").read_text())
         return cls(data, TypeAdapter(World).validate_python(data["world"]))
 
     def seconds(self, time_ns: int) -> float:
-        """Time since the drive's start, as the world counts it."""
+        """Seconds since the drive's start, the time of the world."""
         return (time_ns - int(self.data["start_ns"])) / 1e9
 
     def true_ns(self, topic: str) -> npt.NDArray[np.int64]:
@@ -46,7 +46,7 @@ class Truth:
         return {stamp: true for true, stamp, _ in self.data["messages"][topic]}
 
     def least_latency_ns(self, *topics: str) -> int:
-        """The least time from acquisition to receipt over all messages of these topics (of all, if none)."""
+        """Least time from acquisition to receipt over all messages of these topics, or of all topics."""
         messages = self.data["messages"]
         least: int = min(log - true for topic in topics or messages for true, _, log in messages[topic])
         return least
@@ -78,7 +78,7 @@ class Truth:
             return self.world.camera.project(optical), optical[:, 2]
 
     def seen(self, points_m: FloatArray, time_ns: int) -> npt.NDArray[np.bool_]:
-        """Which world points (N, 3) on surfaces the camera sees; it may look away from them all the same."""
+        """Which world points (N, 3) on surfaces are not hidden from the camera, inside its picture or not."""
         eye = self.sensor("camera_optical", time_ns)[:3, 3]
         return rays.sees(self.world, self.seconds(time_ns), eye, points_m)
 
@@ -97,7 +97,7 @@ class Truth:
         return np.min(distance, axis=0), nearest - 1
 
     def box_of_color(self, rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-        """Which box's colour pixels (N, 3) show, in any shade; -1 for none (ground, sky, edges)."""
+        """The box whose colour pixels (N, 3) show, in any shade; -1 for none (ground, sky, edges)."""
         if not self.world.boxes:
             return np.full(len(rgb), -1)
         colors = np.array([box.color for box in self.world.boxes], np.float64)
@@ -121,11 +121,11 @@ class Truth:
         return messages[:, 2] - messages[:, 0]
 
     def mask(self, time_ns: int, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
-        """What the picture of that time shows, as indices of ``camera.LABELS``, (height, width)."""
+        """Classes of the picture at a time, as indices of ``camera.LABELS``, (height, width)."""
         return camera.sampled(_renderer(self.world).classes(self.seconds(time_ns)), size)
 
     def clean_messages(self, topic: str) -> list[int]:
-        """Indices of messages that decode undamaged: from a key frame to the next loss or damage.
+        """Indices of messages whose pictures decode correctly: from a key frame to the next loss or damage.
 
         A message recorded twice is clean once, and what follows it stays so.
         """

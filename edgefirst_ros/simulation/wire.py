@@ -59,7 +59,7 @@ def camera_info(stamp_ns: int, camera: Pinhole) -> bytes:
 
 
 def cloud(stamp_ns: int, frame_id: str, points: Points, height: int = 1, *, is_dense: bool = True) -> bytes:
-    """sensor_msgs/PointCloud2 with the array's own fields and step, in so many rows."""
+    """sensor_msgs/PointCloud2 with the fields and step of a structured array."""
     fields = [
         sensor_msgs.PointField(name, offset, POINT_TYPES[kind.str], 1)
         for name, (kind, offset, *_) in (points.dtype.fields or {}).items()
@@ -99,7 +99,7 @@ def radar_info(stamp_ns: int) -> bytes:
 
 
 def imu(stamp_ns: int, reading: ImuReading) -> bytes:
-    """sensor_msgs/Imu; covariance[0] = -1 where no variance is said, as everywhere on the device."""
+    """sensor_msgs/Imu; covariance[0] = -1 where there is no variance, as on the device."""
     orientation, rate, force = (
         UNKNOWN_COVARIANCE if variance is None else _diagonal(variance, variance, variance)
         for variance in reading.variances
@@ -129,7 +129,7 @@ def gps(stamp_ns: int, place: FloatArray, said_sigma_m: tuple[float, float] | No
 
 
 def mount(stamp_ns: int, where: Mount) -> bytes:
-    """geometry_msgs/TransformStamped, the quaternion as it is."""
+    """geometry_msgs/TransformStamped; the quaternion is not normalised."""
     pose = geometry_msgs.Transform(
         geometry_msgs.Vector3(*where.translation_m), geometry_msgs.Quaternion(*where.rotation_xyzw)
     )

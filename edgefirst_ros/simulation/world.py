@@ -1,4 +1,4 @@
-"""The one world that every simulated sensor looks at: a circuit, a rig on it, moving boxes, mounts."""
+"""The world that all simulated sensors measure: a circuit, the rig on it, moving boxes, mounts."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ CROSSING_AHEAD_M = 18.0
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """A body at one time: ENU metres and radians; bodies stay upright, so yaw is the whole attitude."""
+class BodyState:
+    """A body at one time: ENU metres and radians; bodies are upright, so yaw is the whole attitude."""
 
     position_m: FloatArray
     velocity_m_s: FloatArray
@@ -50,7 +50,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Circuit:
-    """A closed curve and how fast it is travelled: the rig's road, a lane beside it, or a walker's loop.
+    """Motion along a closed curve: the rig's road, a lane beside it, or a walker's loop.
 
     At angle a = phase + rate·t the curve is centre + (radius + wobble·sin(lobes·a))·(cos a, sin a); the
     body is ``offset_m`` to the left of it (counter-clockwise sense) and heads along its own motion. It stands
@@ -66,11 +66,11 @@ class Circuit:
     offset_m: float = 0.0
     stops: tuple[tuple[float, float], ...] = ()
 
-    def state(self, time_s: float) -> State:
+    def state(self, time_s: float) -> BodyState:
         """Closed-form state; the acceleration is that of the curve without offset."""
         return _state(self, time_s)
 
-    def _state(self, time_s: float) -> State:
+    def _state(self, time_s: float) -> BodyState:
         driven_s, share, change_1_s = _driven(time_s, self.stops)
         angle = self.phase_rad + self.rate_rad_s * driven_s
         sin, cos = math.sin(self.lobes * angle), math.cos(self.lobes * angle)
@@ -86,7 +86,7 @@ class Circuit:
         rate_rad_s = self.rate_rad_s * share
         velocity = rate_rad_s * (tangent - self.offset_m * turn * unit)
         yaw = cmath.phase(unit if self.rate_rad_s >= 0 else -unit)
-        return State(
+        return BodyState(
             _vector(position),
             _vector(velocity),
             _vector(rate_rad_s**2 * curving + self.rate_rad_s * change_1_s * tangent),
@@ -97,25 +97,25 @@ class Circuit:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A straight way at constant speed, ``start_m`` being where the body is at time 0."""
+    """Straight motion at constant speed from ``start_m`` at time 0."""
 
     start_m: tuple[float, float]
     heading_rad: float
     speed_m_s: float
 
-    def state(self, time_s: float) -> State:
+    def state(self, time_s: float) -> BodyState:
         """Closed-form state."""
         return _state(self, time_s)
 
-    def _state(self, time_s: float) -> State:
+    def _state(self, time_s: float) -> BodyState:
         velocity = self.speed_m_s * cmath.exp(1j * self.heading_rad)
         position = complex(*self.start_m) + velocity * time_s
-        return State(_vector(position), _vector(velocity), np.zeros(3), self.heading_rad, 0.0)
+        return BodyState(_vector(position), _vector(velocity), np.zeros(3), self.heading_rad, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
-    """An upright box on the ground; ``size_m`` along its own x, y, z, its origin the middle of its floor."""
+class SceneBox:
+    """An upright box on the ground: ``size_m`` along its x, y, z; its origin is the centre of its floor."""
 
     label: str
     track_id: str
@@ -126,7 +126,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """Pose of a sensor in base_link, as tf_static says it; the quaternion may be unnormalised."""
+    """Pose of a sensor in base_link, as in tf_static; the quaternion may be unnormalised."""
 
     child: str
     translation_m: tuple[float, float, float]
@@ -139,7 +139,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Pinhole:
-    """An ideal camera: pixels, whole numbers being pixel centres (ROS)."""
+    """An ideal camera; whole pixel coordinates are pixel centres (ROS)."""
 
     width: int
     height: int
@@ -158,18 +158,18 @@ class Pinhole:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Everything that is true; times are seconds since the drive's start, places ENU metres at the origin."""
+    """The whole truth; times are seconds since the drive's start, positions ENU metres at the origin."""
 
     latitude_deg: float
     longitude_deg: float
     altitude_m: float
     rig: Circuit
-    boxes: tuple[Box, ...]
+    boxes: tuple[SceneBox, ...]
     mounts: tuple[Mount, ...]
     camera: Pinhole
 
     def sensor(self, child: str, time_s: float) -> FloatArray:
-        """Sensor to world at that time, 4×4; ``child`` as in tf_static."""
+        """Sensor to world at a time, 4×4; ``child`` as in tf_static."""
         mount = next(mount for mount in self.mounts if mount.child == child)
         return self.rig.state(time_s).matrix() @ mount.matrix()
 
@@ -190,7 +190,7 @@ def inverse(matrix: FloatArray) -> FloatArray:
 
 
 def transform(matrix: FloatArray, points_m: FloatArray) -> FloatArray:
-    """Points (..., 3) taken through a 4×4 transform."""
+    """Points (..., 3) transformed by a 4×4 matrix."""
     moved: FloatArray = points_m @ matrix[:3, :3].T + matrix[:3, 3]
     return moved
 
@@ -248,7 +248,9 @@ def build(
         for number, time_s in enumerate(crossings_s):
             moves.append((*sizes[number % len(sizes)], _crossing(rig, time_s, from_left=number % 2 == 0)))
     boxes = tuple(
-        Box(label, str(uuid.UUID(int=(seed << 32) + 0x5EED_0000 + i, version=4)), _color(i), size, motion)
+        SceneBox(
+            label, str(uuid.UUID(int=(seed << 32) + 0x5EED_0000 + i, version=4)), _color(i), size, motion
+        )
         for i, (label, size, motion) in enumerate(moves)
     )
     small_tilt = Rotation.from_euler("ZYX", [3.0, 1.0, 0.5], degrees=True).as_quat()
@@ -261,8 +263,8 @@ def build(
     return World(45.5017, -73.5673, 35.0, rig, boxes, mounts, Pinhole(width, height, 0.66 * width))
 
 
-@lru_cache(maxsize=256)  # every sensor asks for the same bodies at the same times, many times over
-def _state(motion: Circuit | Line, time_s: float) -> State:
+@lru_cache(maxsize=256)  # sensors ask for the same bodies at the same times
+def _state(motion: Circuit | Line, time_s: float) -> BodyState:
     state = motion._state(time_s)  # noqa: SLF001 - its own
     for array in (state.position_m, state.velocity_m_s, state.acceleration_m_s2):
         array.flags.writeable = False
@@ -285,7 +287,7 @@ def _color(index: int) -> tuple[int, int, int]:
 
 
 def _crossing(rig: Circuit, time_s: float, *, from_left: bool) -> Line:
-    """A way square across the rig's heading, 18 m ahead of it at that time."""
+    """Motion at a right angle to the rig's heading, 18 m ahead of it at a time."""
     state = rig.state(time_s)
     x, y, _ = transform(state.matrix(), np.array([CROSSING_AHEAD_M, 0.0, 0.0])).tolist()
     heading = state.yaw_rad + (-1 if from_left else 1) * math.pi / 2
@@ -294,7 +296,7 @@ def _crossing(rig: Circuit, time_s: float, *, from_left: bool) -> Line:
 
 
 def _driven(time_s: float, stops: tuple[tuple[float, float], ...]) -> tuple[float, float, float]:
-    """Seconds at full speed that lead as far, the share of full speed, and how fast that changes (1/s)."""
+    """Seconds at full speed for the same distance, the share of full speed now, and its change (1/s)."""
     driven_s, share, change_1_s = time_s, 1.0, 0.0
     for start_s, end_s in stops:
         braked = min(max(time_s - start_s + BRAKING_S, 0.0), BRAKING_S)

@@ -14,7 +14,7 @@ from edgefirst_ros.simulation import rays
 from edgefirst_ros.simulation.camera import Renderer, burn_number, corners, read_number
 from edgefirst_ros.simulation.detector import detected
 from edgefirst_ros.simulation.truth import Truth
-from edgefirst_ros.simulation.world import Box, Circuit, Pinhole, World, build, inverse, transform
+from edgefirst_ros.simulation.world import Circuit, Pinhole, SceneBox, World, build, inverse, transform
 
 SEEDS = range(4)
 
@@ -59,7 +59,7 @@ def test_the_rig_keeps_a_steady_pace() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_bodies_never_touch_each_other_nor_the_vehicle(seed: int) -> None:
     world = build(seed, 640, 360)
-    vehicle = Box("vehicle", "", (0, 0, 0), (4.5, 2.0, 2.0), world.rig)
+    vehicle = SceneBox("vehicle", "", (0, 0, 0), (4.5, 2.0, 2.0), world.rig)
     for time_s in np.arange(0, 120, 0.5):
         bodies = [(body, body.motion.state(float(time_s)), corners(body, float(time_s)))
                   for body in (vehicle, *world.boxes)]  # fmt: skip
@@ -84,7 +84,7 @@ def test_something_is_in_view_at_every_time() -> None:
 
 def box_world(*motions: Circuit) -> World:
     boxes = tuple(
-        Box("car", str(i), (255, 0, 0), (4.0, 2.0, 1.0), motion) for i, motion in enumerate(motions)
+        SceneBox("car", str(i), (255, 0, 0), (4.0, 2.0, 1.0), motion) for i, motion in enumerate(motions)
     )
     return World(0.0, 0.0, 0.0, Circuit((0.0, 0.0), 10.0, 0.1, 0.0), boxes, (), Pinhole(640, 360, 400.0))
 
