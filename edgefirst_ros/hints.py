@@ -1,4 +1,4 @@
-"""What is there in place of what was configured: hints for a session, or a role, that nothing came of."""
+"""Hints on topics that may be meant where a configured topic or role received nothing."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from edgefirst_ros.sample import Role
 from edgefirst_ros.topics import EGO_ROLES, TF, TYPES, TopicMap, full_type, is_meant
 
 ALIKE = 0.6
-"""Names with at least this similarity (0 to 1) are worth a hint for a role that nobody asked for."""
+"""Least similarity of names (0 to 1) for a hint on a role that the user has not configured."""
 SHOWN = 3
 FIRST_S = 5.0
-"""So long a live session may wait for its topics without a word."""
+"""A live session waits this long for its topics before it gives hints."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A topic that is there: its type, and why nothing can come of it, if that is known."""
+    """A topic that exists: its type, and why it cannot be used, if that is known."""
 
     topic: str
     type: str
@@ -29,7 +29,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """One sentence about a role that nothing came of; ``is_reference`` if no sample can be without it."""
+    """One sentence about a role without messages; ``is_reference``: there are no samples without it."""
 
     role: Role
     text: str
@@ -39,7 +39,7 @@ class Hint:
 def find_hints(
     config: Config, seen: Iterable[Seen], *, used: Mapping[str, str], heard: Collection[Role]
 ) -> list[Hint]:
-    """What may be meant by entries of the configuration that nothing came of, the reference first.
+    """Hints for configured topics without messages, the reference first.
 
     Args:
         config: what was wanted.
@@ -68,12 +68,12 @@ def find_hints(
 
 
 def explicit_entries(config: Config) -> frozenset[str]:
-    """Entries of the configuration's topics that are not as the device has them: somebody chose them."""
+    """Configured topics that differ from the device's: the user has chosen them."""
     return frozenset(name for name, rule in config.topics.items() if MAIVIN_TOPICS.get(name) != rule)
 
 
 def _wrong(entries: Mapping[str, TopicRule], seen: Mapping[str, Seen], used: Mapping[str, str]) -> str:
-    """About topics of the right name of which nothing can come."""
+    """Hints on topics of the right name that cannot be used."""
     for topic, entry in used.items():
         each, rule = seen.get(topic), entries.get(entry)
         if each is None or rule is None:
@@ -89,7 +89,7 @@ def _wrong(entries: Mapping[str, TopicRule], seen: Mapping[str, Seen], used: Map
 def _others(
     config: Config, entries: Mapping[str, TopicRule], seen: Iterable[Seen], is_reference: bool
 ) -> str:
-    """About topics of other names that the role could have."""
+    """Hints on topics of other names that the role could use."""
     entry, rule = next(iter(entries.items()))
     is_wanted = is_reference or not explicit_entries(config).isdisjoint(entries)
     ranked: list[tuple[float, Seen]] = []
@@ -112,7 +112,7 @@ def _others(
 
 
 def _elsewhere(config: Config, rule: TopicRule, topic: str) -> str:
-    """Where the name is right and only what is before it is not."""
+    """Hints on topics whose name differs in the prefix only."""
     for name in rule.plain_names:
         tail = "/" + name.strip("/")
         if topic.endswith(tail) and topic.strip("/") != name.strip("/"):
@@ -124,7 +124,7 @@ def _elsewhere(config: Config, rule: TopicRule, topic: str) -> str:
 
 
 def _alike(topic: str, name: str) -> float:
-    """How similar two names are, 0 to 1; one that ends as the other does is, whatever is before it."""
+    """Similarity of two names, 0 to 1; names with the same end are similar."""
     one, other = topic.strip("/"), name.strip("/")
     if one.endswith("/" + other) or other.endswith("/" + one):
         return 1.0
@@ -132,7 +132,7 @@ def _alike(topic: str, name: str) -> float:
 
 
 def _likely_role(seen: Seen) -> Role | None:
-    """What a topic of an unknown robot most likely is, by its type and the words in its name."""
+    """The most likely role of a topic of an unknown robot, by its type and the words in its name."""
     name, kind = seen.topic.lower(), full_type(seen.type)
     if kind == TF:
         return Role.TF if name.endswith("tf_static") else None
@@ -153,7 +153,7 @@ def _likely_role(seen: Seen) -> Role | None:
 def hints_of(
     config: Config, routes: TopicMap, topics: Mapping[str, Mapping[str, Any]], around: Iterable[Seen] = ()
 ) -> list[Hint]:
-    """Hints from what became of every topic, see ``report.accounts``, and what else there was ``around``."""
+    """Hints from the ledger's counts (see ``report.accounts``) and the other topics ``around``."""
     seen = {each.topic: each for each in around}
     used: dict[str, str] = {each.topic: r.name for each in seen.values() if (r := routes.route(each.topic))}
     heard: set[Role] = set()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 REPORT = "capture_report.json"
-"""Beside every dataset: what became of every message."""
+"""The report beside every dataset."""
 MAX_NAME_BYTES = 180
 """Leaves room for frame number and extension in the 255 bytes that file systems allow."""
 
@@ -26,7 +26,7 @@ def safe_name(text: str, default: str = "unnamed") -> str:
 
 
 def renaming(what: str, name: str) -> list[str]:
-    """A note where a name that the user gave cannot be one of a file as it is; none for an empty one."""
+    """A note if a name given by the user had to be changed to be a file name; none for an empty one."""
     safe = safe_name(name)
     if name in {"", safe}:
         return []
@@ -34,7 +34,7 @@ def renaming(what: str, name: str) -> list[str]:
 
 
 def readable(name: str) -> str:
-    """A file's name as text that can be encoded: bytes that are no UTF-8 become U+FFFD."""
+    """A file's name as valid text: bytes that are not UTF-8 become U+FFFD."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -42,7 +42,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\
 
 
 def visible(text: str, keep: str = "") -> str:
-    r"""Text as a terminal may get it: what would steer it, or reorder what it shows, becomes ``\x1b``.
+    r"""Text that is safe for a terminal: control and bidirectional characters become escapes like ``\x1b``.
 
     Control characters are escaped as Python writes them, but for those in ``keep``.
     """

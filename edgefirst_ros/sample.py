@@ -1,4 +1,4 @@
-"""Samples: what was measured around one reference frame, and where the vehicle was."""
+"""Samples, the measurements aligned to one reference frame, and poses of the rig."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ class GeoPoint:
 
 
 class PoseBasis(StrEnum):
-    """What a position or rotation rests on, from the best to none."""
+    """What a position or rotation is based on, from the best to nothing."""
 
     MEASURED = "measured"
-    """A measurement of it lies at this time, within the sensor's own period."""
+    """Measured at this time, within the sensor's period."""
     INTERPOLATED = "interpolated"
-    """Measurements of it on both sides, no further apart than ``ego.max_gap_s``."""
+    """Between two measurements that are at most ``ego.max_gap_s`` apart."""
     DEAD_RECKONED = "dead-reckoned"
-    """Carried on from a measurement by other sensors (gyroscope, accelerometer, wheels)."""
+    """Extrapolated from a measurement by other sensors (gyroscope, accelerometer, wheels)."""
     ASSUMED = "assumed"
-    """Nothing tells it; what stands there is a placeholder."""
+    """Unknown; a value, if there is one, is a placeholder."""
 
 
 @dataclass(frozen=True, slots=True)
 class EgoPose:
-    """Where the rig was at one time; any part may be unknown.
+    """Pose of the rig at one time; any part may be unknown.
 
     ``location`` is the estimated geodetic position, ``fix_time_ns`` the time of the fix nearest to it;
     ``position_m`` is ENU metres from the sequence's ``origin``, or metres of the odometry's frame where
@@ -65,7 +65,7 @@ class EgoPose:
 
     @property
     def is_known(self) -> bool:
-        """Whether both position and rotation are, from whatever."""
+        """Whether both position and rotation are known."""
         told = self.position_m is not None and self.rotation_xyzw is not None
         return told and PoseBasis.ASSUMED not in {self.position_basis, self.rotation_basis}
 
@@ -85,7 +85,7 @@ class CameraImage:
 
 @dataclass(frozen=True, slots=True)
 class SequenceInfo:
-    """One uninterrupted run of one host: ``name`` is hostname_date_time and safe as a file name."""
+    """A sequence: ``name`` is hostname_date_time and safe as a file name."""
 
     name: str
     host: str
@@ -94,7 +94,7 @@ class SequenceInfo:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The slow-changing context in force at a sample, latest message of each kind."""
+    """The calibration in force at a sample: the latest message of each kind."""
 
     camera_info: CameraInfo | None = None
     radar_info: RadarInfo | None = None
@@ -124,7 +124,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One measurement as a measurement writer gets it: what it is, and the context in force.
+    """One measurement as a measurement writer gets it, with its role and the calibration in force.
 
     ``image`` is set for cameras only: the encoded picture of a video packet or still image. ``picture`` is
     width and height of the camera's pictures, None if none has come yet.

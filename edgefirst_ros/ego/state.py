@@ -15,7 +15,7 @@ SIZE = 18
 TURN, SPEED, PLACE, GYRO, FORCE = (slice(n, n + 3) for n in (0, 3, 6, 9, 12))
 """Error state: rotation about ENU's axes, velocity, position, gyroscope's and accelerometer's bias, ..."""
 NORTH = 15
-"""... the angle of the orientation sensor's north to the left of true north, ..."""
+"""... the angle of the orientation sensor's north to the right of true north, ..."""
 MOUNT = slice(16, 18)
 """... and pitch and yaw of the direction of travel in the rig's axes as configured."""
 

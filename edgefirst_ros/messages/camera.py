@@ -82,7 +82,7 @@ class CameraInfo:
 
     @property
     def picture_size(self) -> tuple[int, int]:
-        """Width and height of the pictures that it describes; 0 where it does not say."""
+        """Width and height of the pictures that it describes; 0 if unknown."""
         width, height = self.roi[2:] if self.roi else (self.width, self.height)
         return width // self.binning[0], height // self.binning[1]
 
@@ -106,7 +106,7 @@ def decode_packet(data: bytes, definition: str = "") -> Stamped[VideoPacket]:
 
 
 def decode_compressed_image(data: bytes, definition: str = "") -> Stamped[CompressedImage | RawImage]:
-    """Decode a sensor_msgs/CompressedImage; what the data is decides, not what ``format`` says.
+    """Decode a sensor_msgs/CompressedImage; the data decide on its type, not ``format``.
 
     JPEG and PNG stay as they are. A PNG with 16 bits a sample, and depth as compressed_depth_image_transport
     packs it (only ``format`` tells that), are unpacked.
@@ -127,7 +127,7 @@ def decode_foxglove_image(data: bytes, definition: str = "") -> Stamped[Compress
 
 
 def decode_image(data: bytes, definition: str = "") -> Stamped[RawImage]:
-    """Decode a sensor_msgs/Image; row padding is removed and big-endian pixels are turned round.
+    """Decode a sensor_msgs/Image; row padding is removed and big-endian samples are swapped.
 
     Raises:
         DecodeError: the bytes are no such message, its encoding is not known, or its sizes disagree.
@@ -136,7 +136,7 @@ def decode_image(data: bytes, definition: str = "") -> Stamped[RawImage]:
 
 
 def decode_camera_info(data: bytes, definition: str = "") -> Stamped[CameraInfo]:
-    """Decode a sensor_msgs/CameraInfo; a region of interest of no size is none, a binning of 0 is 1.
+    """Decode a sensor_msgs/CameraInfo; an empty region of interest means none, a binning of 0 means 1.
 
     Raises:
         DecodeError: the bytes are no such message, its picture has no size (an uncalibrated camera's), or its
@@ -221,7 +221,7 @@ def _camera_info(message: sensor_msgs.CameraInfo) -> CameraInfo:
 
 
 def _region(roi: sensor_msgs.RegionOfInterest, width: int, height: int) -> tuple[int, int, int, int] | None:
-    """A part of the picture; the whole of it is no region, nor is one without size."""
+    """The region of interest; None if it is empty or the whole picture."""
     found = int(roi.x_offset), int(roi.y_offset), int(roi.width), int(roi.height)
     return None if not (found[2] and found[3]) or found == (0, 0, width, height) else found
 

@@ -1,4 +1,4 @@
-"""What models on the device saw: boxes, masks and their labels."""
+"""Results of models on the device: boxes, masks and their labels."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _mask(message: edgefirst_msgs.Mask | edgefirst_msgs.MaskBox) -> Mask:
     elif message.encoding:
         raise DecodeError(f"mask encoding {quoted(message.encoding)}")
     if length <= 1:
-        # devices of the first generations say 1 whatever the number of classes
+        # the first devices always send 1, whatever the number of classes
         length = max(len(values) // max(height * width, 1), 1)
     if len(values) != height * width * length:
         raise DecodeError("mask does not have the size of its shape")
@@ -166,7 +166,7 @@ def _unpacked(packed: npt.NDArray[np.uint8], most: int) -> npt.NDArray[np.uint8]
     try:
         size = zstandard.frame_content_size(data)
         with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-            # one byte more than there can be shows that there is more, however much
+            # one byte more than allowed shows that there is too much
             return np.frombuffer(reader.read((size if 0 <= size < most else most) + 1), np.uint8)
     except zstandard.ZstdError as error:
         raise DecodeError("mask is not zstd data") from error

@@ -1,4 +1,4 @@
-"""Odometry of a robot that has some."""
+"""Odometry, from its own messages or from tf."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Odometry:
 
 
 def decode_odometry(data: bytes, definition: str = "") -> Stamped[Odometry]:
-    """Decode a nav_msgs/Odometry; the quaternion is normalised, of the covariance its diagonal taken.
+    """Decode a nav_msgs/Odometry; the quaternion is normalised, only diagonals of covariances are used.
 
     Raises:
         DecodeError: the bytes are no such message, or its pose is none.
@@ -41,7 +41,7 @@ def decode_odometry(data: bytes, definition: str = "") -> Stamped[Odometry]:
 
 
 def odometry_of(transforms: Transforms, parent: str, child: str) -> Stamped[Odometry] | None:
-    """The newest pose of one frame in another among a message's transforms, None if it has none of these."""
+    """The newest pose of one frame in another among a message's transforms, None if there is none."""
     wanted = (bare(parent), bare(child))
     found = [
         (stamp_ns, each)
@@ -74,7 +74,7 @@ def _odometry(message: nav_msgs.Odometry) -> Odometry:
 
 
 def _sigma(variances: list[float]) -> tuple[float, float, float] | None:
-    """Senders that know no covariance send zeros, or something negative."""
+    """Standard deviations; None for zero or negative variances, which stand for unknown ones."""
     if not all(0 < variance < math.inf for variance in variances):
         return None
     x, y, z = map(math.sqrt, variances)

@@ -46,7 +46,7 @@ class _TFMessage(Protocol):
 
 
 def bare(frame_id: str) -> str:
-    """A frame's name without blanks around it, and without the slash that ROS 1 put before it."""
+    """A frame's name without surrounding blanks and without ROS 1's leading slash."""
     return frame_id.strip().lstrip("/")
 
 
@@ -64,7 +64,7 @@ def loops(transform: Transform, known: Mapping[str, Transform]) -> bool:
 
 
 def difference(before: Transform, after: Transform) -> str:
-    """How a frame's place changed, empty where it did by no more than rounding."""
+    """A text on how a frame's pose changed; empty if only by rounding."""
     if bare(before.parent) != bare(after.parent):
         return f"{after.child} hung on {before.parent} and now hangs on {after.parent}"
     moved_m = math.dist(before.translation_m, after.translation_m)
