@@ -18,16 +18,18 @@ from written import Written as Dataset
 from edgefirst_ros.cli.liveview import line
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.base import Written
+from edgefirst_ros.formats.edgefirst import writer as edgefirst_writer
 from edgefirst_ros.formats.edgefirst.prepare import PreparedSample
 from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 from edgefirst_ros.formats.l5kit import L5KitWriter
+from edgefirst_ros.formats.l5kit.write import writer as l5kit_writer
 from edgefirst_ros.formats.l5kit.write.prepare import PreparedFrame
 from edgefirst_ros.formats.ncore.prepare.parts import Prepared
+from edgefirst_ros.formats.ncore.write import writer as ncore_writer
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.live.queue import starts_gop
 from edgefirst_ros.live.status import LiveStatus
-from edgefirst_ros.pipeline import job
 from edgefirst_ros.pipeline.ledger import CUT_OFF, QUEUE_FULL
 from edgefirst_ros.pipeline.overload import KEEP, SHED, Overload
 from edgefirst_ros.sample import EgoPose, Role
@@ -112,7 +114,7 @@ def shed(report: dict[str, Any], topic: str) -> int:
 def test_a_slow_format_gets_fewer_samples_evenly_and_all_are_accounted_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "EdgeFirstWriter", SlowEdgeFirst)
+    monkeypatch.setattr(edgefirst_writer, "EdgeFirstWriter", SlowEdgeFirst)
     report, said = captured(tmp_path, formats=["edgefirst"])
     (told,) = report["shed"].values()
     (sequence,) = report["sequences"]
@@ -141,7 +143,7 @@ def test_a_slow_format_gets_fewer_samples_evenly_and_all_are_accounted_for(
 
 
 def test_the_other_formats_have_what_one_sheds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "EdgeFirstWriter", SlowEdgeFirst)
+    monkeypatch.setattr(edgefirst_writer, "EdgeFirstWriter", SlowEdgeFirst)
     report, _ = captured(tmp_path, formats=["l5kit", "edgefirst", "ncore"])
     told, held = report["shed"], report["formats"]
     share = {
@@ -159,7 +161,7 @@ def test_the_other_formats_have_what_one_sheds(tmp_path: Path, monkeypatch: pyte
 def test_a_format_that_looks_ahead_is_told_what_it_has_no_time_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "L5KitWriter", SlowL5Kit)
+    monkeypatch.setattr(l5kit_writer, "L5KitWriter", SlowL5Kit)
     SlowL5Kit.passed.clear()
     report, _ = captured(tmp_path, formats=["l5kit"])
     told = report["shed"]["l5kit"]
@@ -198,7 +200,7 @@ def test_where_only_key_frames_have_time_nothing_else_is_decoded_and_all_is_coun
 def test_measurements_are_shed_by_topic_and_poses_and_labels_never(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "NCoreWriter", SlowNCore)
+    monkeypatch.setattr(ncore_writer, "NCoreWriter", SlowNCore)
     report, _ = captured(tmp_path, formats=["ncore"])
     told = report["shed"]["ncore"]
     large = ("/camera/h264", "/lidar/points", "/radar/cube")

@@ -20,7 +20,7 @@ from edgefirst.schemas.builtin_interfaces import Time
 from formats.ncore.ncoreread import Sequence as Stored
 from livedrive import FORMATS, HOST, check_sums
 from PIL import Image
-from test_refreshed_drive import refreshed_packets
+from refreshed import refreshed_packets
 from written import Written, exif_time_ns
 
 from edgefirst_ros.config.model import build_config

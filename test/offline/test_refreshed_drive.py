@@ -6,37 +6,20 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
-import av
 import numpy as np
 from edgefirst.schemas import foxglove_msgs
 from edgefirst.schemas.builtin_interfaces import Time
 from PIL import Image
+from refreshed import PERIOD, refreshed_packets
 from resized import FRAMES, HOST, SMALL, recorded, spliced
 from written import Written
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation.camera import burn_number, read_number
+from edgefirst_ros.simulation.camera import read_number
 
-PERIOD = 10
 OPTIONAL = {"topics": {n: {"required": "never"} for n in ("radar_targets", "lidar_points", "model")}}
-
-
-def refreshed_packets(count: int) -> list[bytes]:
-    """A noisy picture that moves, with its number burnt in; key frame first, a recovery point every tenth."""
-    context = av.CodecContext.create("libx264", "w")
-    assert isinstance(context, av.VideoCodecContext)
-    context.width, context.height = SMALL
-    context.pix_fmt, context.framerate = "yuv420p", 30
-    context.options = {"intra-refresh": "1", "g": str(PERIOD), "threads": "1", "tune": "zerolatency"}
-    noise = np.random.default_rng(5).integers(0, 255, (*reversed(SMALL), 3), np.uint8)
-    packets = []
-    for number in range(count):
-        frame = av.VideoFrame.from_ndarray(burn_number(np.roll(noise, 5 * number, 1), number))
-        frame.pts = number
-        packets += [bytes(packet) for packet in context.encode(frame.reformat(format="yuv420p"))]
-    return packets + [bytes(packet) for packet in context.encode(None)]
 
 
 def test_a_stream_without_key_frames_is_taken_up_and_goes_on_after_a_loss(tmp_path: Path) -> None:
