@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgefirst_ros.ego.filter import ANY_RAD, FilterStart
+from edgefirst_ros.ego.geometry import exponential, matrix
 from edgefirst_ros.ego.inertia import ImuStep
-from edgefirst_ros.ego.orientation import exponential, matrix
 from edgefirst_ros.ego.state import Floats
 
 COURSE_NS = 1_000_000_000

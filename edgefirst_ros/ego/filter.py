@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from edgefirst_ros.ego.geometry import exponential, logarithm, matrix, skew
 from edgefirst_ros.ego.inertia import ImuStep
-from edgefirst_ros.ego.orientation import exponential, logarithm, matrix, skew
 from edgefirst_ros.ego.state import (
     FORCE,
     GYRO,

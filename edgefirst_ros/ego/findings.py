@@ -9,7 +9,7 @@ import numpy as np
 
 from edgefirst_ros.ego.alignment import Alignment
 from edgefirst_ros.ego.gate import Gate
-from edgefirst_ros.ego.orientation import Quaternion, after, logarithm, quaternion
+from edgefirst_ros.ego.geometry import Quaternion, after, logarithm, quaternion
 
 LEAST_COURSES = 5
 LEAST_DEG = 3.0

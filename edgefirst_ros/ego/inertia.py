@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.ego.geodesy import Vector
-from edgefirst_ros.ego.orientation import Quaternion, matrix
+from edgefirst_ros.ego.geometry import Quaternion, Vector, matrix
 from edgefirst_ros.messages.imu import Imu
 
 STEP_NS = 50_000_000

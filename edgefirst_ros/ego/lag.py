@@ -23,9 +23,8 @@ from edgefirst_ros.ego.gate import (
     Vehicle,
     drivable,
 )
-from edgefirst_ros.ego.geodesy import STANDARD_GRAVITY_M_S2, Vector, ecef_m, enu_m, gravity_m_s2
+from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Quaternion, Vector, ecef_m, enu_m, gravity_m_s2
 from edgefirst_ros.ego.inertia import ImuStep, Preintegrator
-from edgefirst_ros.ego.orientation import Quaternion
 from edgefirst_ros.ego.path import Point, SmoothedPath, smoothed
 from edgefirst_ros.ego.state import FORCE, GYRO, PLACE, SPEED, Floats, Node
 from edgefirst_ros.messages.imu import Imu

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgefirst_ros.ego.geodesy import Vector
-from edgefirst_ros.ego.orientation import Quaternion, exponential, logarithm, matrix, quaternion
+from edgefirst_ros.ego.geometry import Quaternion, Vector, exponential, logarithm, matrix, quaternion
 from edgefirst_ros.ego.state import NORTH, PLACE, SIZE, TURN, Floats, MotionState, Node
 
 BLIND_M_S2 = 2.0

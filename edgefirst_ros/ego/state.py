@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.ego.orientation import exponential
+from edgefirst_ros.ego.geometry import exponential
 
 Floats = npt.NDArray[np.float64]
 

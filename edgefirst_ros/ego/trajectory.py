@@ -8,19 +8,20 @@ import numpy as np
 
 from edgefirst_ros.ego.findings import Mounting
 from edgefirst_ros.ego.gate import Vehicle
-from edgefirst_ros.ego.geodesy import Vector, from_enu
-from edgefirst_ros.ego.lag import FixedLagSmoother, JudgedFix
-from edgefirst_ros.ego.orientation import (
+from edgefirst_ros.ego.geometry import (
     Quaternion,
+    Vector,
     after,
     canonical,
     exponential,
+    from_enu,
     inverse,
     matrix,
     quaternion,
     rpy_deg,
     slerp,
 )
+from edgefirst_ros.ego.lag import FixedLagSmoother, JudgedFix
 from edgefirst_ros.ego.path import Point
 from edgefirst_ros.ego.timeseries import TimeSeries, basis, nearest_ns
 from edgefirst_ros.ego.whole import Solution

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.ego.geodesy import enu_m
+from edgefirst_ros.ego.geometry import enu_m
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.ego.whole import NavigationLog, Solution
 from edgefirst_ros.messages.imu import Imu

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from edgefirst_ros.ego.filter import FAR_M, FAST_M_S, Filter, FilterStart, Noise
 from edgefirst_ros.ego.gate import drivable
+from edgefirst_ros.ego.geometry import exponential, logarithm, quaternion
 from edgefirst_ros.ego.inertia import ImuStep
-from edgefirst_ros.ego.orientation import exponential, logarithm, quaternion
 from edgefirst_ros.ego.path import smooth
 from edgefirst_ros.ego.state import PLACE, SIZE, SPEED, Floats, MotionState, Update
 

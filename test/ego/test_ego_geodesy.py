@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.ego.geodesy import ecef_m, enu_m, from_ecef, from_enu
+from edgefirst_ros.ego.geometry import ecef_m, enu_m, from_ecef, from_enu
 from edgefirst_ros.sample import GeoPoint
 
 POINTS = st.builds(

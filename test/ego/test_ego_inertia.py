@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from edgefirst_ros.ego.geometry import Quaternion, from_yaw
 from edgefirst_ros.ego.inertia import ImuStep, Preintegrator, pack, unpack
-from edgefirst_ros.ego.orientation import Quaternion, from_yaw
 from edgefirst_ros.messages.imu import Imu
 
 MS = 1_000_000

@@ -12,7 +12,7 @@ from ego_drives import MEMS, Case, Off, ns, off
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgefirst_ros.ego.orientation import from_yaw
+from edgefirst_ros.ego.geometry import from_yaw
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from edgefirst_ros.ego.orientation import from_yaw
+from edgefirst_ros.ego.geometry import from_yaw
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix

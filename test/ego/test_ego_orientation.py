@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.ego.orientation import Quaternion, after, canonical, from_yaw, inverse, rpy_deg, slerp
+from edgefirst_ros.ego.geometry import Quaternion, after, canonical, from_yaw, inverse, rpy_deg, slerp
 
 
 def of_euler(yaw: float, pitch: float, roll: float) -> Quaternion:

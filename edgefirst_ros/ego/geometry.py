@@ -1,4 +1,4 @@
-"""Rotations: quaternions, matrices, rotation vectors, roll, pitch and yaw, interpolation."""
+"""Positions on the earth, through pymap3d, and rotations: quaternions, matrices, vectors, angles."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from operator import add, mul
 
 import numpy as np
 import numpy.typing as npt
+import pymap3d
 from scipy.spatial.transform import Rotation
+
+from edgefirst_ros.sample import GeoPoint
 
 Floats = npt.NDArray[np.float64]
 
+Vector = tuple[float, float, float]
+
 Quaternion = tuple[float, float, float, float]
 """x, y, z, w."""
+
+STANDARD_GRAVITY_M_S2 = 9.80665
+"""Used while the latitude is unknown."""
 
 _GIMBAL = 1e-12
 _PARALLEL_RAD = 1e-8
@@ -144,3 +152,43 @@ def logarithm(rotation: Floats) -> Floats:
     sine = math.sqrt(x * x + y * y + z * z)
     scale = 2.0 if sine < 1e-12 else 2 * math.atan2(sine, w) / sine
     return np.array((x * scale, y * scale, z * scale))
+
+
+def ecef_m(point: GeoPoint) -> Vector:
+    """Earth-centred, earth-fixed x, y, z in metres."""
+    x, y, z = pymap3d.geodetic2ecef(point.latitude_deg, point.longitude_deg, point.altitude_m)
+    return float(x), float(y), float(z)
+
+
+def from_ecef(position_m: Vector) -> GeoPoint:
+    """The position at earth-centred coordinates."""
+    latitude, longitude, altitude = pymap3d.ecef2geodetic(*position_m)
+    return GeoPoint(float(latitude), float(longitude), float(altitude))
+
+
+def enu_m(point: GeoPoint, origin: GeoPoint) -> Vector:
+    """East, north, up in metres from the origin, on the plane that touches the ellipsoid there."""
+    east, north, up = pymap3d.geodetic2enu(
+        point.latitude_deg,
+        point.longitude_deg,
+        point.altitude_m,
+        origin.latitude_deg,
+        origin.longitude_deg,
+        origin.altitude_m,
+    )
+    return float(east), float(north), float(up)
+
+
+def from_enu(position_m: Vector, origin: GeoPoint) -> GeoPoint:
+    """The position at east, north, up metres from the origin."""
+    latitude, longitude, altitude = pymap3d.enu2geodetic(
+        *position_m, origin.latitude_deg, origin.longitude_deg, origin.altitude_m
+    )
+    return GeoPoint(float(latitude), float(longitude), float(altitude))
+
+
+def gravity_m_s2(point: GeoPoint) -> float:
+    """Normal gravity of WGS-84 (Somigliana's formula, less with height)."""
+    squared = math.sin(math.radians(point.latitude_deg)) ** 2
+    at_sea = 9.7803253359 * (1 + 0.00193185265241 * squared) / math.sqrt(1 - 0.00669437999014 * squared)
+    return at_sea - 3.086e-6 * point.altitude_m
