@@ -1,4 +1,4 @@
-"""Tells a clock that runs away from topics that become late: a clock moves all of its topics alike."""
+"""Distinguishes a drifting clock from late topics: drift affects all topics of a clock alike."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from edgefirst_ros.timing.finding import seconds
 DRIFT_NS = 20_000_000
 WINDOW_NS = 5_000_000_000
 MESSAGES = 40
-"""Least latencies are taken over windows of at least so many messages: a minimum of few is noise."""
+"""Least number of messages for a least latency; the minimum of fewer is too noisy."""
 LOWEST = 4
-"""How far the lowest so many latencies of a window lie apart is how well its least is known."""
+"""The spread of this many lowest latencies of a window is the uncertainty of its least."""
 AGREE_NS = 5_000_000
-"""Topics of one clock that moved are to agree so well, their own noise apart."""
+"""Topics of one clock agree on its drift to within this, plus their own noise."""
 LOOK_BACK = 4
 FASTEST_NS = 15_000_000
-"""No clock runs away by more within so many windows (750 ppm; a quartz does 100); a queue that fills does."""
+"""Most that a clock drifts in ``LOOK_BACK`` windows (750 ppm; a quartz has 100); queues fill faster."""
 CONFIRM = 2
-"""So many windows in a row have to say the same."""
+"""Number of consecutive windows that must agree."""
 IMPOSSIBLE_NS = 5_000_000
-"""A message is not received so much before it was acquired."""
+"""A message received this long before its acquisition time proves the offset wrong."""
 
 
 @dataclass(slots=True)
 class _Series:
-    """One topic's least latency, window by window."""
+    """A topic's least latency, window by window."""
 
     group: int
     earliest_ns: int
-    """The least latency that is possible: below it the offset is wrong."""
+    """A lower latency means that the offset is wrong."""
     joined: bool
     baseline_ns: int | None = None
     lowest: list[int] = field(default_factory=list)
     count: int = 0
     heard: bool = False
     windows: int = 1
-    """Windows that the present count spans: slow topics need several."""
+    """Number of windows that the present count spans; slow topics need several."""
     span: int = 0
-    """Windows of the measurement that has just been completed, 0 if none has."""
+    """Number of windows of the measurement just completed, 0 if none was."""
     least_ns: int = 0
     noise_ns: int = 0
     moves: deque[int] = field(default_factory=lambda: deque([0], maxlen=LOOK_BACK + 1))
-    """Least latency less the baseline, measurement by measurement."""
+    """Least latency minus the baseline, for recent measurements."""
     apart: int = 0
-    """Measurements in a row in which it moved and its clock did not."""
+    """Number of consecutive measurements in which it changed and its clock did not."""
     early: int = 0
 
     @property
@@ -55,7 +55,7 @@ class _Series:
 
     @property
     def is_fast(self) -> bool:
-        """Whether it moved faster than a clock can."""
+        """Whether it changed faster than a clock can drift."""
         return abs(self.moves[-1] - self.moves[0]) > FASTEST_NS * self.span
 
     def add(self, latency_ns: int) -> None:
@@ -65,7 +65,7 @@ class _Series:
             self.lowest = sorted([*self.lowest, latency_ns])[:LOWEST]
 
     def complete(self, clock_move_ns: int) -> None:
-        """A window ends. A topic that was silent in it starts afresh; one heard seldom goes on counting."""
+        """End a window. After silence counting starts anew; a slow topic continues its count."""
         self.span = 0
         if self.heard and self.count < MESSAGES:
             self.windows += 1
@@ -82,22 +82,22 @@ class _Series:
         self.heard = False
 
     def rebase(self, by_ns: int) -> None:
-        """From now on this latency is the usual one."""
+        """Move the baseline by this amount."""
         self.baseline_ns = (self.baseline_ns or 0) + by_ns
         self.moves = deque([self.move_ns - by_ns], maxlen=LOOK_BACK + 1)
         self.apart = 0
 
 
 class DriftWatch:
-    """Watches receive − time of all topics whose stamps were set to the recording's clock.
+    """Watches the latency, receive − time, of all topics whose stamps are set to the recording's clock.
 
-    The least latency of every topic is compared with its own first one. A clock that runs away moves all of
-    its topics that are alive by the same amount, slowly, or at once if it was stepped. A topic that becomes
-    late by itself is congested; topics of all clocks that become late together say that the receiver is busy.
-    Neither changes a time, so they are only told.
+    Every topic's least latency is compared with its first one. Drift of a clock changes all of its active
+    topics by the same amount, slowly, or at once if it was stepped. A topic that becomes late alone is
+    congested. If topics of all clocks become late together, the receiver is busy. The last two change no
+    times and are only reported.
 
     Args:
-        tell: called with a sentence, once for each topic, or for the receiver.
+        tell: called with a sentence for the user, once for each topic and once for the receiver.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
@@ -106,7 +106,7 @@ class DriftWatch:
         self.reset()
 
     def reset(self) -> None:
-        """The clocks are learnt anew."""
+        """Forget everything, as the clocks are learnt anew."""
         self._series: dict[str, _Series] = {}
         self._start_ns: int | None = None
         self._moves: dict[int, int] = {}
@@ -114,18 +114,18 @@ class DriftWatch:
         self._busy_ns = 0
 
     def join(self, topic: str, group: int, uncertainty_ns: int, *, joined: bool) -> None:
-        """Watch a topic from now on; ``joined`` if its clock was found before it came."""
+        """Start to watch a topic; ``joined`` if its clock was known before its first message."""
         self._series[topic] = _Series(group, -uncertainty_ns - IMPOSSIBLE_NS, joined)
 
     def excuse(self, topic: str, by_ns: int) -> None:
-        """A topic's latency changed by so much, and that has been told."""
+        """Accept a change of a topic's latency that has been reported already."""
         series = self._series.get(topic)
         if series is not None and series.baseline_ns is not None:
             series.rebase(by_ns)
             series.lowest, series.count = [], 0
 
     def add(self, topic: str, receive_ns: int, latency_ns: int) -> str | None:
-        """Take a message of any topic in, in order of receipt; what happened to a clock, once it is sure."""
+        """Add a message, in order of receipt; what happened to a clock, None unless it is certain."""
         series = self._series.get(topic)
         if series is None:
             return None
@@ -139,7 +139,7 @@ class DriftWatch:
         return found
 
     def _judge(self) -> str | None:
-        """A window is complete: what all topics say together."""
+        """Compare all topics at the end of a window; what happened to a clock, if anything."""
         alive = {series.group for series in self._series.values() if series.heard}
         measured: dict[int, list[str]] = {}
         for topic, series in self._series.items():
@@ -166,20 +166,20 @@ class DriftWatch:
         return found
 
     def _voters(self, topics: Sequence[str]) -> list[_Series]:
-        """Those measured within this window; slow ones, whose measurement is older, only if alone."""
+        """Topics measured within this window; slow ones, which span several, only if there are no others."""
         measured = [self._series[topic] for topic in topics]
         return [s for s in measured if s.span == 1] or measured
 
     def _late_together(self, moves: Mapping[int, int], voters: Mapping[int, Sequence[_Series]]) -> int:
-        """How much later everything comes because the receiver is busy."""
+        """By how much everything is late because the receiver is busy."""
         if not moves:
             return self._busy_ns
         late_ns = max(0, min(moves.values()))
         if len(moves) == 1:
             ((group, move_ns),) = moves.items()
             if group == 0:
-                return move_ns  # no other clock is set by the recording's own, so whatever it does is no harm
-            # Nothing to compare with, so the pace decides.
+                return move_ns  # no clock is converted to the recording's own, so its drift does no harm
+            # There is no other clock to compare with, so the speed of the change decides.
             if not all(s.is_fast for s in voters.get(group, ())):
                 late_ns = max(0, min(self._busy_ns, move_ns))
         if late_ns > DRIFT_NS:
@@ -187,10 +187,10 @@ class DriftWatch:
         return late_ns
 
     def _too_early(self, topics: Sequence[str]) -> str | None:
-        """A message that was received before it was acquired: the offset is too late, whoever moved."""
+        """Why a clock's offset is wrong, as messages are received before their acquisition; else None."""
         for topic in topics:
             series = self._series[topic]
-            # The few messages that a clock was found by may all have been slow: that alone is no reason.
+            # The few messages that a clock was found from may all have been late: that alone proves nothing.
             moved = series.joined or series.move_ns < -DRIFT_NS
             too_early = series.group != 0 and series.least_ns < series.earliest_ns and moved
             series.early = series.early + 1 if too_early else 0
@@ -220,18 +220,18 @@ class DriftWatch:
 
 
 def _shared(moves_ns: Sequence[int]) -> int:
-    """What all moved by at least: congestion only ever adds to what their clock did."""
+    """The change common to all topics: congestion can only add to that of their clock."""
     if min(moves_ns) > 0:
         return min(moves_ns)
     return min(0, max(moves_ns))
 
 
 def _is_clock(voters: Sequence[_Series]) -> bool:
-    """Whether a clock can have made its topics move like this."""
+    """Whether drift of a clock can explain the changes of its topics."""
     nearest, *others = sorted(voters, key=lambda s: abs(s.move_ns))
     if not others:
         return not nearest.is_fast
     apart_ns = abs(others[0].move_ns - nearest.move_ns)
-    # What moved at once was seen by the watch for steps; here it is taken for one only if all agree well.
+    # Sudden changes are StepWatch's task; here they count as drift only if the topics agree closely.
     fast = nearest.is_fast and others[0].is_fast
     return apart_ns <= AGREE_NS + (0 if fast else nearest.noise_ns + others[0].noise_ns)

@@ -1,4 +1,4 @@
-"""What a topic's first messages say about its clock, and the time chosen for it."""
+"""Finds each topic's clock from its first messages, and chooses which of its times to use."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy.typing as npt
 from edgefirst_ros.timing.offset import RECORDINGS_OWN, Arrivals, Clock, estimate
 
 NEAR_NS = (-50_000_000, 2_000_000_000)
-"""receive − stamp (median) of a stamp that is of the recording's own clock."""
+"""Range of the median of receive − stamp for stamps of the recording's own clock."""
 SKEW_NS = 500_000_000
 """If even the promptest topic is later than this, the sender's clock is behind the receiver's."""
 STEADY_NS = 1_000_000_000
-"""Spread of receive − stamp (10th to 90th percentile) above which stamps say nothing."""
+"""Spread of receive − stamp (10th to 90th percentile) above which stamps are useless."""
 SAME_CLOCK_NS = 1_000_000_000
-"""Topics whose least receive − stamp lie this close together share a clock; latencies differ by less."""
+"""Topics share a clock if their least receive − stamp differ by less; latencies differ by less than this."""
 
 Source = Literal["stamp", "publish", "receive"]
 Choice = Literal["auto", "stamp", "publish", "receive"]
@@ -26,9 +26,9 @@ Choice = Literal["auto", "stamp", "publish", "receive"]
 
 @dataclass(slots=True, eq=False)
 class MessageTimes:
-    """The three times of one message, in nanoseconds, and what a ``ClockFinder`` makes of them.
+    """The three times of a message in nanoseconds, and the acquisition time that a ``ClockFinder`` sets.
 
-    ``time_ns`` is the acquisition on the recording's clock; ``refusal`` says why there is none.
+    ``time_ns`` is the acquisition time on the recording's clock; ``refusal`` says why there is none.
     """
 
     topic: str
@@ -41,11 +41,11 @@ class MessageTimes:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found about a topic's clock and which time was chosen.
+    """A topic's clock, and which of its times is used.
 
     ``offset_ns`` is added to the chosen time; ``group`` numbers the clock among those found (0 is the
-    recording's own), None where no stamp is used. ``uncertainty_ns`` is how far off the clock may be, None
-    where nothing tells; ``latency_ns`` the least receive − time while it was found out.
+    recording's own), None where no stamp is used. ``uncertainty_ns`` is that of the offset, None if
+    unknown; ``latency_ns`` is the least receive − time of the messages that the clock was found from.
     """
 
     topic: str
@@ -59,10 +59,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What the configuration says of a topic's times.
+    """The configuration of a topic's times.
 
-    ``offset_ns`` is the user's correction; ``latency_ns`` the least time from acquisition to receipt that is
-    usual for the topic, None if not known.
+    ``offset_ns`` is the user's correction; ``latency_ns`` is the usual least time from acquisition to
+    receipt, None if not known.
     """
 
     choice: Choice = "auto"
@@ -72,7 +72,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A topic's messages so far, and what the configuration says of it."""
+    """The messages and the configuration that a topic's clock is found from."""
 
     topic: str
     rule: Rule
@@ -84,28 +84,28 @@ class Evidence:
         return np.array([t.receive_ns - t.stamp_ns for t in self.times], dtype=np.int64)
 
     def arrivals(self, own: Clock) -> Arrivals:
-        """The same by the recording's own clock, with the latency that is usual."""
+        """Receive − stamp with times of receipt on the recording's own clock, and the usual latency."""
         return Arrivals(self.late_ns - own.offset_ns, self.rule.latency_ns)
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the stamp stands still."""
+        """Whether all messages have the same stamp."""
         return len(self.times) > 1 and len({t.stamp_ns for t in self.times}) == 1
 
     def is_near(self, own: Clock) -> bool:
-        """Whether the stamps could be of the recording's own clock."""
+        """Whether the stamps can be of the recording's own clock."""
         late_ns = float(np.median(self.late_ns)) - own.offset_ns
         return not self.is_frozen and NEAR_NS[0] <= late_ns <= NEAR_NS[1]
 
     @property
     def is_steady(self) -> bool:
-        """Whether the stamps run at the receiver's pace, however far off."""
+        """Whether the stamps keep a constant distance from the times of receipt, however large."""
         low, high = np.percentile(self.late_ns, (10, 90))
         return not self.is_frozen and len(self.times) > 1 and bool(high - low <= STEADY_NS)
 
     @property
     def publishes(self) -> bool:
-        """Whether the publish times are sound."""
+        """Whether the publish times can be used: plausible, and all different."""
         near = all(NEAR_NS[0] <= t.receive_ns - t.publish_ns <= NEAR_NS[1] for t in self.times)
         return near and len({t.publish_ns for t in self.times}) == len(self.times)
 
@@ -166,7 +166,7 @@ def _choose(found: Evidence, near: set[str], groups: Mapping[str, int], clocks: 
 
 
 def _useless(found: Evidence, about: str) -> str:
-    """Why a topic's stamps say nothing."""
+    """Why a topic's stamps cannot be used."""
     if not any(t.stamp_ns for t in found.times):
         return "it has no stamp"
     if found.is_frozen:
@@ -177,12 +177,12 @@ def _useless(found: Evidence, about: str) -> str:
 
 
 def _offset(clock: Clock) -> str:
-    """A clock's offset for people, with what is known of its uncertainty."""
+    """A clock's offset and its uncertainty, as text."""
     if clock.uncertainty_ns is None:
         return f"{seconds(clock.offset_ns)} (or less: no latency_ms of its topics is known)"
     return f"{seconds(clock.offset_ns)} ± {clock.uncertainty_ns / 1e6:.1f} ms"
 
 
 def seconds(ns: int) -> str:
-    """A span for people: milliseconds below 2 s, else seconds."""
+    """A signed duration as text: milliseconds below 2 s, else seconds."""
     return f"{ns / 1e6:+.1f} ms" if abs(ns) < 2_000_000_000 else f"{ns / 1e9:+,.3f} s"

@@ -1,4 +1,4 @@
-"""Which picture a mask was computed on: it has no stamp, so order and latency of the arrivals tell."""
+"""Finds the picture that a mask without a stamp was computed on, from the order and latency of arrivals."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ import numpy as np
 
 KEEP_NS = 2_000_000_000
 SAME_NS = 1_000_000
-"""A picture and the model's output of it carry the same stamp, but for rounding."""
+"""A picture and the model's output for it have the same stamp, except for rounding."""
 EARLY_NS, LATE_NS = 25_000_000, 350_000_000
-"""A mask is looked for among pictures whose latency would be so much below or above the least."""
+"""Candidates are pictures whose latency would be at most this far below or above the least latency."""
 SURE, SURE_BY_HABIT = 3.0, 4.0
-"""Log-likelihood by which the best picture has to lead: 20 to 1, more where no output tells the latency."""
+"""Log-likelihood lead that the best picture needs: 20 to 1, more where no output shows the latency."""
 AHEAD = 24
 MOST = 1024
 LOST_MASK, LOST_OUTPUT, LOST_PICTURE, OFF_BEAT = 3.0, 6.0, 10.0, 6.0
-"""How unlikely it is, as -log p, that a message is missing, or that the model left its beat by a picture."""
+"""-log p of a missing message, and of a model that is one picture off its usual beat."""
 MEASURED = 20
-"""So many outputs tell how much latencies vary."""
+"""Number of outputs from which the variation of the latency is estimated."""
 ALIVE_NS = 1_000_000_000
 BEAT = 32
 LONGEST_HOLE = 10
 RHYTHM = 4
 UNLIKELY = 15.0
 WHOLE = 0.25
-"""So near a whole number of pictures the model takes just that many."""
+"""A beat this close to a whole number of pictures is rounded to it."""
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
 class _Latency:
-    """Least time from picture to receipt, and how fast longer and shorter ones become unlikely."""
+    """Distribution of the time from picture to receipt: the least, and the scales above and below it."""
 
     least_ns: int
     later_ns: float
@@ -53,16 +53,16 @@ class _Latency:
 class MaskTimes(Generic[Item]):
     """Finds the picture of each mask of one topic.
 
-    The model puts a mask out with its boxes, whose stamp is the picture's. Each mask is of another picture
-    than the one before, later by about the latency of the model's outputs, which is seen; or, where there
-    are no outputs, by the usual one, at the beat at which masks come. A mask waits ``hold_ns`` for those
-    behind it, because they leave no room for a wrong choice; the likeliest assignment of all that wait
-    decides. Where another picture would be nearly as likely the mask is not told apart, and has none.
+    The model sends each mask together with its boxes, which carry the picture's stamp. Successive masks
+    belong to successive, different pictures. A mask arrives about one latency after its picture: the latency
+    measured on the model's outputs or, without outputs, the usual one, with masks at a regular beat. A mask
+    is held for ``hold_ns``, because the masks after it narrow down the choice; the most likely joint
+    assignment of all held masks decides. If another picture is almost as likely, the mask gets none.
 
     Args:
-        hold_ns: how long a mask waits, at most.
-        usual_ns: least latency that is usual for masks.
-        beyond_model_ns: by how much it usually exceeds that of the model's outputs.
+        hold_ns: longest time that a mask is held.
+        usual_ns: usual least latency of masks.
+        beyond_model_ns: by how much it usually exceeds the latency of the model's outputs.
     """
 
     def __init__(self, hold_ns: int, usual_ns: int, beyond_model_ns: int = 0) -> None:
@@ -71,17 +71,17 @@ class MaskTimes(Generic[Item]):
         self._beyond_ns = beyond_model_ns
         self._held: deque[tuple[Item, int]] = deque()
         self._pictures: list[int] = []
-        """Times of pictures, those with an output included."""
+        """Times of pictures, including those known only from an output."""
         self._outputs: list[int] = []
         self._latencies: deque[int] = deque(maxlen=10 * MEASURED)
         self._arrivals: deque[int] = deque(maxlen=BEAT)
         self._before: dict[int | None, float] = {None: 0.0}
-        """-log p of each picture that the mask before can be of, relative to the likeliest."""
+        """-log p of each possible picture of the previous mask, relative to the most likely one."""
         self._last_ns = 0
 
     @property
     def has_outputs(self) -> bool:
-        """Whether outputs of the model tell its latency."""
+        """Whether the latency is known from outputs of the model."""
         return bool(self._latencies)
 
     def picture(self, time_ns: int) -> None:
@@ -89,7 +89,7 @@ class MaskTimes(Generic[Item]):
         _add(self._pictures, time_ns)
 
     def output(self, time_ns: int, receive_ns: int) -> None:
-        """The model put out what it saw in the picture of that time."""
+        """The model's output for the picture of that time was received."""
         _add(self._pictures, time_ns)
         _add(self._outputs, time_ns)
         self._latencies.append(receive_ns - time_ns)
@@ -100,7 +100,7 @@ class MaskTimes(Generic[Item]):
         self._arrivals.append(receive_ns)
 
     def due(self, now_ns: int | None) -> Iterator[tuple[Item, int | None]]:
-        """Masks that have waited long enough (all, if None), with their picture's time; None if not sure."""
+        """Masks held long enough, or all if no time is given, with its picture's time, None if uncertain."""
         while self._held and (now_ns is None or now_ns - self._held[0][1] >= self._hold_ns):
             receive_ns = self._held[0][1]
             self._forget(receive_ns - KEEP_NS)
@@ -122,7 +122,7 @@ class MaskTimes(Generic[Item]):
         return _Latency(least_ns + self._beyond_ns, max(jitter_ns, 5e6), 2e6)
 
     def _choose(self) -> int | None:
-        """The picture of the first mask that waits, if one is likelier than all others by enough."""
+        """The picture of the first mask held, None if no picture is clearly the most likely."""
         latency = self._latency()
         arrivals = [receive_ns for _, receive_ns in islice(self._held, AHEAD)]
         first_ns = arrivals[0] - latency.least_ns - LATE_NS
@@ -137,9 +137,9 @@ class MaskTimes(Generic[Item]):
     def _weigh(
         self, slots: Sequence[int], arrivals: Sequence[int], latency: _Latency
     ) -> list[tuple[int | None, float]]:
-        """-log p of each picture the first mask can be of (None: of none here), the likeliest first.
+        """-log p of each possible picture of the first mask (None: not among these), most likely first.
 
-        The best for all masks before and behind it is in it.
+        Each includes the best assignment of the masks before and after it.
         """
         lacking = {t: LOST_OUTPUT * (self._is_alive(t) and not self._is_output(t)) for t in slots}
         costs = [
@@ -154,7 +154,7 @@ class MaskTimes(Generic[Item]):
 
         @cache
         def rest(mask: int, last: int | None) -> float:
-            """Of the masks from this one on."""
+            """-log p of the best assignment of the masks from this one on."""
             if mask == len(costs):
                 return 0.0
             best = LOST_PICTURE + rest(mask + 1, last)
@@ -181,12 +181,12 @@ class MaskTimes(Generic[Item]):
         return at < len(self._outputs) and self._outputs[at] <= time_ns + SAME_NS
 
     def _is_alive(self, time_ns: int) -> bool:
-        """Whether outputs come around this time."""
+        """Whether outputs arrive around this time."""
         at = bisect_left(self._outputs, time_ns - ALIVE_NS)
         return at < len(self._outputs) and self._outputs[at] <= time_ns + ALIVE_NS
 
     def _steps(self, slots: Sequence[int]) -> Callable[[int | None, int], float]:
-        """What it costs that a mask of one picture is followed by one of a later picture."""
+        """The -log p of one mask's picture being followed by the next mask's."""
         alive, beat, period_ns = self._is_alive(slots[0]), self._beat(), _period_ns(self._pictures)
         rank = cache(lambda time_ns: bisect_left(self._outputs, time_ns - SAME_NS))
         seen = cache(self._is_output)
@@ -205,12 +205,12 @@ class MaskTimes(Generic[Item]):
         return step
 
     def _beat(self) -> float:
-        """How many pictures there are to a mask; 0 while that is not known."""
+        """Number of pictures per mask, 0 while it is unknown."""
         if len(self._arrivals) <= RHYTHM or len(self._pictures) <= RHYTHM:
             return 0.0
         gaps_ns = np.diff(np.array(self._arrivals))
         middle_ns = float(np.median(gaps_ns))
-        # A gap of none but jitter is no beat, one of a lost mask is two.
+        # A gap that is only jitter counts as no beat, the gap of a lost mask as two.
         beats = float(np.rint(gaps_ns / middle_ns).sum()) if middle_ns > 0 else 0.0
         usual_ns = float(gaps_ns.sum()) / max(1.0, beats)
         beat = usual_ns / _period_ns(self._pictures)
@@ -218,7 +218,7 @@ class MaskTimes(Generic[Item]):
 
 
 def _lost(masks: int) -> float:
-    """Where several are missing there was silence, and how long it was says nothing."""
+    """-log p of missing masks; more than two in a row are a silence whose length means nothing."""
     return LOST_MASK * min(max(0, masks), 2)
 
 
@@ -234,7 +234,7 @@ def _add(times: list[int], time_ns: int) -> None:
 
 
 def _without_holes(times: Sequence[int], period_ns: float) -> list[int]:
-    """The times with those of pictures that did not arrive: a mask of such a picture is of no other."""
+    """The times, with those of lost pictures filled in, as a mask may belong to a lost picture."""
     filled: list[int] = []
     for time_ns in times:
         if filled:

@@ -1,4 +1,4 @@
-"""How far another clock is off: from the promptest messages of its topics and the latency usual for each."""
+"""Estimates another clock's offset from the promptest messages of its topics and their usual latencies."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy.typing as npt
 
 SPREAD = 0.5
 LEAST_SPREAD_NS = 2_000_000
-"""A usual latency is taken to be right within half of itself, but not closer than this."""
+"""A usual latency is trusted to within half of itself, but never to better than this."""
 TAIL = 3
-"""The least of a sample is as sure as the messages that follow it are near: so many are looked at."""
+"""The minimum of a sample is as certain as the next this many values are close to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
     """A clock that stamps: add ``offset_ns`` to its stamps for the recording's time.
 
-    ``uncertainty_ns`` is how far off that may be; None where nothing tells, because no latency of its topics
-    is known: the offset is then late by the least of them.
+    ``uncertainty_ns`` is the offset's uncertainty. It is None if no latency of the clock's topics is known;
+    then the offset is too large by the least latency.
     """
 
     offset_ns: int
@@ -32,25 +32,25 @@ RECORDINGS_OWN = Clock(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Receive − stamp of one topic's messages, and its usual least time from acquisition to receipt."""
+    """Receive − stamp of a topic's messages, and the topic's usual least latency, None if not known."""
 
     receive_minus_stamp_ns: npt.NDArray[np.int64]
     latency_ns: int | None
 
     @property
     def least_ns(self) -> int:
-        """Of the promptest message."""
+        """Receive − stamp of the promptest message."""
         return int(self.receive_minus_stamp_ns.min())
 
     @property
     def spread_ns(self) -> int:
-        """How far the usual latency may be off on this device."""
+        """Uncertainty of the usual latency on this device."""
         return max(LEAST_SPREAD_NS, round(SPREAD * (self.latency_ns or 0)))
 
     def offset(self) -> tuple[int, float] | None:
-        """The offset that this topic alone tells and its uncertainty, both in ns; None without a latency.
+        """Offset and uncertainty in ns as estimated from this topic alone; None without a usual latency.
 
-        The least of a sample is later than the least there can be, by about its distance to the next
+        A sample's minimum exceeds the true minimum by about its distance to the second smallest value
         (Robson and Whitlock's estimator of an end point).
         """
         if self.latency_ns is None:
@@ -63,16 +63,17 @@ class Arrivals:
 
 
 def estimate(topics: Sequence[Arrivals], own: Sequence[Arrivals] = ()) -> Clock:
-    """The clock that stamps these topics.
+    """Estimate the clock that stamps these topics.
 
-    Each topic with a usual latency tells an offset; they are weighed by their certainty, so the promptest
-    sensor decides. They are of one device, so many are no surer than the surest. The offset is never later
-    than the promptest message allows: nothing is received before it was acquired.
+    Each topic with a usual latency gives an offset. These are averaged with inverse-variance weights, so the
+    promptest sensor dominates. As all are of one device, the average is not taken to be more certain than
+    the best of them. The offset never exceeds what the promptest message allows, since nothing is received
+    before it was acquired.
 
     Args:
         topics: of this clock, at least one.
-        own: topics of the recording's own clock, whose latencies are seen. Where all of them are later than
-            they can usually be, these may be as well.
+        own: topics of the recording's own clock, whose latencies can be measured. If all of them exceed their
+            usual latency, ``topics`` may do so as well, and the uncertainty grows.
     """
     latest_ns = min(each.least_ns for each in topics)
     told = [offset for each in topics if (offset := each.offset()) is not None]

@@ -1,4 +1,4 @@
-"""What is usual for a topic whose clock is watched: its latency, and the pace of stamps and receipt."""
+"""The usual latency of a topic, and the usual intervals between its stamps and between its receipts."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ import numpy as np
 import numpy.typing as npt
 
 LEAST_STEP_NS = 20_000_000
-"""Steps below this are left to the watch for drift."""
+"""Smaller steps are left to ``DriftWatch``."""
 AGREE_NS = 5_000_000
-"""Topics of one clock agree so well on its step, their own jitter apart."""
+"""Topics of one clock agree on its step to within this, plus their own jitter."""
 MEMORY, MEMORY_NS = 1024, 20_000_000_000
-"""A topic's usual latency and pace are those of so many messages, none older than this."""
+"""What is usual comes from at most this many messages, none older than this."""
 LEARN, LEARN_NS = 8, 1_000_000_000
-"""Messages, and their span, before a topic is watched."""
+"""A topic is watched after this many messages, and half of this time."""
 TAIL = 95
-"""Percentile of the latency that is its usual upper end: single messages are late for many reasons."""
+"""Percentile that counts as the upper end of the usual latency: single messages are late for many reasons."""
 LEAST_SIGMA_NS = 2_000_000
 UNLIKELIEST = 10.0
 LOST, LOST_MORE = 3.0, 0.5
-"""How unlikely it is, as -log p, that messages are missing in an interval: one, and each one more."""
+"""-log p of missing messages in an interval: of the first, and of each further one."""
 
 Span = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """By how much a topic's least latency changed, and how well that is known."""
+    """A change of a topic's least latency, and its uncertainty."""
 
     by_ns: int
     sure_ns: int
 
     def agrees(self, other_ns: int, other_sure_ns: int = 0) -> bool:
-        """Whether it may be the same."""
+        """Whether it equals another change within the uncertainties."""
         return abs(self.by_ns - other_ns) <= AGREE_NS + self.sure_ns + other_sure_ns
 
 
 @dataclass(slots=True)
 class Watched:
-    """One topic's usual latency and pace."""
+    """A topic's usual latency, learnt from its messages."""
 
     name: str
     group: int
     offset_ns: int
     recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=MEMORY))
-    """(stamp, receive) of messages, in order of receipt."""
+    """(stamp, receive) of usual messages, in order of receipt."""
     low_ns: int = 0
     high_ns: int = 0
     known: bool = False
@@ -56,15 +56,15 @@ class Watched:
     """Receipt of the newest message seen."""
 
     def latency_ns(self, stamp_ns: int, receive_ns: int) -> int:
-        """Of one message."""
+        """Latency of one message, with the topic's offset added to its stamp."""
         return receive_ns - stamp_ns - self.offset_ns
 
     def is_odd(self, latency_ns: int) -> bool:
-        """Whether a message is out of what is usual."""
+        """Whether a latency lies outside the usual range."""
         return not self.low_ns - LEAST_STEP_NS <= latency_ns <= self.high_ns + LEAST_STEP_NS
 
     def learn(self, stamp_ns: int, receive_ns: int) -> None:
-        """Take a message for usual."""
+        """Add a message to those that define what is usual."""
         self.recent.append((stamp_ns, receive_ns))
         latency_ns = self.latency_ns(stamp_ns, receive_ns)
         self.low_ns = min(self.low_ns, latency_ns)
@@ -78,23 +78,23 @@ class Watched:
             self.low_ns, self.high_ns = int(latencies.min()), int(np.percentile(latencies, TAIL))
 
     def take(self, group: int, offset_ns: int) -> None:
-        """Go on with another offset: its latency stays what it was."""
+        """Continue with another offset; the usual latency stays the same."""
         by_ns = offset_ns - self.offset_ns
         self.group, self.offset_ns = group, offset_ns
         self.recent = deque(((s - by_ns, r) for s, r in self.recent), maxlen=MEMORY)
 
     def forget(self) -> None:
-        """Its latency is another from now on."""
+        """The latency has changed: learn it anew."""
         self.recent.clear()
         self.known, self.due_ns = False, 0
 
     def latencies(self) -> Span:
-        """Of the messages that are usual."""
+        """Latencies of the usual messages, ns."""
         both = np.array(self.recent, dtype=np.int64)
         return np.asarray(both[:, 1] - both[:, 0] - self.offset_ns)
 
     def moved(self, latencies: Sequence[int]) -> Move:
-        """The least of these against the least of as many before: both are as far from the least possible."""
+        """How far the minimum of these lies from the usual minimum of equally many messages."""
         usual = self.latencies()
         count = max(1, min(len(latencies), len(usual) // 4))
         blocks = usual[len(usual) % count :].reshape(-1, count).min(axis=1)
@@ -102,13 +102,13 @@ class Watched:
         return Move(min(latencies) - int(np.median(blocks)), max(LEAST_SIGMA_NS, sure_ns))
 
     def pace(self) -> Pace:
-        """Of its stamps and of its receipt."""
+        """The usual intervals of its stamps and of its receipts."""
         both: Span = np.array(self.recent, dtype=np.int64)
         return Pace(both[1:] - both[:-1])
 
 
 class Pace:
-    """How likely an interval between two messages is, by those between messages before."""
+    """Rates intervals between two messages by the intervals before, of shape (messages - 1, 2)."""
 
     def __init__(self, intervals: Span) -> None:
         self._usual = np.maximum(1.0, np.median(intervals, axis=0))
@@ -117,16 +117,16 @@ class Pace:
 
     @property
     def period_ns(self) -> int:
-        """Between stamps, usually."""
+        """Usual interval between stamps."""
         return round(float(self._usual[0]))
 
     @property
     def sigma_ns(self) -> int:
-        """How far stamps lie off their pace, usually."""
+        """Usual deviation from it."""
         return round(float(self._sigma[0]))
 
     def unlikely(self, interval_ns: int, *, received: bool = False) -> float:
-        """-log p of an interval between stamps, or receipts; messages may be missing in it."""
+        """-log p of an interval between stamps, or between receipts; messages may be missing in it."""
         usual, sigma = float(self._usual[int(received)]), float(self._sigma[int(received)])
         count = max(1, round(interval_ns / usual))
         lost = LOST + LOST_MORE * (count - 1) if count > 1 else 0.0

@@ -1,4 +1,4 @@
-"""All that is held while a step is possible: which topics moved, how far, and what jumped."""
+"""Evidence of a suspected step: which topics' latencies changed, how far, and which clock jumped."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from edgefirst_ros.timing.finding import MessageTimes, seconds
 from edgefirst_ros.timing.pace import LEAST_SIGMA_NS, LEAST_STEP_NS, UNLIKELIEST, Move, Watched
 
 SURE = 4.0
-"""Log likelihood ratio at which stamps are taken to have jumped, instead of the receipt."""
+"""Log likelihood ratio above which stamps are judged to have jumped, not times of receipt."""
 SURE_OF_WALL = 8.0
-"""The same, where a jump is looked for among several messages."""
+"""The same threshold where the jump may be at any of several messages."""
 SLACK_NS = 1_000_000
-"""An offset is not known better."""
+"""Tolerance for the uncertainty of offsets."""
 
 Floats = NDArray[np.float64]
 
@@ -27,11 +27,11 @@ class Step:
     """A clock was stepped.
 
     Attributes:
-        moved_ns: by topic of the clock, what is to be added to its offset from now on.
-        uncertainty_ns: how far off that may be.
-        is_new: by message held, whether it was stamped or received after the step.
-        reason: for people.
-        alone: it was one topic's stamps that jumped, and no other's of its clock: that sensor's affair.
+        moved_ns: by topic of the clock, what to add to its offset from now on.
+        uncertainty_ns: of that amount.
+        is_new: for each held message, whether it was stamped or received after the step.
+        reason: sentence for the user.
+        alone: the stamps of a single topic jumped, and no others of its clock: a fault of that sensor.
     """
 
     moved_ns: Mapping[str, int]
@@ -43,7 +43,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """No clock was stepped, yet latencies changed for good: by topic, how much; all if none is named."""
+    """Latencies changed for good without a step of a clock: by how much per topic, empty for all topics."""
 
     moved_ns: Mapping[str, int]
     text: str
@@ -51,7 +51,7 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class GroupMove:
-    """Topics of a group that moved together."""
+    """Topics of one clock whose latencies changed by the same amount."""
 
     group: int
     topics: tuple[str, ...]
@@ -60,9 +60,9 @@ class GroupMove:
     by_ns: int
     sure_ns: int
     jumped: float
-    """How much likelier it is that its stamps jumped than that its receipt did."""
+    """Log likelihood ratio of a jump of the stamps against one of the times of receipt."""
     wall: bool
-    """Whether it was the wall clock that jumped, instead of these topics' stamps."""
+    """Whether the wall clock jumped, and not these topics' stamps."""
 
     @property
     def is_step(self) -> bool:
@@ -71,12 +71,19 @@ class GroupMove:
 
     @property
     def is_alone(self) -> bool:
-        """Whether one topic moved and others of its clock did not."""
+        """Whether one topic changed and others of its clock did not."""
         return len(self.topics) == 1 and not self.all_of_it
 
 
 class Scene:
-    """All that is held while a step is possible."""
+    """Evaluates all messages held since a step was suspected.
+
+    Args:
+        topics: watched topics by name.
+        since: by topic with unusual latency, when that began.
+        held: messages in order of receipt.
+        start_ns: receipt of the first unusual message.
+    """
 
     def __init__(
         self,
@@ -93,12 +100,12 @@ class Scene:
         for times in held:
             if times.topic in topics:
                 self._by_topic.setdefault(times.topic, []).append(times)
-        # What was measured before the first odd message was tells nothing of the time after.
+        # What was measured before the first unusual message is no evidence for the time after it.
         measured = [ns - max(0, topics[name].low_ns) for name, ns in since.items()]
         self._from_ns = min(measured, default=start_ns)
 
     def group_moved(self, group: int) -> GroupMove | None:
-        """What moved of a group, None if that is no step."""
+        """The common change of a clock's topics, None if it is not a step."""
         own = [t for t in self._topics.values() if t.group == group and t.known and t.name in self._by_topic]
         odd = {t.name: t.moved(self._latencies(t, self._since[t.name])) for t in own if t.name in self._since}
         if not odd:
@@ -112,7 +119,7 @@ class Scene:
         behind = [n for n, m in moves.items() if m.agrees(0) and not m.agrees(by, sure_ns)]
         if best not in along or not self._is_steady(best):
             return None
-        # Odd in another way: late for a reason of its own, or damaged.
+        # Other topics are late for reasons of their own, or damaged.
         weights = np.array([moves[n].sure_ns for n in along], dtype=np.float64) ** -2
         by_ns = by + round(float(np.average([float(moves[n].by_ns - by) for n in along], weights=weights)))
         jumped = sum(self._stamps_jumped(self._topics[n], by_ns) for n in along if n in self._since)
@@ -120,7 +127,7 @@ class Scene:
         return GroupMove(group, tuple(sorted(along)), best, not behind, by_ns, sure_ns, jumped, wall)
 
     def is_usual_elsewhere(self, late: Sequence[GroupMove], by_ns: int) -> bool:
-        """Whether topics of other clocks are there, none of them so late as these."""
+        """Whether other clocks' topics are present and none of them is late."""
         groups = {move.group for move in late}
         others = [
             move
@@ -130,7 +137,7 @@ class Scene:
         return any(m.agrees(0) and not m.agrees(by_ns) for m in others) and all(m.agrees(0) for m in others)
 
     def step(self, moves: Sequence[GroupMove]) -> Step:
-        """What groups of topics that moved are together."""
+        """The step that the common changes of one or several clocks' topics amount to."""
         moved_ns = {
             name: move.by_ns
             for move in moves
@@ -151,16 +158,16 @@ class Scene:
         return Step(moved_ns, sure_ns, self._after(jumped, moved_ns), reason, alone)
 
     def wall_step(self, moved_ns: Mapping[str, int], by_ns: int, sure_ns: int) -> Step:
-        """The wall clock was stepped, and the receiver's with it."""
+        """A step of the wall clock, which the receiver uses as well."""
         reason = f"the wall clock was stepped by {seconds(by_ns)}"
         return Step(moved_ns, sure_ns, self._after_wall(moved_ns, by_ns), reason)
 
     def heard(self) -> list[Watched]:
-        """Topics that are held."""
+        """Watched topics with held messages."""
         return [topic for name, topic in self._topics.items() if topic.known and name in self._by_topic]
 
     def stamps_back_ns(self) -> int | None:
-        """By how much stamps ran backwards, of the topic that tells best; None if none did."""
+        """By how much stamps went back, from the topic with the steadiest stamps; None if none did."""
         found = []
         for topic in self.heard():
             stamps = [topic.recent[-1][0], *(t.stamp_ns for t in self._by_topic[topic.name])]
@@ -170,12 +177,12 @@ class Scene:
         return min(found)[1] if found else None
 
     def _latencies(self, topic: Watched, since_ns: int) -> list[int]:
-        """Of a topic's messages held that were received since then."""
+        """Latencies of a topic's held messages that were received since then."""
         held = self._by_topic[topic.name]
         return [topic.latency_ns(t.stamp_ns, t.receive_ns) for t in held if t.receive_ns >= since_ns]
 
     def _moved(self, topic: Watched, by_ns: int) -> Move | None:
-        """What became of a topic's latency, whether its clock moved by this or not; None if nothing came."""
+        """Change of a topic's latency, allowing for a clock step of ``by_ns``; None without messages."""
         latencies = self._latencies(topic, 0)
         times = [t.receive_ns - late for t, late in zip(self._by_topic[topic.name], latencies, strict=True)]
         measured = [late for late, ns in zip(latencies, times, strict=True) if ns >= self._from_ns]
@@ -184,7 +191,7 @@ class Scene:
         return topic.moved(chosen) if chosen else None
 
     def _is_steady(self, name: str) -> bool:
-        """Whether a topic stays where it is; what comes after a stall is late by less and less."""
+        """Whether a topic's new latency is constant; after a stalled network it falls message by message."""
         topic = self._topics[name]
         latencies = self._latencies(topic, self._since[name])
         middle = len(latencies) // 2
@@ -194,7 +201,7 @@ class Scene:
         return first.agrees(second.by_ns, second.sure_ns)
 
     def _stamps_jumped(self, topic: Watched, by_ns: int) -> float:
-        """How much likelier it is that a topic's stamps left their pace than that its receipt did."""
+        """Log likelihood ratio of an irregular stamp against an irregular time of receipt."""
         own = [(t.stamp_ns, t.receive_ns) for t in self._by_topic[topic.name]]
         first = min(self._switch(topic, by_ns), len(own) - 1)
         stamp_ns, receive_ns = own[first - 1] if first else topic.recent[-1]
@@ -204,13 +211,13 @@ class Scene:
         )
 
     def _wall_jumped(self, group: int, by_ns: int) -> float:
-        """How much likelier stamps of the other groups are, if the wall clock jumped by this."""
+        """Log likelihood ratio, from the other clocks' stamps, of a wall clock step of ``by_ns``."""
         others = [t for t in self._topics.values() if t.group != group and t.known]
         gains = [self.best_jump(topic, by_ns) for topic in others if topic.name not in self._since]
         return sum(gain for gain, _ in gains)
 
     def best_jump(self, topic: Watched, by_ns: int) -> tuple[float, int]:
-        """Log likelihood ratio of a jump in a topic's stamps about now, and the message after it."""
+        """Log likelihood ratio of a jump in a topic's stamps, and the index of the held message after it."""
         held = self._by_topic.get(topic.name, ())
         stamps = [topic.recent[-1][0], *(t.stamp_ns for t in held)]
         pace, start_ns = topic.pace(), self._start_ns
@@ -224,7 +231,7 @@ class Scene:
         return (gain - math.log(len(gains)), number) if gains else (0.0, 0)
 
     def _after(self, moves: Sequence[GroupMove], moved_ns: Mapping[str, int]) -> list[bool]:
-        """Which of the messages held were measured after stamps jumped."""
+        """For each held message, whether it was measured after stamps jumped."""
         spans = [self._between_ns(move) for move in moves]
         between_ns = min(before for before, _ in spans), max(after for _, after in spans)
         switch = {
@@ -241,7 +248,7 @@ class Scene:
         return sides
 
     def _between_ns(self, move: GroupMove) -> tuple[int, int]:
-        """Times of the last message before a step and the first after it, of the topic that shows it best."""
+        """Times of the last message before a step and the first after it, from the clearest topic."""
         topic, held = self._topics[move.best], self._by_topic[move.best]
         first = min(self._switch(topic, move.by_ns), len(held) - 1)
         before_ns = self._time_ns(held[first - 1]) if first else topic.recent[-1][0] + topic.offset_ns
@@ -252,9 +259,9 @@ class Scene:
         return times.receive_ns if topic is None else times.stamp_ns + topic.offset_ns
 
     def _switch(self, topic: Watched, by_ns: int, between_ns: tuple[int, int] | None = None) -> int:
-        """How many of a topic's messages held were stamped before its clock was stepped, as is likeliest.
+        """The most likely number of a topic's held messages that were stamped before its clock was stepped.
 
-        ``between_ns`` are the times between which that was, where they are known.
+        ``between_ns`` is the interval that contains the step, if known.
         """
         held = self._by_topic.get(topic.name, ())
         if not topic.recent:
@@ -267,7 +274,7 @@ class Scene:
         return int(np.argmin(_costs(before, after)))
 
     def _after_wall(self, moved_ns: Mapping[str, int], by_ns: int) -> list[bool]:
-        """Which of the messages held were measured after the wall clock was stepped."""
+        """For each held message, whether it was measured after the wall clock was stepped."""
         switch = {
             name: self._wall_switch(self._topics[name], by_ns)
             for name in self._by_topic.keys() - moved_ns.keys()
@@ -283,9 +290,9 @@ class Scene:
         return sides
 
     def _wall_switch(self, topic: Watched, by_ns: int) -> int:
-        """How many of a topic's messages held were stamped before the wall clock was stepped.
+        """How many of a topic's held messages were stamped before the wall clock was stepped.
 
-        Those on their way then were received after it, so they are off by it, and those after them are not.
+        Messages stamped before the step and received after it show its full amount, later ones do not.
         """
         if len(topic.recent) < 2:
             return 0
@@ -298,7 +305,7 @@ class Scene:
 
 
 def _unlikely(topic: Watched, held: Sequence[MessageTimes], by_ns: int) -> tuple[Floats, Floats]:
-    """How unlikely the latency of each message held is: as it came, and with its stamp later by so much."""
+    """-log p of each held message's latency: as received, and if its clock was stepped by ``by_ns``."""
     usual = topic.latencies()
     middle = float(np.median(usual))
     sigma = max(LEAST_SIGMA_NS, 1.5 * float(np.median(np.abs(usual - middle))))
@@ -310,13 +317,13 @@ def _unlikely(topic: Watched, held: Sequence[MessageTimes], by_ns: int) -> tuple
 
 
 def _costs(before: Floats, after: Floats) -> Floats:
-    """What a step costs after none of the messages, after the first, ... after all."""
+    """Total -log p for a step after none of the messages, after the first, ... after all."""
     costs: Floats = np.concatenate(([0.0], np.cumsum(before))) + np.append(np.cumsum(after[::-1])[::-1], 0.0)
     return costs
 
 
 def listed(topics: Iterable[str]) -> str:
-    """Topics for people."""
+    """Names of topics as text."""
     first, *others = topics
     if not others:
         return first

@@ -1,4 +1,4 @@
-"""Finds steps of the clocks that stamp: all topics of one come later, or sooner, by the same amount."""
+"""Detects steps of the clocks that stamp messages: all topics of a clock shift by the same amount at once."""
 
 from __future__ import annotations
 
@@ -9,55 +9,55 @@ from edgefirst_ros.timing.pace import LEAST_STEP_NS, Watched
 from edgefirst_ros.timing.scene import SURE, SURE_OF_WALL, GroupMove, Late, Scene, Step, listed
 
 EVIDENCE_NS, DEADLINE_NS = 800_000_000, 1_600_000_000
-"""A step is judged once it is so old; what cannot be told by the deadline is none."""
+"""A suspected step is judged once it is this old; one that is still unclear at the deadline is dismissed."""
 AGAIN_NS = 100_000_000
 MOST_BACK_NS = 1_000_000_000
-"""A receiver's clock that was set back by more needs no proof, and all clocks are learnt anew."""
+"""If the receiver's clock goes back by more, no evidence is needed: all clocks are learnt anew."""
 
 
 class StepWatch:
-    """Watches receive − stamp of every topic whose stamps are set to the recording's clock.
+    """Watches the latency, receive − stamp, of all topics whose stamps are set to the recording's clock.
 
-    A clock that is stepped shows in two ways: from one message to the next all of its topics come later, or
-    sooner than ever, by the same amount; and its stamps leave their pace there. A network that stalls, a
-    receiver that is busy or a receiver's clock that is stepped leave the stamps' pace as it is. Where the
-    recording's own stamps and the receipt jump together, the wall clock was stepped, and it is the
-    other clocks that seem to move. One topic that jumps alone is that sensor's affair.
+    A step of a clock has two effects: the latency of all its topics changes by the same amount from one
+    message to the next, and the interval between stamps is unusual there. A stalled network, a busy receiver
+    or a step of the receiver's clock leave the intervals between stamps as they are. If the recording's own
+    stamps and the times of receipt jump together, the wall clock was stepped, and only the other clocks seem
+    to have moved. A topic that jumps alone is a fault of that sensor.
 
-    Feed every message to ``look``. While ``is_pending`` messages are to be held and ``judge`` to be asked;
-    those that turn out to be usual, or are to be taken for it, go to ``learn``.
+    Pass every message to ``look``. While ``is_pending``, hold messages and call ``judge``. Pass messages that
+    are usual, or are accepted as usual, to ``learn``.
     """
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """All clocks are learnt anew."""
+        """Forget everything, as all clocks are learnt anew."""
         self._topics: dict[str, Watched] = {}
         self._since: dict[str, int] = {}
-        """Topics that have been odd without a break, and since when."""
+        """Since when a topic's latency has been unusual without interruption."""
         self._back: dict[str, tuple[int, int]] = {}
-        """Topics whose receipt ran backwards: when, and by how much."""
+        """Topics whose times of receipt went back: when, and by how much."""
         self._asked_ns = 0
 
     def join(self, topic: str, group: int, offset_ns: int) -> None:
-        """Watch a topic from now on, or go on with another offset; what is usual for it stays so."""
+        """Start to watch a topic, or change its offset and keep its usual latency."""
         known = self._topics.setdefault(topic, Watched(topic, group, offset_ns))
         known.take(group, offset_ns)
 
     @property
     def is_pending(self) -> bool:
-        """Whether a step is possible."""
+        """Whether a step is suspected."""
         return bool(self._since or self._back)
 
     def is_judging(self, group: int) -> bool:
-        """Whether a clock's step is possible."""
+        """Whether a step of this clock is suspected."""
         return any(self._topics[name].group == group for name in self._since)
 
     def look(self, times: MessageTimes, *, stands: bool = False) -> bool:
-        """Take a message in, in order of receipt: whether it is out of line.
+        """Check a message, in order of receipt; returns whether it is unusual.
 
-        ``stands`` if its topic said that stamp before, so that only its receipt says something.
+        ``stands`` means that the topic had that stamp before, so that only the time of receipt is checked.
         """
         topic = self._topics.get(times.topic)
         if topic is None or not topic.known:
@@ -78,24 +78,24 @@ class StepWatch:
         return odd or back
 
     def again(self) -> None:
-        """Messages that were looked at come once more."""
+        """Messages that were checked before are passed once more."""
         self.calm()
         for topic in self._topics.values():
             topic.newest_ns = None
 
     def learn(self, times: MessageTimes) -> None:
-        """A message that is usual, or is taken for it."""
+        """Learn from a message that is usual, or is accepted as usual."""
         topic = self._topics.get(times.topic)
         if topic is not None:
             topic.learn(times.stamp_ns, times.receive_ns)
 
     def calm(self) -> None:
-        """No step after all."""
+        """Dismiss all suspicions."""
         self._since.clear()
         self._back.clear()
 
     def judge(self, held: Sequence[MessageTimes], now_ns: int) -> Step | Late | None:
-        """What all held messages together show, once it is sure; to be asked anew with every message."""
+        """What the held messages show, None while it is uncertain; to be called again with every message."""
         if 0 <= now_ns - self._asked_ns < AGAIN_NS:
             return None
         starts = [*self._since.values(), *(ns for ns, _ in self._back.values())]
@@ -122,12 +122,12 @@ class StepWatch:
         return self._late(scene, moves)
 
     def _set_back(self, scene: Scene, moves: Sequence[GroupMove]) -> Step | Late | None:
-        """What it means that receive times ran backwards."""
+        """What explains times of receipt that went back; None if too few topics agree."""
         alive = scene.heard()
         by = sorted(ns - self._topics[name].pace().period_ns for name, (_, ns) in self._back.items())
         back_ns = scene.stamps_back_ns()
         by_ns = by[len(by) // 2] if back_ns is None else back_ns
-        # A topic that is slower than the step is long shows it by its latency alone.
+        # A topic whose period exceeds the step shows it only in its latency.
         agreed = sum(abs(ns - by_ns) <= max(LEAST_STEP_NS, -by_ns // 2) for ns in by)
         agreed += sum(len(move.topics) for move in moves if abs(move.by_ns - by_ns) <= LEAST_STEP_NS)
         if agreed < min(2, len(alive)):
@@ -141,7 +141,7 @@ class StepWatch:
         return Late({}, f"{text}: no time changes")
 
     def _late(self, scene: Scene, moves: Sequence[GroupMove]) -> Late | None:
-        """All topics of some clocks come later, with their stamps at their pace, and others do not."""
+        """What happened where all topics of some clocks became late, but no stamps and no other clocks."""
         late = [move for move in moves if move.by_ns > 0 and move.jumped <= -SURE and move.all_of_it]
         if not late or not all(scene.is_usual_elsewhere(late, move.by_ns) for move in late):
             return None
