@@ -208,7 +208,8 @@ class Pipeline:
         Raises:
             WriteError: or whatever made a writer fail; nothing more can be written then.
         """
-        schema, route = self._routing.route(raw.topic, raw.schema)
+        known = self._routing.routes.get((raw.topic, raw.schema))
+        schema, route = known or self._routing.route(raw.topic, raw.schema)
         ticket = self.ledger.receive(raw.topic, schema, len(raw.data), own=own)
         if own:
             self._advance(raw.receive_ns)
@@ -363,14 +364,20 @@ class Pipeline:
 
     def _unused(self, envelope: Envelope) -> str:
         """Why a topic is not used, now that others are known; empty if it is."""
-        before = self._routing.reference
-        unused = self._routing.unused(envelope.route, self._heard, self._clock.findings)
-        if self._routing.reference is not before and self._sequencer.current is not None:
-            self._sequencer.current.reference_topics = self._routing.reference[1]
-        is_tf_odometry = envelope.route.rule.role is Role.ODOMETRY and envelope.ticket.schema == TF
-        if not unused and self._has_odometer and is_tf_odometry:
+        route, routing = envelope.route, self._routing
+        if route.name in routing.choices or not routing.reference[1]:
+            before = routing.reference
+            instead = routing.choose(route, self._heard, self._clock.findings)
+            if routing.reference is not before and self._sequencer.current is not None:
+                self._sequencer.current.reference_topics = routing.reference[1]
+            if instead:
+                return f"topics.{route.name} takes {instead}"
+        role, topics = routing.reference
+        if role is Role.CAMERA is route.rule.role and topics and route.topic not in topics:
+            return "another camera topic is the reference"
+        if self._has_odometer and route.rule.role is Role.ODOMETRY and envelope.ticket.schema == TF:
             return "another topic sends odometry as such"
-        return unused
+        return ""
 
     def _feed(self, envelopes: Iterable[Envelope]) -> None:
         for envelope in envelopes:

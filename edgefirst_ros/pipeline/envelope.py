@@ -12,7 +12,7 @@ from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.cdr import Stamped
 from edgefirst_ros.messages.measurement import Datum, Measurement, RawMessage
 from edgefirst_ros.messages.odometry import odometry_of
-from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.messages.registry import decoder
 from edgefirst_ros.messages.transform import Transforms
 from edgefirst_ros.pipeline.ledger import Stage, Ticket
 from edgefirst_ros.sample import CameraImage, Role
@@ -140,7 +140,7 @@ def decoded_for(rule: TopicRule, raw: RawMessage) -> Stamped[Datum] | None:
     Raises:
         DecodeError: why it cannot be used.
     """
-    decoded = decode(raw)
+    decoded: Stamped[Datum] = decoder(raw.schema)(raw.data, raw.definition)
     if rule.role is not Role.ODOMETRY or not isinstance(decoded.datum, Transforms):
         return decoded
     return odometry_of(decoded.datum, rule.parent_frame, rule.child_frame)

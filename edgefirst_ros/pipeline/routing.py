@@ -22,6 +22,8 @@ class Routing:
 
     Attributes:
         reference: role of the reference and its topics, none while they are not known.
+        routes: type as ``pkg/msg/Type`` and route, by topic and type of the messages that have come.
+        choices: configured topics, by name, for which several topics of the source may fit.
         may_have_masks: whether a mask may come from the source.
     """
 
@@ -29,8 +31,8 @@ class Routing:
         self._config = config
         self._notes = notes
         self._map = TopicMap(config, config.prefix or "")
-        self._routes: dict[tuple[str, str], tuple[str, Route | None]] = {}
-        self._choices = {name for name, rule in config.topics.items() if rule.is_choice}
+        self.routes: dict[tuple[str, str], tuple[str, Route | None]] = {}
+        self.choices = {name for name, rule in config.topics.items() if rule.is_choice}
         self._is_missed = False
         self.may_have_masks = True
         self.reference: tuple[Role, frozenset[str]] = Role.CAMERA, frozenset()
@@ -44,7 +46,7 @@ class Routing:
         Raises:
             ConfigError: the prefix or the reference cannot be told, or no topic could ever be the reference.
         """
-        self._routes = {}
+        self.routes = {}
         self.may_have_masks = True
         if topics is None:
             self._map = TopicMap(self._config, self._config.prefix or "")
@@ -61,7 +63,7 @@ class Routing:
 
     def continue_from(self, before: Routing) -> None:
         """Go on with the routes of the session before."""
-        self._map, self._routes = before._map, before._routes
+        self._map, self.routes = before._map, before.routes
         self.reference, self._is_missed = before.reference, before._is_missed
         self.may_have_masks = before.may_have_masks
         self._tell_choices()
@@ -71,32 +73,30 @@ class Routing:
         if not schema:
             return "", self._map.route(topic)
         key = topic, schema
-        if key not in self._routes:
+        if key not in self.routes:
             name = full_type(schema)
-            self._routes[key] = name, self._map.route(topic, name)
-        return self._routes[key]
+            self.routes[key] = name, self._map.route(topic, name)
+        return self.routes[key]
 
-    def unused(self, route: Route, heard: Iterable[str], findings: Iterable[Finding]) -> str:
-        """Why a topic is not used after all, empty if it is: of several that fit, one is used.
+    def choose(self, route: Route, heard: Iterable[str], findings: Iterable[Finding]) -> str:
+        """Choose among topics that fit, and the reference; the topic used instead of this one, or "".
 
         Args:
             route: of the topic.
             heard: topics of which a message has come.
             findings: clocks found so far; only a topic whose clock is known can become the reference.
         """
-        if route.name in self._choices:
+        if route.name in self.choices:
             if not self._map.has_chosen(route.name):
                 self._map.settle((topic, "") for topic in heard)
-                self._routes.clear()
+                self.routes.clear()
                 self._tell_choices()
             now = self._map.route(route.topic)
             if now is not None and now.instead:
-                return f"topics.{route.name} takes {now.instead}"
+                return now.instead
         if not self.reference[1]:
             self._look_for_reference(findings)
-        role, topics = self.reference
-        is_other = role is Role.CAMERA is route.rule.role and topics and route.topic not in topics
-        return "another camera topic is the reference" if is_other else ""
+        return ""
 
     def used(self, topics: Iterable[str]) -> list[str]:
         """The configured topics, by name, that are among these and in use."""
