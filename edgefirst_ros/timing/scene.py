@@ -152,7 +152,9 @@ class Scene:
         alone = all(move.is_alone for move in moves)
         if alone:
             by = seconds(-named.by_ns)
-            reason = f"the stamps of {named.topics[0]} jumped by {by}, no other's of its clock"
+            reason = (
+                f"the stamps of {named.topics[0]} jumped by {by}, and those of no other topic of its clock"
+            )
         else:
             reason = f"the clock of {listed(named.topics)} was stepped by {seconds(-named.by_ns)}"
         return Step(moved_ns, sure_ns, self._after(jumped, moved_ns), reason, alone)

@@ -149,5 +149,5 @@ class StepWatch:
         for name in moved_ns:
             self._topics[name].forget()
             self._since.pop(name, None)
-        text = f"{listed(late[0].topics)} come {late[0].by_ns / 1e6:.1f} ms later than before, at once"
-        return Late(moved_ns, f"{text}: their latency changed, not their clock")
+        text = f"{listed(late[0].topics)} come {late[0].by_ns / 1e6:.1f} ms later than before"
+        return Late(moved_ns, f"{text}, suddenly: their latency changed, not their clock")
