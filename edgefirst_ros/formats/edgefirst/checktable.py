@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pyarrow as pa
 from edgefirst_ros.formats.edgefirst.checkfiles import SensorFiles
 from edgefirst_ros.formats.edgefirst.checkmotion import FrameLocations, check_motion
 from edgefirst_ros.formats.edgefirst.checksamples import ANNOTATED, BARE, FILES, ROWS
-from edgefirst_ros.formats.edgefirst.checkvalues import check_values
+from edgefirst_ros.formats.edgefirst.checkvalues import Table, check_values
 from edgefirst_ros.formats.edgefirst.columns import columns
 from edgefirst_ros.formats.findings import Findings
 
@@ -60,25 +59,6 @@ _CLIENT_PANICS = (
     pl.Duration,
     pl.Decimal,
 )
-
-
-@dataclass(slots=True)
-class Table:
-    """State of the check of one table.
-
-    Attributes:
-        usable: names of the columns of a correct type.
-        rows: rows checked so far.
-        locations: of the samples, by sequence.
-        last: name, frame and per-sample values of the row before.
-    """
-
-    path: Path
-    version: str
-    usable: tuple[str, ...]
-    rows: int = 0
-    locations: dict[str, FrameLocations] = field(default_factory=dict)
-    last: tuple[object, ...] = field(default=())
 
 
 def check_table(path: Path, seen: SensorFiles, findings: Findings) -> int:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from edgefirst_ros.formats.edgefirst.checkmotion import FrameLocations
 from edgefirst_ros.formats.edgefirst.checkpictures import read_png
 from edgefirst_ros.formats.findings import Findings
-
-if TYPE_CHECKING:
-    from edgefirst_ros.formats.edgefirst.checktable import Table
 
 Floats = npt.NDArray[np.float64]
 Bad = npt.NDArray[np.bool_]
@@ -22,6 +22,25 @@ _TOLERANCE = 1e-6
 _STATUSES = ("valid", "edit")
 _ANGLES_DEG = {"2025.01": (360.0, 360.0, 360.0)}
 _ANGLES_SIGNED_DEG = (180.0, 90.0, 180.0)
+
+
+@dataclass(slots=True)
+class Table:
+    """State of the check of one table.
+
+    Attributes:
+        usable: names of the columns of a correct type.
+        rows: rows checked so far.
+        locations: of the samples, by sequence.
+        last: name, frame and per-sample values of the row before.
+    """
+
+    path: Path
+    version: str
+    usable: tuple[str, ...]
+    rows: int = 0
+    locations: dict[str, FrameLocations] = field(default_factory=dict)
+    last: tuple[object, ...] = field(default=())
 
 
 def check_values(
