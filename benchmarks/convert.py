@@ -22,8 +22,8 @@ import simplejpeg
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.edgefirst.cube import encode_cube
-from edgefirst_ros.formats.edgefirst.pcd import encode_lidar, encode_radar
+from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
+from edgefirst_ros.formats.edgefirst.prepare.pcd import encode_lidar, encode_radar
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.pointcloud import PointCloud
 from edgefirst_ros.messages.radar import RadarCube

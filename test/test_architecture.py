@@ -44,7 +44,16 @@ FORMATS_MAY_IMPORT = {
     "zarr2": "",
     "tracks": "",
     "format": "base crashsafe findings",
-    "edgefirst": "base crashsafe findings format motion",
+    "edgefirst.options": "",
+    "edgefirst.store": "crashsafe edgefirst.options",
+    "edgefirst.prepare": "base edgefirst.options edgefirst.store",
+    "edgefirst.finish": "crashsafe edgefirst.options edgefirst.store",
+    "edgefirst.recover": "crashsafe edgefirst.finish edgefirst.options edgefirst.store",
+    "edgefirst.write": "base crashsafe edgefirst.finish edgefirst.options "
+    "edgefirst.prepare edgefirst.recover edgefirst.store",
+    "edgefirst.check": "edgefirst.finish edgefirst.prepare edgefirst.store findings motion",
+    "edgefirst.format": "crashsafe findings format edgefirst.check edgefirst.options "
+    "edgefirst.recover edgefirst.store edgefirst.write",
     "l5kit.geometry": "",
     "l5kit.store": "crashsafe zarr2",
     "l5kit.labels": "l5kit.store tracks",

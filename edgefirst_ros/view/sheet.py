@@ -14,7 +14,7 @@ import polars as pl
 from PIL import Image, ImageDraw, ImageFilter, UnidentifiedImageError
 
 from edgefirst_ros.errors import RecordingError, RecordingNotFound
-from edgefirst_ros.formats.edgefirst.cube import read_cube
+from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.messages.radar import Axis
 
 CELL = (400, 225)

@@ -9,9 +9,9 @@ from drives import simulate
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.datasets import recover
-from edgefirst_ros.formats.edgefirst.journal import SampleJournal
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
-from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
+from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
 from edgefirst_ros.formats.ncore.store.journal import FactJournal
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.offline.convert import convert

@@ -18,9 +18,9 @@ from written import Written
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.errors import ConfigError, EdgeFirstError, OutputExists, WriteError
 from edgefirst_ros.formats.base import Written as WrittenParts
-from edgefirst_ros.formats.edgefirst.prepare import PreparedSample
+from edgefirst_ros.formats.edgefirst.prepare.sample import PreparedSample
 from edgefirst_ros.formats.edgefirst.recover import recover
-from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
 from edgefirst_ros.live import capture as live
 from edgefirst_ros.live.capture import CUT_OFF, QUEUE_FULL, LiveCapture
 from edgefirst_ros.live.status import Disk

@@ -18,9 +18,9 @@ from written import Written as Dataset
 from edgefirst_ros.cli.liveview import line
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.base import Written
-from edgefirst_ros.formats.edgefirst import writer as edgefirst_writer
-from edgefirst_ros.formats.edgefirst.prepare import PreparedSample
-from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+from edgefirst_ros.formats.edgefirst.prepare.sample import PreparedSample
+from edgefirst_ros.formats.edgefirst.write import writer as edgefirst_writer
+from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
 from edgefirst_ros.formats.l5kit import L5KitWriter
 from edgefirst_ros.formats.l5kit.write import writer as l5kit_writer
 from edgefirst_ros.formats.l5kit.write.prepare import PreparedFrame

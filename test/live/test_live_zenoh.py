@@ -178,7 +178,7 @@ def test_a_second_signal_ends_at_once_whatever_hangs(tmp_path: Path) -> None:
     arguments = capturing(tmp_path, endpoint, config)
     hanging = (
         "import threading, edgefirst_ros.cli.app as cli\n"
-        "from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter\n"
+        "from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter\n"
         "EdgeFirstWriter.write = lambda *_: (print('hangs', flush=True), threading.Event().wait())\n"
         "cli.main()\n"
     )

@@ -22,7 +22,7 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
-from edgefirst_ros.formats.edgefirst.prepare import prepare_sample
+from edgefirst_ros.formats.edgefirst.prepare.sample import prepare_sample
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.formats.l5kit.write.prepare import prepare_frame
 from edgefirst_ros.formats.ncore.options import NCoreOptions

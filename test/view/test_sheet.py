@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from edgefirst_ros.formats.edgefirst.cube import encode_cube
+from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
 from edgefirst_ros.messages.radar import Axis, RadarCube
 from edgefirst_ros.view.sheet import CELL, _cube
 

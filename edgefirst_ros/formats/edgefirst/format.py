@@ -16,7 +16,7 @@ from edgefirst_ros.naming import REPORT
 if TYPE_CHECKING:
     import polars as pl
 
-    from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+    from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
 
 _TABLE, _ARCHIVE, _JOURNAL = ".arrow", ".zip", ".journal.part"
 
@@ -30,7 +30,7 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
 
     def writer(self, options: EdgeFirstOptions, target: Target) -> EdgeFirstWriter:
         """Writes one dataset into ``root/<dataset>/``."""
-        from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+        from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
 
         return EdgeFirstWriter(target.root, target.dataset, options, overwrite=target.overwrite)
 
@@ -42,8 +42,8 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
 
     def recover(self, path: Path) -> Recovery:
         """Finish the dataset in a folder; of a table or a report alone there is nothing to finish."""
-        from edgefirst_ros.formats.edgefirst.layout import DatasetPaths
         from edgefirst_ros.formats.edgefirst.recover import recover
+        from edgefirst_ros.formats.edgefirst.store.paths import DatasetPaths
 
         paths = DatasetPaths(path)
         is_there = any(each.exists() for each in (*paths.finished(), *paths.unfinished()))
@@ -51,7 +51,7 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
 
     def check(self, path: Path, *, official_python: Path | None = None) -> Check:  # noqa: ARG002
         """Every file's CRC-32, name and header, the table's columns and values, the report's counts."""
-        from edgefirst_ros.formats.edgefirst.check import check
+        from edgefirst_ros.formats.edgefirst.check.dataset import check
 
         return check(path)
 

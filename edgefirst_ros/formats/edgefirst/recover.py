@@ -13,11 +13,12 @@ from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.names import move_aside, part_path
 from edgefirst_ros.formats.crashsafe.replacing import remove, restore_old
 from edgefirst_ros.formats.crashsafe.report import Recovery
-from edgefirst_ros.formats.edgefirst.archive import Archive, open_archive
-from edgefirst_ros.formats.edgefirst.journal import SampleJournal
-from edgefirst_ros.formats.edgefirst.layout import DatasetPaths, finish_dataset
+from edgefirst_ros.formats.edgefirst.finish.dataset import finish_dataset
+from edgefirst_ros.formats.edgefirst.finish.table import count_samples
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
-from edgefirst_ros.formats.edgefirst.table import count_samples
+from edgefirst_ros.formats.edgefirst.store.archive import Archive, open_archive
+from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
+from edgefirst_ros.formats.edgefirst.store.paths import DatasetPaths
 from edgefirst_ros.naming import REPORT
 
 

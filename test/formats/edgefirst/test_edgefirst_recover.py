@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 
 from edgefirst_ros.errors import DatasetError, RecordingNotFound, WriteError
 from edgefirst_ros.formats.crashsafe.journal import Journal, read_journal
-from edgefirst_ros.formats.edgefirst import layout
-from edgefirst_ros.formats.edgefirst.archive import ZipArchive
-from edgefirst_ros.formats.edgefirst.journal import SampleJournal
+from edgefirst_ros.formats.edgefirst.finish import dataset as finish
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.recover import recover
-from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+from edgefirst_ros.formats.edgefirst.store.archive import ZipArchive
+from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
+from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
 
 COUNT = 8
 CONTAINERS = ("zip", "folder")
@@ -182,9 +182,9 @@ def test_closing_may_be_interrupted_at_any_step(
         if step == "finish":
             patch.setattr(type(writer._archive), "finish", stop)
         elif step == "write_table":
-            patch.setattr(layout, "write_table", stop)
+            patch.setattr(finish, "write_table", stop)
         elif step == "remove other":
-            patch.setattr(layout, "sync_path", stop)
+            patch.setattr(finish, "sync_path", stop)
         else:
             _stop_at(patch, "replace" if step == "replace table" else "unlink", stop)
         with pytest.raises(KeyboardInterrupt):
@@ -409,7 +409,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from edgefirst_samples import SEQUENCE, full_sample
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
-from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
 options = EdgeFirstOptions(container=sys.argv[3], lidar_rows=4, lidar_columns=8)
 writer = EdgeFirstWriter(Path(sys.argv[2]), "ds", options)
 writer.begin(SEQUENCE)

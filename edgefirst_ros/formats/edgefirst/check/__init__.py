@@ -1,0 +1,1 @@
+"""What can be verified about EdgeFirst datasets."""

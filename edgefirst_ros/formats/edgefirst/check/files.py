@@ -1,0 +1,148 @@
+"""Checks of a dataset's sensor files: names, folders, headers, sizes, times, missing kinds."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from edgefirst_ros.formats.edgefirst.check.container import File, is_junk
+from edgefirst_ros.formats.edgefirst.check.motion import FrameTimes
+from edgefirst_ros.formats.edgefirst.check.pcd import check_pcd
+from edgefirst_ros.formats.edgefirst.check.pictures import check_picture
+from edgefirst_ros.formats.edgefirst.check.samples import BIT, CAMERA, KINDS, Samples
+from edgefirst_ros.formats.edgefirst.store.archive import sample_name
+from edgefirst_ros.formats.findings import Findings
+
+_NAME = re.compile(
+    r"(?P<sequence>.+)_(?P<digits>[0-9]{1,18})\.(?P<kind>" + "|".join(map(re.escape, KINDS)) + ")"
+)
+_RECORDED = re.compile(r".*?_(\d{4})[-_]?(\d\d)[-_]?(\d\d)[-_T](\d\d)[-_]?(\d\d)[-_]?(\d\d)(?:[-_.].*)?")
+
+Size = tuple[int, int]
+
+
+@dataclass(slots=True)
+class SensorFiles:
+    """What the files checked so far contain.
+
+    Attributes:
+        samples: the kinds of file of each sample.
+        sizes: (width, height) by sequence and sensor.
+        counts: files by kind.
+        times: by sequence the highest frame number with an EXIF time, and that time in nanoseconds.
+        taken_ns: by sequence and frame number, the EXIF time.
+    """
+
+    samples: Samples = field(default_factory=Samples)
+    sizes: dict[tuple[str, str], Size] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    times: dict[str, tuple[int, int]] = field(default_factory=dict)
+    taken_ns: dict[str, FrameTimes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _SensorFile:
+    """A file's sample and kind, and where it is."""
+
+    sequence: str
+    frame: int
+    kind: str
+    where: str
+
+
+def check_files(files: Iterable[File], container: str, findings: Findings) -> SensorFiles:
+    """Check every file; ``container`` is the name of the ZIP or folder, for the findings."""
+    seen = SensorFiles()
+    for path, data in files:
+        where = f"{container}@{path}"
+        if is_junk(path):
+            findings.error(where, "does not belong in a dataset")
+            continue
+        folder, _, name = path.rpartition("/")
+        found = _NAME.fullmatch(name)
+        if found is None:
+            findings.error(where, "is not named SEQUENCE_FRAME.SENSOR.EXT with a sensor of the format")
+            continue
+        file = _SensorFile(found["sequence"], int(found["digits"]), found["kind"], where)
+        if folder != file.sequence:
+            findings.error(where, "is not in the folder of its sequence", f"{file.sequence}/")
+        if name != f"{sample_name(file.sequence, file.frame)}.{file.kind}":
+            findings.error(where, "frame number is not padded to three digits")
+        _add(seen, file, findings)
+        if data is not None:
+            _look(seen, file, data, findings)
+    _check_sequences(seen.samples, container, findings)
+    return seen
+
+
+def _add(seen: SensorFiles, file: _SensorFile, findings: Findings) -> None:
+    bit = BIT[file.kind]
+    rivals = CAMERA if bit & CAMERA else bit
+    if seen.samples.add(file.sequence, file.frame, bit) & rivals:
+        findings.error(file.where, "its sample already has such a file")
+        return
+    seen.counts[file.kind] += 1
+
+
+def _look(seen: SensorFiles, file: _SensorFile, data: bytes, findings: Findings) -> None:
+    if not data:
+        findings.error(file.where, "is empty")
+        return
+    if file.kind.endswith(".pcd"):
+        check_pcd(file.kind, data, file.where, findings)
+        return
+    picture = check_picture(file.kind, data, file.where, findings)
+    if picture is None:
+        return
+    sensor = "camera" if file.kind.startswith("camera.") else file.kind
+    first = seen.sizes.setdefault((file.sequence, sensor), picture.size)
+    if picture.size != first:
+        text = f"{picture.size[0]}x{picture.size[1]}, before {first[0]}x{first[1]}"
+        # A radar's settings may change within a sequence; training on pictures needs one size.
+        say = findings.warning if file.kind == "radar.png" else findings.error
+        say(file.where, "picture size differs from the first of its sequence", text)
+    if picture.time_ns is not None:
+        seen.taken_ns.setdefault(file.sequence, FrameTimes()).add(file.frame, picture.time_ns)
+        _check_time(seen, file, picture.time_ns, findings)
+
+
+def _check_time(seen: SensorFiles, file: _SensorFile, time_ns: int, findings: Findings) -> None:
+    """Compare with the highest frame so far; lower ones are skipped, as files may come in any order."""
+    last = seen.times.get(file.sequence)
+    if last is not None and file.frame <= last[0]:
+        return
+    if last is not None and time_ns <= last[1]:
+        text = f"{(last[1] - time_ns) / 1e6:,.3f} ms before frame {last[0]}"
+        findings.error(file.where, "EXIF time is not later than the previous frame's", text)
+    seen.times[file.sequence] = (file.frame, time_ns)
+
+
+def _check_sequences(samples: Samples, container: str, findings: Findings) -> None:
+    if not samples.sequences():
+        findings.error(container, "contains no sensor files")
+    for sequence in samples.sequences():
+        if not _is_recorded_name(sequence):
+            findings.warning(sequence, "sequence is not named hostname_date_time")
+        lacking: Counter[str] = Counter()
+        total = 0
+        for _, bits in samples.of(sequence):
+            total += 1
+            lacking.update(kind for kind in KINDS if not bits & BIT[kind])
+            lacking["camera"] += not bits & CAMERA
+        some = {kind for kind, count in lacking.items() if 0 < count < total}
+        if "camera" in some:
+            findings.warning(sequence, "samples without a camera picture", f"{lacking['camera']} of {total}")
+        for kind in KINDS:
+            if kind in some and not BIT[kind] & CAMERA:
+                findings.note(sequence, f"samples without {kind}", f"{lacking[kind]} of {total}")
+
+
+def _is_recorded_name(sequence: str) -> bool:
+    found = _RECORDED.fullmatch(sequence)
+    try:
+        return found is not None and bool(datetime(*map(int, found.groups())))  # type: ignore[arg-type]  # noqa: DTZ001
+    except ValueError:
+        return False

@@ -1,0 +1,194 @@
+"""Checks of the annotation table, batch by batch: columns, types, samples, groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from edgefirst_ros.formats.edgefirst.check.files import SensorFiles
+from edgefirst_ros.formats.edgefirst.check.motion import FrameLocations, check_motion
+from edgefirst_ros.formats.edgefirst.check.samples import ANNOTATED, BARE, FILES, ROWS
+from edgefirst_ros.formats.edgefirst.check.values import Table, check_values
+from edgefirst_ros.formats.edgefirst.finish.columns import columns
+from edgefirst_ros.formats.findings import Findings
+
+ROWS_AT_ONCE = 1 << 15
+GROUPS = frozenset({"train", "val", "test"})
+GEOMETRY = ("mask", "polygon", "box2d", "box3d")
+PER_SAMPLE = ("group", "size", "location", "pose", "degradation")
+
+_NAMED = (pl.Categorical, pl.Enum)
+_SCORE = (pl.Float32,)
+_FURTHER: Mapping[str, tuple[Any, ...]] = {
+    "polygon_score": _SCORE,
+    "mask_score": _SCORE,
+    "ignore": (pl.Boolean,),
+    "exclude": (pl.Boolean,),
+    "iscrowd": (pl.Boolean,),
+    "category_frequency": _NAMED,
+    "truncation": (pl.UInt32,),
+    "occlusion": (pl.UInt32,),
+    "degradation": (pl.String, *_NAMED),
+    "neg_label_indices": (pl.List(pl.UInt32),),
+    "not_exhaustive_label_indices": (pl.List(pl.UInt32),),
+    "timing": (pl.Struct,),
+}
+"""Columns of the vendor's client that this package does not write."""
+
+_UNREADABLE = (
+    pa.ArrowException,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+    OSError,
+    UnicodeDecodeError,
+)
+"""What libraries raise for a damaged table; Arrow has no checksums."""
+
+_CLIENT_PANICS = (
+    pl.UInt8,
+    pl.Int8,
+    pl.UInt16,
+    pl.Int16,
+    pl.Date,
+    pl.Datetime,
+    pl.Time,
+    pl.Duration,
+    pl.Decimal,
+)
+
+
+def check_table(path: Path, seen: SensorFiles, findings: Findings) -> int:
+    """Check the table by itself and against the sensor files; returns the number of rows."""
+    where = path.name
+    try:
+        with pa.memory_map(str(path)) as source:
+            file = pa.ipc.open_file(source)
+            version = _version(file.schema.metadata or {}, where, findings)
+            table = Table(path, version, _check_columns(path, version, findings))
+            if {"name", "frame"} <= set(table.usable):
+                for batch in _batches(file):
+                    _check_batch(table, batch, seen, findings)
+    except _UNREADABLE as error:
+        findings.error(where, "is not a complete Arrow file", str(error))
+        return 0
+    _check_samples(table, seen, findings)
+    for sequence, locations in table.locations.items():
+        if sequence in seen.taken_ns:  # without EXIF times there is no speed
+            taken_ns = seen.taken_ns[sequence]
+            check_motion(f"{table.path.name}:{sequence}", locations, taken_ns, table.version, findings)
+    return table.rows
+
+
+def _version(metadata: Mapping[bytes, bytes], where: str, findings: Findings) -> str:
+    version = metadata.get(b"schema_version", b"2025.01").decode()
+    if version not in {"2025.01", "2025.10", "2026.04", "2026.10"}:
+        findings.warning(where, "unknown schema_version, treated as 2026.10", version)
+        return "2026.10"
+    return version
+
+
+def _check_columns(path: Path, version: str, findings: Findings) -> tuple[str, ...]:
+    """Names of the columns of a correct type."""
+    where, good = path.name, []
+    wanted = _wanted(version)
+    schema = pl.read_ipc_schema(path)
+    for name, dtype in schema.items():
+        if dtype.base_type() in _CLIENT_PANICS:
+            findings.error(where, f"column {name} has a type that crashes the vendor's client", str(dtype))
+        elif name not in wanted:
+            findings.note(where, f"column {name} is not of schema {version}", str(dtype))
+        elif any(dtype == each for each in wanted[name]):
+            good.append(name)
+        elif name == "frame" and dtype in {pl.UInt32, pl.UInt64}:
+            good.append(name)
+            findings.warning(where, f"column frame is not of the type of schema {version}", str(dtype))
+        else:
+            expected = " or ".join(map(str, wanted[name]))
+            findings.error(where, f"column {name} is {dtype}, expected {expected}")
+    must = columns("2025.01", ()) if version == "2025.01" else ("name", "frame", "group")
+    for name in must:
+        if name in schema or name in {"degradation", "status"}:
+            continue
+        if name in {"name", "frame", "group"}:
+            findings.error(where, f"no column {name}")
+        else:
+            findings.warning(where, f"no column {name}, which schema {version} has")
+    return tuple(good)
+
+
+def _wanted(version: str) -> dict[str, tuple[Any, ...]]:
+    """Allowed types by column name."""
+    own = columns("2025.01" if version == "2025.01" else "2026.10", ())
+    wanted: dict[str, tuple[Any, ...]] = {} if version == "2025.01" else dict(_FURTHER)
+    for name, column in own.items():
+        named = column.dtype == pl.Categorical or isinstance(column.dtype, pl.Enum)
+        wanted[name] = _NAMED if named else (column.dtype,)
+    if version == "2025.01":
+        wanted["name"] = (pl.String, *_NAMED)
+    elif version == "2025.10":
+        wanted["mask"] = (pl.List(pl.Float32),)
+    return wanted
+
+
+def _batches(file: Any) -> Iterator[pl.DataFrame]:  # noqa: ANN401  pyarrow has no types
+    for number in range(file.num_record_batches):
+        batch = file.get_batch(number)
+        batch.validate(full=True)  # polars does not check offsets
+        for start in range(0, batch.num_rows, ROWS_AT_ONCE):
+            frame = pl.from_arrow(pa.Table.from_batches([batch.slice(start, ROWS_AT_ONCE)]))
+            if isinstance(frame, pl.DataFrame):
+                yield frame
+
+
+def _check_batch(table: Table, frame: pl.DataFrame, seen: SensorFiles, findings: Findings) -> None:
+    where = table.path.name
+    filled = [pl.col(name).is_not_null() for name in ("label", *GEOMETRY) if name in frame.columns]
+    drawn = [pl.col(name).is_not_null() for name in GEOMETRY if name in frame.columns]
+    facts = frame.select(
+        pl.col("name").cast(pl.String),
+        pl.col("frame"),
+        pl.any_horizontal(filled).alias("annotated") if filled else pl.lit(value=False).alias("annotated"),
+        pl.any_horizontal(drawn).alias("drawn") if drawn else pl.lit(value=False).alias("drawn"),
+    )
+    located = "location" in table.usable
+    steady = [name for name in PER_SAMPLE if name in table.usable]
+    labels = frame["label"].is_null() if "label" in frame.columns else pl.Series([False] * len(frame))
+    groups = frame["group"].cast(pl.String) if "group" in table.usable else [None] * len(frame)
+    rows = zip(
+        facts.iter_rows(), frame.select(steady).rows() or [()] * len(frame), labels, groups, strict=True
+    )
+    for number, ((name, number_in, annotated, has_shape), values, unlabelled, group) in enumerate(rows):
+        at = f"{where}@row {table.rows + number}"
+        if name is None or number_in is None:
+            findings.error(at, "row without name or frame")
+            continue
+        before = seen.samples.add(name, number_in, ANNOTATED if annotated else BARE)
+        if not before & FILES:
+            findings.error(at, "its sample has no files", f"frame {number_in} of {name}")
+        if before & BARE or (before & ANNOTATED and not annotated):
+            findings.error(at, "a row without annotation, though its sample has other rows")
+        if "group" in table.usable and group not in GROUPS:
+            findings.error(at, "group is not train, val or test", str(group))
+        if has_shape and unlabelled:
+            findings.warning(at, "annotation without a label")
+        if table.last[:2] == (name, number_in) and table.last[2:] != values:
+            findings.error(at, f"{', '.join(steady)} differ from the previous row of the sample")
+        if located and table.last[:2] != (name, number_in) and (location := values[steady.index("location")]):
+            table.locations.setdefault(name, FrameLocations()).add(number_in, location)
+        table.last = (name, number_in, *values)
+    check_values(frame, table, seen.sizes, findings)
+    table.rows += len(frame)
+
+
+def _check_samples(table: Table, seen: SensorFiles, findings: Findings) -> None:
+    """Every sample must have a row."""
+    if not {"name", "frame"} <= set(table.usable):
+        return
+    for sequence in seen.samples.sequences():
+        for number, bits in seen.samples.of(sequence):
+            if bits & FILES and not bits & ROWS:
+                findings.error(f"{table.path.name}@{sequence}", "sample has no row", f"frame {number}")

@@ -1,0 +1,140 @@
+"""The annotation table: from the journal to an Arrow file, in batches of bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+
+from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.crashsafe.sync import EDGEFIRST, sync_file
+from edgefirst_ros.formats.edgefirst.finish.columns import Column, Row, columns
+from edgefirst_ros.formats.edgefirst.finish.split import BlockSplit
+from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+from edgefirst_ros.formats.edgefirst.store.journal import Annotation, SampleJournal, SampleRecord
+
+BATCH_BYTES = 8 << 20
+"""Journal bytes that go into one record batch."""
+ALWAYS = frozenset({"name", "frame", "group"})
+
+
+@dataclass(slots=True)
+class _Summary:
+    """What the first batch needs: categories, columns in use, and the time span of each sequence."""
+
+    labels: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
+    span_ns: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -> int:
+    """Write the journal's samples as an Arrow IPC file; returns the number of rows.
+
+    The file's metadata names the schema version. Version 2026.10 leaves out columns that are null
+    throughout, 2025.01 keeps the article's.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    summary = _summarise(journal)
+    schema_columns = columns(options.schema_version, tuple(sorted(summary.labels)))
+    if options.schema_version != "2025.01":
+        used = summary.used | ALWAYS
+        schema_columns = {name: column for name, column in schema_columns.items() if name in used}
+    splits = {
+        sequence: BlockSplit(sequence, first, last, options.val_ratio, options.block_s)
+        for sequence, (first, last) in summary.span_ns.items()
+    }
+    schema = _to_arrow([], schema_columns).schema.with_metadata({"schema_version": options.schema_version})
+    rows = 0
+    with path.open("wb") as file:
+        with pa.ipc.new_file(file, schema) as writer:
+            for batch in _batches(journal, splits):
+                writer.write_table(_to_arrow(batch, schema_columns).replace_schema_metadata(schema.metadata))
+                rows += len(batch)
+        file.flush()
+        if EDGEFIRST.data:
+            sync_file(file.fileno())
+    return rows
+
+
+def count_samples(path: Path) -> tuple[int, int]:
+    """Samples and rows of a table that ``write_table`` made, where a sample's rows follow one another.
+
+    Raises:
+        WriteError: not an Arrow file with the columns name and frame.
+    """
+    samples = rows = 0
+    last = None
+    try:
+        with pa.memory_map(str(path)) as file:
+            table = pa.ipc.open_file(file)
+            for number in range(table.num_record_batches):
+                batch = table.get_batch(number)
+                rows += batch.num_rows
+                for key in zip(batch["name"].to_pylist(), batch["frame"].to_pylist(), strict=True):
+                    samples += key != last
+                    last = key
+    except (pa.ArrowException, KeyError) as error:
+        raise WriteError(f"{path}: not a table of this package: {error}") from error
+    return samples, rows
+
+
+def _summarise(journal: SampleJournal) -> _Summary:
+    summary = _Summary()
+    for committed in journal:
+        record = committed.record
+        first, last = summary.span_ns.get(record.sequence, (record.time_ns, record.time_ns))
+        summary.span_ns[record.sequence] = (min(first, record.time_ns), max(last, record.time_ns))
+        summary.used |= _fields_in_use(record)
+        for annotation in record.annotations:
+            summary.used |= _fields_in_use(annotation)
+            if annotation.label is not None:
+                summary.labels.add(annotation.label)
+    if "polygons" in summary.used:
+        summary.used.add("polygon")
+    return summary
+
+
+def _fields_in_use(record: SampleRecord | Annotation) -> set[str]:
+    return {f.name for f in fields(record) if getattr(record, f.name) is not None}
+
+
+def _batches(journal: SampleJournal, splits: Mapping[str, BlockSplit]) -> Iterator[list[Row]]:
+    """Rows in order: one an annotation, and one of nulls for a sample without any."""
+    batch: list[Row] = []
+    begin = 0
+    for committed in journal:
+        record = committed.record
+        group = splits[record.sequence].group(record.time_ns)
+        batch += [Row(record, annotation, group) for annotation in record.annotations or (Annotation(),)]
+        if committed.end - begin >= BATCH_BYTES:
+            yield batch
+            batch, begin = [], committed.end
+    if batch:
+        yield batch
+
+
+def _to_arrow(rows: list[Row], schema_columns: Mapping[str, Column]) -> pa.Table:
+    arrays, arrow_fields = [], []
+    for name, column in schema_columns.items():
+        values = [column.value(row) for row in rows]
+        if column.dtype == pl.Categorical:
+            array = _categorical(values, column.categories)
+            arrow_fields.append(pa.field(name, array.type))
+        else:
+            table = pl.DataFrame([pl.Series(name, values, column.dtype)]).to_arrow()
+            array = table.column(0).combine_chunks()
+            arrow_fields.append(table.schema.field(0))
+        arrays.append(array)
+    return pa.Table.from_arrays(arrays, schema=pa.schema(arrow_fields))
+
+
+def _categorical(values: list[str | None], categories: tuple[str, ...]) -> pa.DictionaryArray:
+    """The same dictionary in every batch, because an IPC file cannot replace one."""
+    codes = {category: code for code, category in enumerate(categories)}
+    indices = pa.array([None if value is None else codes[value] for value in values], pa.uint32())
+    return pa.DictionaryArray.from_arrays(indices, pa.array(categories, pa.large_string()))

@@ -1,0 +1,1 @@
+"""One sample to encoded files and table rows; pure functions, for any thread."""

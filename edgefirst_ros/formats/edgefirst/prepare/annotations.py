@@ -1,0 +1,204 @@
+"""Detections of the device's models as rows of the annotation table."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.edgefirst.prepare.masks import class_outlines, instance_outline
+from edgefirst_ros.formats.edgefirst.store.journal import Annotation
+from edgefirst_ros.messages.detection import Box, Detections, Mask, ModelInfo
+from edgefirst_ros.sample import Role, Sample
+
+ANNOTATION_ROLES = frozenset({Role.MODEL, Role.MASK, Role.BOXES_3D})
+"""Roles whose messages become rows."""
+LEAST_EXTENT = 1e-6
+"""Boxes thinner than this fraction of the image count as empty."""
+
+
+@dataclass(slots=True)
+class Annotations:
+    """Rows of one sample, with the bytes stored and the parts refused by topic."""
+
+    rows: list[Annotation] = field(default_factory=list)
+    topics: list[str] = field(default_factory=list)
+    """Those that are read for rows."""
+    stored: Counter[str] = field(default_factory=Counter)
+    """Bytes of the rows by the topic that they come from."""
+    refused: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, topic: str, rows: Iterable[Annotation]) -> None:
+        """Append the rows of a topic."""
+        for row in rows:
+            self.rows.append(row)
+            self.stored[topic] += row.size
+
+
+def annotate(sample: Sample, *, with_raster: bool) -> Annotations:
+    """Rows from model/output (or the legacy boxes2d), model/mask and fusion/boxes3d.
+
+    A 2-D box shares its row with its own instance mask, and with the 3-D box of the same track if the two
+    agree on the label; all else has a row of its own. Boxes the format cannot hold are refused one by one.
+
+    Args:
+        sample: the sample.
+        with_raster: add masks as rasters to the polygons (schema 2026.10).
+    """
+    result = Annotations()
+    labels = _Labels(sample.calibration.model_info)
+    for role, datum_type in (
+        (Role.MODEL, Detections),
+        (Role.MASK, Mask),
+        (Role.BOXES_3D, Detections),
+    ):
+        measurement = sample.companions.get(role)
+        if measurement is None:
+            continue
+        topic, datum = measurement.topic, measurement.datum
+        if not isinstance(datum, datum_type):
+            result.refused.append((topic, f"{type(datum).__name__} where {datum_type.__name__} is expected"))
+            continue
+        result.topics.append(topic)
+        if isinstance(datum, Mask):
+            result.add(topic, _class_rows(datum, topic, labels, result.refused, with_raster))
+        elif isinstance(datum, Detections) and role is Role.MODEL:
+            result.add(topic, _box_rows(datum, topic, labels, result.refused, with_raster))
+            for mask in datum.masks:
+                if not mask.boxed:
+                    result.add(topic, _class_rows(mask, topic, labels, result.refused, with_raster))
+        elif isinstance(datum, Detections):
+            _add_boxes_3d(datum, topic, labels, result)
+    return result
+
+
+class _Labels:
+    """Class names of the model in force; numeric labels are looked up, names stay."""
+
+    def __init__(self, info: ModelInfo | None) -> None:
+        self._names = info.labels if info else ()
+
+    def by_index(self, index: int) -> tuple[str, int]:
+        name = self._names[index] if 0 <= index < len(self._names) else ""
+        return name or str(index), index
+
+    def by_name(self, label: str) -> tuple[str | None, int | None]:
+        if label.isascii() and label.isdigit():
+            return self.by_index(int(label))
+        index = self._names.index(label) if label in self._names else None
+        return label or None, index
+
+    def is_class(self, index: int) -> bool:
+        return not self._names or index < len(self._names)
+
+
+def _box_rows(
+    detections: Detections, topic: str, labels: _Labels, refused: list[tuple[str, str]], with_raster: bool
+) -> Iterator[Annotation]:
+    boxed = [mask if mask.boxed else None for mask in detections.masks]
+    for index, box in enumerate(detections.boxes):
+        try:
+            box2d = _box2d(box)
+        except DecodeError as error:
+            refused.append((topic, str(error)))
+            continue
+        label, label_index = labels.by_name(box.label)
+        row = Annotation(
+            label=label,
+            label_index=label_index,
+            object_id=box.track_id or None,
+            box2d=box2d,
+            box2d_score=_score(box.score),
+        )
+        mask = boxed[index] if index < len(boxed) else None
+        try:
+            outline = instance_outline(mask, box) if mask else None
+        except DecodeError as error:
+            refused.append((topic, str(error)))
+            outline = None
+        if outline:
+            row = replace(row, polygons=outline.polygons, mask=outline.png() if with_raster else None)
+        yield row
+
+
+def _class_rows(
+    mask: Mask, topic: str, labels: _Labels, refused: list[tuple[str, str]], with_raster: bool
+) -> Iterator[Annotation]:
+    if mask.boxed:
+        refused.append((topic, "instance mask without its box"))
+        return
+    if not mask.mask.size:
+        refused.append((topic, "mask without pixels"))
+        return
+    for index, outline in class_outlines(mask):
+        if not labels.is_class(index):
+            refused.append((topic, "mask value that is no class of the model"))
+            continue
+        label, label_index = labels.by_index(index)
+        yield Annotation(
+            label=label,
+            label_index=label_index,
+            polygons=outline.polygons,
+            mask=outline.png() if with_raster else None,
+        )
+
+
+def _add_boxes_3d(detections: Detections, topic: str, labels: _Labels, result: Annotations) -> None:
+    by_track = {row.object_id: index for index, row in enumerate(result.rows) if row.object_id}
+    for box in detections.boxes:
+        try:
+            box3d = _box3d(box)
+        except DecodeError as error:
+            result.refused.append((topic, str(error)))
+            continue
+        label, label_index = labels.by_name(box.label)
+        index = by_track.get(box.track_id)
+        twin = None if index is None else result.rows[index]
+        if index is not None and twin is not None and twin.label == label and twin.box3d is None:
+            whole = result.rows[index] = replace(twin, box3d=box3d, box3d_score=_score(box.score))
+            result.stored[topic] += whole.size - twin.size
+            continue
+        row = Annotation(
+            label=label,
+            label_index=label_index,
+            object_id=box.track_id or None,
+            box3d=box3d,
+            box3d_score=_score(box.score),
+        )
+        result.add(topic, [row])
+
+
+def _box2d(box: Box) -> tuple[float, float, float, float]:
+    """Centre, width, height, clipped to the image."""
+    if not all(map(math.isfinite, (box.center_x, box.center_y, box.width, box.height))):
+        raise DecodeError("2-D box that is not finite")
+    left, right = _clip(box.center_x, box.width)
+    top, bottom = _clip(box.center_y, box.height)
+    width, height = right - left, bottom - top
+    if width < LEAST_EXTENT or height < LEAST_EXTENT:
+        raise DecodeError("2-D box without area inside the image")
+    return (left + right) / 2, (top + bottom) / 2, width, height
+
+
+def _clip(center: float, extent: float) -> tuple[float, float]:
+    return min(1.0, max(0.0, center - extent / 2)), min(1.0, max(0.0, center + extent / 2))
+
+
+def _box3d(box: Box) -> tuple[float, float, float, float, float, float]:
+    """Centre and extents along x (forward), y (left), z (up).
+
+    The wire gives the optical centre and the distance, width along y and height along z. It has no extent
+    along x; the vendor's viewer draws the width there, and so the format gets it.
+    """
+    values = (box.distance_m, -box.center_x, -box.center_y, box.width, box.width, box.height)
+    if not all(map(math.isfinite, values)):
+        raise DecodeError("3-D box that is not finite")
+    if min(values[3:]) <= LEAST_EXTENT:
+        raise DecodeError("3-D box without volume")
+    return values
+
+
+def _score(score: float) -> float | None:
+    return score if 0.0 <= score <= 1.0 else None

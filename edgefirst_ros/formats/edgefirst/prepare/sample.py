@@ -1,0 +1,260 @@
+"""A sample's files and rows, encoded: pure and safe in any thread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from edgefirst_ros.codecs.png import encode_gray
+from edgefirst_ros.codecs.zlib_backend import crc32
+from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.base import EMPTY, NO_FILE, NoPlace
+from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+from edgefirst_ros.formats.edgefirst.prepare.annotations import ANNOTATION_ROLES, Annotations, annotate
+from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
+from edgefirst_ros.formats.edgefirst.prepare.depthimage import depth_mm, encode_gray_jpeg, reflectivity
+from edgefirst_ros.formats.edgefirst.prepare.exif import CaptureInfo, build_exif, camera_maker, insert_exif
+from edgefirst_ros.formats.edgefirst.prepare.pcd import EncodedCloud, encode_lidar, encode_radar
+from edgefirst_ros.formats.edgefirst.prepare.rangeimage import RangeGrid, RangeImage, project
+from edgefirst_ros.formats.edgefirst.store.archive import FileRecord, file_path, sample_name
+from edgefirst_ros.formats.edgefirst.store.journal import SampleRecord
+from edgefirst_ros.messages.camera import RawImage
+from edgefirst_ros.messages.measurement import Measurement
+from edgefirst_ros.messages.pointcloud import PointCloud
+from edgefirst_ros.messages.radar import RadarCube
+from edgefirst_ros.naming import safe_name
+from edgefirst_ros.sample import EgoPose, Role, Sample
+
+_Datum = TypeVar("_Datum")
+
+_STORED = frozenset(
+    {
+        Role.CAMERA,
+        Role.RADAR_TARGETS,
+        Role.RADAR_CUBE,
+        Role.LIDAR_POINTS,
+        Role.LIDAR_DEPTH,
+        Role.LIDAR_REFLECT,
+        Role.DEPTH,
+        Role.MODEL,
+        Role.MASK,
+        Role.BOXES_3D,
+    }
+)
+"""Roles that an EdgeFirst dataset has files or rows for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedFile:
+    """One encoded file.
+
+    ``topic`` is that of the message in it; ``size`` is (width, height) where all of a sequence must agree.
+    """
+
+    topic: str
+    kind: str
+    record: FileRecord
+    data: bytes
+    size: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSample:
+    """A sample ready to be appended: its files in order, its journal line, the accounting.
+
+    ``annotations`` are bytes of the journal line by the topic whose message is in them.
+    """
+
+    sequence: str
+    frame: int
+    time_ns: int
+    files: tuple[PreparedFile, ...]
+    record_json: str
+    annotations: Mapping[str, int]
+    refused: tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class _Files:
+    """Collects the files of one sample; what cannot be encoded is refused with its reason."""
+
+    sequence: str
+    frame: int
+    files: list[PreparedFile] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(
+        self, topic: str, kind: str, encode: Callable[[], bytes], size: tuple[int, int] | None = None
+    ) -> None:
+        try:
+            data = encode()
+        except DecodeError as error:
+            self.refused.append((topic, str(error)))
+            return
+        record = FileRecord(file_path(self.sequence, self.frame, kind), len(data), crc32(data))
+        self.files.append(PreparedFile(topic, kind, record, data, size))
+
+
+def prepare_sample(sample: Sample, options: EdgeFirstOptions) -> PreparedSample:
+    """Encode every file and row of the sample that the format stores."""
+    sample = replace(sample, ego=_checked(sample.ego))
+    sequence = safe_name(sample.sequence.name)
+    out = _Files(sequence, sample.frame)
+    _camera(sample, options, out)
+    _radar(sample, out)
+    _lidar(sample, options, out)
+    _depth(sample, out)
+    for role, measurement in sample.companions.items():
+        if role not in _STORED:
+            out.refused.append((measurement.topic, NoPlace(f"EdgeFirst has no file for {role}")))
+    annotations = Annotations()
+    if not ANNOTATION_ROLES.isdisjoint(sample.companions):
+        annotations = annotate(sample, with_raster=options.schema_version != "2025.01")
+    location = sample.ego.location
+    record = SampleRecord(
+        sequence=sequence,
+        frame=sample.frame,
+        time_ns=sample.time_ns,
+        size=(sample.image.width, sample.image.height) if sample.image else None,
+        location=(location.latitude_deg, location.longitude_deg) if location else None,
+        pose=sample.ego.rpy_deg,
+        annotations=tuple(annotations.rows),
+    )
+    return PreparedSample(
+        sequence=sequence,
+        frame=sample.frame,
+        time_ns=sample.time_ns,
+        files=tuple(out.files),
+        record_json=record.to_json(),
+        annotations=annotations.stored,
+        refused=(*out.refused, *annotations.refused, *_empty(annotations)),
+    )
+
+
+def _empty(annotations: Annotations) -> Iterator[tuple[str, str]]:
+    told = {topic for topic, _ in annotations.refused}
+    return ((topic, EMPTY) for topic in annotations.topics if topic not in told | annotations.stored.keys())
+
+
+def _camera(sample: Sample, options: EdgeFirstOptions, out: _Files) -> None:
+    image = sample.image
+    camera = sample.companions.get(Role.CAMERA)
+    topic = camera.topic if camera else ""
+    if image is None:
+        out.refused += [(topic, NO_FILE)] if camera else []
+        return
+    make, model = camera_maker(options, topic)
+    info = CaptureInfo(
+        name=sample_name(out.sequence, sample.frame),
+        time_ns=sample.time_ns,
+        width=image.width,
+        location=sample.ego.location,
+        fix_time_ns=sample.ego.fix_time_ns,
+        camera_info=sample.calibration.camera_info,
+        make=make,
+        model=model,
+        sensor_width_mm=options.sensor_width_mm,
+    )
+    out.add(topic, f"camera.{image.format}", lambda: insert_exif(image, build_exif(info)))
+
+
+def _radar(sample: Sample, out: _Files) -> None:
+    if targets := _datum(sample, Role.RADAR_TARGETS, PointCloud, out):
+        _cloud(targets, "radar.pcd", encode_radar, out)
+    if cube := _datum(sample, Role.RADAR_CUBE, RadarCube, out):
+        measurement, datum = cube
+        out.add(measurement.topic, "radar.png", lambda: encode_cube(datum))
+
+
+def _lidar(sample: Sample, options: EdgeFirstOptions, out: _Files) -> None:
+    points = _datum(sample, Role.LIDAR_POINTS, PointCloud, out)
+    if points:
+        _cloud(points, "lidar.pcd", encode_lidar, out)
+    depth = _datum(sample, Role.LIDAR_DEPTH, RawImage, out)
+    reflect = _datum(sample, Role.LIDAR_REFLECT, RawImage, out)
+    if options.schema_version != "2025.01" or not options.lidar_images:
+        why = "schema 2026.10 has no lidar images" if options.lidar_images else "lidar_images is off"
+        out.refused += [(m.topic, NoPlace(why)) for m, _ in filter(None, (depth, reflect))]
+        return
+    projected = _project(points, options) if points and not (depth and reflect) else None
+    if depth:
+        _depth_png(depth, "lidar.png", out)
+    elif points and projected:
+        grid = projected.range_mm
+        out.add(points[0].topic, "lidar.png", lambda: encode_gray(grid), grid.shape[::-1])
+    quality = options.lidar_jpeg_quality
+    if reflect:
+        measurement, image = reflect
+        size = (image.pixels.shape[1], image.pixels.shape[0])
+        out.add(measurement.topic, "lidar.jpeg", lambda: encode_gray_jpeg(reflectivity(image), quality), size)
+    elif points and projected and projected.reflectivity is not None:
+        gray = projected.reflectivity
+        out.add(points[0].topic, "lidar.jpeg", lambda: encode_gray_jpeg(gray, quality), gray.shape[::-1])
+
+
+def _depth(sample: Sample, out: _Files) -> None:
+    if depth := _datum(sample, Role.DEPTH, RawImage, out):
+        _depth_png(depth, "depth.png", out)
+
+
+def _depth_png(depth: tuple[Measurement, RawImage], kind: str, out: _Files) -> None:
+    measurement, image = depth
+    size = (image.pixels.shape[1], image.pixels.shape[0])
+    out.add(measurement.topic, kind, lambda: encode_gray(depth_mm(image)), size)
+
+
+def _project(points: tuple[Measurement, PointCloud], options: EdgeFirstOptions) -> RangeImage | None:
+    grid = RangeGrid(
+        options.lidar_rows,
+        options.lidar_columns,
+        options.lidar_elevation_min_deg,
+        options.lidar_elevation_max_deg,
+    )
+    try:
+        return project(points[1], grid)
+    except DecodeError:  # lidar.pcd has refused the cloud for the same reason
+        return None
+
+
+def _cloud(
+    cloud: tuple[Measurement, PointCloud],
+    kind: str,
+    encode: Callable[[PointCloud], EncodedCloud],
+    out: _Files,
+) -> None:
+    measurement, datum = cloud
+
+    def encode_and_count() -> bytes:
+        encoded = encode(datum)
+        if encoded.left_out:
+            out.refused.append((measurement.topic, "points that are not finite left out"))
+        return encoded.data
+
+    out.add(measurement.topic, kind, encode_and_count)
+
+
+def _datum(
+    sample: Sample, role: Role, datum_type: type[_Datum], out: _Files
+) -> tuple[Measurement, _Datum] | None:
+    measurement = sample.companions.get(role)
+    if measurement is None:
+        return None
+    if not isinstance(measurement.datum, datum_type):
+        found = type(measurement.datum).__name__
+        out.refused.append((measurement.topic, f"{found} where {datum_type.__name__} is expected"))
+        return None
+    return measurement, measurement.datum
+
+
+def _checked(ego: EgoPose) -> EgoPose:
+    """The ego pose without an impossible position or attitude."""
+    location, rpy = ego.location, ego.rpy_deg
+    if location is not None:
+        latitude, longitude = location.latitude_deg, location.longitude_deg
+        on_earth = abs(latitude) <= 90.0 and abs(longitude) <= 180.0 and (latitude, longitude) != (0.0, 0.0)
+        location = location if on_earth else None
+    if rpy is not None and not all(map(math.isfinite, rpy)):
+        rpy = None
+    return replace(ego, location=location, rpy_deg=rpy)

@@ -1,0 +1,1 @@
+"""Files on disk: paths, the ZIP or folder of sensor files, the journal."""

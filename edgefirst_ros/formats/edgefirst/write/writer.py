@@ -1,0 +1,195 @@
+"""Samples to an EdgeFirst dataset: prepared in any thread, appended in order, renamed at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from edgefirst_ros.errors import OutputExists, WriteError
+from edgefirst_ros.formats.base import LeftOut, Written
+from edgefirst_ros.formats.crashsafe.appending import disk_errors
+from edgefirst_ros.formats.crashsafe.names import part_path
+from edgefirst_ros.formats.crashsafe.replacing import remove
+from edgefirst_ros.formats.edgefirst.finish.dataset import finish_dataset
+from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+from edgefirst_ros.formats.edgefirst.prepare.sample import PreparedFile, PreparedSample, prepare_sample
+from edgefirst_ros.formats.edgefirst.recover import settle
+from edgefirst_ros.formats.edgefirst.store.archive import Archive, open_archive
+from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
+from edgefirst_ros.formats.edgefirst.store.paths import DatasetPaths
+from edgefirst_ros.naming import safe_name
+from edgefirst_ros.sample import Sample, SequenceInfo
+
+NO_FILES = LeftOut("unusable", "sample without sensor files")
+
+
+class EdgeFirstWriter:
+    """Writes one dataset into ``root/<dataset>/``; implements SampleWriter.
+
+    Several sequences may follow one another; their names must differ. The container grows as ``.part``
+    beside a journal of what is committed, so that ``recover`` can finish a killed run; ``close`` makes the
+    annotation table from the journal and renames both. Memory does not grow with the number of samples.
+
+    Args:
+        root: folder of the datasets; made if it is not there, once the first sequence begins.
+        dataset: the dataset's name, made safe as a file name.
+        options: what the user chose.
+        overwrite: replace a dataset of this name, at the end.
+
+    Raises:
+        OutputExists: the dataset is there, finished or not, and ``overwrite`` was not given.
+    """
+
+    name = "edgefirst"
+    unit = "samples"
+
+    def __init__(
+        self, root: Path, dataset: str, options: EdgeFirstOptions, *, overwrite: bool = False
+    ) -> None:
+        self.options = options
+        self._warnings: list[str] = []
+        self.paths = DatasetPaths(root / safe_name(dataset))
+        if not overwrite:
+            _refuse_existing(self.paths)
+        self._journal: SampleJournal | None = None
+        self._archive: Archive | None = None
+        self._broken = False
+        self._sequences: set[str] = set()
+        self._sequence = ""
+        self._last_frame = -1
+        self._sizes: dict[str, tuple[int, int]] = {}
+
+    def begin(self, sequence: SequenceInfo) -> None:
+        """A sequence starts; the first makes the output's ``.part`` files.
+
+        Raises:
+            OutputExists: the dataset has a sequence of this name already.
+            WriteError: the output cannot be made, or another process is writing it.
+        """
+        name = safe_name(sequence.name)
+        if name in self._sequences:
+            raise OutputExists(f"{self.paths.folder}: sequence {name} is in this dataset already; rename one")
+        if self._journal is None:
+            with self._reporting():
+                self._open()
+        self._sequences.add(name)
+        self._sequence, self._last_frame, self._sizes = name, -1, {}
+
+    def prepare(self, sample: Sample) -> PreparedSample:
+        """Encode every file and row of the sample; pure, any thread."""
+        return prepare_sample(sample, self.options)
+
+    def write(self, prepared: PreparedSample) -> Written:
+        """Append the sample's files, then commit them with a line of the journal.
+
+        Images whose size differs from the sequence's first of their kind are refused, because a sequence
+        has one size; camera and cube are kept whatever their size. A sample without any file, or not after
+        the one before, is left out. ``refused`` names parts: a message may be in ``stored`` as well.
+
+        Raises:
+            WriteError: disk full or the like; what was committed before stays, as ``.part``.
+        """
+        journal, archive = self._growing()
+        if prepared.sequence != self._sequence:
+            raise WriteError(
+                f"{self.paths.folder}: sample of sequence {prepared.sequence} while {self._sequence} is "
+                "written: begin each sequence before its samples"
+            )
+        if prepared.frame <= self._last_frame:
+            return Written(left_out=LeftOut("unusable", "not after the frame before"))
+        refused = list(prepared.refused)
+        files = [file for file in prepared.files if self._fits(file, refused)]
+        if not files:
+            refused += [(topic, NO_FILES.reason) for topic in prepared.annotations]
+            return Written(refused=tuple(refused), left_out=NO_FILES)
+        with self._reporting():
+            for file in files:
+                archive.add(file.record, file.data, prepared.time_ns)
+            journal.commit([file.record for file in files], prepared.record_json)
+        self._last_frame = prepared.frame
+        stored = Counter(prepared.annotations)
+        for file in files:
+            if file.topic:
+                stored[file.topic] += file.record.size
+        return Written(stored, sum(file.record.size for file in files), tuple(refused))
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Warnings about the output for the user, one sentence each, in order of discovery."""
+        return tuple(self._warnings)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Notes about what was done to the data; this format has none."""
+        return ()
+
+    def close(self) -> list[Path]:
+        """Finish the container and the table and rename them into place; without any sequence, do nothing.
+
+        Raises:
+            WriteError: they cannot be written, or an earlier ``write`` failed; ``.part`` files stay.
+        """
+        if self._journal is None:
+            return []
+        journal, archive = self._growing()
+        with self._reporting():
+            finish_dataset(self.paths, archive, journal, self.options)
+        self._journal = self._archive = None
+        return [self.paths.arrow, self.paths.container(self.options.container)]
+
+    def abort(self) -> None:
+        """Release files without finishing; what is on disk stays as ``.part``."""
+        self._broken = self._journal is not None
+        if self._archive:
+            with suppress(OSError):
+                self._archive.abort()
+        if self._journal:
+            self._journal.close()
+
+    def _open(self) -> None:
+        self.paths.folder.mkdir(parents=True, exist_ok=True)
+        self._journal = SampleJournal(self.paths.journal)
+        if settle(self.paths, self._journal):
+            self._journal = SampleJournal(self.paths.journal)
+        self._journal.start(self.options)
+        for path in self.paths.unfinished()[:-1]:
+            remove(path)
+        container = self.paths.container(self.options.container)
+        self._archive = open_archive(part_path(container), self.options.container)
+
+    def _growing(self) -> tuple[SampleJournal, Archive]:
+        if self._broken or self._journal is None or self._archive is None:
+            raise WriteError(f"{self.paths.folder}: not being written; {self._advice()}")
+        return self._journal, self._archive
+
+    def _fits(self, file: PreparedFile, refused: list[tuple[str, str]]) -> bool:
+        if file.size is None or self._sizes.setdefault(file.kind, file.size) == file.size:
+            return True
+        refused.append((file.topic, f"{file.kind} of another size than the sequence's first"))
+        return False
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        try:
+            with disk_errors(self.paths.folder, advice=self._advice()):
+                yield
+        except WriteError:
+            self.abort()
+            raise
+
+    def _advice(self) -> str:
+        return f"what is committed stays as .part: edgefirst-ros recover {self.paths.folder}"
+
+
+def _refuse_existing(paths: DatasetPaths) -> None:
+    for path in paths.finished():
+        if path.exists():
+            raise OutputExists(f"{path} exists: choose another name or allow overwriting")
+    for path in paths.unfinished():
+        if path.exists():
+            raise OutputExists(
+                f"{path} was left by an unfinished run: edgefirst-ros recover {paths.folder}, "
+                "choose another name, or allow overwriting"
+            )

@@ -1,0 +1,433 @@
+"""What check says of sound datasets, and of ones that were broken on purpose."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from edgefirst_samples import SEQUENCE, full_sample, jpeg, lidar_points, radar_cube
+from PIL import Image
+
+from edgefirst_ros.codecs.png import encode_gray
+from edgefirst_ros.errors import DatasetNotFound
+from edgefirst_ros.formats.edgefirst.check.container import zip_files
+from edgefirst_ros.formats.edgefirst.check.dataset import check
+from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
+from edgefirst_ros.formats.edgefirst.prepare.pcd import encode_lidar
+from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
+from edgefirst_ros.formats.findings import Check, Findings
+
+NAME = SEQUENCE.name
+FRAMES = 6
+Change = Callable[[Path], None]
+Columns = Callable[[pl.DataFrame], pl.DataFrame]
+
+
+def write(root: Path, version: str, container: str, frames: int = FRAMES) -> Path:
+    small = EdgeFirstOptions(schema_version=version, container=container, lidar_rows=8, lidar_columns=32)  # type: ignore[arg-type]
+    writer = EdgeFirstWriter(root, "ds", small)
+    writer.begin(SEQUENCE)
+    for frame in range(frames):
+        writer.write(writer.prepare(full_sample(frame)))
+    writer.close()
+    report = {"samples": frames, "sequences": [{"name": NAME, "sample": frames}]}
+    (root / "ds" / "capture_report.json").write_text(json.dumps(report))
+    return root / "ds"
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        return {
+            (version, container): write(tmp_path_factory.mktemp("sound"), version, container)
+            for version in ("2025.01", "2026.10")
+            for container in ("zip", "folder")
+        }
+
+
+def copied(dataset: Path, to: Path) -> Path:
+    shutil.copytree(dataset, to / "ds")
+    return to / "ds"
+
+
+def said(found: Check) -> str:
+    return "\n".join(f"{f.level} {f.where}: {f.what}" for f in found.findings)
+
+
+@pytest.mark.parametrize("version", ["2025.01", "2026.10"])
+@pytest.mark.parametrize("container", ["zip", "folder"])
+def test_what_the_writer_makes_is_sound(
+    sound: dict[tuple[str, str], Path], version: str, container: str
+) -> None:
+    found = check(sound[version, container])
+    assert found.findings == ()
+    assert (found.ok, found.errors, found.warnings) == (True, 0, 0)
+    assert found.counts["samples"] == found.counts["camera.jpeg"] == found.counts["radar.png"] == FRAMES
+    assert found.counts["rows"] > FRAMES
+    assert found.text.startswith("OK: edgefirst/ds, 0 errors, 0 warnings; 6 samples, ")
+    assert check(sound[version, container] / "ds.arrow").ok
+
+
+def file(kind: str, frame: int = 1) -> str:
+    return f"ds/{NAME}/{NAME}_{frame:03d}.{kind}"
+
+
+def put(kind: str, data: bytes, frame: int = 1) -> Change:
+    return lambda dataset: (dataset / file(kind, frame)).write_bytes(data) and None
+
+
+def edit(kind: str, change: Callable[[bytes], bytes], frame: int = 1) -> Change:
+    def apply(dataset: Path) -> None:
+        path = dataset / file(kind, frame)
+        path.write_bytes(change(path.read_bytes()))
+
+    return apply
+
+
+def move(kind: str, to: str, frame: int = 1) -> Change:
+    def apply(dataset: Path) -> None:
+        (dataset / to).parent.mkdir(exist_ok=True)
+        (dataset / file(kind, frame)).rename(dataset / to)
+
+    return apply
+
+
+def remove(name: str) -> Change:
+    def apply(dataset: Path) -> None:
+        path = dataset / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return apply
+
+
+def new(name: str, data: bytes = b"x") -> Change:
+    return lambda dataset: (dataset / name).write_bytes(data) and None
+
+
+def png(mode: str) -> bytes:
+    buffer = io.BytesIO()
+    Image.new(mode, (8, 6)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def cloud() -> bytes:
+    points = lidar_points()
+    points.points["x"][3] = 1234.5
+    return encode_lidar(points).data.replace(struct.pack("<f", 1234.5), struct.pack("<f", np.nan))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (remove("ds"), "error ds: no sensor files"),
+        (remove("ds.arrow"), "error ds: no annotation table"),
+        (new("ds.zip.part"), "error ds.zip.part: unfinished; edgefirst-ros recover can finish it"),
+        (new("ds.journal.part"), "unfinished"),
+        (new("capture_report.json.part"), "unfinished"),
+        (new(f"ds/{NAME}/.DS_Store"), "does not belong in a dataset"),
+        (new(f"ds/{NAME}/notes.txt"), "is not named SEQUENCE_FRAME.SENSOR.EXT"),
+        (new(f"ds/{NAME}/{NAME}_001.thermal.png"), "is not named"),
+        (move("radar.pcd", f"ds/{NAME}_001.radar.pcd"), "is not in the folder of its sequence"),
+        (move("radar.pcd", f"ds/{NAME}/{NAME}_0001.radar.pcd"), "not padded to three digits"),
+        (new(f"ds/{NAME}/{NAME}_001.camera.png", png("RGB")), "its sample already has such a file"),
+        (put("camera.jpeg", b""), "is empty"),
+        (put("camera.jpeg", b"no picture"), "picture cannot be read"),
+        (edit("camera.jpeg", lambda data: data[:-300]), "JPEG ends before its end marker"),
+        (put("camera.jpeg", jpeg(width=32)), "picture size differs from the first"),
+        (put("depth.png", png("RGB")), "is not a gray PNG of the required bit depth"),
+        (put("depth.png", png("L")), "is not a gray PNG of the required bit depth"),
+        (edit("depth.png", lambda data: data[:-5]), "PNG ends"),
+        (edit("depth.png", lambda data: data.replace(b"IDAT", b"IDAU")), "is damaged"),
+        (put("depth.png", encode_gray(np.ones((3, 3), np.uint16))), "size differs from the first"),
+        (
+            edit("radar.png", lambda _: encode_gray(np.ones((4, 4), np.uint16), {"shape": "2,4,5,8"})),
+            "picture size does not match the radar cube's shape",
+        ),
+        (put("radar.png", encode_cube(radar_cube(shape=(1, 5, 4, 8)))), "warning ds"),
+        (edit("lidar.jpeg", lambda data: data[2:]), "picture cannot be read"),
+        (edit("lidar.pcd", lambda data: data[:-1]), "data length does not match the header"),
+        (edit("lidar.pcd", lambda data: data + b"\0"), "data length does not match the header"),
+        (edit("lidar.pcd", lambda data: data.replace(b"WIDTH 5", b"WIDTH 4")), "do not agree"),
+        (edit("lidar.pcd", lambda data: data.replace(b"VIEWPOINT", b"VIEW")), "has no valid PCD 0.7 header"),
+        (edit("lidar.pcd", lambda data: data.replace(b"TYPE F", b"TYPE Q")), "has no valid PCD 0.7 header"),
+        (edit("lidar.pcd", lambda data: data.replace(b"FIELDS x", b"FIELDS q")), "without coordinates: x"),
+        (put("lidar.pcd", cloud()), "point coordinates are not finite"),
+        (edit("radar.pcd", lambda data: data.replace(b"speed power", b"power speed")), "its first fields"),
+        (remove(file("camera.jpeg")), "warning " + NAME + ": samples without a camera picture: 1 of 6"),
+        (remove(file("radar.png")), "note " + NAME + ": samples without radar.png: 1 of 6"),
+        (new("capture_report.json", b"{"), "is not a capture report"),
+        (new("capture_report.json", b'{"samples": 6, "sequences": []}'), "number of samples of"),
+        (new("capture_report.json", b'{"samples": 7, "sequences": []}'), "differs: 7 in the report, 6"),
+        (new("ds.arrow", b"no table"), "is not a complete Arrow file"),
+    ],
+)  # fmt: skip
+def test_damage_is_found(
+    sound: dict[tuple[str, str], Path], tmp_path: Path, damage: Change, message: str
+) -> None:
+    dataset = copied(sound["2025.01", "folder"], tmp_path)
+    damage(dataset)
+    found = check(dataset)
+    assert message in said(found), said(found)
+    if not message.startswith(("note", "warning")):
+        assert not found.ok
+        assert found.text.splitlines()[-1].startswith("FAIL: edgefirst/ds")
+
+
+def test_times_that_do_not_increase_are_found(sound: dict[tuple[str, str], Path], tmp_path: Path) -> None:
+    dataset = copied(sound["2025.01", "folder"], tmp_path)
+    one, two = (dataset / file("camera.jpeg", frame) for frame in (1, 2))
+    first, second = one.read_bytes(), two.read_bytes()
+    one.write_bytes(second)
+    two.write_bytes(first)
+    assert "EXIF time is not later than the previous frame's: 33.333 ms before frame 1" in said(
+        check(dataset)
+    )
+
+
+def test_a_sequence_that_is_not_named_after_its_recording_is_a_warning(tmp_path: Path) -> None:
+    dataset = write(tmp_path, "2025.01", "folder", frames=1)
+    (dataset / "ds" / NAME).rename(dataset / "ds" / "monday")
+    for path in (dataset / "ds" / "monday").iterdir():
+        path.rename(path.with_name(path.name.replace(NAME, "monday")))
+    assert "warning monday: sequence is not named hostname_date_time" in said(check(dataset))
+
+
+def rewritten(dataset: Path, change: Columns, version: str) -> None:
+    """The table with other columns; the key of the file's metadata stays."""
+    table = change(pl.read_ipc(dataset / "ds.arrow")).to_arrow()
+    table = table.replace_schema_metadata({"schema_version": version})
+    with pa.ipc.new_file(dataset / "ds.arrow", table.schema) as out:
+        out.write_table(table)
+
+
+def first(name: str, value: object) -> Columns:
+    """Another value in the first row that has one in the column."""
+
+    def apply(frame: pl.DataFrame) -> pl.DataFrame:
+        values = frame[name].to_list()
+        values[next(n for n, v in enumerate(values) if v is not None)] = value
+        return frame.with_columns(pl.Series(name, values, frame.schema[name]))
+
+    return apply
+
+
+def typed(name: str, dtype: object) -> Columns:
+    return lambda frame: frame.with_columns(pl.col(name).cast(dtype))  # type: ignore[arg-type]
+
+
+def grouped(*groups: str | None) -> Columns:
+    return lambda frame: frame.with_columns(
+        pl.Series("group", [groups[0], *groups[1:], *["train"] * len(frame)][: len(frame)], pl.Categorical)
+    )
+
+
+OLD, NEW = "2025.01", "2026.10"
+
+
+@pytest.mark.parametrize(
+    ("version", "change", "message"),
+    [
+        (OLD, lambda f: f.drop("frame"), "error ds.arrow: no column frame"),
+        (OLD, lambda f: f.drop("group"), "error ds.arrow: no column group"),
+        (OLD, lambda f: f.drop("pose"), "warning ds.arrow: no column pose"),
+        (OLD, lambda f: f.with_columns(extra=pl.lit(1.0)), "note ds.arrow: column extra is not of schema"),
+        (OLD, lambda f: f.with_columns(extra=pl.lit(1, pl.UInt8)), "crashes the vendor's client: UInt8"),
+        (OLD, typed("frame", pl.UInt32), "warning ds.arrow: column frame is not of the type"),
+        (OLD, typed("frame", pl.Int64), "error ds.arrow: column frame is Int64, expected UInt64"),
+        (OLD, typed("box2d", pl.List(pl.Float32)), "column box2d is List(Float32), expected Array"),
+        (OLD, typed("location", pl.Array(pl.Float32, 2)), "column location is Array(Float32"),
+        (NEW, typed("name", pl.Categorical), "column name is Categorical, expected String"),
+        (OLD, lambda f: f.filter(pl.col("frame") != 2), f"ds.arrow@{NAME}: sample has no row: frame 2"),
+        (OLD, lambda f: f.with_columns(frame=pl.col("frame") + 1), "its sample has no files: frame 6"),
+        (OLD, lambda f: pl.concat([f.head(1), f]), "a row without annotation, though its sample"),
+        (OLD, grouped("train", "mixed"), "group is not train, val or test: mixed"),
+        (OLD, grouped(None), "group is not train, val or test: None"),
+        (OLD, grouped("train", "val", "train"), "differ from the previous row of the sample"),
+        (OLD, lambda f: f.with_columns(label=pl.lit(None, f.schema["label"])), "annotation without a label"),
+        (OLD, first("box2d", [0.5, 0.5, 1.2, 0.1]), "box2d is outside the picture"),
+        (OLD, first("box2d", [0.5, 0.5, 0.0, 0.1]), "box2d is outside the picture or has no area"),
+        (OLD, first("box2d", [0.5, float("nan"), 0.1, 0.1]), "box2d is outside the picture"),
+        (OLD, first("box3d", [1, 2, 3, 4, 5, -1]), "box3d is not finite or has no extent"),
+        (OLD, first("box3d", [float("inf"), 2, 3, 4, 5, 1]), "box3d is not finite or has no extent"),
+        (OLD, first("mask", [0.1, 0.1, 0.2, 0.2]), "mask is not a polygon"),
+        (OLD, first("mask", [0.1, 0.1, 0.2, 0.2, 0.3, 1.3]), "mask is not a polygon"),
+        (OLD, first("mask", [0.1] * 6 + [float("nan")] + [0.1] * 4), "mask is not a polygon"),
+        (OLD, first("location", [51.0, -114.0]), "location is not a valid longitude, latitude"),
+        (OLD, first("location", [0.0, 0.0]), "location is not a valid longitude, latitude"),
+        (NEW, first("location", [-114.0, 51.0]), "location is not a valid latitude, longitude"),
+        (NEW, first("pose", [0.0, 91.0, 0.0]), "pose is not a valid set of angles"),
+        (NEW, first("box2d_score", 1.5), "box2d_score is outside 0 to 1"),
+        (NEW, first("polygon", [[0.1, 0.1, 0.2]]), "polygon is not a polygon"),
+        (NEW, first("mask", b"no png"), "mask is not a gray PNG"),
+        (NEW, first("mask", png("RGB")), "mask is not a gray PNG"),
+        (NEW, first("size", [640, 480]), "size differs from the picture's: [640, 480], [64, 48]"),
+    ],
+)  # fmt: skip
+def test_a_table_that_does_not_fit_is_found(
+    sound: dict[tuple[str, str], Path], tmp_path: Path, version: str, change: Columns, message: str
+) -> None:
+    dataset = copied(sound[version, "zip"], tmp_path)
+    rewritten(dataset, lambda frame: frame, version)
+    assert check(dataset).findings == ()
+    rewritten(dataset, change, version)
+    assert message in said(check(dataset)), said(check(dataset))
+
+
+@pytest.mark.parametrize("version", [OLD, NEW])
+def test_a_place_that_cannot_be_reached_is_found(
+    sound: dict[tuple[str, str], Path], tmp_path: Path, version: str
+) -> None:
+    """One fix 240 m to the north, in every row of its sample."""
+    dataset = copied(sound[version, "zip"], tmp_path)
+    column = 1 if version == OLD else 0
+
+    def throw(frame: pl.DataFrame) -> pl.DataFrame:
+        places = np.array(frame["location"].to_list())
+        places[(frame["frame"] == 3).to_numpy(), column] += 240 / 111_200
+        return frame.with_columns(pl.Series("location", places.tolist(), frame.schema["location"]))
+
+    rewritten(dataset, throw, version)
+    assert re.search(
+        rf"error ds.arrow:{NAME}@0\.\d+ s: impossible speed: 240\.\d m in 0\.\d+ s", said(check(dataset))
+    ), said(check(dataset))
+
+
+def test_a_version_that_is_not_known_is_said(sound: dict[tuple[str, str], Path], tmp_path: Path) -> None:
+    dataset = copied(sound["2026.10", "zip"], tmp_path)
+    rewritten(dataset, lambda frame: frame, "2031.01")
+    assert "warning ds.arrow: unknown schema_version, treated as 2026.10: 2031.01" in said(check(dataset))
+
+
+def flipped(data: bytes) -> bytes:
+    """One bit of the first file's content."""
+    at = data.index(b"\xff\xd8") + 400
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+def renamed(data: bytes) -> bytes:
+    """The first entry's name in its own header only."""
+    return data.replace(b"_000.camera", b"_009.camera", 1)
+
+
+def other_crc(data: bytes) -> bytes:
+    """The first entry's CRC-32 in its own header only."""
+    return data[:14] + bytes([data[14] ^ 1]) + data[15:]
+
+
+def without_last_entry(data: bytes) -> bytes:
+    """The end record counts one more than there are."""
+    end = bytearray(data)
+    count = struct.unpack_from("<H", end, len(end) - 12)[0]
+    struct.pack_into("<HH", end, len(end) - 14, count + 1, count + 1)
+    return bytes(end)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (flipped, f"error ds.zip@{NAME}/{NAME}_000.camera.jpeg: is damaged: Bad CRC-32"),
+        (renamed, "is damaged: File name in directory"),
+        (other_crc, "the directory and the entry's own header differ"),
+        (lambda data: b"x" * 64 + data, "directory is not where the end record says: at "),
+        (without_last_entry, "number of entries"),
+        (lambda data: data[:-100], "no ZIP directory; was it copied to its end?"),
+        (lambda data: data[:0], "no ZIP directory"),
+        (lambda data: data.replace(b"PK\1\2", b"PK\1\3"), "ZIP directory is damaged"),
+        (lambda data: data.replace(b"PK\3\4", b"PK\3\5"), "is damaged: Bad magic number for file header"),
+    ],
+)
+def test_a_damaged_zip_is_found(
+    sound: dict[tuple[str, str], Path], tmp_path: Path, change: Callable[[bytes], bytes], message: str
+) -> None:
+    dataset = copied(sound["2025.01", "zip"], tmp_path)
+    path = dataset / "ds.zip"
+    path.write_bytes(change(path.read_bytes()))
+    found = check(dataset)
+    assert message in said(found), said(found)
+    assert not found.ok
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_zip_from_elsewhere_is_read(
+    sound: dict[tuple[str, str], Path], tmp_path: Path, compression: int
+) -> None:
+    dataset = copied(sound["2025.01", "folder"], tmp_path)
+    with zipfile.ZipFile(dataset / "ds.zip", "w", compression) as out:
+        for path in sorted((dataset / "ds").rglob("*")):
+            out.write(path, path.relative_to(dataset / "ds").as_posix())
+    found = check(dataset)
+    assert "has a ZIP and a folder of files" in said(found)
+    assert ("compressed" in said(found)) == (compression == zipfile.ZIP_DEFLATED)
+    assert found.ok
+    assert found.counts["samples"] == FRAMES
+
+
+def test_a_zip_of_more_files_than_its_end_record_counts_is_read(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "many.zip", "w") as out:
+        for number in range(1 << 16):
+            out.writestr(f"{number}", b"")
+    findings = Findings()
+    assert sum(data == b"" for _, data in zip_files(tmp_path / "many.zip", findings)) == 1 << 16
+    assert not findings.kept
+
+
+@pytest.mark.parametrize("name", ["ds.zip", "ds.arrow"])
+@pytest.mark.parametrize("version", ["2025.01", "2026.10"])
+def test_noise_never_raises(
+    sound: dict[tuple[str, str], Path], tmp_path: Path, name: str, version: str
+) -> None:
+    dataset = copied(sound[version, "zip"], tmp_path)
+    whole, rng = (dataset / name).read_bytes(), np.random.default_rng(5)
+    failed = 0
+    for _ in range(40):
+        data = bytearray(whole)
+        for at in rng.integers(len(data), size=3):
+            data[at] = rng.integers(256)
+        (dataset / name).write_bytes(data[: rng.integers(len(data) // 2, 2 * len(data))])
+        failed += not check(dataset).ok
+    assert failed > 5
+
+
+def many_tags(data: bytes) -> bytes:
+    """EXIF whose first directory says that it has more tags than bytes."""
+    at = data.index(b"Exif\0\0") + 14
+    return data[:at] + b"\xff\xff" + data[at + 2 :]
+
+
+@pytest.mark.parametrize("change", [many_tags, lambda data: data.replace(b":03:14 10:", b":99:14 10:")])
+def test_exif_that_is_damaged_is_found(
+    sound: dict[tuple[str, str], Path], tmp_path: Path, change: Callable[[bytes], bytes]
+) -> None:
+    dataset = copied(sound["2025.01", "folder"], tmp_path)
+    edit("camera.jpeg", change)(dataset)
+    assert "picture cannot be read" in said(check(dataset))
+
+
+def test_names_in_a_container_cannot_steer_the_terminal(
+    sound: dict[tuple[str, str], Path], tmp_path: Path
+) -> None:
+    dataset = copied(sound["2025.01", "folder"], tmp_path)
+    (dataset / "ds" / "\x1b[31mred\n.txt").write_bytes(b"x")
+    text = check(dataset).text
+    assert "\x1b" not in text
+    assert "\\x1b[31mred\\n.txt" in text
+
+
+def test_what_is_no_dataset_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DatasetNotFound, match="holds no EdgeFirst dataset"):
+        check(tmp_path)
+    with pytest.raises(DatasetNotFound, match="no such file or folder"):
+        check(tmp_path / "x")

@@ -1,0 +1,276 @@
+"""Overwriting: until the new sequence is complete the old one is, whenever the writer and recovery die."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from itertools import count
+from pathlib import Path
+
+import pytest
+from ncoremade import SEQUENCE, START_NS, camera, cube, lidar, pose, radar
+from ncoreread import Sequence, recover_all, tree
+
+from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.ncore.check.sequence import check
+from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.recover import recover
+from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
+from edgefirst_ros.sample import EgoPose, Observation
+
+NAME = SEQUENCE.name
+BESIDE = f"{NAME}_recovered"
+MS = 1_000_000
+KINDS = ("itar", "directory")
+OLD = [camera(START_NS), lidar(START_NS), pose(START_NS), pose(START_NS + MS)]
+NEW = [
+    radar(START_NS),
+    cube(START_NS + 40 * MS),
+    lidar(START_NS + 50 * MS),
+    pose(START_NS),
+    pose(START_NS + MS),
+]
+Steps = Iterable[Observation | EgoPose]
+
+
+class Died(Exception):
+    """Stands for the death of the process."""
+
+
+def run(root: Path, steps: Steps, store: str, *, close: bool = True) -> None:
+    """Overwrite; nothing is tidied up if something raises."""
+    writer = NCoreWriter(root, NCoreOptions(store=store, radar_cube=True), overwrite=True)  # type: ignore[arg-type]
+    try:
+        writer.begin(SEQUENCE)
+        for step in steps:
+            writer.pose(step) if isinstance(step, EgoPose) else writer.write(writer.prepare(step))
+        if close:
+            writer.close()
+    finally:
+        writer.abort()
+
+
+def dies(limit: int, act: Callable[[], object]) -> bool:
+    """Whether something dies after so many changes of names on disk; a tree is half removed then."""
+    done = 0
+
+    def counted(real: Callable[..., object], half: Callable[..., object] | None) -> Callable[..., object]:
+        def step(*args: object, **options: object) -> object:
+            nonlocal done
+            done += 1
+            if done > limit:
+                if half is not None:
+                    half(*args, **options)
+                raise Died
+            return real(*args, **options)
+
+        return step
+
+    unlink = Path.unlink
+
+    def remove_one(folder: Path, **_: object) -> None:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file())[:1]:
+            unlink(path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shutil, "rmtree", counted(shutil.rmtree, remove_one))
+        for name in ("replace", "unlink", "rmdir", "write_text"):
+            patch.setattr(Path, name, counted(getattr(Path, name), None))
+        try:
+            act()
+        except Died:
+            return True
+    return False
+
+
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict[str, bytes]]:
+    """The complete sequences by content and kind of store."""
+    found = {}
+    for store in KINDS:
+        for what, steps in (("old", OLD), ("new", NEW)):
+            root = tmp_path_factory.mktemp(what)
+            run(root, steps, store)
+            found[what, store] = tree(root / NAME)
+    return found
+
+
+@pytest.mark.parametrize("new", KINDS)
+@pytest.mark.parametrize("old", KINDS)
+def test_the_old_one_stays_until_the_new_one_is_complete_and_goes_altogether(
+    tmp_path: Path, trees: dict[tuple[str, str], dict[str, bytes]], old: str, new: str
+) -> None:
+    run(tmp_path, OLD, old)
+    writer = NCoreWriter(tmp_path, NCoreOptions(store=new, radar_cube=True), overwrite=True)  # type: ignore[arg-type]
+    writer.begin(SEQUENCE)
+    for step in NEW:
+        writer.pose(step) if isinstance(step, EgoPose) else writer.write(writer.prepare(step))
+        during = tree(tmp_path / NAME)
+        assert {name: during[name] for name in trees["old", old]} == trees["old", old]
+    (meta,) = writer.close()
+    assert meta == tmp_path / NAME / f"{NAME}.json"
+    assert tree(tmp_path / NAME) == trees["new", new]
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("new", KINDS)
+@pytest.mark.parametrize("old", KINDS)
+def test_whenever_overwriting_and_recovery_die_a_complete_sequence_is_there(
+    tmp_path: Path, trees: dict[tuple[str, str], dict[str, bytes]], old: str, new: str, again: bool
+) -> None:
+    run(tmp_path / "old", OLD, old)
+    wanted = trees["old", old], trees["new", new]
+    for limit in count(0):
+        root, left = tmp_path / str(limit), tmp_path / "left"
+        shutil.copytree(tmp_path / "old", root)
+        if not dies(limit, lambda root=root: run(root, NEW, new)):
+            break
+        if (root / NAME / f"{NAME}.json").exists():  # for a reader it must be all of one sequence
+            there = tree(root / NAME)
+            assert any({name: there.get(name) for name in whole} == whole for whole in wanted), limit
+        for second in range(limit % 3, 9, 3):
+            shutil.copytree(root, left)
+            if again:  # the next run begins on what was left
+                dies(second, lambda left=left: run(left, NEW[:1], new, close=False))
+            dies(second, lambda left=left: recover_all(left))
+            recover_all(left)
+            assert tree(left / NAME) in wanted, (limit, second)
+            taken = not again and tree(left / NAME) == wanted[1]
+            assert not (taken and (left / BESIDE).exists()), (limit, second)
+            assert not [*left.rglob("*.part")], (limit, second)
+            assert [found.text for found in check(left) if not found.ok] == []
+            assert recover_all(left) == []
+            shutil.rmtree(left)
+    assert limit > 8
+    assert tree(root / NAME) == trees["new", new]
+
+
+@pytest.mark.parametrize("store", KINDS)
+def test_an_unfinished_replacement_is_finished_beside_the_complete_one(
+    tmp_path: Path, trees: dict[tuple[str, str], dict[str, bytes]], store: str
+) -> None:
+    run(tmp_path, OLD, store)
+    run(tmp_path, NEW, store, close=False)
+    (done,) = recover_all(tmp_path)
+    assert (done.path.name, done.beside) == (BESIDE, tmp_path / NAME)
+    assert done.paths == (tmp_path / BESIDE / f"{BESIDE}.json",)
+    assert f"the complete {NAME}, which it was to replace, stays" in done.text
+    assert tree(tmp_path / NAME) == trees["old", store]
+    recovered = Sequence(tmp_path / BESIDE)
+    assert recovered.meta["sequence_id"] == BESIDE
+    assert recovered.instances("lidars") == ["lidar"]
+    assert recovered.attributes(f"radars/radar/frames/{START_NS // 1000}/generic_data")["radar_cube"]
+    run(tmp_path, NEW, store, close=False)
+    assert recover(tmp_path / NAME).path.name == f"{BESIDE}_2"
+    assert recover_all(tmp_path) == []
+    assert len([*tmp_path.iterdir()]) == 3
+    assert all(found.ok for found in check(tmp_path))
+
+
+def test_an_overwriting_run_in_which_nothing_was_committed_leaves_the_complete_one(
+    tmp_path: Path, trees: dict[tuple[str, str], dict[str, bytes]]
+) -> None:
+    run(tmp_path, OLD, "itar")
+    run(tmp_path, [], "itar", close=False)
+    (done,) = recover_all(tmp_path)
+    assert (done.path, done.paths, done.beside) == (tmp_path / NAME, (), tmp_path / NAME)
+    assert f"the complete {NAME}" in done.text
+    writer = NCoreWriter(tmp_path, NCoreOptions(), overwrite=True)
+    writer.begin(SEQUENCE)
+    assert writer.close() == [], "nothing came of this run"
+    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+    assert tree(tmp_path / NAME) == trees["old", "itar"]
+
+
+def test_a_journal_that_says_nothing_moves_no_store(tmp_path: Path) -> None:
+    run(tmp_path, OLD, "itar")
+    run(tmp_path, NEW, "itar", close=False)
+    os.truncate(tmp_path / NAME / f"{NAME}.journal.part", 5)
+    before = tree(tmp_path)
+    with pytest.raises(ValueError, match="cannot be finished without it"):
+        recover(tmp_path / NAME)
+    assert tree(tmp_path) == before
+
+
+def test_a_run_that_overwrites_is_left_alone_by_recovery_and_by_another(
+    tmp_path: Path, trees: dict[tuple[str, str], dict[str, bytes]]
+) -> None:
+    run(tmp_path, OLD, "itar")
+    first = NCoreWriter(tmp_path, NCoreOptions(radar_cube=True), overwrite=True)
+    first.begin(SEQUENCE)
+    for step in NEW:
+        first.pose(step) if isinstance(step, EgoPose) else first.write(first.prepare(step))
+    before = tree(tmp_path)
+    with pytest.raises(WriteError, match="is being written; wait"):
+        recover(tmp_path / NAME)
+    with pytest.raises(WriteError, match="is being written; wait"):
+        run(tmp_path, NEW, "itar")
+    assert tree(tmp_path) == before
+    first.close()
+    assert tree(tmp_path / NAME) == trees["new", "itar"]
+
+
+CHILD = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from ncoremade import SEQUENCE, drive
+from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
+from edgefirst_ros.sample import EgoPose
+
+root, store, entries, renames = Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
+writer = NCoreWriter(root, NCoreOptions(store=store), overwrite=True)
+writer.begin(SEQUENCE)
+for number, step in enumerate(drive(1.0)):
+    if number == entries:
+        os.kill(os.getpid(), signal.SIGKILL)
+    writer.pose(step) if isinstance(step, EgoPose) else writer.write(writer.prepare(step))
+replace, done = Path.replace, [0]
+
+def counted(self, target):
+    if done[0] == renames:
+        os.kill(os.getpid(), signal.SIGKILL)
+    done[0] += 1
+    return replace(self, target)
+
+Path.replace = counted
+writer.close()
+"""
+
+
+@pytest.mark.parametrize("store", KINDS)
+@pytest.mark.parametrize(
+    ("entries", "renames"), [(0, 0), (1, 0), (60, 0), (-1, 0), (-1, 1), (-1, 3), (-1, 6)]
+)
+def test_sigkill_costs_neither_the_old_sequence_nor_what_was_written(
+    tmp_path: Path,
+    trees: dict[tuple[str, str], dict[str, bytes]],
+    store: str,
+    entries: int,
+    renames: int,
+) -> None:
+    replaced = renames > 0  # the first of them says that the new one is complete
+    run(tmp_path, OLD, store)
+    here = str(Path(__file__).parents[1])
+    command = [sys.executable, "-c", CHILD, here, str(tmp_path), store, str(entries), str(renames)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    if not replaced:
+        left = tree(tmp_path / NAME)
+        assert {name: left[name] for name in trees["old", store]} == trees["old", store]
+    (done,) = recover_all(tmp_path)
+    assert [found.text for found in check(tmp_path) if not found.ok] == []
+    assert recover_all(tmp_path) == []
+    if not replaced:
+        assert tree(tmp_path / NAME) == trees["old", store]
+    if entries:
+        kept = Sequence(tmp_path / (NAME if replaced else BESIDE))
+        assert len(kept.instances("cameras")) == (entries != 1)
+        if entries < 0:
+            assert len(kept.frames("lidars/lidar")) == 10
+    else:
+        assert done.paths == ()
