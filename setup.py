@@ -1,8 +1,9 @@
 """Build of the package: plain ``pip install .`` without ROS, ament_python with it.
 
-``colcon build`` makes what ROS users expect besides: executables for ``ros2 run``, ``edgefirst-ros`` on the
-PATH, and in ``opt/edgefirst_ros`` of the install space what colcon's interpreter lacks or has too old. pip
-may not change a distribution's Python, under which ``ros2`` runs; only this package's processes look there.
+``colcon build`` also makes what ROS users expect: executables for ``ros2 run``, and ``edgefirst-ros`` on the
+PATH. Packages that colcon's interpreter lacks, or has in too old a version, are installed into
+``opt/edgefirst_ros`` of the install space, because pip must not change the distribution's Python, under which
+``ros2`` runs. Only this package's processes look there.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ REQUIRES = [
     "contourpy>=1.2,<2",
     "numcodecs>=0.13,<1",
     "cbor2>=5.6,<7",
-    # Parses H.265 to find what is damaged in place, which libavcodec does not; needed for nothing else.
+    # Only for the H.265 parser that detects damage, which libavcodec does not.
     'numba>=0.61,<1; platform_machine in "x86_64 AMD64 aarch64 arm64"',
     "polars>=1.20,<3",
-    # 26 wants numpy 2 without saying so to pip; ROS 2 Jazzy has numpy 1.26, and its messages need that.
+    # 26 needs numpy 2 but does not declare it; ROS 2 Jazzy has numpy 1.26, and its messages need that.
     "pyarrow>=16,<26",
     "pymap3d>=3.1,<4",
     "scipy>=1.12,<2",
@@ -72,13 +73,13 @@ sys.exit(main())
 
 
 def environment() -> dict[str, str]:
-    """For pip: without the paths of ROS and colcon, which are no places of the interpreter itself."""
+    """Environment variables for pip: without PYTHONPATH, by which ROS and colcon add folders of their own."""
     own = {"PIP_ROOT_USER_ACTION": "ignore", "PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}
     return {**{k: v for k, v in os.environ.items() if k != "PYTHONPATH"}, **own}
 
 
 def numpy_of_ros() -> list[str]:
-    """The numpy that ROS's messages are compiled against: the interpreter's, or a later one of its ABI."""
+    """Requirement for a numpy of the ABI that ROS's messages are compiled against; empty if there is none."""
     try:
         found = version("numpy")
     except PackageNotFoundError:
@@ -87,7 +88,7 @@ def numpy_of_ros() -> list[str]:
 
 
 def has_everything() -> bool:
-    """Whether the interpreter itself has all requirements and extras, as in a venv made for it."""
+    """Whether the interpreter has all requirements and extras by itself, for example in a venv."""
     pip = [sys.executable, "-m", "pip", "--isolated", "install", "--dry-run", "--no-index", "--quiet"]
     command = [*pip, *REQUIRES, *ALL_EXTRAS]
     alone = {"PIP_CONFIG_FILE": os.devnull, "PYTHONNOUSERSITE": "1"}
@@ -96,7 +97,7 @@ def has_everything() -> bool:
 
 
 def install_dependencies(prefix: Path) -> None:
-    """Install below ``opt`` what the interpreter lacks, extras included; fetch nothing if it lacks nothing.
+    """Install what the interpreter lacks below ``opt``, extras included; nothing if it has everything.
 
     An earlier installation stays until the new one is complete.
     """
@@ -137,7 +138,7 @@ def install_dependencies(prefix: Path) -> None:
 
 
 def complete(scripts: Path) -> None:
-    """What colcon installs and pip does not; ``scripts`` is lib/edgefirst_ros of the install space."""
+    """Make what colcon installs and pip does not; ``scripts`` is lib/edgefirst_ros of the install space."""
     prefix = scripts.parent.parent
     scripts.mkdir(parents=True, exist_ok=True)
     for node in NODES:
@@ -176,7 +177,7 @@ class Develop(develop):
 setup(
     name=PACKAGE,
     version="0.1.0",
-    description="EdgeFirst Maivin/Raivin recordings to training data, every message accounted for",
+    description="EdgeFirst Maivin and Raivin recordings into training data; every message is accounted for",
     long_description=Path(__file__).resolve().with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
@@ -198,9 +199,9 @@ setup(
         "test": [
             *ALL_EXTRAS,
             "pytest>=8",
-            "setuptools>=64",  # installs the example of a format
+            "setuptools>=64",  # installs the example format
             "pytest-timeout>=2.3",
-            # Runs the files of the suite on all cores. MIT, pure Python, kept by pytest's own people.
+            # Runs the test files on all cores.
             "pytest-xdist>=3.5",
             "hypothesis>=6.100",
             "mypy>=1.18",

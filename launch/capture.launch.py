@@ -1,4 +1,4 @@
-"""Capture live: starts the node, configures and activates it, and so begins the first session."""
+"""Capture live: starts the node, then configures and activates it, which begins the first session."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ARGUMENTS = (
         "respawn",
         default_value="false",
         choices=["true", "false"],
-        description=f"Restart a node that died after {RESPAWN_S:g} s, with a new session. Leave name empty "
+        description=f"Restart the node {RESPAWN_S:g} s after it died, with a new session. Leave name empty "
         "then: a name can be used only once. `edgefirst-ros recover` completes the interrupted session.",
     ),
     DeclareLaunchArgument(

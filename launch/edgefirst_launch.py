@@ -30,7 +30,7 @@ def common_arguments() -> list[DeclareLaunchArgument]:
             "config",
             default_value="maivin",
             description=f"ROS parameter file, or the name of one in {SHIPPED}: maivin, raivin (radar, lidar) "
-            "or generic (any robot); they list all options. The other arguments override the file.",
+            "or generic (any robot); maivin lists the usual options. The other arguments override the file.",
         ),
         DeclareLaunchArgument(
             "formats",
@@ -46,7 +46,7 @@ def common_arguments() -> list[DeclareLaunchArgument]:
             "rviz",
             default_value="false",
             choices=["true", "false"],
-            description="Also start RViz on the previews, if installed; turns preview on unless it is given.",
+            description="Also start RViz on the previews, if installed. Turns preview on unless given.",
         ),
         DeclareLaunchArgument("log_level", default_value="info", description="Log level of the node."),
     ]
