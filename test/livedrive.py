@@ -15,6 +15,8 @@ from edgefirst_ros.sources.mcap import McapRecording
 HOST = "maivin-sim"
 FORMATS = ("edgefirst", "ncore", "l5kit")
 SEQUENCE = "maivin-sim_2026_05_01_09_00_00"
+NOON_NS = 1_777_636_800_000_000_000
+"""Wall clock of captures in tests, for the names of sessions only."""
 
 
 @cache

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from livedrive import FORMATS, HOST, SEQUENCE, check_sums, drive, messages, output_files
+from livedrive import FORMATS, HOST, NOON_NS, SEQUENCE, check_sums, drive, messages, output_files
 from written import Written
 
 from edgefirst_ros.config.model import Config, build_config
@@ -36,7 +36,6 @@ from edgefirst_ros.sample import Sample
 from edgefirst_ros.video.bitstream import is_keyframe
 
 VIDEO = "/camera/h264"
-NOON_NS = 1_777_636_800_000_000_000
 
 
 def capture(output: Path, **config: Any) -> LiveCapture:  # noqa: ANN401 - any value of the configuration

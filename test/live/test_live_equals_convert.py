@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from livedrive import FORMATS, HOST, two_clocks
+from livedrive import FORMATS, HOST, NOON_NS, two_clocks
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
@@ -24,7 +24,6 @@ from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.session import RESUMED
 
-NOON_NS = 1_777_636_800_000_000_000
 SECONDS = 10.0
 VIDEO = "/camera/h264"
 REPORT = "capture_report.json"

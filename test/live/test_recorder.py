@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
-from livedrive import HOST, check_sums, messages
+from livedrive import HOST, NOON_NS, check_sums, messages
 from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
 from written import Written
@@ -37,7 +37,6 @@ from edgefirst_ros.sample import Calibration
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.session import RecordedSession, from_metadata
 
-NOON_NS = 1_777_636_800_000_000_000
 NOTHING: dict[str, Any] = {"topics": {"camera": {"topic": "no/such"}}, "reference": "lidar/points"}
 """A configuration under which the pipeline has little to do."""
 

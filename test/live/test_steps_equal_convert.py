@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from livedrive import FORMATS, HOST, two_clocks
+from livedrive import FORMATS, HOST, NOON_NS, two_clocks
 from resized import recorded
 from typer.testing import CliRunner
 
@@ -19,7 +19,6 @@ from edgefirst_ros.messages.measurement import RawMessage
 
 MS = 1_000_000
 AT_S = 5.0
-NOON_NS = 1_777_636_800_000_000_000
 
 
 @dataclass(frozen=True)

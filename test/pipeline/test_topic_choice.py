@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from livedrive import HOST, SEQUENCE, check_sums, messages, output_files
+from livedrive import HOST, NOON_NS, SEQUENCE, check_sums, messages, output_files
 from recorded import record
-from test_live_capture import NOON_NS
 from typer.testing import CliRunner
 from written import Written
 
