@@ -1,31 +1,46 @@
-"""What the documents say of the code: paths, modules and links that exist, and the picture of the rooms."""
+"""What documents name exists: paths, modules, commands, options and links. Their picture shows the rooms."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
+import typer
 from places import REPOSITORY
 from test_architecture import MAY_IMPORT, PACKAGE
+from typer.core import TyperCommand, TyperGroup
+
+from edgefirst_ros.cli.app import app
 
 CONTRIBUTING = REPOSITORY / "CONTRIBUTING.md"
-DOCS = [REPOSITORY / "README.md", CONTRIBUTING, *sorted((REPOSITORY / "docs").glob("*.md"))]
+DOCS = sorted(
+    path for folder in (".", ".github", "docs", "examples") for path in (REPOSITORY / folder).glob("*.md")
+)
 ARCHITECTURE = REPOSITORY / "docs" / "architecture.md"
 ANYWHERE = {"__main__", "errors", "faults", "naming"}
 """Left out of the picture: the entry point, and what any room may import."""
+COMMANDS = typer.main.get_command(app)
+OTHERS_OPTIONS = {"--symlink-install", "--merge-install", "--ros-args", "--against"}
+"""Options of colcon, ROS and benchmarks that documents name without their command."""
 
 
 def paths(document: Path) -> Iterator[str]:
-    """Modules and paths that a document names in code quotes; for developers, all folders, too."""
-    for quoted in re.findall(r"`([\w./-]+)`", document.read_text(encoding="utf-8")):
-        if (
-            re.match(r"(edgefirst_ros|test|benchmarks|docs|config|launch|examples)/", quoted)
-            or re.search(r"(?<!\.launch)\.py$", quoted)
-            or (document in {ARCHITECTURE, CONTRIBUTING} and quoted.endswith("/"))
-        ):
-            yield quoted
+    """Paths that a document names, except files that it tells to create; for developers, all folders, too."""
+    text = re.sub(r"`[\w./]+`:\n\n```", "", document.read_text(encoding="utf-8"))
+    folders = "edgefirst_ros|test|benchmarks|docs|config|launch|examples"
+    yield from re.findall(rf"(?<![\w./-])(?:{folders})/[\w./-]*\w", text)
+    yield from re.findall(r"`([\w./-]+(?<!\.launch)\.py)`", text)
+    if document in {ARCHITECTURE, CONTRIBUTING}:
+        yield from re.findall(r"`([\w./-]+/)`", text)
+
+
+def options(command: TyperCommand | TyperGroup) -> set[str]:
+    """The options of a command and of those below it."""
+    own = {name for parameter in command.params for name in parameter.opts + parameter.secondary_opts}
+    return own.union(*(options(each) for each in getattr(command, "commands", {}).values()))
 
 
 def anchors(text: str) -> set[str]:
@@ -64,11 +79,23 @@ class TestDocuments:
                 assert not anchor or anchor in anchors(linked.read_text(encoding="utf-8")), target
 
     def test_modules_exist(self, document: Path) -> None:
-        for name in re.findall(
-            r"\b(?:from|import) (edgefirst_ros(?:\.\w+)*)", document.read_text(encoding="utf-8")
-        ):
-            path = PACKAGE.parent / name.replace(".", "/")
-            assert path.is_dir() or path.with_suffix(".py").exists(), name
+        text = document.read_text(encoding="utf-8")
+        for name in re.findall(r"\bedgefirst_ros(?:\.\w+)+", text):
+            resolve_name(name)
+        for module, names in re.findall(r"^from (edgefirst_ros[\w.]*) import (.+)", text, re.M):
+            for name in names.split(", "):
+                resolve_name(f"{module}:{name}")
+
+    def test_commands_and_options_exist(self, document: Path) -> None:
+        text = document.read_text(encoding="utf-8")
+        for words in re.findall(r"\bedgefirst-ros ([a-z][^`|\n]*)", text):
+            name, *rest = words.split()
+            command = COMMANDS.commands[name]
+            if isinstance(command, TyperGroup):
+                command = command.commands[rest[0]]
+            unknown = {word for word in rest if word.startswith("--")} - options(command)
+            assert not unknown, f"edgefirst-ros {words}"
+        assert set(re.findall(r"`(--[a-z0-9-]+)", text)) <= options(COMMANDS) | OTHERS_OPTIONS
 
 
 def test_the_picture_shows_the_arrows_of_the_table() -> None:
