@@ -1,4 +1,4 @@
-"""EdgeFirst Maivin/Raivin sensor data to training data: recordings in, datasets out."""
+"""Sensor data of EdgeFirst Maivin and Raivin to training data: recordings and live messages to datasets."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def _find_dependencies() -> None:
-    """Look first where `colcon build` has put what the system's Python lacks or has too old; see setup.py.
+    """Put libraries that `colcon build` installed beside this package first on ``sys.path``; see setup.py.
 
-    Here, because every process that uses the package comes by, and before it imports anything of that.
+    This is done here because every process that uses the package gets here before it imports a library.
     """
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for prefix in filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)):

@@ -1,4 +1,4 @@
-"""Entry point of the command: light, so that an interruption finds it before everything is imported."""
+"""Entry point of the command; imports little, so that it can be interrupted while the rest is imported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ EXIT_INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run edgefirst-ros."""
+    """Run the command ``edgefirst-ros``."""
     try:
         from edgefirst_ros.cli.app import main as command  # noqa: PLC0415 - takes a moment
 

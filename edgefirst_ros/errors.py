@@ -1,4 +1,4 @@
-"""Every error this package raises on purpose; each message says what was found and what to do."""
+"""The errors of this package; a message says what was found, what was expected and what to do."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 
 class EdgeFirstError(Exception):
-    """Root of all errors raised on purpose, so that callers can catch the package's own."""
+    """Base class of all errors of this package."""
 
 
 class ConfigError(EdgeFirstError, ValueError):
-    """A configuration that cannot be meant; lists every fault found, not only the first.
+    """An invalid configuration.
 
     Args:
-        faults: one sentence per fault, naming the parameter.
+        faults: one sentence for every fault, with the name of the parameter.
     """
 
     def __init__(self, faults: list[str]) -> None:
@@ -23,11 +23,11 @@ class ConfigError(EdgeFirstError, ValueError):
 
 
 class DecodeError(EdgeFirstError, ValueError):
-    """A message that cannot be turned into a measurement; the reason is short enough to count by."""
+    """Data that cannot be decoded, or that a format cannot express; counted by their text, which is short."""
 
 
 class RecordingError(EdgeFirstError, ValueError):
-    """A recording that cannot be read at all."""
+    """A recording that cannot be read."""
 
 
 class RecordingNotFound(EdgeFirstError, FileNotFoundError):
@@ -35,15 +35,15 @@ class RecordingNotFound(EdgeFirstError, FileNotFoundError):
 
 
 class OutputExists(EdgeFirstError, FileExistsError):
-    """The output is already there and overwriting was not asked for."""
+    """The output exists and overwriting was not requested."""
 
 
 class WriteError(EdgeFirstError, OSError):
-    """The output cannot be written: disk full, read-only, vanished."""
+    """The output cannot be written: the disk is full, read-only or gone."""
 
 
 class DatasetError(EdgeFirstError, ValueError):
-    """A dataset that is not what its format says, or that is damaged."""
+    """A dataset that does not comply with its format, or is damaged."""
 
 
 class DatasetNotFound(EdgeFirstError, FileNotFoundError):
@@ -51,19 +51,19 @@ class DatasetNotFound(EdgeFirstError, FileNotFoundError):
 
 
 class TransportError(EdgeFirstError, ConnectionError):
-    """A connection to a device cannot be made or listened for."""
+    """A connection to a device cannot be made or accepted."""
 
 
 class ExtraNotInstalled(EdgeFirstError, ImportError):
-    """A library that only an optional part of the package needs is not installed."""
+    """A library of an optional part of the package is not installed."""
 
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Import what an extra of setup.py brings inside this block.
+    """A block that imports modules of an extra of setup.py.
 
     Raises:
-        ExtraNotInstalled: with the command that installs it.
+        ExtraNotInstalled: a module is missing; the message has the command that installs the extra.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in the words of its user."""
+"""Faults of a configuration as sentences for its user."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pydantic_core import ErrorDetails
 
 
 def sentences(error: ValidationError, root: type[BaseModel]) -> list[str]:
-    """One sentence for every fault: the parameter, what is wrong with it, and which may be meant."""
+    """One sentence for every fault: parameter, what is wrong with it, and a similar name if it is unknown."""
     found = error.errors()
     places = [e["loc"] for e in found]
     return [
-        _sentence(e["type"], e["loc"], _said(e), root)
+        _sentence(e["type"], e["loc"], _text(e), root)
         for e in found
-        # Of a list whose every item is faulty nothing is left, which is no fault of its own.
+        # Pydantic calls a list too short if all its items are invalid, which is no fault of its own.
         if not (e["type"] == "too_short" and any(e["loc"] == p[: len(e["loc"])] != p for p in places))
     ]
 
@@ -27,43 +27,43 @@ def _sentence(kind: str, place: tuple[int | str, ...], text: str, root: type[Bas
     parent = ".".join(map(str, place[:-1]))
     if kind == "extra_forbidden":
         model = _model(root, place[:-1])
-        return no_such(str(place[-1]), model.model_fields if model else (), parent)
+        return unknown_parameter(str(place[-1]), model.model_fields if model else (), parent)
     if kind == "missing" and place[0] == "topics":
-        meant = _meant(str(place[1]), root.model_fields["topics"].get_default(call_default_factory=True))
-        hint = f"; did you mean topics.{meant}?" if meant else ""
+        near = _nearest(str(place[1]), root.model_fields["topics"].get_default(call_default_factory=True))
+        hint = f"; did you mean topics.{near}?" if near else ""
         return f"{name}: a new topic needs a {place[-1]}{hint}"
     text = text.removeprefix("Value error, ")
     return f"{name}: {text}" if name else text
 
 
-def _said(fault: ErrorDetails) -> str:
-    """Pydantic's words, but for the kinds of Python that a user of YAML need not know."""
+def _text(fault: ErrorDetails) -> str:
+    """Pydantic's text, except where it names Python's types, which users of YAML need not know."""
     if fault["type"] in {"tuple_type", "list_type"}:
         return f"expected a list, as [a, b], found {fault['input']!r}"
     return fault["msg"]
 
 
-def no_such(name: str, known: Iterable[str], parent: str = "") -> str:
-    """The sentence for a name that means nothing below ``parent``, and which known one may be meant."""
+def unknown_parameter(name: str, known: Iterable[str], parent: str = "") -> str:
+    """The sentence for a parameter that does not exist below ``parent``, with a similar one that does."""
     above = f"{parent}." if parent else ""
-    meant = _meant(name, known)
-    return f"{above}{name}: no such parameter" + (f"; did you mean {above}{meant}?" if meant else "")
+    near = _nearest(name, known)
+    return f"{above}{name}: no such parameter" + (f"; did you mean {above}{near}?" if near else "")
 
 
 def names_of(value: object) -> object:
-    """A list of names; one alone, or several with commas between them, need no brackets."""
+    """A text of names separated by commas as a list; any other value as it is."""
     return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
-    """The known name that is nearest, with what follows a first dot; empty if none is near."""
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """The known name most similar to what precedes a first dot, with the rest; empty if none is similar."""
     head, dot, rest = name.partition(".")
     near = get_close_matches(head, [each for each in known if each != head], n=1)
     return f"{near[0]}{dot}{rest}" if near else ""
 
 
 def _model(root: type[BaseModel], place: Sequence[int | str]) -> type[BaseModel] | None:
-    """The model at a place, through fields and dictionaries of models."""
+    """The model at a place of nested models and dictionaries of models; None if there is none."""
     here: Any = root
     for part in place:
         if isinstance(here, type) and issubclass(here, BaseModel):

@@ -1,4 +1,4 @@
-"""Hints on topics that may be meant where a configured topic or role received nothing."""
+"""Hints for configured topics and roles that received nothing: which other topics could be used."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import Any
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
 from edgefirst_ros.sample import Role
-from edgefirst_ros.topics import EGO_ROLES, TF, TYPES, TopicMap, full_type, is_meant
+from edgefirst_ros.topics import EGO_ROLES, TF, TYPES, TopicMap, full_type, refers_to
 
-ALIKE = 0.6
-"""Least similarity of names (0 to 1) for a hint on a role that the user has not configured."""
+SIMILAR = 0.6
+"""Names at least this similar (0 to 1) give a hint for a role that the user has not configured."""
 SHOWN = 3
+"""A hint names at most this many topics."""
 FIRST_S = 5.0
-"""A live session waits this long for its topics before it gives hints."""
+"""How long a live session waits for its topics before it gives hints."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A topic that exists: its type, and why it cannot be used, if that is known."""
+class ExistingTopic:
+    """A topic that exists, with its type; ``trouble`` is why it cannot be used, empty if nothing is known."""
 
     topic: str
     type: str
@@ -29,7 +30,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """One sentence about a role without messages; ``is_reference``: there are no samples without it."""
+    """A sentence about a role that received nothing; if ``is_reference``, there are no samples without it."""
 
     role: Role
     text: str
@@ -37,29 +38,29 @@ class Hint:
 
 
 def find_hints(
-    config: Config, seen: Iterable[Seen], *, used: Mapping[str, str], heard: Collection[Role]
+    config: Config, seen: Iterable[ExistingTopic], *, used: Mapping[str, str], heard: Collection[Role]
 ) -> list[Hint]:
     """Hints for configured topics without messages, the reference first.
 
     Args:
-        config: what was wanted.
-        seen: every topic that is known to be there, wanted or not.
-        used: entry of the configuration's topics that takes a topic, by topic.
-        heard: roles that something usable came of.
+        config: the configuration.
+        seen: all topics that are known to exist, used or not.
+        used: for each topic that is used, the name of its entry in ``config.topics``.
+        heard: roles with usable messages.
     """
     wanted = config.reference.strip("/")
     named = {name: rule for name, rule in config.topics.items() if rule.names and rule.role not in heard}
-    references = [name for name, rule in named.items() if is_meant(wanted, name, rule)]
+    references = [name for name, rule in named.items() if refers_to(wanted, name, rule)]
     order = sorted(named, key=lambda name: (name not in references, MAIVIN_TOPICS.get(name) == named[name]))
     free = {each.topic: each for each in seen}
     found: list[Hint] = []
     for role in dict.fromkeys(named[name].role for name in order):
         entries = {name: named[name] for name in order if named[name].role is role}
         is_reference = bool(references) and named[references[0]].role is role
-        wrong = _wrong(entries, free, used)
-        if not wrong and role in EGO_ROLES and EGO_ROLES & set(heard):
+        unusable = _unusable(entries, free, used)
+        if not unusable and role in EGO_ROLES and EGO_ROLES & set(heard):
             continue
-        text = wrong or _others(
+        text = unusable or _alternatives(
             config, entries, [s for s in free.values() if s.topic not in used], is_reference
         )
         if text:
@@ -68,12 +69,14 @@ def find_hints(
 
 
 def explicit_entries(config: Config) -> frozenset[str]:
-    """Configured topics that differ from the device's: the user has chosen them."""
+    """Entries of ``config.topics`` that differ from the defaults, which are the device's topics."""
     return frozenset(name for name, rule in config.topics.items() if MAIVIN_TOPICS.get(name) != rule)
 
 
-def _wrong(entries: Mapping[str, TopicRule], seen: Mapping[str, Seen], used: Mapping[str, str]) -> str:
-    """Hints on topics of the right name that cannot be used."""
+def _unusable(
+    entries: Mapping[str, TopicRule], seen: Mapping[str, ExistingTopic], used: Mapping[str, str]
+) -> str:
+    """Says why a topic of the right name cannot be used; empty if there is none."""
     for topic, entry in used.items():
         each, rule = seen.get(topic), entries.get(entry)
         if each is None or rule is None:
@@ -86,33 +89,33 @@ def _wrong(entries: Mapping[str, TopicRule], seen: Mapping[str, Seen], used: Map
     return ""
 
 
-def _others(
-    config: Config, entries: Mapping[str, TopicRule], seen: Iterable[Seen], is_reference: bool
+def _alternatives(
+    config: Config, entries: Mapping[str, TopicRule], seen: Iterable[ExistingTopic], is_reference: bool
 ) -> str:
-    """Hints on topics of other names that the role could use."""
+    """Names topics of other names that the role could use; empty if there are none."""
     entry, rule = next(iter(entries.items()))
     is_wanted = is_reference or not explicit_entries(config).isdisjoint(entries)
-    ranked: list[tuple[float, Seen]] = []
+    ranked: list[tuple[float, ExistingTopic]] = []
     for each in seen:
         if full_type(each.type) not in TYPES[rule.role]:
             continue
-        likeness = max(_alike(each.topic, name) for r in entries.values() for name in r.names)
+        similarity = max(_similarity(each.topic, name) for r in entries.values() for name in r.names)
         likely = _likely_role(each)
         exclusive = sum(full_type(each.type) in kinds for kinds in TYPES.values()) == 1
-        fits = likely is rule.role and (exclusive or likeness >= ALIKE)
-        if fits or (is_wanted and likely in {rule.role, None}) or (is_reference and likeness >= ALIKE):
-            ranked.append((-likeness, each))
+        fits = likely is rule.role and (exclusive or similarity >= SIMILAR)
+        if fits or (is_wanted and likely in {rule.role, None}) or (is_reference and similarity >= SIMILAR):
+            ranked.append((-similarity, each))
     ranked.sort(key=lambda pair: (pair[0], pair[1].topic))
     if not ranked:
         return ""
     shown = [each for _, each in ranked[:SHOWN]]
     there = ", ".join(f"{each.topic} ({full_type(each.type)})" for each in shown)
     there += ", …" * (len(ranked) > SHOWN) + (" is there" if len(shown) == 1 else " are there")
-    return f"{there}; topics.{entry}.topic is {rule.topic}{_elsewhere(config, rule, shown[0].topic)}"
+    return f"{there}; topics.{entry}.topic is {rule.topic}{_other_prefix(config, rule, shown[0].topic)}"
 
 
-def _elsewhere(config: Config, rule: TopicRule, topic: str) -> str:
-    """Hints on topics whose name differs in the prefix only."""
+def _other_prefix(config: Config, rule: TopicRule, topic: str) -> str:
+    """Says that a topic's name differs in the prefix only; empty if it does not."""
     for name in rule.plain_names:
         tail = "/" + name.strip("/")
         if topic.endswith(tail) and topic.strip("/") != name.strip("/"):
@@ -123,16 +126,16 @@ def _elsewhere(config: Config, rule: TopicRule, topic: str) -> str:
     return ""
 
 
-def _alike(topic: str, name: str) -> float:
-    """Similarity of two names, 0 to 1; names with the same end are similar."""
+def _similarity(topic: str, name: str) -> float:
+    """Similarity of two names, 0 to 1; it is 1 if one is the other with a prefix."""
     one, other = topic.strip("/"), name.strip("/")
     if one.endswith("/" + other) or other.endswith("/" + one):
         return 1.0
     return SequenceMatcher(None, one.lower(), other.lower(), autojunk=False).ratio()
 
 
-def _likely_role(seen: Seen) -> Role | None:
-    """The most likely role of a topic of an unknown robot, by its type and the words in its name."""
+def _likely_role(seen: ExistingTopic) -> Role | None:
+    """The most likely role of a topic, by its type and the words in its name; None if there is none."""
     name, kind = seen.topic.lower(), full_type(seen.type)
     if kind == TF:
         return Role.TF if name.endswith("tf_static") else None
@@ -151,18 +154,21 @@ def _likely_role(seen: Seen) -> Role | None:
 
 
 def hints_of(
-    config: Config, routes: TopicMap, topics: Mapping[str, Mapping[str, Any]], around: Iterable[Seen] = ()
+    config: Config,
+    routes: TopicMap,
+    topics: Mapping[str, Mapping[str, Any]],
+    around: Iterable[ExistingTopic] = (),
 ) -> list[Hint]:
-    """Hints from the ledger's counts (see ``report.accounts``) and the other topics ``around``."""
+    """Hints from the ledger's counts by topic (see ``report.accounts``) and from other topics that exist."""
     seen = {each.topic: each for each in around}
     used: dict[str, str] = {each.topic: r.name for each in seen.values() if (r := routes.route(each.topic))}
     heard: set[Role] = set()
     for topic, account in topics.items():
-        seen.setdefault(topic, Seen(topic, account["type"]))
+        seen.setdefault(topic, ExistingTopic(topic, account["type"]))
         route = routes.route(topic)
         if route is None:
             continue
         used[topic] = route.name
-        if account["received"] > account["refused"] and not route.instead:
+        if account["received"] > account["refused"] and not route.replaced_by:
             heard.add(route.rule.role)
     return find_hints(config, seen.values(), used=used, heard=heard)

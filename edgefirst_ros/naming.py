@@ -1,4 +1,4 @@
-"""Names that come from recordings, made safe to be file names."""
+"""Names from recordings and users as valid file names, and texts that are safe to print."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from functools import lru_cache
 REPORT = "capture_report.json"
 """The report beside every dataset."""
 MAX_NAME_BYTES = 180
-"""Leaves room for frame number and extension in the 255 bytes that file systems allow."""
+"""File systems allow 255: this leaves room for frame number and extension."""
 
 
 @lru_cache(maxsize=1024)
 def safe_name(text: str, default: str = "unnamed") -> str:
-    """A host, sequence or dataset name that can be one path component and nothing else.
+    """The name of a host, sequence or dataset as a valid file name.
 
-    Letters, digits, ``_``, ``-`` and ``.`` stay; runs of anything else become one ``-``; no leading or
-    trailing ``.``, ``-`` or ``_``; never empty.
+    Letters, digits, ``_``, ``-`` and ``.`` stay; any run of other characters becomes one ``-``. Leading and
+    trailing ``.``, ``-`` and ``_`` are removed; an empty result becomes ``default``.
     """
     name = re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", text))
     name = name.encode("utf-8", "ignore")[:MAX_NAME_BYTES].decode("utf-8", "ignore")
@@ -26,7 +26,7 @@ def safe_name(text: str, default: str = "unnamed") -> str:
 
 
 def renaming(what: str, name: str) -> list[str]:
-    """A note if a name given by the user had to be changed to be a file name; none for an empty one."""
+    """A note for the user if ``safe_name`` changes a name; an empty list if not, or if there is no name."""
     safe = safe_name(name)
     if name in {"", safe}:
         return []
@@ -34,7 +34,7 @@ def renaming(what: str, name: str) -> list[str]:
 
 
 def readable(name: str) -> str:
-    """A file's name as valid text: bytes that are not UTF-8 become U+FFFD."""
+    """The name of a file as printable text: bytes that are not UTF-8 become U+FFFD."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -44,7 +44,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\
 def visible(text: str, keep: str = "") -> str:
     r"""Text that is safe for a terminal: control and bidirectional characters become escapes like ``\x1b``.
 
-    Control characters are escaped as Python writes them, but for those in ``keep``.
+    Characters in ``keep`` stay.
     """
     return _UNPRINTABLE.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
 

@@ -1,4 +1,4 @@
-"""Samples, the measurements aligned to one reference frame, and poses of the rig."""
+"""Samples, which are measurements aligned to one reference frame, and what belongs to them."""
 
 from __future__ import annotations
 
@@ -26,29 +26,34 @@ class GeoPoint:
 
 
 class PoseBasis(StrEnum):
-    """What a position or rotation is based on, from the best to nothing."""
+    """How a position or rotation was obtained, the best way first."""
 
     MEASURED = "measured"
     """Measured at this time, within the sensor's period."""
     INTERPOLATED = "interpolated"
     """Between two measurements that are at most ``ego.max_gap_s`` apart."""
     DEAD_RECKONED = "dead-reckoned"
-    """Extrapolated from a measurement by other sensors (gyroscope, accelerometer, wheels)."""
+    """Continued from a measurement with other sensors (gyroscope, accelerometer, wheels)."""
     ASSUMED = "assumed"
-    """Unknown; a value, if there is one, is a placeholder."""
+    """Unknown; the value, if there is one, is a placeholder."""
 
 
 @dataclass(frozen=True, slots=True)
 class EgoPose:
-    """Pose of the rig at one time; any part may be unknown.
+    """Pose of the rig (x forward, y left, z up) at one time; parts that are None are unknown.
 
-    ``location`` is the estimated geodetic position, ``fix_time_ns`` the time of the fix nearest to it;
-    ``position_m`` is ENU metres from the sequence's ``origin``, or metres of the odometry's frame where
-    ``origin`` is None; ``rotation_xyzw`` turns rig (x forward, y left, z up) into that frame; ``rpy_deg`` are
-    its roll, pitch, yaw in signed degrees. A part that is None is unknown, and its basis ASSUMED.
-
-    ``position_sigma_m`` and ``rotation_sigma_rad`` are one standard deviation along ENU's axes and about the
-    rig's, None where no covariance is known.
+    Attributes:
+        time_ns: nanoseconds since 1970 of the recording's clock.
+        location: geodetic position.
+        fix_time_ns: time of the fix that is nearest in time.
+        origin: origin of the local frame, whose axes are east, north, up; None if it is that of odometry.
+        position_m: in the local frame.
+        rotation_xyzw: unit quaternion from the rig's axes to the local frame.
+        rpy_deg: roll, pitch and yaw of this rotation, signed.
+        position_basis: how the position was obtained.
+        rotation_basis: how the rotation was obtained.
+        position_sigma_m: standard deviations along the axes of the local frame.
+        rotation_sigma_rad: standard deviations about the rig's axes.
     """
 
     time_ns: int
@@ -66,15 +71,15 @@ class EgoPose:
     @property
     def is_known(self) -> bool:
         """Whether both position and rotation are known."""
-        told = self.position_m is not None and self.rotation_xyzw is not None
-        return told and PoseBasis.ASSUMED not in {self.position_basis, self.rotation_basis}
+        is_complete = self.position_m is not None and self.rotation_xyzw is not None
+        return is_complete and PoseBasis.ASSUMED not in {self.position_basis, self.rotation_basis}
 
 
 @dataclass(frozen=True, slots=True)
 class CameraImage:
-    """One camera picture, encoded once and shared by every writer; no EXIF yet.
+    """An encoded camera picture without EXIF, shared by all writers.
 
-    ``format`` is "jpeg" or "png"; ``data`` the encoded bytes.
+    ``format`` is "jpeg" or "png"; ``width`` and ``height`` are in pixels.
     """
 
     format: str
@@ -85,7 +90,13 @@ class CameraImage:
 
 @dataclass(frozen=True, slots=True)
 class SequenceInfo:
-    """A sequence: ``name`` is hostname_date_time and safe as a file name."""
+    """A sequence.
+
+    Attributes:
+        name: ``hostname_date_time``, valid as a file name and unique in its dataset.
+        host: the device's host name.
+        start_ns: time at which it begins, in nanoseconds since 1970 of the recording's clock.
+    """
 
     name: str
     host: str
@@ -94,7 +105,7 @@ class SequenceInfo:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The calibration in force at a sample: the latest message of each kind."""
+    """The calibration in force: the latest message of each kind, and the latest transform of each frame."""
 
     camera_info: CameraInfo | None = None
     radar_info: RadarInfo | None = None
@@ -107,9 +118,15 @@ class Calibration:
 class Sample:
     """Measurements aligned to one reference frame.
 
-    ``frame`` counts reference frames of the sequence from 0, so gaps stay visible. ``companions`` hold
-    at most one measurement a role, the reference's own role included; ``error_ns`` is companion minus
-    reference time. ``image`` is the encoded camera picture, None if the sample has no camera.
+    Attributes:
+        sequence: the sequence that it belongs to.
+        frame: number of the reference frame in the sequence, from 0; frames that are left out leave gaps.
+        time_ns: acquisition of the reference frame, in nanoseconds since 1970 of the recording's clock.
+        companions: at most one measurement per role; the reference is one of them.
+        error_ns: time of each companion minus ``time_ns``.
+        ego: pose of the rig at ``time_ns``.
+        calibration: the calibration in force.
+        image: the encoded camera picture; None if the sample has none.
     """
 
     sequence: SequenceInfo
@@ -124,10 +141,14 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One measurement as a measurement writer gets it, with its role and the calibration in force.
+    """A measurement with its role and calibration, as measurement writers take it.
 
-    ``image`` is set for cameras only: the encoded picture of a video packet or still image. ``picture`` is
-    width and height of the camera's pictures, None if none has come yet.
+    Attributes:
+        role: role of its topic.
+        measurement: the measurement.
+        calibration: the calibration in force.
+        image: the encoded picture of a camera's measurement; None for other roles.
+        picture: width and height of the camera's pictures; None before the first one.
     """
 
     role: Role

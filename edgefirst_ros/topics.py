@@ -1,4 +1,4 @@
-"""Which topic of a recording is what: generations of names, prefixes, types."""
+"""Which topic has which role: names of several device generations, prefixes, regular expressions, types."""
 
 from __future__ import annotations
 
@@ -10,35 +10,41 @@ from functools import cache
 from edgefirst_ros.config.model import Config, TopicRule
 from edgefirst_ros.config.names import fits, is_full, is_pattern
 from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.messages.sensors import SENSORS, Kind, Role, roles_of
+from edgefirst_ros.messages.sensors import SENSORS, Role, SensorKind, roles_of
 
 TF = "tf2_msgs/msg/TFMessage"
 TYPES: Mapping[Role, tuple[str, ...]] = {role: tuple(sensor.decoders) for role, sensor in SENSORS.items()}
-"""Message types a role may have; any other type on its topic is refused."""
-CONTEXT_ROLES = roles_of(Kind.CALIBRATION)
-"""Read for what they say about the others; their time matters little."""
-EGO_ROLES = roles_of(Kind.MOTION)
-COMPANION_ROLES = roles_of(Kind.COMPANION)
+"""Message types that a role may have; messages of other types are refused."""
+CONTEXT_ROLES = roles_of(SensorKind.CALIBRATION)
+"""Roles whose latest message describes other sensors."""
+EGO_ROLES = roles_of(SensorKind.MOTION)
+COMPANION_ROLES = roles_of(SensorKind.COMPANION)
 SHOWN_TOPICS = 12
-"""So many are named in a message, so that it stays readable."""
+"""Messages to the user name at most this many topics."""
 
 
 @cache
 def full_type(schema: str) -> str:
-    """``pkg/Type`` as ``pkg/msg/Type``; recorders write either."""
+    """``pkg/msg/Type`` for a type that is given as that or as ``pkg/Type``; recorders write either."""
     package, _, name = schema.partition("/")
     return schema if "/" in name or not name else f"{package}/msg/{name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What a topic on the wire is used for."""
+    """What a topic is used for.
+
+    Attributes:
+        topic: the topic, as its source names it.
+        name: the entry of ``config.topics`` that it matches.
+        rule: role and rules of that entry.
+        replaced_by: the topic that the entry takes instead of this one; empty if it takes this one.
+    """
 
     topic: str
     name: str
     rule: TopicRule
-    instead: str = ""
-    """The topic that its entry takes in place of this one; empty where it takes this one."""
+    replaced_by: str = ""
 
 
 def _prefix_of(topic: str, relative: str) -> str | None:
@@ -49,12 +55,12 @@ def _prefix_of(topic: str, relative: str) -> str | None:
 
 
 def find_prefix(topics: Iterable[str], config: Config) -> str:
-    """The device's topic prefix, if the names leave no doubt.
+    """The prefix of the device's topics: the configured one, else that of most topics; empty for none.
 
-    Bare names and ``rt/`` may mix: one generation of the device does so.
+    Names with the prefix ``rt`` and without prefix may be of the same device: one generation mixes them.
 
     Raises:
-        ConfigError: if two devices are as likely; the message names their prefixes.
+        ConfigError: two prefixes have equally many topics; the message names them.
     """
     if config.prefix is not None:
         return config.prefix.strip("/")
@@ -78,7 +84,7 @@ def find_prefix(topics: Iterable[str], config: Config) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """How an entry of the configuration's topics means a topic: by which of its names."""
+    """An entry of ``config.topics`` that a topic matches, and the index of the name by which it does."""
 
     entry: str
     rule: TopicRule
@@ -86,20 +92,20 @@ class _Match:
 
 
 class TopicMap:
-    """Routes from names on the wire to the configuration's rules, under one prefix.
+    """Finds the route of each topic.
 
-    An entry takes one topic. Where several names are given, or a regular expression, several may fit: those
-    of a type that the role has come before others, then the reference, then the order of the names, then
-    their alphabet; never the one heard first. A topic that is named plainly belongs to the entry that names
-    it, whatever other entries match.
+    An entry of ``config.topics`` takes one topic. If it has several names or a regular expression, several
+    topics may match. It then takes the first in this order, whichever is received first: topics of a type
+    that the role may have, the reference, the order of the entry's names, alphabetical order. A topic that
+    an entry names in full belongs to that entry, even if regular expressions of other entries match.
 
     Args:
-        config: whose topics.
-        prefix: of the device's names.
-        known: every (topic, type) that there is, if that is known; else ``settle`` tells what has come.
+        config: the configuration.
+        prefix: prefix of the device's topics.
+        known: (topic, type) of all topics, if they are known; otherwise call ``choose``.
 
     Attributes:
-        notes: what was chosen among several, and why.
+        notes: a sentence for every entry that several topics match: the one taken, and why.
     """
 
     def __init__(self, config: Config, prefix: str, known: Iterable[tuple[str, str]] | None = None) -> None:
@@ -115,12 +121,12 @@ class TopicMap:
             for place, name in enumerate(rule.names):
                 self._add(name, _Match(entry, rule, place))
         if known is not None:
-            self.settle(known)
+            self.choose(known)
 
     def route(self, topic: str, schema: str = "") -> Route | None:
-        """The route of a topic, None if the configuration has no use for it.
+        """The route of a topic; None if it matches no entry.
 
-        The type decides where a regular expression matches; once told it need not be told again.
+        Regular expressions match topics of the role's types only; the type is remembered for later calls.
         """
         if schema:
             self._types[topic] = schema
@@ -131,11 +137,11 @@ class TopicMap:
         return Route(topic, match.entry, match.rule, "" if taken.strip("/") == topic.strip("/") else taken)
 
     def has_chosen(self, entry: str) -> bool:
-        """Whether an entry for which several topics may fit has taken one."""
+        """Whether an entry that several topics may match has taken one."""
         return entry in self._taken
 
-    def settle(self, topics: Iterable[tuple[str, str]]) -> None:
-        """Choose among the (topic, type) that there are, for every entry that has not chosen yet."""
+    def choose(self, topics: Iterable[tuple[str, str]]) -> None:
+        """Choose one of these (topic, type) for every entry that several topics may match, once for each."""
         fitting: dict[str, list[tuple[tuple[bool, bool, int, str], str]]] = {}
         rules: dict[str, TopicRule] = {}
         for topic, kind in dict.fromkeys(topics):
@@ -194,7 +200,7 @@ def _reason(best: tuple[bool, bool, int, str], other: tuple[bool, bool, int, str
 
 
 def choice_note(entry: str, topics: Sequence[str], reason: str) -> str:
-    """The sentence about an entry for which several topics fit, the one taken first."""
+    """The note about an entry that several topics match, of which it takes the first."""
     others = ", ".join(topics[1 : SHOWN_TOPICS + 1]) + ", …" * (len(topics) > SHOWN_TOPICS + 1)
     return (
         f"topics.{entry} takes {topics[0]}, {reason}; it fits {others} as well: "
@@ -202,8 +208,8 @@ def choice_note(entry: str, topics: Sequence[str], reason: str) -> str:
     )
 
 
-def is_meant(wanted: str, entry: str, rule: TopicRule, topic: str = "") -> bool:
-    """Whether a topic, an entry or a role that somebody wants is this one."""
+def refers_to(wanted: str, entry: str, rule: TopicRule, topic: str = "") -> bool:
+    """Whether ``wanted``, the name of a topic, an entry or a role, is this entry's or this topic's."""
     plain = [name.strip("/") for name in rule.names]
     if wanted in (topic.strip("/") or None, entry, rule.role, *plain):
         return True
@@ -211,15 +217,15 @@ def is_meant(wanted: str, entry: str, rule: TopicRule, topic: str = "") -> bool:
 
 
 def reference_role(config: Config) -> Role:
-    """The role of the reference that a live capture waits for, before anything has come.
+    """The role of the reference by the configuration alone, for a capture before its first message.
 
     Raises:
-        ConfigError: nothing that is configured could be the reference; the message lists what could.
+        ConfigError: ``config.reference`` names no entry that can be the reference; the message lists those.
     """
     wanted = config.reference.strip("/")
     possible = {n: r for n, r in config.topics.items() if r.topic and r.role in COMPANION_ROLES}
     for entry, rule in possible.items():
-        if is_meant(wanted, entry, rule):
+        if refers_to(wanted, entry, rule):
             return rule.role
     head = f"no topic for the reference {config.reference!r}"
     raise ConfigError([f"{head}; name one with --reference: {', '.join(sorted(possible))}"])
@@ -228,18 +234,23 @@ def reference_role(config: Config) -> Role:
 def choose_reference(config: Config, topics: Iterable[str], routes: TopicMap) -> tuple[Role, frozenset[str]]:
     """The reference's role and its topics: one, or the four tiles of one picture.
 
-    ``config.reference`` is a topic, an entry of ``topics`` or a role. Of several topics with that role the
-    first in the configuration's order that is present wins.
+    ``config.reference`` is a topic, an entry of ``config.topics`` or a role. Of several topics of that role,
+    the one whose entry comes first in ``config.topics`` is taken.
+
+    Args:
+        config: the configuration.
+        topics: all topics of the recording.
+        routes: their routes.
 
     Raises:
-        ConfigError: if nothing in the recording fits; the message lists what there is.
+        ConfigError: no topic can be the reference; the message lists the topics.
     """
     wanted = config.reference.strip("/")
     known = list(topics)
-    present = [r for t in known if (r := routes.route(t)) is not None and not r.instead]
+    present = [r for t in known if (r := routes.route(t)) is not None and not r.replaced_by]
     order = list(config.topics)
     matches = sorted(
-        (r for r in present if r.rule.role in COMPANION_ROLES and is_meant(wanted, r.name, r.rule, r.topic)),
+        (r for r in present if r.rule.role in COMPANION_ROLES and refers_to(wanted, r.name, r.rule, r.topic)),
         key=lambda r: order.index(r.name),
     )
     if not matches:
@@ -249,7 +260,7 @@ def choose_reference(config: Config, topics: Iterable[str], routes: TopicMap) ->
             raise ConfigError([f"{head}; name one with --reference: {usable}"])
         under = f" with the prefix {routes.prefix!r}" if routes.prefix else ""
         there = ", ".join(sorted(known)[:SHOWN_TOPICS]) + ", …" * (len(known) > SHOWN_TOPICS)
-        raise ConfigError([f"{head}, nor any other that could be one{under}; there are: {there or 'none'}"])
+        raise ConfigError([f"{head}, and no other topic can be one{under}; topics found: {there or 'none'}"])
     first = matches[0]
     if not first.rule.tile:
         return first.rule.role, frozenset({first.topic})

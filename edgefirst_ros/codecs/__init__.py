@@ -1,1 +1,1 @@
-"""zlib streams and PNG, for every package that writes them."""
+"""zlib streams and PNG."""

@@ -1,4 +1,4 @@
-"""PNG: chunks, headers, and a writer of RGB and gray images many times faster than a library's.
+"""PNG: reading chunks and headers, and writing RGB and gray images, many times faster than libraries do.
 
 Source: PNG third edition, clauses 5, 11.2 and 11.3.
 """
@@ -25,7 +25,7 @@ _FILTER_NONE, _FILTER_UP = 0, 2
 GrayPixels = npt.NDArray[np.bool_] | npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
 
 
-class Header(NamedTuple):
+class PngHeader(NamedTuple):
     """Size in pixels, bits per sample and colour type."""
 
     width: int
@@ -34,12 +34,12 @@ class Header(NamedTuple):
     colour: int
 
 
-def read_header(data: bytes) -> Header | None:
-    """The header of a PNG, None if the data does not begin like one. Checks no checksum."""
+def read_header(data: bytes) -> PngHeader | None:
+    """The header of a PNG; None if the data does not begin with one. Its checksum is not verified."""
     begin = len(SIGNATURE) + 8
     if not data.startswith(SIGNATURE) or len(data) < begin + 10:
         return None
-    return Header(*struct.unpack_from(">IIBB", data, begin))
+    return PngHeader(*struct.unpack_from(">IIBB", data, begin))
 
 
 def chunk(kind: bytes, data: bytes) -> bytes:
@@ -48,14 +48,14 @@ def chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def chunks(data: bytes, *, verify: bool = True) -> Iterator[tuple[bytes, int, int]]:
-    """Type of every chunk up to and including IEND, and where its data starts and ends.
+    """Type of every chunk up to IEND, and the offsets at which its data start and end.
 
     Args:
-        data: the file. Bytes after IEND are ignored.
-        verify: whether to compare the checksums.
+        data: the file; bytes after IEND are ignored.
+        verify: whether to verify checksums.
 
     Raises:
-        DecodeError: no PNG signature, a wrong checksum, or the file ends too early.
+        DecodeError: no PNG signature, a wrong checksum, or the file ends before IEND.
     """
     if not data.startswith(SIGNATURE):
         raise DecodeError("no PNG")
@@ -74,39 +74,37 @@ def chunks(data: bytes, *, verify: bool = True) -> Iterator[tuple[bytes, int, in
 
 
 def encode_rgb(pixels: npt.NDArray[np.uint8]) -> bytes:
-    """An 8-bit RGB PNG of (height, width, 3) pixels.
+    """Encode pixels (height, width, 3) as an 8-bit RGB PNG.
 
     Raises:
-        DecodeError: an image without pixels, which PNG cannot express.
+        DecodeError: there are no pixels, which PNG cannot express.
     """
     height, width = pixels.shape[:2]
     flat = pixels.reshape(height, 3 * width)
     rows = np.empty((height, 1 + 3 * width), np.uint8)
-    # Neighbouring rows are alike: their difference packs far better than the pixels, and is quick to make.
+    # Adjacent rows are similar: their difference compresses far better than the pixels, and is quick to make.
     rows[:, 0] = _FILTER_UP
     rows[:1, 1:] = flat[:1]
     np.subtract(flat[1:], flat[:-1], out=rows[1:, 1:])
-    return _file(Header(width, height, 8, RGB), rows, {})
+    return _file(PngHeader(width, height, 8, RGB), rows, {})
 
 
 def encode_gray(pixels: GrayPixels, text: Mapping[str, str] | None = None) -> bytes:
-    """A gray PNG; tEXt chunks in the order given come before the image data.
-
-    Rows are unfiltered: sensor noise gains nothing from a filter.
+    """Encode pixels as a gray PNG with unfiltered rows, as filters do not help against sensor noise.
 
     Args:
-        pixels: (height, width); bool becomes 1 bit, uint8 8 bits, uint16 16 bits.
-        text: by keyword (1 to 79 characters); Latin-1.
+        pixels: (height, width); bool is written with 1 bit, uint8 with 8 bits, uint16 with 16 bits.
+        text: tEXt chunks before the image data, by keyword (1 to 79 characters); Latin-1.
 
     Raises:
-        DecodeError: an image without pixels, which PNG cannot express.
+        DecodeError: there are no pixels, which PNG cannot express.
     """
     height, width = pixels.shape
     depth, packed = _packed(pixels)
     rows = np.empty((height, 1 + packed.shape[1]), np.uint8)
     rows[:, 0] = _FILTER_NONE
     rows[:, 1:] = packed
-    return _file(Header(width, height, depth, GRAY), rows, text or {})
+    return _file(PngHeader(width, height, depth, GRAY), rows, text or {})
 
 
 def _packed(pixels: GrayPixels) -> tuple[int, npt.NDArray[np.uint8]]:
@@ -118,7 +116,7 @@ def _packed(pixels: GrayPixels) -> tuple[int, npt.NDArray[np.uint8]]:
     return 16, big_endian.reshape(len(pixels), 2 * pixels.shape[1])
 
 
-def _file(header: Header, rows: npt.NDArray[np.uint8], text: Mapping[str, str]) -> bytes:
+def _file(header: PngHeader, rows: npt.NDArray[np.uint8], text: Mapping[str, str]) -> bytes:
     if not header.width or not header.height:
         raise DecodeError("image without pixels")
     parts = [SIGNATURE, chunk(b"IHDR", _HEADER.pack(*header, 0, 0, 0))]

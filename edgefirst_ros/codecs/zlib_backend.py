@@ -1,7 +1,7 @@
-"""CRC-32 and zlib streams: isal where it is installed, the standard library elsewhere.
+"""CRC-32 and zlib streams, by isal if it is installed, else by the standard library.
 
-Their streams hold the same content in different bytes: datasets are byte-identical between machines that both
-have isal, or both lack it.
+The two compress the same content to different bytes: datasets are byte-identical only between machines that
+both have isal or both lack it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 crc32: Callable[..., int] = zlib.crc32
-"""CRC-32 of ZIP and PNG of some bytes, continued from the second argument if it is given."""
+"""CRC-32 of bytes, as in ZIP and PNG; a second argument is the CRC-32 of the bytes before them."""
 _compressobj: Callable[[], Any] = partial(zlib.compressobj, 1)
 try:
     from isal import isal_zlib
@@ -27,6 +27,6 @@ else:
 
 
 def compress(data: bytes | memoryview) -> bytes:
-    """A zlib stream; releases the GIL."""
+    """Compress data to a zlib stream; releases the GIL."""
     stream = _compressobj()
     return bytes(stream.compress(data)) + bytes(stream.flush())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import EdgeFirstError, WriteError
-from edgefirst_ros.hints import Seen
+from edgefirst_ros.hints import ExistingTopic
 from edgefirst_ros.live.queue import LiveQueue
 from edgefirst_ros.live.recording import LiveRecording, PendingRecording
 from edgefirst_ros.live.session import (
@@ -93,7 +93,7 @@ class LiveCapture:
         self.splits: list[Split] = []
         self.failure: Exception | None = None
         self.ended = ""
-        self.other_topics: Callable[[], Iterable[Seen]] = tuple
+        self.other_topics: Callable[[], Iterable[ExistingTopic]] = tuple
         self._config = config
         self._output = output
         self._named_host = config.host or host

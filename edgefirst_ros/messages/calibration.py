@@ -1,4 +1,4 @@
-"""Intrinsics of a picture from a CameraInfo of another size, and the tile that a frame name means."""
+"""Intrinsics of a picture, also from a CameraInfo of another size; tiles of a picture by frame name."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ _HALF_PIXEL = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Intrinsics:
-    """How a picture was taken.
+    """Focal length and principal point of a picture.
 
     Attributes:
         focal_px: along x and y.
-        principal_px: from the top left corner of the first pixel; half a pixel more than ROS counts.
+        principal_px: x and y from the top left corner of the first pixel. ROS counts from that pixel's
+            centre, which gives half a pixel less.
         size: width and height of the picture.
-        derived: how they follow from a CameraInfo of other pictures; empty if it is of this one.
-        assumed: what was assumed in that, empty for nothing.
+        derived: how these were computed from a CameraInfo of other pictures; empty if it is of this picture.
+        assumed: what was assumed in doing so; empty if nothing.
     """
 
     focal_px: tuple[float, float]
@@ -36,16 +37,16 @@ class Intrinsics:
 def picture_intrinsics(
     info: CameraInfo, size: tuple[int, int] | None = None, tile: Tile = ""
 ) -> Intrinsics | None:
-    """The intrinsics of a picture; None if the CameraInfo has no focal length, or tells no size.
+    """The intrinsics of a picture; None if the CameraInfo has no focal length, or no size is known.
 
-    ``k`` is of the full resolution. Binning and region of interest make it that of the picture that the
-    camera takes; one of another size was scaled on the way, or is a quarter of that picture.
+    ``k`` applies to the sensor's full resolution; region of interest and binning convert it to the picture
+    that the camera takes. A picture of another size is a scaled one, or a tile.
 
     Args:
         info: the calibration in force.
-        size: width and height of the picture; by default as the camera takes it.
-        tile: which quarter of the camera's picture it is. A CameraInfo may be of the whole or of the tile:
-            the principal point of a whole picture is near its middle, a tile's near its corner.
+        size: width and height of the picture; by default those of the picture that the camera takes.
+        tile: which quarter of the camera's picture it is. Whether the CameraInfo is of the whole picture or
+            of the tile shows in its principal point, which is near the middle or near a corner.
     """
     fx, fy, cx, cy = (float(info.k[at]) for at in ((0, 0), (1, 1), (0, 2), (1, 2)))
     if not (all(map(math.isfinite, (fx, fy, cx, cy))) and fx > 0 and fy > 0):
@@ -105,10 +106,11 @@ _SUFFIX = re.compile(
 
 
 def split_tile(frame_id: str) -> tuple[str, Tile]:
-    """Split a tile's frame name into the camera's frame and the tile, which is empty if it names none.
+    """Split a frame name into the camera's frame and the tile; the tile is empty if the name has none.
 
-    The device sends ``camera_optical_topleft``; ``_top_left``, ``_tl``, ``-tile-tl`` and similar mean the
-    same. Such a suffix may also say where on the vehicle a camera is: use this for unknown frames only.
+    The device sends ``camera_optical_topleft``; ``_top_left``, ``_tl``, ``-tile-tl`` and the like are
+    understood as well. Such a suffix may also tell where on the vehicle a camera is mounted: call this for
+    unknown frames only.
     """
     found = _SUFFIX.search(frame_id)
     if found is None or not found.start():

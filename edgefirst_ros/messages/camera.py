@@ -20,7 +20,7 @@ Codec = Literal["h264", "h265"]
 
 _CODECS: dict[str, Codec] = {"h264": "h264", "avc": "h264", "h265": "h265", "hevc": "h265"}
 _ENCODERS: tuple[tuple[str, Codec], ...] = (("264", "h264"), ("265", "h265"), ("hevc", "h265"))
-"""Part of an encoder's name in libavcodec (libx264, h264_nvenc, hevc_vaapi, …), and its codec."""
+"""Codec by part of an encoder's name in libavcodec (libx264, h264_nvenc, hevc_vaapi, …)."""
 _LONGEST_SIDE_PX = 65_535
 _MOST = 1e9
 _LEAST_FOCAL_PX = 1e-3
@@ -30,7 +30,10 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 
 @dataclass(frozen=True, slots=True)
 class VideoPacket:
-    """One Annex-B access unit (foxglove_msgs/CompressedVideo, ffmpeg_image_transport_msgs/FFMPEGPacket)."""
+    """One access unit as an Annex B byte stream.
+
+    Source: foxglove_msgs/CompressedVideo or ffmpeg_image_transport_msgs/FFMPEGPacket.
+    """
 
     codec: Codec
     data: bytes
@@ -38,7 +41,7 @@ class VideoPacket:
 
 @dataclass(frozen=True, slots=True)
 class CompressedImage:
-    """An encoded still image (sensor_msgs/CompressedImage); ``format`` is "jpeg" or "png"."""
+    """A JPEG or PNG file (sensor_msgs/CompressedImage or foxglove_msgs/CompressedImage)."""
 
     format: Literal["jpeg", "png"]
     data: bytes
@@ -46,12 +49,13 @@ class CompressedImage:
 
 @dataclass(frozen=True, slots=True)
 class RawImage:
-    """Uncompressed pixels (sensor_msgs/Image).
+    """An uncompressed image (sensor_msgs/Image, or a compressed one that had to be decoded).
 
-    ``pixels`` is (height, width) or (height, width, channels), contiguous, uint8, uint16 or float32 in
-    native byte order; ``encoding`` is the ROS name (rgb8, bayer_rggb12, mono16, 16UC1, ...). Packed 4:2:2
-    (yuv422 is U Y V Y, yuv422_yuy2 is Y U Y V) has 2 channels; nv12, nv21, i420 and yv12 are
-    (height * 3 / 2, width), nv24 is (height * 3, width).
+    Attributes:
+        encoding: the ROS name: rgb8, bayer_rggb12, mono16, 16UC1, ...
+        pixels: (height, width) or (height, width, channels), contiguous uint8, uint16 or float32 in native
+            byte order. 4:2:2 has 2 channels (yuv422 is U Y V Y, yuv422_yuy2 is Y U Y V); nv12, nv21, i420 and
+            yv12 are (height * 3 / 2, width), nv24 is (height * 3, width).
     """
 
     encoding: str
@@ -60,14 +64,20 @@ class RawImage:
 
 @dataclass(frozen=True, slots=True)
 class CameraInfo:
-    """Camera calibration (sensor_msgs/CameraInfo).
+    """Calibration of a camera at its full resolution (sensor_msgs/CameraInfo).
 
-    ``k`` is (3, 3), ``r`` (3, 3), ``p`` (3, 4), float64, pixels with pixel-centred origin; ``d`` in the
-    order of ``distortion_model``. All of them are of the full resolution, ``width`` by ``height``.
+    ``do_rectify`` is left out: it concerns rectified pictures only.
 
-    ``binning`` is how many pixels became one, across and down. ``roi`` is what the picture shows: x and y of
-    its first pixel, width and height, in pixels of the full resolution; None for everything. ``do_rectify``
-    is not kept: it says how to cut a rectified picture, and changes nothing of one as it was taken.
+    Attributes:
+        width: of the full resolution, in pixels.
+        height: of the full resolution, in pixels.
+        distortion_model: its name.
+        d: distortion coefficients in the order of the model.
+        k: intrinsic matrix (3, 3) in pixels; the origin is the centre of the first pixel.
+        r: rectification matrix (3, 3).
+        p: projection matrix (3, 4) in pixels.
+        binning: pixels of the full resolution that make one pixel of the picture, across and down.
+        roi: the part that the picture shows: x, y, width, height at full resolution; None for everything.
     """
 
     width: int
@@ -82,7 +92,7 @@ class CameraInfo:
 
     @property
     def picture_size(self) -> tuple[int, int]:
-        """Width and height of the pictures that it describes; 0 if unknown."""
+        """Width and height of the pictures that the camera takes; 0 if unknown."""
         width, height = self.roi[2:] if self.roi else (self.width, self.height)
         return width // self.binning[0], height // self.binning[1]
 
@@ -91,28 +101,28 @@ def decode_video(data: bytes, definition: str = "") -> Stamped[VideoPacket]:
     """Decode a foxglove_msgs/CompressedVideo in H.264 or H.265.
 
     Raises:
-        DecodeError: the bytes are no such message, or hold no Annex-B packet of a known codec.
+        DecodeError: no valid message of this type, another codec, or no Annex B byte stream.
     """
     return decode_as("foxglove_msgs/CompressedVideo", data, definition, _video)
 
 
 def decode_packet(data: bytes, definition: str = "") -> Stamped[VideoPacket]:
-    """Decode an ffmpeg_image_transport_msgs/FFMPEGPacket in H.264 or H.265, whatever encoder it names.
+    """Decode an ffmpeg_image_transport_msgs/FFMPEGPacket in H.264 or H.265, of any encoder.
 
     Raises:
-        DecodeError: the bytes are no such message, or hold no Annex-B packet of a known codec.
+        DecodeError: no valid message of this type, another codec, or no Annex B byte stream.
     """
     return decode_as("ffmpeg_image_transport_msgs/FFMPEGPacket", data, definition, _packet)
 
 
 def decode_compressed_image(data: bytes, definition: str = "") -> Stamped[CompressedImage | RawImage]:
-    """Decode a sensor_msgs/CompressedImage; the data decide on its type, not ``format``.
+    """Decode a sensor_msgs/CompressedImage.
 
-    JPEG and PNG stay as they are. A PNG with 16 bits a sample, and depth as compressed_depth_image_transport
-    packs it (only ``format`` tells that), are unpacked.
+    JPEG and PNG files, recognised by their data, stay encoded. PNG of 16 bits is decoded to pixels, and so is
+    depth of compressed_depth_image_transport, recognised by ``format``.
 
     Raises:
-        DecodeError: the bytes are no such message, hold neither JPEG nor PNG, or are damaged.
+        DecodeError: no valid message of this type, neither JPEG nor PNG, or damaged.
     """
     return decode_as("sensor_msgs/CompressedImage", data, definition, _compressed)
 
@@ -121,16 +131,17 @@ def decode_foxglove_image(data: bytes, definition: str = "") -> Stamped[Compress
     """Decode a foxglove_msgs/CompressedImage, as ``decode_compressed_image`` does.
 
     Raises:
-        DecodeError: the bytes are no such message, or hold neither JPEG nor PNG.
+        DecodeError: no valid message of this type, neither JPEG nor PNG, or damaged.
     """
     return decode_as("foxglove_msgs/CompressedImage", data, definition, _compressed)
 
 
 def decode_image(data: bytes, definition: str = "") -> Stamped[RawImage]:
-    """Decode a sensor_msgs/Image; row padding is removed and big-endian samples are swapped.
+    """Decode a sensor_msgs/Image; removes row padding and converts to native byte order.
 
     Raises:
-        DecodeError: the bytes are no such message, its encoding is not known, or its sizes disagree.
+        DecodeError: no valid message of this type, unknown encoding, or size, step and data contradict each
+            other.
     """
     return decode_as("sensor_msgs/Image", data, definition, _image)
 
@@ -139,8 +150,8 @@ def decode_camera_info(data: bytes, definition: str = "") -> Stamped[CameraInfo]
     """Decode a sensor_msgs/CameraInfo; an empty region of interest means none, a binning of 0 means 1.
 
     Raises:
-        DecodeError: the bytes are no such message, its picture has no size (an uncalibrated camera's), or its
-            numbers are not finite or none that a camera has.
+        DecodeError: no valid message of this type, width or height 0 (the camera is not calibrated), or
+            numbers that are not finite or that no camera has.
     """
     return decode_as("sensor_msgs/CameraInfo", data, definition, _camera_info)
 
@@ -173,19 +184,19 @@ def _access_unit(codec: Codec, packet: bytes) -> VideoPacket:
 def _compressed(
     message: sensor_msgs.CompressedImage | foxglove_msgs.CompressedImage,
 ) -> CompressedImage | RawImage:
-    encoded, said = octets(message.data), str(message.format)
-    if "compressedDepth" in said:
-        return _unpacked(compressed_depth(encoded, said))
+    encoded, named = octets(message.data), str(message.format)
+    if "compressedDepth" in named:
+        return _raw(compressed_depth(encoded, named))
     if encoded.startswith(_JPEG):
         return CompressedImage("jpeg", encoded)
     if png_bits(encoded) == 16:
-        return _unpacked(deep_png(encoded, said.partition(";")[0].strip()))
+        return _raw(deep_png(encoded, named.partition(";")[0].strip()))
     if encoded.startswith(_PNG):
         return CompressedImage("png", encoded)
     raise DecodeError(f"neither JPEG nor PNG data, format {quoted(message.format)}")
 
 
-def _unpacked(image: tuple[str, Pixels]) -> RawImage:
+def _raw(image: tuple[str, Pixels]) -> RawImage:
     encoding, pixels = image
     pixels.flags.writeable = False
     return RawImage(encoding, pixels)

@@ -1,4 +1,4 @@
-"""CDR bytes to message objects, and what goes wrong on the way as countable refusals."""
+"""CDR bytes to message objects; every failure is a DecodeError."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _LITTLE_ENDIAN = b"\x00\x01"
 _BIG_ENDIAN = b"\x00\x00"
 _MAX_PADDING = 3
 _GROWING = frozenset({"edgefirst_msgs/ModelInfo"})
-"""Types to which fields were appended in use, and whose reader takes them with and without."""
+"""Types that got more fields over time; edgefirst-schemas reads messages with and without these."""
 
 Bulk: TypeAlias = BorrowedBuf | bytes | list[int]
-"""A sequence of a message: borrowed by edgefirst-schemas; bytes or a list by mcap-ros2-support."""
+"""A sequence in a message object: BorrowedBuf of edgefirst-schemas, bytes or list of mcap-ros2-support."""
 
 Datum_co = TypeVar("Datum_co", covariant=True)
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -34,7 +34,7 @@ Message: TypeAlias = Any
 
 
 class Stamped(NamedTuple, Generic[Datum_co]):
-    """A datum with the header it came with; ``stamp_ns`` is 0 and ``frame_id`` empty if it has none."""
+    """A datum with stamp and frame of its message's header; 0 and empty if it has no header."""
 
     stamp_ns: int
     frame_id: str
@@ -48,17 +48,17 @@ def decode_as(
     convert: Callable[[Any], Datum_co],
     stamped_part: Callable[[Any], Message] = lambda message: message,
 ) -> Stamped[Datum_co]:
-    """Read a message and convert it, keeping its header.
+    """Decode a message to a datum with stamp and frame.
 
     Args:
         schema: ``pkg/Type``.
-        data: encapsulated CDR.
-        definition: the definition text that came with it, or empty.
-        convert: turns the message object into the datum; raises DecodeError where it makes no sense.
-        stamped_part: the part of the message that has the header.
+        data: CDR with its encapsulation header.
+        definition: the message definition that came with it, or empty.
+        convert: makes the datum of the message object; raises DecodeError if its values are invalid.
+        stamped_part: takes the part that has the header from the message object.
 
     Raises:
-        DecodeError: the bytes are no such message, or ``convert`` refused it.
+        DecodeError: no valid message of this type.
     """
     message = read(schema, data, definition)
     try:
@@ -72,13 +72,12 @@ def decode_as(
 
 
 def read(schema: str, data: bytes, definition: str = "") -> Message:
-    """The message object of CDR bytes; fields by the names of the message definition.
+    """The message object of CDR bytes; its fields have the names of the message definition.
 
-    Little-endian messages of types known to edgefirst-schemas are views of ``data`` and have their header
-    flattened (``stamp``, ``frame_id``). Everything else is read field by field by mcap-ros2-support, with
-    the header nested as defined: types that edgefirst-schemas lacks, big-endian messages, and messages of
-    an older or newer generation than it knows, which only their own definition describes. Up to 3 bytes of
-    padding may follow a message, as DDS adds.
+    Little-endian messages of types that edgefirst-schemas knows become views of ``data``, with ``stamp`` and
+    ``frame_id`` in place of a header. All others are read by mcap-ros2-support, with a nested header: other
+    types, big-endian messages, and messages of older or newer definitions, which must come with them. Up to
+    3 bytes of padding may follow a message, as DDS adds.
 
     Raises:
         DecodeError: not CDR, truncated, or followed by more than padding.
@@ -107,7 +106,7 @@ def read(schema: str, data: bytes, definition: str = "") -> Message:
 
 
 def header_of(message: Message) -> tuple[int, str]:
-    """Stamp in nanoseconds and frame of a message, however its type spells them; (0, "") if it has none."""
+    """Stamp in nanoseconds and frame of a message object of either library; (0, "") if it has none."""
     header: Message = getattr(message, "header", message)
     time = getattr(header, "stamp", None) or getattr(header, "timestamp", None)
     if time is None or isinstance(time, int):
@@ -118,18 +117,13 @@ def header_of(message: Message) -> tuple[int, str]:
 def time_ns(time: builtin_interfaces.Time) -> int:
     """Nanoseconds of a builtin_interfaces/Time or Duration, which may be negative."""
     seconds = int(time.sec)
-    if seconds >= 1 << 31:  # mcap-ros2-support takes the seconds for unsigned where no definition is given
+    if seconds >= 1 << 31:  # mcap-ros2-support reads them as unsigned if the definition does not define Time
         seconds -= 1 << 32
     return seconds * 1_000_000_000 + int(time.nanosec)
 
 
 def array(bulk: Bulk, dtype: type[Scalar]) -> npt.NDArray[Scalar]:
-    """A message's sequence as a read-only array (n,): a view of the bytes wherever they are little-endian.
-
-    Args:
-        bulk: the sequence of either library.
-        dtype: native element type.
-    """
+    """A message's sequence as a read-only array (n,) of native ``dtype``, a view of its bytes if possible."""
     if isinstance(bulk, list):
         values = np.array(bulk, dtype)
         values.flags.writeable = False
@@ -139,7 +133,7 @@ def array(bulk: Bulk, dtype: type[Scalar]) -> npt.NDArray[Scalar]:
 
 
 def octets(bulk: Bulk) -> bytes:
-    """A message's uint8 sequence as bytes of its own."""
+    """A copy of a message's uint8 sequence."""
     return bytes(_buffer(bulk))
 
 
@@ -165,7 +159,7 @@ def _dynamic(schema: str, definition: str) -> _Parser | None:
         record = Schema(id=1, data=text.encode(), encoding=SchemaEncoding.ROS2, name=schema)
         try:
             parse: _Parser | None = DecoderFactory().decoder_for(MessageEncoding.CDR, record)
-        except Exception:  # noqa: BLE001 - a foreign text in a foreign parser: ours is tried next
+        except Exception:  # noqa: BLE001 - a recording's text may be anything: ours is tried next
             continue
         return parse
     return None
@@ -177,7 +171,7 @@ def _exactly(parse: _Parser, data: bytes, schema: str, *, growing: bool = False)
     except Exception as error:
         raise DecodeError(f"truncated or damaged {schema}") from error
     text = _last_text(message) if isinstance(data, _Strict) else None
-    # mcap-ros2-support steps over the end of a string without looking whether it is there
+    # mcap-ros2-support skips a string's terminating zero without checking that it is there
     spare = _MAX_PADDING if text is None else _MAX_PADDING + 1
     if not growing and _parses(parse, type(data)(data[: -spare - 1])):
         raise DecodeError(f"bytes after the end of the {schema}")
@@ -203,7 +197,7 @@ def _last_text(message: Message) -> str | None:
 
 
 class _Strict(bytes):
-    """Bytes that refuse a slice beyond their end, where bytes would be silently shorter than declared."""
+    """Bytes that raise an IndexError for a slice beyond their end, where bytes return a shorter slice."""
 
     def __getitem__(self, key: Any) -> Any:  # noqa: ANN401 - the overloads of bytes say nothing more here
         if isinstance(key, slice) and key.stop is not None and key.stop > len(self):

@@ -1,4 +1,4 @@
-"""Compressed images of 16 bits: PNG, and depth from compressed_depth_image_transport."""
+"""Compressed images that are decoded to pixels: 16-bit PNG, and depth of compressed_depth_image_transport."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _HEADER = struct.Struct("<iff")
 _CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
-"""Channels by PNG colour type; a palette image never has 16 bits."""
+"""Channels by PNG colour type of 16-bit images, which have no palette."""
 _FORMATS = {1: "gray16le", 2: "ya16le", 3: "rgb48le", 4: "rgba64le"}
 _DEFLATE_MOST = 1032
 """The highest compression ratio of deflate."""
@@ -26,17 +26,19 @@ _LONGEST_NUMBER = 10
 
 
 def png_bits(data: bytes) -> int:
-    """Bits per sample of a PNG by its header; 0 if it is not a PNG."""
+    """Bits per sample by the header of a PNG; 0 if it is not a PNG."""
     header = read_header(data)
     return 0 if header is None else header.depth
 
 
 def deep_png(data: bytes, encoding: str = "") -> tuple[str, Pixels]:
-    """Encoding and pixels (native uint16) of a 16-bit PNG; alpha beside gray is dropped.
+    """ROS encoding and pixels of a 16-bit PNG: native uint16 (height, width) or (height, width, 3 or 4).
+
+    Alpha is dropped from gray pictures.
 
     Args:
         data: the file.
-        encoding: as the message names it; 16UC1 is kept for a depth image.
+        encoding: as the message names it; a gray picture is 16UC1 if this is, else mono16.
 
     Raises:
         DecodeError: it is damaged, or declares more pixels than its size allows.
@@ -79,14 +81,17 @@ def _samples(frame: av.VideoFrame, channels: int) -> npt.NDArray[np.uint16]:
 
 
 def compressed_depth(data: bytes, format: str) -> tuple[str, Pixels]:  # noqa: A002 the message's word for it
-    """Encoding and pixels of a depth image: 16UC1, or 32FC1 from quantised inverse depth, NaN for unknown.
+    """ROS encoding and pixels (height, width) of a depth image.
+
+    They are uint16 millimetres as 16UC1, or float32 metres as 32FC1, which is sent as quantised inverse depth
+    and has NaN for unknown.
 
     Source: compressed_depth_image_transport (12 bytes of header, then a 16-bit PNG or RVL); A. D. Wilson,
     "Fast Lossless Depth Image Compression", 2017 (RVL).
 
     Args:
-        data: of the message.
-        format: as the message names it, such as ``16UC1; compressedDepth png``.
+        data: ``data`` of the message.
+        format: ``format`` of the message, such as ``16UC1; compressedDepth png``.
 
     Raises:
         DecodeError: its encoding or compression is not supported, or it is damaged.
@@ -143,7 +148,7 @@ def _rvl(data: bytes) -> npt.NDArray[np.uint16]:
 
 
 def _numbers(data: bytes) -> npt.NDArray[np.int64]:
-    """The numbers of an RVL stream: 3 bits per nibble, lowest first; the top bit says that more follow."""
+    """The numbers of an RVL stream: 3 bits per nibble, lowest first; the fourth bit says that more follow."""
     words = np.frombuffer(data[: len(data) // 4 * 4], "<u4")
     nibbles = ((words[:, None] >> np.arange(28, -1, -4, dtype=np.uint32)) & 15).astype(np.int64).ravel()
     last = np.flatnonzero(nibbles < 8)

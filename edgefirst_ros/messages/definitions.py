@@ -1,4 +1,4 @@
-"""ROS message definition texts of every type that is read, for sources and writers that have none at hand."""
+"""ROS message definitions of all types that are read, for sources that deliver none and for recordings."""
 
 from __future__ import annotations
 
@@ -192,29 +192,29 @@ _SEPARATOR = "=" * 80
 
 @cache
 def short_name(schema: str) -> str:
-    """``pkg/Type`` of ``pkg/msg/Type`` or ``pkg/Type``."""
+    """``pkg/Type`` for a type that is given as ``pkg/msg/Type`` or ``pkg/Type``."""
     parts = schema.split("/")
     return f"{parts[0]}/{parts[2]}" if len(parts) == 3 and parts[1] == "msg" else schema
 
 
 def define(schema: str, fields: str) -> None:
-    """Add the fields of a type (``pkg/Type``) that one sensor alone has; the sensor's module does so."""
+    """Add the fields of a type (``pkg/Type``) that only one sensor uses; called by that sensor's module."""
     _FIELDS[schema] = fields
 
 
 @cache
 def definition(schema: str) -> str:
-    """The definition text of a type with all it depends on, as an MCAP ``ros2msg`` schema stores it.
+    """The definition of a type and of all types it contains, as a ``ros2msg`` schema of MCAP.
 
-    Fields only, in wire order; dependencies follow their user, each once, behind a line of ``=`` and a
-    ``MSG: pkg/Type`` line. Sources: the ROS 2 common interfaces, foxglove_msgs,
-    ffmpeg_image_transport_msgs and edgefirst_msgs.
+    Fields only, in the order of the message. Each contained type follows once, after a line of ``=`` and a
+    line ``MSG: pkg/Type``. Sources: the ROS 2 common interfaces, foxglove_msgs, ffmpeg_image_transport_msgs
+    and edgefirst_msgs.
 
     Args:
         schema: ``pkg/msg/Type`` or ``pkg/Type``.
 
     Raises:
-        KeyError: not a type that this package reads or that such a type is made of.
+        KeyError: the type is neither read by this package nor contained in one that is.
     """
     root = short_name(schema)
     if root not in _FIELDS:

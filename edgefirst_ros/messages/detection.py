@@ -1,4 +1,4 @@
-"""Results of models on the device: boxes, masks and their labels."""
+"""What models on the device detect: boxes, masks and their labels."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from edgefirst_ros.messages.pixels import quoted
 _MAX_MASK_BYTES = 1 << 28
 _MAX_CLASSES = 256
 _FARTHEST = 1e6
-"""In metres, m/s or picture widths."""
+"""Largest number in a box: metres, m/s or widths of the picture."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One detection (edgefirst_msgs/Box) as sent.
+    """One detection as sent (edgefirst_msgs/Box).
 
-    In a 2-D message centre and size are normalised to the image (0..1) and ``distance_m`` is 0 when
-    unknown. In fusion/boxes3d they are metres in the optical sense: x = distance, y = -center_x,
-    z = -center_y, width along y, height along z; the wire has no depth.
+    In 2-D messages, centre and size are normalised to the image (0..1) and a ``distance_m`` of 0 is unknown.
+    In fusion/boxes3d they are metres; in axes x forward, y left, z up the centre is (``distance_m``,
+    -``center_x``, -``center_y``), ``width`` is along y and ``height`` along z. There is no length along x.
     """
 
     center_x: float
@@ -44,9 +44,11 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """A segmentation mask (edgefirst_msgs/Mask): uint8, (height, width, length) with length classes or 1.
+    """A segmentation mask (edgefirst_msgs/Mask).
 
-    Empty (0, 0, 1) while the device has no model yet. ``boxed`` masks belong to the box of the same index.
+    Attributes:
+        mask: uint8 (height, width, classes or 1); (0, 0, 1) while the device has no model.
+        boxed: the mask covers the box of the same index only, not the whole image.
     """
 
     mask: npt.NDArray[np.uint8]
@@ -55,7 +57,7 @@ class Mask:
 
 @dataclass(frozen=True, slots=True)
 class Detections:
-    """Boxes and masks of one inference (edgefirst_msgs/Model, or the legacy Detect)."""
+    """Boxes and masks of one inference (edgefirst_msgs/Model, or Detect of older devices)."""
 
     boxes: tuple[Box, ...]
     masks: tuple[Mask, ...]
@@ -63,46 +65,48 @@ class Detections:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """Which model runs and its labels by class index (edgefirst_msgs/ModelInfo)."""
+    """Name of the model in use, and its labels by class index (edgefirst_msgs/ModelInfo)."""
 
     name: str
     labels: tuple[str, ...]
 
 
 def decode_model(data: bytes, definition: str = "") -> Stamped[Detections]:
-    """Decode an edgefirst_msgs/Model; its durations are left out.
+    """Decode an edgefirst_msgs/Model, without the durations of the inference.
 
     Raises:
-        DecodeError: the bytes are no such message, or a box or mask of it makes no sense.
+        DecodeError: no valid message of this type, numbers of a box are not finite or too large, or the data
+            of a mask do not have the size that it declares.
     """
     return decode_as("edgefirst_msgs/Model", data, definition, _model)
 
 
 def decode_detect(data: bytes, definition: str = "") -> Stamped[Detections]:
-    """Decode an edgefirst_msgs/Detect: the legacy model/boxes2d, and fusion/boxes3d.
+    """Decode an edgefirst_msgs/Detect: fusion/boxes3d, and model/boxes2d of older devices.
 
     Raises:
-        DecodeError: the bytes are no such message, or a box of it makes no sense.
+        DecodeError: no valid message of this type, or numbers of a box are not finite or too large.
     """
     return decode_as("edgefirst_msgs/Detect", data, definition, _detect)
 
 
 def decode_mask(data: bytes, definition: str = "") -> Stamped[Mask]:
-    """Decode an edgefirst_msgs/Mask, which has no header: its stamp is 0.
+    """Decode an edgefirst_msgs/Mask; the stamp is 0, as it has no header.
 
-    A declared length of 0 or 1 gives way to the number of classes that the data holds.
+    With a declared length of 0 or 1, the number of classes follows from the size of the data.
 
     Raises:
-        DecodeError: the bytes are no such message, its encoding is not known, or its size is not as declared.
+        DecodeError: no valid message of this type, unknown encoding, or the data do not have the size that it
+            declares.
     """
     return decode_as("edgefirst_msgs/Mask", data, definition, _mask)
 
 
 def decode_model_info(data: bytes, definition: str = "") -> Stamped[ModelInfo]:
-    """Decode an edgefirst_msgs/ModelInfo, with or without the fields of newer devices.
+    """Decode an edgefirst_msgs/ModelInfo, with or without the fields that newer devices send.
 
     Raises:
-        DecodeError: the bytes are no such message.
+        DecodeError: no valid message of this type.
     """
     return decode_as("edgefirst_msgs/ModelInfo", data, definition, _model_info)
 
@@ -116,12 +120,12 @@ def _detect(message: edgefirst_msgs.Detect) -> Detections:
 
 
 def _box(box: edgefirst_msgs.DetectBox) -> Box:
-    sure = (float(box.center_x), float(box.center_y), float(box.width), float(box.height), float(box.score))
-    if not all(map(math.isfinite, sure)):
+    values = (float(box.center_x), float(box.center_y), float(box.width), float(box.height), float(box.score))
+    if not all(map(math.isfinite, values)):
         raise DecodeError("box is not finite")
-    if max(map(abs, sure)) > _FARTHEST:
+    if max(map(abs, values)) > _FARTHEST:
         raise DecodeError("box farther or larger than any sensor sees")
-    center_x, center_y, width, height, score = sure
+    center_x, center_y, width, height, score = values
     track = getattr(box, "track", None)
     if track is None:
         track_id, lifetime, created = box.track_id, box.track_lifetime, box.track_created
@@ -134,15 +138,16 @@ def _box(box: edgefirst_msgs.DetectBox) -> Box:
         height=height,
         label=str(box.label),
         score=score,
-        distance_m=_known(box.distance),
-        speed_m_s=_known(box.speed),
+        distance_m=_or_zero(box.distance),
+        speed_m_s=_or_zero(box.speed),
         track_id=str(track_id),
         track_lifetime=int(lifetime),
         track_created_ns=time_ns(created),
     )
 
 
-def _known(value: float) -> float:
+def _or_zero(value: float) -> float:
+    """Zero stands for an unknown or impossible value."""
     return float(value) if abs(value) <= _FARTHEST else 0.0
 
 
@@ -154,7 +159,7 @@ def _mask(message: edgefirst_msgs.Mask | edgefirst_msgs.MaskBox) -> Mask:
     elif message.encoding:
         raise DecodeError(f"mask encoding {quoted(message.encoding)}")
     if length <= 1:
-        # the first devices always send 1, whatever the number of classes
+        # older devices always send 1, whatever the number of classes
         length = max(len(values) // max(height * width, 1), 1)
     if len(values) != height * width * length:
         raise DecodeError("mask does not have the size of its shape")

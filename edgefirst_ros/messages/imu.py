@@ -12,10 +12,12 @@ from edgefirst_ros.messages.transform import unit_xyzw, xyz
 
 @dataclass(frozen=True, slots=True)
 class Imu:
-    """Orientation, rates and acceleration (sensor_msgs/Imu).
+    """Orientation, angular velocity and acceleration of the sensor (sensor_msgs/Imu).
 
-    ``orientation_xyzw`` is the unit quaternion body to ENU, or None where the message has none
-    (zero or not finite). Rates in rad/s, acceleration in m/s² with gravity.
+    Attributes:
+        orientation_xyzw: unit quaternion from the sensor's axes to ENU; None if zero or not finite.
+        angular_velocity_rad_s: about the sensor's axes.
+        linear_acceleration_m_s2: along the sensor's axes, with gravity.
     """
 
     orientation_xyzw: tuple[float, float, float, float] | None
@@ -26,11 +28,11 @@ class Imu:
 def decode_imu(data: bytes, definition: str = "") -> Stamped[Imu]:
     """Decode a sensor_msgs/Imu.
 
-    ``orientation_covariance[0] == -1`` does not remove the orientation: the device sends it with every
-    valid one.
+    An ``orientation_covariance[0]`` of -1, which by the definition says that there is no orientation, is
+    ignored: the device sends it with valid ones.
 
     Raises:
-        DecodeError: the bytes are no such message.
+        DecodeError: no valid message of this type.
     """
     return decode_as("sensor_msgs/Imu", data, definition, _imu)
 

@@ -1,4 +1,4 @@
-"""What every sensor's datum has in common once it is decoded: topic, frame and times."""
+"""Messages as they are received, and measurements: what they decode to, with topic, frame and times."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 Datum: TypeAlias = object
-"""What a message decodes to; which types there are is up to the sensors, see ``sensors.SENSORS``."""
+"""What a message decodes to, such as ``Imu``: the modules that ``sensors.SENSORS`` names define the types."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawMessage:
-    """One message as it arrived, still CDR: what every source yields.
+    """One message as received, its payload still encoded; this is what sources yield.
 
-    Times are nanoseconds since 1970 of the receiver's clock; ``arrival`` counts the source's
-    messages from 0 in the order they arrived. ``definition`` is the ROS message definition text
-    where the source carries one (MCAP does), else empty; ``fault`` says why the source does not trust the
-    bytes (a damaged chunk), else empty. ``repeated`` if it came before the recording and was put at its
-    beginning, because what it says holds.
+    Attributes:
+        topic: its topic, as the source names it.
+        schema: its type, ``pkg/msg/Type`` or ``pkg/Type``.
+        data: CDR with its encapsulation header.
+        receive_ns: time of receipt, in nanoseconds since 1970 of the receiver's clock.
+        publish_ns: time of publication in the same unit; the time of receipt if the source has no other.
+        arrival: running number over all messages of the source, from 0, in order of receipt.
+        definition: text of the ROS message definition; empty if the source has none (MCAP files have).
+        fault: why its bytes may be damaged, such as a wrong checksum; empty if nothing is known.
+        repeated: received before the recording began and stored at its beginning, because it is still valid.
     """
 
     topic: str
@@ -33,16 +38,16 @@ class RawMessage:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One sensor's datum at one time of the recording's clock.
+    """One decoded message with its acquisition time.
 
     Attributes:
-        topic: the name on the wire.
+        topic: topic of the message.
         time_ns: acquisition, in nanoseconds since 1970 of the recording's clock.
-        stamp_ns: the header stamp as sent, of whichever clock the sensor uses.
-        receive_ns: when it arrived, receiver's clock.
-        arrival: running number over the whole source.
-        frame_id: the coordinate frame as sent (may be empty: imu, gps).
-        datum: the payload; arrays are read-only views of the message.
+        stamp_ns: the header stamp in nanoseconds, as sent, of whichever clock the sensor uses.
+        receive_ns: time of receipt, in nanoseconds since 1970 of the receiver's clock.
+        arrival: running number over all messages of the source.
+        frame_id: the coordinate frame as sent; may be empty.
+        datum: what the message decodes to; its arrays are read-only.
     """
 
     topic: str

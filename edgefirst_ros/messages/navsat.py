@@ -12,10 +12,14 @@ from edgefirst_ros.messages.cdr import Stamped, decode_as
 
 @dataclass(frozen=True, slots=True)
 class NavSatFix:
-    """A position fix as sent, not yet judged (sensor_msgs/NavSatFix).
+    """A position fix as sent, plausible or not (sensor_msgs/NavSatFix).
 
-    Degrees and metres above the WGS-84 ellipsoid; ``status`` as in NavSatStatus (-1 is no fix).
-    ``sigma_m`` are standard deviations east, north and up, None where the message tells none.
+    Attributes:
+        latitude_deg: WGS-84, north positive.
+        longitude_deg: WGS-84, east positive.
+        altitude_m: above the ellipsoid.
+        status: as in sensor_msgs/NavSatStatus; -1 is no fix.
+        sigma_m: standard deviations east, north and up; None if unknown.
     """
 
     latitude_deg: float
@@ -29,7 +33,7 @@ def decode_navsat(data: bytes, definition: str = "") -> Stamped[NavSatFix]:
     """Decode a sensor_msgs/NavSatFix.
 
     Raises:
-        DecodeError: the bytes are no such message.
+        DecodeError: no valid message of this type.
     """
     return decode_as("sensor_msgs/NavSatFix", data, definition, _fix)
 
@@ -45,7 +49,7 @@ def _fix(message: sensor_msgs.NavSatFix) -> NavSatFix:
 
 
 def _sigma(message: sensor_msgs.NavSatFix) -> tuple[float, float, float] | None:
-    """From the covariance's diagonal, unless its type says that it is unknown."""
+    """From the covariance's diagonal; None if its type is unknown, or a variance not positive and finite."""
     east, north, up = (float(message.position_covariance[index]) for index in (0, 4, 8))
     if int(message.position_covariance_type) == 0 or not all(0 < v < math.inf for v in (east, north, up)):
         return None

@@ -1,4 +1,4 @@
-"""Odometry, from its own messages or from tf."""
+"""Odometry from nav_msgs/Odometry or from transforms."""
 
 from __future__ import annotations
 
@@ -16,10 +16,16 @@ _UNKNOWN = (math.nan,) * 3
 
 @dataclass(frozen=True, slots=True)
 class Odometry:
-    """Pose of ``child_frame_id`` in the message's frame (nav_msgs/Odometry, or a transform of tf).
+    """Pose and velocity of a frame in the message's frame (nav_msgs/Odometry, or a transform).
 
-    Metres, unit quaternion; m/s and rad/s in the child's axes, NaN where a transform tells none. The sigmas
-    are one standard deviation of position (x, y, z) and rotation (about them), None where nothing tells them.
+    Attributes:
+        child_frame_id: the frame that moves.
+        position_m: x, y, z.
+        orientation_xyzw: unit quaternion from the child's axes to the message's frame.
+        linear_m_s: velocity along the child's axes; NaN from a transform.
+        angular_rad_s: about the child's axes; NaN from a transform.
+        position_sigma_m: standard deviations along x, y, z; None if unknown.
+        rotation_sigma_rad: standard deviations about x, y, z; None if unknown.
     """
 
     child_frame_id: str
@@ -32,16 +38,16 @@ class Odometry:
 
 
 def decode_odometry(data: bytes, definition: str = "") -> Stamped[Odometry]:
-    """Decode a nav_msgs/Odometry; the quaternion is normalised, only diagonals of covariances are used.
+    """Decode a nav_msgs/Odometry; the quaternion is normalised, of covariances only the diagonal is used.
 
     Raises:
-        DecodeError: the bytes are no such message, or its pose is none.
+        DecodeError: no valid message of this type, or its pose is zero, not finite or impossibly far away.
     """
     return decode_as("nav_msgs/Odometry", data, definition, _odometry)
 
 
 def odometry_of(transforms: Transforms, parent: str, child: str) -> Stamped[Odometry] | None:
-    """The newest pose of one frame in another among a message's transforms, None if there is none."""
+    """The newest pose of ``child`` in ``parent`` among a message's transforms; None if there is none."""
     wanted = (bare(parent), bare(child))
     found = [
         (stamp_ns, each)
@@ -74,7 +80,7 @@ def _odometry(message: nav_msgs.Odometry) -> Odometry:
 
 
 def _sigma(variances: list[float]) -> tuple[float, float, float] | None:
-    """Standard deviations; None for zero or negative variances, which stand for unknown ones."""
+    """Standard deviations; None if a variance is not positive and finite, which means unknown."""
     if not all(0 < variance < math.inf for variance in variances):
         return None
     x, y, z = map(math.sqrt, variances)

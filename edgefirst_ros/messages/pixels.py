@@ -1,4 +1,4 @@
-"""Uncompressed images: what an encoding's name says about its bytes."""
+"""Pixels of uncompressed images in the encodings of sensor_msgs/Image."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Pixels = npt.NDArray[np.uint8] | npt.NDArray[np.uint16] | npt.NDArray[np.float32
 
 @dataclass(frozen=True, slots=True)
 class _Packed:
-    """Pixels one after the other: name, element, channels, and whether neighbours share their colour."""
+    """Interleaved channels: ROS name, element type, channels, and whether pairs of pixels share chroma."""
 
     name: str
     element: str
@@ -28,7 +28,7 @@ class _Packed:
 
 @dataclass(frozen=True, slots=True)
 class _Planar:
-    """8-bit luma, then colour: so many planes, their width and height by those of the luma in halves."""
+    """An 8-bit luma plane, then chroma planes; ``halves``: their width and height in halves of the luma's."""
 
     name: str
     planes: int
@@ -72,27 +72,30 @@ _PLANAR = {
     "yv12": _Planar("yv12", 2, (1, 1)),
 }
 _LAYOUTS: dict[str, _Packed | _Planar] = {**_PACKED, **_PLANAR}
-"""Spelling on the wire in lower case → layout (sensor_msgs/image_encodings.hpp, and what drivers add to it:
-nv12, i420, yv12, and Bayer of 10 to 14 bits, of which every sample takes two bytes)."""
+"""Encoding in lower case to layout. Source: sensor_msgs/image_encodings.hpp; drivers add nv12, i420, yv12,
+and Bayer patterns of 10 to 14 bits in two bytes."""
 _NAMES = sorted({layout.name for layout in _LAYOUTS.values() if not layout.name.startswith("bayer_")})
 ENCODINGS = ", ".join(["bayer_(rggb|bggr|gbrg|grbg)(8|10|12|14|16)", *_NAMES])
-"""The encodings that are taken, for messages."""
+"""The supported encodings, for error messages."""
 _NAME = re.compile(r"[A-Za-z0-9_ .,:;/+-]{0,40}")
 
 
 def quoted(name: object) -> str:
-    """A name from a message, fit for a reason that is counted: short, and one for all that is no name."""
+    """A name from a message in quotes; "that is unreadable" for any that is long or has unusual characters.
+
+    Refused messages are counted by reason, so damaged names must not each give a reason of their own.
+    """
     text = str(name)
     return f'"{text}"' if _NAME.fullmatch(text) else "that is unreadable"
 
 
 def pixels_of(message: sensor_msgs.Image) -> tuple[str, Pixels]:
-    """Encoding and pixels of a sensor_msgs/Image, contiguous and in native byte order.
+    """Encoding and pixels of a sensor_msgs/Image, as ``RawImage`` has them; read-only.
 
-    What is allocated is no more than the message holds, whatever size it declares.
+    Never allocates more than the message contains, whatever size it declares.
 
     Raises:
-        DecodeError: the encoding is not known, or size, step and data disagree.
+        DecodeError: unknown encoding, no pixels, or size, step and data contradict each other.
     """
     layout = _LAYOUTS.get(str(message.encoding).strip().lower())
     if layout is None:
@@ -129,7 +132,7 @@ def _packed(
 def _planar(
     layout: _Planar, raw: npt.NDArray[np.uint8], size: tuple[int, int], step: int
 ) -> npt.NDArray[np.uint8]:
-    """Luma and colour without padding, as rows of the picture's width."""
+    """Luma and chroma without row padding, one after the other, in rows of the picture's width."""
     height, width = size
     across, down = layout.halves
     if (width % 2 and across != 4) or (height % 2 and down == 1):

@@ -21,11 +21,13 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class PointCloud:
-    """A cloud with its fields as on the wire (sensor_msgs/PointCloud2).
+    """A point cloud with the fields of its message (sensor_msgs/PointCloud2).
 
-    ``points`` is a structured array of shape (height * width,), row by row, whose field names,
-    types and counts are those of the message; unaligned and big-endian fields stay as they are, so
-    take them through ``column``. ``height`` > 1 means organised.
+    Attributes:
+        points: structured array (height * width,), row by row. Field names, types and counts are the
+            message's; fields may be unaligned or big-endian, ``column`` converts them.
+        height: rows; more than 1 if the cloud is organised.
+        width: points per row.
     """
 
     points: npt.NDArray[np.void]
@@ -50,7 +52,7 @@ class PointCloud:
         """Cartesian coordinates in metres, (N, 3) float32, contiguous, native byte order.
 
         Raises:
-            DecodeError: the cloud lacks one of the fields x, y and z, or it is not one number.
+            DecodeError: x, y or z is missing, or a field of several values.
         """
         columns = [self.column(name, np.float32) for name in ("x", "y", "z")]
         if any(column.ndim != 1 for column in columns):
@@ -59,14 +61,14 @@ class PointCloud:
 
 
 def as_type(values: npt.NDArray[Any], dtype: type[Scalar]) -> npt.NDArray[Scalar]:
-    """A field's values as another type, whatever they are.
+    """Convert a field's values to another type, with the same result on every machine.
 
-    Of floats as integers the fraction is cut off, NaN is 0, and what is beyond the type is its limit: the
-    processor's own way of casting them would make another dataset on another machine.
+    Floats become integers as follows, where numpy's result would depend on the processor: the fraction is cut
+    off, NaN becomes 0, and values beyond the limits of the type become these limits.
     """
     if values.dtype.kind == "f" and np.issubdtype(dtype, np.integer):
         limits = np.iinfo(np.dtype(dtype))
-        # The largest double below 2^63, for int64's own limit is none.
+        # int64's upper limit is not a double: take the largest one below 2^63.
         most = min(limits.max, (1 << 63) - (1 << 10))
         values = np.nan_to_num(values.astype(np.float64)).clip(limits.min, most)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -76,11 +78,11 @@ def as_type(values: npt.NDArray[Any], dtype: type[Scalar]) -> npt.NDArray[Scalar
 def decode_pointcloud(data: bytes, definition: str = "") -> Stamped[PointCloud]:
     """Decode a sensor_msgs/PointCloud2: any fields at any offset, rows padded or not, either byte order.
 
-    ``row_step`` counts only where there is more than one row; a field's count of 0 is read as 1, as PCL does.
-    Points are a view of ``data`` unless rows are padded.
+    ``row_step`` is ignored for a single row; a field's count of 0 means 1, as in PCL. The points are a view
+    of ``data`` unless rows are padded.
 
     Raises:
-        DecodeError: the bytes are no such message, or its layout contradicts itself or its data.
+        DecodeError: no valid message of this type, or its layout contradicts itself or its data.
     """
     return decode_as("sensor_msgs/PointCloud2", data, definition, _cloud)
 
@@ -129,14 +131,14 @@ def _point_dtype(fields: Sequence[sensor_msgs.PointField], order: str, point_ste
 
 
 _CONVENTIONS = (1.0, 255.0, 65535.0)
-"""Floats are in 0..1, or hold 8-bit or 16-bit values, as from drivers for Velodyne and Ouster."""
+"""Full scales of reflectivity in floats: 0 to 1, or 8-bit and 16-bit values (drivers of Velodyne, Ouster)."""
 
 
 def type_scale(dtype: np.dtype[Any]) -> float | None:
-    """The largest value of an integer type; None for floats, whose type does not show it."""
+    """The largest value of an integer type; None for floats, whose full scale the type does not show."""
     return float(np.iinfo(dtype).max) if dtype.kind in "iu" else None
 
 
 def float_scale(largest: float) -> float:
-    """The smallest usual full scale that is at least ``largest``; ``largest`` if there is none."""
+    """The full scale of floats up to ``largest``: the smallest usual one above that, else ``largest``."""
     return next((scale for scale in _CONVENTIONS if largest <= scale), largest)

@@ -15,7 +15,7 @@ from edgefirst_ros.messages.cdr import Stamped, array, decode_as
 
 
 class Axis(IntEnum):
-    """Meaning of a cube's axis (edgefirst_msgs/RadarCube constants)."""
+    """Meaning of an axis of a radar cube (constants of edgefirst_msgs/RadarCube)."""
 
     UNDEFINED = 0
     RANGE = 1
@@ -28,11 +28,14 @@ class Axis(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RadarCube:
-    """The radar's low-level tensor (edgefirst_msgs/RadarCube).
+    """The low-level data of a radar (edgefirst_msgs/RadarCube).
 
-    ``cube`` is int16 of the wire's shape; if ``is_complex`` the last axis interleaves (re, im), so
-    its length is twice the number of bins. ``scales`` are per axis: metres a range bin, m/s a
-    doppler bin, else 1. ``radar_time_us`` is of the radar's own clock.
+    Attributes:
+        cube: int16, in the shape of the message.
+        layout: meaning of each axis, slowest first.
+        scales: unit of each axis: metres per range bin, m/s per doppler bin, 1 for others.
+        is_complex: the last axis alternates real and imaginary parts; its length is twice its number of bins.
+        radar_time_us: acquisition in microseconds of the radar's own clock.
     """
 
     cube: npt.NDArray[np.int16]
@@ -44,7 +47,7 @@ class RadarCube:
 
 @dataclass(frozen=True, slots=True)
 class RadarInfo:
-    """Radar settings in force (edgefirst_msgs/RadarInfo)."""
+    """Settings of a radar, as sent (edgefirst_msgs/RadarInfo); ``cube`` is whether it publishes cubes."""
 
     center_frequency: str
     frequency_sweep: str
@@ -57,13 +60,12 @@ _AXES = {int(axis): axis for axis in Axis}
 
 
 def decode_radar_cube(data: bytes, definition: str = "") -> Stamped[RadarCube]:
-    """Decode an edgefirst_msgs/RadarCube of any rank and order of axes.
+    """Decode an edgefirst_msgs/RadarCube with any number and order of axes.
 
-    Axis codes that are not known become UNDEFINED. Scales that are missing at the end are 1, as they
-    are for an axis "taken as is".
+    Unknown axis codes become UNDEFINED, missing trailing scales 1.
 
     Raises:
-        DecodeError: the bytes are no such message, or shape, layout, scales and cube contradict each other.
+        DecodeError: no valid message of this type, or shape, layout, scales and data contradict each other.
     """
     return decode_as("edgefirst_msgs/RadarCube", data, definition, _cube)
 
@@ -72,7 +74,7 @@ def decode_radar_info(data: bytes, definition: str = "") -> Stamped[RadarInfo]:
     """Decode an edgefirst_msgs/RadarInfo.
 
     Raises:
-        DecodeError: the bytes are no such message.
+        DecodeError: no valid message of this type.
     """
     return decode_as("edgefirst_msgs/RadarInfo", data, definition, _info)
 

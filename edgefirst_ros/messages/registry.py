@@ -1,4 +1,4 @@
-"""Schema name to decoder: every message type that some sensor in ``SENSORS`` may come as."""
+"""Decoders by message type, for all types in ``SENSORS``."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ Decoder = Callable[[bytes, str], Stamped[Any]]
 DECODERS: Mapping[str, str] = MappingProxyType(
     {short_name(schema): place for sensor in SENSORS.values() for schema, place in sensor.decoders.items()}
 )
-"""Module and function that decode it, by ``pkg/Type``."""
+"""``pkg/Type`` to ``module:function`` of this package."""
 
-_USELESS = frozenset({"edgefirst_msgs/DmaBuffer", "edgefirst_msgs/CameraFrame"})
+_DMA_HANDLES = frozenset({"edgefirst_msgs/DmaBuffer", "edgefirst_msgs/CameraFrame"})
 
 
 def can_decode(schema: str) -> bool:
-    """Whether messages of this type (``pkg/msg/Type`` or ``pkg/Type``) are read at all."""
+    """Whether messages of this type (``pkg/msg/Type`` or ``pkg/Type``) can be decoded."""
     return short_name(schema) in DECODERS
 
 
 @cache
 def decoder(schema: str) -> Decoder:
-    """What decodes messages of a type.
+    """The function that decodes messages of a type (``pkg/msg/Type`` or ``pkg/Type``).
 
     Raises:
-        DecodeError: none does.
+        DecodeError: there is none for this type.
     """
     name = short_name(schema)
-    if name in _USELESS:
+    if name in _DMA_HANDLES:
         raise DecodeError("DMA buffer handles are of no use off the device")
     if name not in DECODERS:
         raise DecodeError("no decoder for this type")
@@ -47,9 +47,9 @@ def decoder(schema: str) -> Decoder:
 
 
 def decode(message: RawMessage) -> Stamped[Datum]:
-    """Turn one message into its datum; arrays are read-only and, where possible, views of its bytes.
+    """Decode a message. Arrays are read-only and, where possible, views of the message's bytes.
 
     Raises:
-        DecodeError: the reason is the same for all messages with that fault, so that it can be counted.
+        DecodeError: it cannot be decoded. Messages with the same fault give the same text, to be counted by.
     """
     return decoder(message.schema)(message.data, message.definition)

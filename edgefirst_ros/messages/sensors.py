@@ -1,4 +1,4 @@
-"""Every kind of sensor that is read, a line each: its role, what it is to a sample, and what decodes it."""
+"""The table of sensors: each role with its kind, its message types and their decoders."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from types import MappingProxyType
 from typing import Self
 
 
-class Kind(Enum):
-    """What the measurements of a sensor are to a sample."""
+class SensorKind(Enum):
+    """How the measurements of a sensor are used."""
 
     COMPANION = "companion"
-    """Part of it: its reference frame, or what is nearest to that in time."""
+    """Part of a sample: its reference frame, or paired with that by time."""
     CALIBRATION = "calibration"
-    """The latest one tells something about other sensors; its own time matters little."""
+    """The latest one describes other sensors; it is not paired by time."""
     MOTION = "motion"
-    """Where the rig is and how it moves."""
+    """Position, orientation or motion of the rig, from which its poses are computed."""
 
 
-COMPANION, CALIBRATION, MOTION = Kind
+COMPANION, CALIBRATION, MOTION = SensorKind
 
 
 @dataclass(frozen=True, slots=True)
 class Sensor:
-    """What is known of a role.
+    """Kind and decoders of one role.
 
     Attributes:
-        kind: what its measurements are to a sample.
-        decoders: by message type (``pkg/msg/Type``) that it may come as, the usual one first: module of this
-            package and function, as ``imu:decode_imu``; imported when the first such message comes.
+        kind: how its measurements are used.
+        decoders: message type (``pkg/msg/Type``) to ``module:function`` of this package, such as
+            ``imu:decode_imu``. The usual type comes first. A module is imported with its first message.
     """
 
-    kind: Kind
+    kind: SensorKind
     decoders: Mapping[str, str]
 
 
@@ -53,10 +53,10 @@ _CAMERA = {
 
 
 class Role(StrEnum):
-    """What a topic is to the dataset, whatever it is called on the wire."""
+    """What a topic is to a dataset, whatever its name is."""
 
-    def __new__(cls, name: str, kind: Kind, decoders: Mapping[str, str]) -> Self:
-        """A role of this name, see ``Sensor``."""
+    def __new__(cls, name: str, kind: SensorKind, decoders: Mapping[str, str]) -> Self:
+        """Make a role from its name and the fields of its ``Sensor``."""
         role = str.__new__(cls, name)
         role._value_ = name
         role.sensor = Sensor(kind, MappingProxyType(decoders))
@@ -91,6 +91,6 @@ SENSORS: Mapping[Role, Sensor] = MappingProxyType({role: role.sensor for role in
 """Every role with its kind and its decoders."""
 
 
-def roles_of(kind: Kind) -> frozenset[Role]:
+def roles_of(kind: SensorKind) -> frozenset[Role]:
     """All roles of a kind."""
     return frozenset(role for role, sensor in SENSORS.items() if sensor.kind is kind)

@@ -1,4 +1,4 @@
-"""Static transforms between coordinate frames, and the quaternions and vectors in messages."""
+"""Transforms between coordinate frames, and the quaternions and vectors of messages."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from edgefirst_ros.messages.cdr import Stamped, decode_as, header_of
 
 _ROUNDING_M = 1e-5
 _ROUNDING_DEG = 1e-2
-"""A cosine near 1 cannot show a smaller angle, because of rounding."""
+"""Smaller angles cannot be computed from a cosine near 1, because of rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transform:
     """Pose of ``child`` in ``parent``: p_parent = R(rotation) p_child + translation.
 
-    Metres; the quaternion is normalised on decoding because the device's is not.
+    ``translation_m`` is x, y, z; ``rotation_xyzw`` a unit quaternion, normalised on decoding.
     """
 
     parent: str
@@ -32,9 +32,9 @@ class Transform:
 
 @dataclass(frozen=True, slots=True)
 class Transforms:
-    """All transforms of one message (tf2_msgs/TFMessage, or one of geometry_msgs/TransformStamped).
+    """The transforms of one message, with the stamp of each in nanoseconds, as sent.
 
-    ``stamps_ns`` are those of the transforms, as sent.
+    Source: tf2_msgs/TFMessage, or geometry_msgs/TransformStamped with one transform.
     """
 
     transforms: tuple[Transform, ...]
@@ -46,12 +46,12 @@ class _TFMessage(Protocol):
 
 
 def bare(frame_id: str) -> str:
-    """A frame's name without surrounding blanks and without ROS 1's leading slash."""
+    """A frame's name without surrounding blanks and the leading slash of ROS 1."""
     return frame_id.strip().lstrip("/")
 
 
-def loops(transform: Transform, known: Mapping[str, Transform]) -> bool:
-    """Whether a transform, added to those known (by child), would make a frame its own ancestor."""
+def makes_cycle(transform: Transform, known: Mapping[str, Transform]) -> bool:
+    """Whether adding a transform to the known ones (by child) would make a frame its own ancestor."""
     parents = {bare(child): bare(other.parent) for child, other in known.items()}
     parents[bare(transform.child)] = frame = bare(transform.parent)
     for _ in range(len(parents) + 1):
@@ -63,8 +63,8 @@ def loops(transform: Transform, known: Mapping[str, Transform]) -> bool:
     return False
 
 
-def difference(before: Transform, after: Transform) -> str:
-    """A text on how a frame's pose changed; empty if only by rounding."""
+def describe_change(before: Transform, after: Transform) -> str:
+    """How a frame's pose changed, as a sentence; empty if it changed by rounding only."""
     if bare(before.parent) != bare(after.parent):
         return f"{after.child} hung on {before.parent} and now hangs on {after.parent}"
     moved_m = math.dist(before.translation_m, after.translation_m)
@@ -79,7 +79,7 @@ def decode_transform(data: bytes, definition: str = "") -> Stamped[Transforms]:
     """Decode a geometry_msgs/TransformStamped, which the device sends as tf_static.
 
     Raises:
-        DecodeError: the bytes are no such message, or it is no transform.
+        DecodeError: no valid message of this type, or its transform is invalid (see ``decode_tf``).
     """
     return decode_as("geometry_msgs/TransformStamped", data, definition, _single)
 
@@ -88,7 +88,8 @@ def decode_tf(data: bytes, definition: str = "") -> Stamped[Transforms]:
     """Decode a tf2_msgs/TFMessage; stamp and frame are those of its first transform.
 
     Raises:
-        DecodeError: the bytes are no such message, it is empty, or one of its transforms is none.
+        DecodeError: no valid message of this type, it is empty, or one of its transforms is zero, not finite,
+            impossibly long, or without two different, printable frame names.
     """
     return decode_as("tf2_msgs/TFMessage", data, definition, _all, _first)
 
@@ -130,7 +131,7 @@ def _transform(message: geometry_msgs.TransformStamped) -> Transform:
 
 _LEAST_NORM = 1e-9
 FARTHEST_M = 1e8
-"""No coordinate on earth is larger, in any frame; a larger one is damage, and would overflow later."""
+"""No frame on earth has larger coordinates: they come from damage, and would overflow later."""
 
 
 def unit_xyzw(quaternion: geometry_msgs.Quaternion) -> tuple[float, float, float, float] | None:

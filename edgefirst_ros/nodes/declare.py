@@ -17,7 +17,7 @@ from rclpy.parameter import Parameter
 
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.faults import no_such, sentences
+from edgefirst_ros.faults import sentences, unknown_parameter
 from edgefirst_ros.nodes.options import LIVE, NAMES, OTHERS, READ_ONLY
 from edgefirst_ros.nodes.parameters import ParameterSpec, Value, converted, nest, specify
 
@@ -107,7 +107,9 @@ class NodeParameters(Generic[Options]):
         others = {name: value for name, value in values.items() if _head(name) in Config.model_fields}
         # Checked here, since neither model knows the other's names.
         known = [*NAMES, *Config.model_fields]
-        faults = [no_such(name, known) for name in sorted(values.keys() - own.keys() - others.keys())]
+        faults = [
+            unknown_parameter(name, known) for name in sorted(values.keys() - own.keys() - others.keys())
+        ]
         try:
             options = self._options.model_validate(nest(own, self._specs))
         except ValidationError as error:

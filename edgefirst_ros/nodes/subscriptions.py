@@ -19,7 +19,7 @@ from rclpy.qos_overriding_options import QoSOverridingOptions
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.names import is_pattern
-from edgefirst_ros.hints import Seen
+from edgefirst_ros.hints import ExistingTopic
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.nodes.discovery import (
     SubscriptionPlan,
@@ -76,7 +76,7 @@ class Subscriptions:
     ) -> None:
         self.plan = SubscriptionPlan("", frozenset(), ())
         self.offered: dict[str, str] = {}
-        self.other_topics: list[Seen] = []
+        self.other_topics: list[ExistingTopic] = []
         self._node = node
         self._graph = RosGraph(node, preview_topic)
         self._config = config
@@ -147,17 +147,17 @@ class Subscriptions:
         self._unused.clear()
         self._clock.close()
 
-    def _find_other_topics(self, found: Iterable[TopicMatch]) -> list[Seen]:
+    def _find_other_topics(self, found: Iterable[TopicMatch]) -> list[ExistingTopic]:
         taken: set[str] = set()
-        seen: list[Seen] = []
+        seen: list[ExistingTopic] = []
         for each in found:
             taken.update((each.topic, *each.fitting))
             for info in self._graph.publishers(each.topic) if each.announced else ():
                 trouble = self._incompatible(each.topic, info)
                 if trouble or each.problem:
-                    seen.append(Seen(each.canonical, info.topic_type, trouble or each.problem))
+                    seen.append(ExistingTopic(each.canonical, info.topic_type, trouble or each.problem))
         seen += [
-            Seen(topic, kind)
+            ExistingTopic(topic, kind)
             for topic, kinds in self._graph.topics()
             if topic not in taken and not self._graph.is_own(topic) and self._node.count_publishers(topic)
             for kind in kinds

@@ -44,7 +44,7 @@ def wants_survey(config: Config, topics: Iterable[tuple[str, str]], *, streams: 
     known = list(topics)
     names = [topic for topic, _ in known]
     routes = TopicMap(config, find_prefix(names, config), known)
-    found = [route for route in map(routes.route, names) if route is not None and not route.instead]
+    found = [route for route in map(routes.route, names) if route is not None and not route.replaced_by]
     return any(route.rule.role in SENSES for route in found)
 
 

@@ -14,7 +14,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.base import Writer
-from edgefirst_ros.hints import Hint, Seen
+from edgefirst_ros.hints import ExistingTopic, Hint
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode
@@ -94,7 +94,7 @@ class Pipeline:
         """Findings for the user while the run goes on, once each; also in the report."""
         self.unread: list[str] = []
         """Sentences on sources that were requested and of which nothing was fed."""
-        self.around: Collection[Seen] = ()
+        self.around: Collection[ExistingTopic] = ()
         """Topics that exist but are not fed; used for hints only."""
         self._routing = Routing(config, self.notes)
         self._masks = Masks(config, self.ledger, self.notes.append)

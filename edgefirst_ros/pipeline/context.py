@@ -18,7 +18,7 @@ from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.messages.odometry import Odometry
 from edgefirst_ros.messages.radar import RadarInfo
-from edgefirst_ros.messages.transform import Transforms, difference, loops
+from edgefirst_ros.messages.transform import Transforms, describe_change, makes_cycle
 from edgefirst_ros.pipeline.envelope import Window
 from edgefirst_ros.sample import Calibration, EgoPose
 
@@ -105,11 +105,11 @@ class SampleContext:
         placed = dict(self.calibration.transforms)
         refusal = None
         for transform in message.transforms:
-            if loops(transform, placed):
+            if makes_cycle(transform, placed):
                 refusal = "transform that makes a frame its own ancestor"
             elif (before := placed.get(transform.child)) != transform:
                 placed[transform.child] = transform
-                if before is not None and (change := difference(before, transform)):
+                if before is not None and (change := describe_change(before, transform)):
                     self.moved.setdefault(
                         transform.child, f"{change}; the newest holds from then on, in NCore throughout"
                     )

@@ -127,8 +127,8 @@ def unwanted(raw: RawMessage, schema: str, route: Route | None) -> tuple[Stage, 
         return Stage.REFUSED, raw.fault
     if route is None:
         return Stage.SKIPPED, f"no use for {schema or 'a message without type'} on this topic"
-    if route.instead:
-        return Stage.SKIPPED, f"topics.{route.name} takes {route.instead}"
+    if route.replaced_by:
+        return Stage.SKIPPED, f"topics.{route.name} takes {route.replaced_by}"
     if schema not in TYPES[route.rule.role]:
         return Stage.REFUSED, f"type {schema}, expected {' or '.join(TYPES[route.rule.role])}"
     return None

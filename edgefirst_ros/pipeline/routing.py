@@ -7,7 +7,7 @@ from typing import Any
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.hints import Hint, Seen, hints_of
+from edgefirst_ros.hints import ExistingTopic, Hint, hints_of
 from edgefirst_ros.sample import Role
 from edgefirst_ros.timing.finding import Finding
 from edgefirst_ros.topics import Route, TopicMap, choose_reference, find_prefix, full_type, reference_role
@@ -88,12 +88,12 @@ class Routing:
         """
         if route.name in self.choices:
             if not self._map.has_chosen(route.name):
-                self._map.settle((topic, "") for topic in heard)
+                self._map.choose((topic, "") for topic in heard)
                 self.routes.clear()
                 self._tell_choices()
             now = self._map.route(route.topic)
-            if now is not None and now.instead:
-                return now.instead
+            if now is not None and now.replaced_by:
+                return now.replaced_by
         if not self.reference[1]:
             self._look_for_reference(findings)
         return ""
@@ -101,9 +101,9 @@ class Routing:
     def used(self, topics: Iterable[str]) -> list[str]:
         """The configured topics, by name, that are among these and in use."""
         found = map(self._map.route, topics)
-        return [route.name for route in found if route is not None and not route.instead]
+        return [route.name for route in found if route is not None and not route.replaced_by]
 
-    def hints(self, topics: Mapping[str, Mapping[str, Any]], around: Collection[Seen]) -> list[Hint]:
+    def hints(self, topics: Mapping[str, Mapping[str, Any]], around: Collection[ExistingTopic]) -> list[Hint]:
         """What configured topics that did not come may mean, by the ledger's counts of those that did."""
         return hints_of(self._config, self._map, topics, around)
 

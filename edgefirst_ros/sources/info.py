@@ -95,7 +95,7 @@ def inspect(recording: McapRecording, config: Config) -> dict[str, Any]:
             route = routes.route(message.topic, schema)
             if route is not None:
                 finder.rule(message.topic, route.rule.times)
-            use = "" if route is None or route.instead else route.rule.role.value
+            use = "" if route is None or route.replaced_by else route.rule.role.value
             stats = topics[message.topic] = TopicStats(schema, use)
         stats.add(message)
         if message.fault or not can_decode(schema):

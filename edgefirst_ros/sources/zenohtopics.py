@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config
-from edgefirst_ros.hints import FIRST_S, Seen, explicit_entries
+from edgefirst_ros.hints import FIRST_S, ExistingTopic, explicit_entries
 from edgefirst_ros.sources.zenohlink import CDR, key_includes, subscribe
 from edgefirst_ros.topics import full_type, reference_role
 
@@ -109,9 +109,9 @@ class OtherTopics:
         self._watch: zenoh.Subscriber[None] | None = None
         self._until_s: float | None = None
 
-    def found(self) -> list[Seen]:
+    def found(self) -> list[ExistingTopic]:
         """The topics found so far. Thread-safe."""
-        return [Seen(topic, kind) for topic, kind in self._found.copy().items()]
+        return [ExistingTopic(topic, kind) for topic, kind in self._found.copy().items()]
 
     def watch(self, silent: Collection[str], elapsed_s: float) -> None:
         """Begin or end the search when it is time; called periodically.

@@ -130,13 +130,13 @@ def test_one_topic_is_taken_whatever_order_they_come_in(
     config = build_config({"topics": {"lidar_points": {"topic": topic}}})
     known = list(there.items())[:: -1 if turned else 1]
     routes = TopicMap(config, find_prefix(there, config), known)
-    clouds = [t for t in there if (r := routes.route(t)) and r.name == "lidar_points" and not r.instead]
+    clouds = [t for t in there if (r := routes.route(t)) and r.name == "lidar_points" and not r.replaced_by]
     assert clouds == [taken]
     assert len(routes.notes) == bool(reason)
     assert all(f"lidar_points takes {taken}, {reason}" in note for note in routes.notes)
     for other in set(there) - {taken}:
         route = routes.route(other)
-        assert route is None or route.instead == taken or route.name != "lidar_points"
+        assert route is None or route.replaced_by == taken or route.name != "lidar_points"
 
 
 def test_a_reference_may_be_one_of_the_topics_that_match() -> None:

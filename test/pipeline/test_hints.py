@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.hints import Seen, find_hints, hints_of
+from edgefirst_ros.hints import ExistingTopic, find_hints, hints_of
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.offline.inputs import open_recordings
 from edgefirst_ros.sample import Role
@@ -92,7 +92,7 @@ def test_what_a_publisher_cannot_give_is_said() -> None:
     trouble = "offers BEST_EFFORT where RELIABLE is asked for"
     config = build_config({"topics": {"camera": CAMERA}})
     (hint,) = find_hints(
-        config, [Seen(CAMERA["topic"], JPEG, trouble)], used={CAMERA["topic"]: "camera"}, heard=()
+        config, [ExistingTopic(CAMERA["topic"], JPEG, trouble)], used={CAMERA["topic"]: "camera"}, heard=()
     )
     assert (hint.is_reference, hint.text) == (True, f"{CAMERA['topic']} is there but {trouble}")
 
@@ -131,7 +131,7 @@ def test_converting_and_looking_name_the_lidar_under_its_other_name(tmp_path: Pa
 def test_a_live_session_tells_what_else_was_there(tmp_path: Path) -> None:
     config = build_config({"topics": {"camera": CAMERA}, "min_free_mb": 0, "prefix": ""})
     live = LiveCapture(config, tmp_path, HOST)
-    live.other_topics = lambda: [Seen("/camera/image_raw", IMAGE)]
+    live.other_topics = lambda: [ExistingTopic("/camera/image_raw", IMAGE)]
     live.start("one")
     (finished,) = live.stop(10.0)
     assert finished.report["hints"] == [

@@ -13,7 +13,7 @@ from zenoh_loopback import await_condition, free_endpoint
 
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.errors import ConfigError, TransportError
-from edgefirst_ros.hints import Seen
+from edgefirst_ros.hints import ExistingTopic
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.sample import Role
 from edgefirst_ros.sources.zenoh import ZenohSource, key_expressions, message_type
@@ -292,7 +292,7 @@ def test_what_else_is_published_is_looked_at_while_what_is_wanted_does_not_come(
         imu.put("sensor_msgs/msg/Imu", b"x")
         await_condition("the imu", lambda: bool(listening.messages))
         await_condition("the image", lambda: bool(source.found()))
-        assert source.found() == [Seen("/camera/image_raw", "sensor_msgs/msg/Image")]
+        assert source.found() == [ExistingTopic("/camera/image_raw", "sensor_msgs/msg/Image")]
         await_condition("the end of it", lambda: (source.watch(["camera"], 60.0), not image.wanted)[1])
         source.watch(["camera"], 60.0)
         assert not image.wanted

@@ -20,7 +20,7 @@ STATUSES = ("valid", "edit")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """The sources of a row's values."""
 
     record: SampleRecord
@@ -33,7 +33,7 @@ class Column:
     """A column's polars type and its value in a row; a Categorical needs its categories beforehand."""
 
     dtype: Any
-    value: Callable[[Row], Any]
+    value: Callable[[TableRow], Any]
     categories: tuple[str, ...] = ()
 
 

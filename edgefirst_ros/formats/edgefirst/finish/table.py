@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.crashsafe.sync import EDGEFIRST, sync_file
-from edgefirst_ros.formats.edgefirst.finish.columns import Column, Row, columns
+from edgefirst_ros.formats.edgefirst.finish.columns import Column, TableRow, columns
 from edgefirst_ros.formats.edgefirst.finish.split import BlockSplit
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.store.journal import Annotation, SampleJournal, SampleRecord
@@ -103,14 +103,14 @@ def _fields_in_use(record: SampleRecord | Annotation) -> set[str]:
     return {f.name for f in fields(record) if getattr(record, f.name) is not None}
 
 
-def _batches(journal: SampleJournal, splits: Mapping[str, BlockSplit]) -> Iterator[list[Row]]:
+def _batches(journal: SampleJournal, splits: Mapping[str, BlockSplit]) -> Iterator[list[TableRow]]:
     """Rows in order: one an annotation, and one of nulls for a sample without any."""
-    batch: list[Row] = []
+    batch: list[TableRow] = []
     begin = 0
     for committed in journal:
         record = committed.record
         group = splits[record.sequence].group(record.time_ns)
-        batch += [Row(record, annotation, group) for annotation in record.annotations or (Annotation(),)]
+        batch += [TableRow(record, annotation, group) for annotation in record.annotations or (Annotation(),)]
         if committed.end - begin >= BATCH_BYTES:
             yield batch
             batch, begin = [], committed.end
@@ -118,7 +118,7 @@ def _batches(journal: SampleJournal, splits: Mapping[str, BlockSplit]) -> Iterat
         yield batch
 
 
-def _to_arrow(rows: list[Row], schema_columns: Mapping[str, Column]) -> pa.Table:
+def _to_arrow(rows: list[TableRow], schema_columns: Mapping[str, Column]) -> pa.Table:
     arrays, arrow_fields = [], []
     for name, column in schema_columns.items():
         values = [column.value(row) for row in rows]

@@ -20,7 +20,7 @@ from edgefirst_ros.messages.detection import Detections
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.messages.odometry import Odometry
-from edgefirst_ros.messages.sensors import SENSORS, Kind
+from edgefirst_ros.messages.sensors import SENSORS, SensorKind
 from edgefirst_ros.sample import Observation, Role
 
 Outcome = Part | str
@@ -49,7 +49,7 @@ def prepare(observation: Observation, options: NCoreOptions, components: Sequenc
 def _made(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
     maker = _MAKERS.get(observation.role)
     if maker is None:
-        if SENSORS[observation.role].kind is not Kind.CALIBRATION:
+        if SENSORS[observation.role].kind is not SensorKind.CALIBRATION:
             yield NO_FILE
         return
     try:
