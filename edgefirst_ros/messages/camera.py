@@ -12,7 +12,7 @@ import numpy.typing as npt
 from edgefirst.schemas import foxglove_msgs, sensor_msgs
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.cdr import Message, Stamped, decode_as, octets
+from edgefirst_ros.messages.cdr import Message, decoder_of, octets
 from edgefirst_ros.messages.deepimage import compressed_depth, deep_png, png_bits
 from edgefirst_ros.messages.pixels import Pixels, pixels_of, quoted
 
@@ -97,25 +97,38 @@ class CameraInfo:
         return width // self.binning[0], height // self.binning[1]
 
 
-def decode_video(data: bytes, definition: str = "") -> Stamped[VideoPacket]:
+@decoder_of("foxglove_msgs/CompressedVideo")
+def decode_video(message: foxglove_msgs.CompressedVideo) -> VideoPacket:
     """Decode a foxglove_msgs/CompressedVideo in H.264 or H.265.
 
     Raises:
         DecodeError: no valid message of this type, another codec, or no Annex B byte stream.
     """
-    return decode_as("foxglove_msgs/CompressedVideo", data, definition, _video)
+    name = str(message.format).strip().lower().replace(".", "")
+    codec = _CODECS.get(name)
+    if codec is None:
+        raise DecodeError(f"video format {quoted(message.format)}, expected h264 or h265")
+    return _access_unit(codec, octets(message.data))
 
 
-def decode_packet(data: bytes, definition: str = "") -> Stamped[VideoPacket]:
+@decoder_of("ffmpeg_image_transport_msgs/FFMPEGPacket")
+def decode_packet(message: Message) -> VideoPacket:
     """Decode an ffmpeg_image_transport_msgs/FFMPEGPacket in H.264 or H.265, of any encoder.
 
     Raises:
         DecodeError: no valid message of this type, another codec, or no Annex B byte stream.
     """
-    return decode_as("ffmpeg_image_transport_msgs/FFMPEGPacket", data, definition, _packet)
+    name = str(message.encoding).partition(";")[0].strip().lower()
+    codec = next((codec for part, codec in _ENCODERS if part in name), None)
+    if codec is None:
+        raise DecodeError(f"video encoding {quoted(message.encoding)}, expected one of H.264 or H.265")
+    return _access_unit(codec, octets(message.data))
 
 
-def decode_compressed_image(data: bytes, definition: str = "") -> Stamped[CompressedImage | RawImage]:
+@decoder_of("sensor_msgs/CompressedImage")
+def decode_compressed_image(
+    message: sensor_msgs.CompressedImage | foxglove_msgs.CompressedImage,
+) -> CompressedImage | RawImage:
     """Decode a sensor_msgs/CompressedImage.
 
     JPEG and PNG files, recognised by their data, stay encoded. PNG of 16 bits is decoded to pixels, and so is
@@ -124,52 +137,62 @@ def decode_compressed_image(data: bytes, definition: str = "") -> Stamped[Compre
     Raises:
         DecodeError: no valid message of this type, neither JPEG nor PNG, or damaged.
     """
-    return decode_as("sensor_msgs/CompressedImage", data, definition, _compressed)
+    return _compressed(message)
 
 
-def decode_foxglove_image(data: bytes, definition: str = "") -> Stamped[CompressedImage | RawImage]:
+@decoder_of("foxglove_msgs/CompressedImage")
+def decode_foxglove_image(
+    message: sensor_msgs.CompressedImage | foxglove_msgs.CompressedImage,
+) -> CompressedImage | RawImage:
     """Decode a foxglove_msgs/CompressedImage, as ``decode_compressed_image`` does.
 
     Raises:
         DecodeError: no valid message of this type, neither JPEG nor PNG, or damaged.
     """
-    return decode_as("foxglove_msgs/CompressedImage", data, definition, _compressed)
+    return _compressed(message)
 
 
-def decode_image(data: bytes, definition: str = "") -> Stamped[RawImage]:
+@decoder_of("sensor_msgs/Image")
+def decode_image(message: sensor_msgs.Image) -> RawImage:
     """Decode a sensor_msgs/Image; removes row padding and converts to native byte order.
 
     Raises:
         DecodeError: no valid message of this type, unknown encoding, or size, step and data contradict each
             other.
     """
-    return decode_as("sensor_msgs/Image", data, definition, _image)
+    return RawImage(*pixels_of(message))
 
 
-def decode_camera_info(data: bytes, definition: str = "") -> Stamped[CameraInfo]:
+@decoder_of("sensor_msgs/CameraInfo")
+def decode_camera_info(message: sensor_msgs.CameraInfo) -> CameraInfo:
     """Decode a sensor_msgs/CameraInfo; an empty region of interest means none, a binning of 0 means 1.
 
     Raises:
         DecodeError: no valid message of this type, width or height 0 (the camera is not calibrated), or
             numbers that are not finite or that no camera has.
     """
-    return decode_as("sensor_msgs/CameraInfo", data, definition, _camera_info)
-
-
-def _video(message: foxglove_msgs.CompressedVideo) -> VideoPacket:
-    name = str(message.format).strip().lower().replace(".", "")
-    codec = _CODECS.get(name)
-    if codec is None:
-        raise DecodeError(f"video format {quoted(message.format)}, expected h264 or h265")
-    return _access_unit(codec, octets(message.data))
-
-
-def _packet(message: Message) -> VideoPacket:
-    name = str(message.encoding).partition(";")[0].strip().lower()
-    codec = next((codec for part, codec in _ENCODERS if part in name), None)
-    if codec is None:
-        raise DecodeError(f"video encoding {quoted(message.encoding)}, expected one of H.264 or H.265")
-    return _access_unit(codec, octets(message.data))
+    info = CameraInfo(
+        width=int(message.width),
+        height=int(message.height),
+        distortion_model=str(message.distortion_model),
+        d=tuple(map(float, message.d)),
+        k=_matrix(message.k, 3),
+        r=_matrix(message.r, 3),
+        p=_matrix(message.p, 4),
+        binning=(max(1, int(message.binning_x)), max(1, int(message.binning_y))),
+        roi=_region(message.roi, int(message.width), int(message.height)),
+    )
+    if not (all(map(math.isfinite, info.d)) and all(np.isfinite(m).all() for m in (info.k, info.r, info.p))):
+        raise DecodeError("camera calibration is not finite")
+    if not (info.width and info.height):
+        raise DecodeError("CameraInfo: width or height 0, expected the picture's; the camera is uncalibrated")
+    if max(info.width, info.height) > _LONGEST_SIDE_PX:
+        raise DecodeError(f"CameraInfo: width or height beyond {_LONGEST_SIDE_PX}")
+    largest = max(np.abs(m).max(initial=0.0) for m in (np.array(info.d, np.float64), info.k, info.r, info.p))
+    focal_px = np.abs([info.k[0, 0], info.k[1, 1]])
+    if largest > _MOST or ((focal_px > 0) & (focal_px < _LEAST_FOCAL_PX)).any():
+        raise DecodeError("CameraInfo: numbers that no camera has")
+    return info
 
 
 def _access_unit(codec: Codec, packet: bytes) -> VideoPacket:
@@ -200,35 +223,6 @@ def _raw(image: tuple[str, Pixels]) -> RawImage:
     encoding, pixels = image
     pixels.flags.writeable = False
     return RawImage(encoding, pixels)
-
-
-def _image(message: sensor_msgs.Image) -> RawImage:
-    return RawImage(*pixels_of(message))
-
-
-def _camera_info(message: sensor_msgs.CameraInfo) -> CameraInfo:
-    info = CameraInfo(
-        width=int(message.width),
-        height=int(message.height),
-        distortion_model=str(message.distortion_model),
-        d=tuple(map(float, message.d)),
-        k=_matrix(message.k, 3),
-        r=_matrix(message.r, 3),
-        p=_matrix(message.p, 4),
-        binning=(max(1, int(message.binning_x)), max(1, int(message.binning_y))),
-        roi=_region(message.roi, int(message.width), int(message.height)),
-    )
-    if not (all(map(math.isfinite, info.d)) and all(np.isfinite(m).all() for m in (info.k, info.r, info.p))):
-        raise DecodeError("camera calibration is not finite")
-    if not (info.width and info.height):
-        raise DecodeError("CameraInfo: width or height 0, expected the picture's; the camera is uncalibrated")
-    if max(info.width, info.height) > _LONGEST_SIDE_PX:
-        raise DecodeError(f"CameraInfo: width or height beyond {_LONGEST_SIDE_PX}")
-    largest = max(np.abs(m).max(initial=0.0) for m in (np.array(info.d, np.float64), info.k, info.r, info.p))
-    focal_px = np.abs([info.k[0, 0], info.k[1, 1]])
-    if largest > _MOST or ((focal_px > 0) & (focal_px < _LEAST_FOCAL_PX)).any():
-        raise DecodeError("CameraInfo: numbers that no camera has")
-    return info
 
 
 def _region(roi: sensor_msgs.RegionOfInterest, width: int, height: int) -> tuple[int, int, int, int] | None:

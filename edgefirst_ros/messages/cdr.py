@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import edgefirst.schemas
 import numpy as np
@@ -69,6 +69,24 @@ def decode_as(
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
         raise DecodeError(f"{schema} with other fields than expected") from error
     return Stamped(stamp_ns, frame_id, datum)
+
+
+class Decoder(Protocol[Datum_co]):
+    """Decodes CDR bytes; ``definition`` is the definition text that came with them, or empty."""
+
+    def __call__(self, data: bytes, definition: str = "") -> Stamped[Datum_co]:
+        """Raises DecodeError as ``decode_as`` does."""
+
+
+def decoder_of(
+    schema: str, stamped_part: Callable[[Any], Message] = lambda message: message
+) -> Callable[[Callable[[Any], Datum_co]], Decoder[Datum_co]]:
+    """Make the decorated function, which converts a message object, the decoder of that type's CDR bytes."""
+
+    def decoder(convert: Callable[[Any], Datum_co]) -> Decoder[Datum_co]:
+        return lambda data, definition="": decode_as(schema, data, definition, convert, stamped_part)
+
+    return decoder
 
 
 def read(schema: str, data: bytes, definition: str = "") -> Message:

@@ -11,7 +11,7 @@ import zstandard
 from edgefirst.schemas import edgefirst_msgs
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.cdr import Stamped, array, decode_as, time_ns
+from edgefirst_ros.messages.cdr import array, decoder_of, time_ns
 from edgefirst_ros.messages.pixels import quoted
 
 _MAX_MASK_BYTES = 1 << 28
@@ -71,26 +71,29 @@ class ModelInfo:
     labels: tuple[str, ...]
 
 
-def decode_model(data: bytes, definition: str = "") -> Stamped[Detections]:
+@decoder_of("edgefirst_msgs/Model")
+def decode_model(message: edgefirst_msgs.Model) -> Detections:
     """Decode an edgefirst_msgs/Model, without the durations of the inference.
 
     Raises:
         DecodeError: no valid message of this type, numbers of a box are not finite or too large, or the data
             of a mask do not have the size that it declares.
     """
-    return decode_as("edgefirst_msgs/Model", data, definition, _model)
+    return Detections(tuple(map(_box, message.boxes)), tuple(map(_mask, message.masks)))
 
 
-def decode_detect(data: bytes, definition: str = "") -> Stamped[Detections]:
+@decoder_of("edgefirst_msgs/Detect")
+def decode_detect(message: edgefirst_msgs.Detect) -> Detections:
     """Decode an edgefirst_msgs/Detect: fusion/boxes3d, and model/boxes2d of older devices.
 
     Raises:
         DecodeError: no valid message of this type, or numbers of a box are not finite or too large.
     """
-    return decode_as("edgefirst_msgs/Detect", data, definition, _detect)
+    return Detections(tuple(map(_box, message.boxes)), ())
 
 
-def decode_mask(data: bytes, definition: str = "") -> Stamped[Mask]:
+@decoder_of("edgefirst_msgs/Mask")
+def decode_mask(message: edgefirst_msgs.Mask | edgefirst_msgs.MaskBox) -> Mask:
     """Decode an edgefirst_msgs/Mask; the stamp is 0, as it has no header.
 
     With a declared length of 0 or 1, the number of classes follows from the size of the data.
@@ -99,24 +102,13 @@ def decode_mask(data: bytes, definition: str = "") -> Stamped[Mask]:
         DecodeError: no valid message of this type, unknown encoding, or the data do not have the size that it
             declares.
     """
-    return decode_as("edgefirst_msgs/Mask", data, definition, _mask)
+    return _mask(message)
 
 
-def decode_model_info(data: bytes, definition: str = "") -> Stamped[ModelInfo]:
-    """Decode an edgefirst_msgs/ModelInfo, with or without the fields that newer devices send.
-
-    Raises:
-        DecodeError: no valid message of this type.
-    """
-    return decode_as("edgefirst_msgs/ModelInfo", data, definition, _model_info)
-
-
-def _model(message: edgefirst_msgs.Model) -> Detections:
-    return Detections(tuple(map(_box, message.boxes)), tuple(map(_mask, message.masks)))
-
-
-def _detect(message: edgefirst_msgs.Detect) -> Detections:
-    return Detections(tuple(map(_box, message.boxes)), ())
+@decoder_of("edgefirst_msgs/ModelInfo")
+def decode_model_info(message: edgefirst_msgs.ModelInfo) -> ModelInfo:
+    """Decode an edgefirst_msgs/ModelInfo, with or without the fields that newer devices send."""
+    return ModelInfo(name=str(message.model_name), labels=tuple(map(str, message.labels)))
 
 
 def _box(box: edgefirst_msgs.DetectBox) -> Box:
@@ -175,7 +167,3 @@ def _unpacked(packed: npt.NDArray[np.uint8], most: int) -> npt.NDArray[np.uint8]
             return np.frombuffer(reader.read((size if 0 <= size < most else most) + 1), np.uint8)
     except zstandard.ZstdError as error:
         raise DecodeError("mask is not zstd data") from error
-
-
-def _model_info(message: edgefirst_msgs.ModelInfo) -> ModelInfo:
-    return ModelInfo(name=str(message.model_name), labels=tuple(map(str, message.labels)))

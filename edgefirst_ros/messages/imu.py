@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from edgefirst.schemas import sensor_msgs
 
-from edgefirst_ros.messages.cdr import Stamped, decode_as
+from edgefirst_ros.messages.cdr import decoder_of
 from edgefirst_ros.messages.transform import unit_xyzw, xyz
 
 
@@ -25,19 +25,13 @@ class Imu:
     linear_acceleration_m_s2: tuple[float, float, float]
 
 
-def decode_imu(data: bytes, definition: str = "") -> Stamped[Imu]:
+@decoder_of("sensor_msgs/Imu")
+def decode_imu(message: sensor_msgs.Imu) -> Imu:
     """Decode a sensor_msgs/Imu.
 
     An ``orientation_covariance[0]`` of -1, which by the definition says that there is no orientation, is
     ignored: the device sends it with valid ones.
-
-    Raises:
-        DecodeError: no valid message of this type.
     """
-    return decode_as("sensor_msgs/Imu", data, definition, _imu)
-
-
-def _imu(message: sensor_msgs.Imu) -> Imu:
     return Imu(
         orientation_xyzw=unit_xyzw(message.orientation),
         angular_velocity_rad_s=xyz(message.angular_velocity),

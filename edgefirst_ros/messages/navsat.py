@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from edgefirst.schemas import sensor_msgs
 
-from edgefirst_ros.messages.cdr import Stamped, decode_as
+from edgefirst_ros.messages.cdr import decoder_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +29,9 @@ class NavSatFix:
     sigma_m: tuple[float, float, float] | None = None
 
 
-def decode_navsat(data: bytes, definition: str = "") -> Stamped[NavSatFix]:
-    """Decode a sensor_msgs/NavSatFix.
-
-    Raises:
-        DecodeError: no valid message of this type.
-    """
-    return decode_as("sensor_msgs/NavSatFix", data, definition, _fix)
-
-
-def _fix(message: sensor_msgs.NavSatFix) -> NavSatFix:
+@decoder_of("sensor_msgs/NavSatFix")
+def decode_navsat(message: sensor_msgs.NavSatFix) -> NavSatFix:
+    """Decode a sensor_msgs/NavSatFix."""
     return NavSatFix(
         latitude_deg=float(message.latitude),
         longitude_deg=float(message.longitude),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from edgefirst.schemas import nav_msgs
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.cdr import Stamped, decode_as
+from edgefirst_ros.messages.cdr import Stamped, decoder_of
 from edgefirst_ros.messages.transform import FARTHEST_M, Transforms, bare, unit_xyzw, xyz
 
 _UNKNOWN = (math.nan,) * 3
@@ -37,31 +37,13 @@ class Odometry:
     rotation_sigma_rad: tuple[float, float, float] | None = None
 
 
-def decode_odometry(data: bytes, definition: str = "") -> Stamped[Odometry]:
+@decoder_of("nav_msgs/Odometry")
+def decode_odometry(message: nav_msgs.Odometry) -> Odometry:
     """Decode a nav_msgs/Odometry; the quaternion is normalised, of covariances only the diagonal is used.
 
     Raises:
         DecodeError: no valid message of this type, or its pose is zero, not finite or impossibly far away.
     """
-    return decode_as("nav_msgs/Odometry", data, definition, _odometry)
-
-
-def odometry_of(transforms: Transforms, parent: str, child: str) -> Stamped[Odometry] | None:
-    """The newest pose of ``child`` in ``parent`` among a message's transforms; None if there is none."""
-    wanted = (bare(parent), bare(child))
-    found = [
-        (stamp_ns, each)
-        for stamp_ns, each in zip(transforms.stamps_ns, transforms.transforms, strict=True)
-        if (bare(each.parent), bare(each.child)) == wanted
-    ]
-    if not found:
-        return None
-    stamp_ns, newest = max(found, key=lambda each: each[0])
-    odometry = Odometry(newest.child, newest.translation_m, newest.rotation_xyzw, _UNKNOWN, _UNKNOWN)
-    return Stamped(stamp_ns, newest.parent, odometry)
-
-
-def _odometry(message: nav_msgs.Odometry) -> Odometry:
     pose, twist = message.pose.pose, message.twist.twist
     position, orientation = xyz(pose.position), unit_xyzw(pose.orientation)
     if orientation is None or not all(map(math.isfinite, position)):
@@ -77,6 +59,21 @@ def _odometry(message: nav_msgs.Odometry) -> Odometry:
         position_sigma_m=_sigma([float(message.pose.covariance[index]) for index in (0, 7, 14)]),
         rotation_sigma_rad=_sigma([float(message.pose.covariance[index]) for index in (21, 28, 35)]),
     )
+
+
+def odometry_of(transforms: Transforms, parent: str, child: str) -> Stamped[Odometry] | None:
+    """The newest pose of ``child`` in ``parent`` among a message's transforms; None if there is none."""
+    wanted = (bare(parent), bare(child))
+    found = [
+        (stamp_ns, each)
+        for stamp_ns, each in zip(transforms.stamps_ns, transforms.transforms, strict=True)
+        if (bare(each.parent), bare(each.child)) == wanted
+    ]
+    if not found:
+        return None
+    stamp_ns, newest = max(found, key=lambda each: each[0])
+    odometry = Odometry(newest.child, newest.translation_m, newest.rotation_xyzw, _UNKNOWN, _UNKNOWN)
+    return Stamped(stamp_ns, newest.parent, odometry)
 
 
 def _sigma(variances: list[float]) -> tuple[float, float, float] | None:

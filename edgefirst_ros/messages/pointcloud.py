@@ -11,7 +11,7 @@ import numpy.typing as npt
 from edgefirst.schemas import sensor_msgs
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.cdr import Stamped, array, decode_as
+from edgefirst_ros.messages.cdr import array, decoder_of
 
 _CODES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
 _MAX_POINT_STEP = 1 << 20
@@ -75,7 +75,8 @@ def as_type(values: npt.NDArray[Any], dtype: type[Scalar]) -> npt.NDArray[Scalar
         return values.astype(dtype)
 
 
-def decode_pointcloud(data: bytes, definition: str = "") -> Stamped[PointCloud]:
+@decoder_of("sensor_msgs/PointCloud2")
+def decode_pointcloud(message: sensor_msgs.PointCloud2) -> PointCloud:
     """Decode a sensor_msgs/PointCloud2: any fields at any offset, rows padded or not, either byte order.
 
     ``row_step`` is ignored for a single row; a field's count of 0 means 1, as in PCL. The points are a view
@@ -84,10 +85,6 @@ def decode_pointcloud(data: bytes, definition: str = "") -> Stamped[PointCloud]:
     Raises:
         DecodeError: no valid message of this type, or its layout contradicts itself or its data.
     """
-    return decode_as("sensor_msgs/PointCloud2", data, definition, _cloud)
-
-
-def _cloud(message: sensor_msgs.PointCloud2) -> PointCloud:
     height, width, point_step = int(message.height), int(message.width), int(message.point_step)
     dtype = _point_dtype(message.fields, ">" if message.is_bigendian else "<", point_step)
     if not height * width:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from edgefirst.schemas import edgefirst_msgs
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.cdr import Stamped, array, decode_as
+from edgefirst_ros.messages.cdr import array, decoder_of
 
 
 class Axis(IntEnum):
@@ -59,7 +59,8 @@ class RadarInfo:
 _AXES = {int(axis): axis for axis in Axis}
 
 
-def decode_radar_cube(data: bytes, definition: str = "") -> Stamped[RadarCube]:
+@decoder_of("edgefirst_msgs/RadarCube")
+def decode_radar_cube(message: edgefirst_msgs.RadarCube) -> RadarCube:
     """Decode an edgefirst_msgs/RadarCube with any number and order of axes.
 
     Unknown axis codes become UNDEFINED, missing trailing scales 1.
@@ -67,19 +68,6 @@ def decode_radar_cube(data: bytes, definition: str = "") -> Stamped[RadarCube]:
     Raises:
         DecodeError: no valid message of this type, or shape, layout, scales and data contradict each other.
     """
-    return decode_as("edgefirst_msgs/RadarCube", data, definition, _cube)
-
-
-def decode_radar_info(data: bytes, definition: str = "") -> Stamped[RadarInfo]:
-    """Decode an edgefirst_msgs/RadarInfo.
-
-    Raises:
-        DecodeError: no valid message of this type.
-    """
-    return decode_as("edgefirst_msgs/RadarInfo", data, definition, _info)
-
-
-def _cube(message: edgefirst_msgs.RadarCube) -> RadarCube:
     cube = array(message.cube, np.int16)
     shape = tuple(int(bins) for bins in array(message.shape, np.uint16))
     layout = tuple(_axis(int(code)) for code in array(message.layout, np.uint8))
@@ -105,11 +93,9 @@ def _cube(message: edgefirst_msgs.RadarCube) -> RadarCube:
     )
 
 
-def _axis(code: int) -> Axis:
-    return _AXES.get(code, Axis.UNDEFINED)
-
-
-def _info(message: edgefirst_msgs.RadarInfo) -> RadarInfo:
+@decoder_of("edgefirst_msgs/RadarInfo")
+def decode_radar_info(message: edgefirst_msgs.RadarInfo) -> RadarInfo:
+    """Decode an edgefirst_msgs/RadarInfo."""
     return RadarInfo(
         center_frequency=str(message.center_frequency),
         frequency_sweep=str(message.frequency_sweep),
@@ -117,3 +103,7 @@ def _info(message: edgefirst_msgs.RadarInfo) -> RadarInfo:
         detection_sensitivity=str(message.detection_sensitivity),
         cube=bool(message.cube),
     )
+
+
+def _axis(code: int) -> Axis:
+    return _AXES.get(code, Axis.UNDEFINED)

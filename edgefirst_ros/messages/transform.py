@@ -10,7 +10,7 @@ from typing import Protocol
 from edgefirst.schemas import geometry_msgs
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.cdr import Stamped, decode_as, header_of
+from edgefirst_ros.messages.cdr import decoder_of, header_of
 
 _ROUNDING_M = 1e-5
 _ROUNDING_DEG = 1e-2
@@ -75,37 +75,27 @@ def describe_change(before: Transform, after: Transform) -> str:
     return f"{after.child} moved by {moved_m:.3g} m and {turned_deg:.3g} degrees in {after.parent}"
 
 
-def decode_transform(data: bytes, definition: str = "") -> Stamped[Transforms]:
+@decoder_of("geometry_msgs/TransformStamped")
+def decode_transform(message: geometry_msgs.TransformStamped) -> Transforms:
     """Decode a geometry_msgs/TransformStamped, which the device sends as tf_static.
 
     Raises:
         DecodeError: no valid message of this type, or its transform is invalid (see ``decode_tf``).
     """
-    return decode_as("geometry_msgs/TransformStamped", data, definition, _single)
+    return _stamped([message])
 
 
-def decode_tf(data: bytes, definition: str = "") -> Stamped[Transforms]:
+@decoder_of("tf2_msgs/TFMessage", lambda message: message.transforms[0])
+def decode_tf(message: _TFMessage) -> Transforms:
     """Decode a tf2_msgs/TFMessage; stamp and frame are those of its first transform.
 
     Raises:
         DecodeError: no valid message of this type, it is empty, or one of its transforms is zero, not finite,
             impossibly long, or without two different, printable frame names.
     """
-    return decode_as("tf2_msgs/TFMessage", data, definition, _all, _first)
-
-
-def _all(message: _TFMessage) -> Transforms:
     if not message.transforms:
         raise DecodeError("no transforms in the message")
     return _stamped(message.transforms)
-
-
-def _first(message: _TFMessage) -> geometry_msgs.TransformStamped:
-    return message.transforms[0]
-
-
-def _single(message: geometry_msgs.TransformStamped) -> Transforms:
-    return _stamped([message])
 
 
 def _stamped(messages: Sequence[geometry_msgs.TransformStamped]) -> Transforms:
