@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from edgefirst_ros.cli.options import (
+from edgefirst_ros.cli.shared import (
+    EXIT_INTERRUPTED,
+    EXIT_POOR,
     Annotations,
     AsJson,
     ConfigFile,
@@ -32,12 +34,8 @@ from edgefirst_ros.cli.options import (
     Reference,
     Workers,
     edgefirst_values,
-    format_names,
-)
-from edgefirst_ros.cli.shared import (
-    EXIT_INTERRUPTED,
-    EXIT_POOR,
     exit_code,
+    format_names,
     guarded,
     interruptible,
     make_config,

@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from edgefirst_ros.cli.options import (
+from edgefirst_ros.cli.shared import (
+    EXIT_INTERRUPTED,
     Annotations,
     AsJson,
     ConfigFile,
@@ -25,11 +26,8 @@ from edgefirst_ros.cli.options import (
     Reference,
     Workers,
     edgefirst_values,
-    format_names,
-)
-from edgefirst_ros.cli.shared import (
-    EXIT_INTERRUPTED,
     exit_code,
+    format_names,
     guarded,
     interruptible,
     make_config,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgefirst_ros.cli.options import Connect, Listen
-from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, guarded, interruptible
+from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, Connect, Listen, guarded, interruptible
 from edgefirst_ros.cli.terminal import clock, make_console
 from edgefirst_ros.errors import RecordingNotFound, TransportError
 

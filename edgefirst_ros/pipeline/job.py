@@ -13,7 +13,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.base import Writer
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.replacing import replace_file
+from edgefirst_ros.formats.crashsafe.names import replace_file
 from edgefirst_ros.formats.format import Target
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.naming import REPORT, safe_name

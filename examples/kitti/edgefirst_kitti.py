@@ -19,8 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from edgefirst_ros.errors import DatasetNotFound, DecodeError, OutputExists
 from edgefirst_ros.formats.base import LeftOut, NoPlace, Written
-from edgefirst_ros.formats.crashsafe.names import finished_path, free_name, part_path
-from edgefirst_ros.formats.crashsafe.replacing import remove, take_name
+from edgefirst_ros.formats.crashsafe.names import finished_path, free_name, part_path, remove, take_name
 from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.findings import Check, Findings, concluded
 from edgefirst_ros.formats.format import Format, Target, below

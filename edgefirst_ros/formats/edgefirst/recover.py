@@ -10,8 +10,7 @@ from pathlib import Path
 
 from edgefirst_ros.errors import EdgeFirstError, RecordingNotFound, WriteError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.names import move_aside, part_path
-from edgefirst_ros.formats.crashsafe.replacing import remove, restore_old
+from edgefirst_ros.formats.crashsafe.names import move_aside, part_path, remove, restore_old
 from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.edgefirst.finish.dataset import finish_dataset
 from edgefirst_ros.formats.edgefirst.finish.table import count_samples

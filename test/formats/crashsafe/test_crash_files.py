@@ -22,8 +22,11 @@ from edgefirst_ros.formats.crashsafe.names import (
     move_aside,
     old_path,
     part_path,
+    remove,
+    replace_file,
+    restore_old,
+    take_name,
 )
-from edgefirst_ros.formats.crashsafe.replacing import remove, replace_file, restore_old, take_name
 
 
 class Killed(Exception):

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from edgefirst_ros.formats.tracks.classes import KINDS, PRIORS, Kind, Prior, class_key
-from edgefirst_ros.formats.tracks.sizes import SeenExtent, SizeEstimate
-from edgefirst_ros.formats.tracks.still import still_heading
+from edgefirst_ros.formats.tracks.sizes import SeenExtent, SizeEstimate, still_heading
 
 BUS, CAR, UNKNOWN = PRIORS[Kind.BUS], PRIORS[Kind.CAR], PRIORS[Kind.UNKNOWN]
 NAN = math.nan

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from edgefirst_ros.formats.crashsafe.names import old_path, part_path
-from edgefirst_ros.formats.crashsafe.replacing import remove, take_name
+from edgefirst_ros.formats.crashsafe.names import old_path, part_path, remove, take_name
 from edgefirst_ros.formats.crashsafe.sync import EDGEFIRST, sync_path
 from edgefirst_ros.formats.edgefirst.finish.table import write_table
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions

@@ -10,8 +10,7 @@ from pathlib import Path
 from edgefirst_ros.errors import OutputExists, WriteError
 from edgefirst_ros.formats.base import LeftOut, Written
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.names import part_path
-from edgefirst_ros.formats.crashsafe.replacing import remove
+from edgefirst_ros.formats.crashsafe.names import part_path, remove
 from edgefirst_ros.formats.edgefirst.finish.dataset import finish_dataset
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.prepare.sample import PreparedFile, PreparedSample, prepare_sample

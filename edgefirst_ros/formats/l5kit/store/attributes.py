@@ -11,7 +11,7 @@ from typing import Any
 import pymap3d
 
 from edgefirst_ros.errors import DatasetError
-from edgefirst_ros.formats.crashsafe.replacing import replace_file
+from edgefirst_ros.formats.crashsafe.names import replace_file
 from edgefirst_ros.formats.crashsafe.sync import L5KIT
 from edgefirst_ros.formats.l5kit.store.schema import FORMAT_VERSION, LABELS
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, json_bytes

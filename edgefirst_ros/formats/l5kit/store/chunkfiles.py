@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
-from edgefirst_ros.formats.crashsafe.replacing import replace_file
+from edgefirst_ros.formats.crashsafe.names import replace_file
 from edgefirst_ros.formats.crashsafe.sync import L5KIT
 from edgefirst_ros.formats.l5kit.store.schema import SIDE, SPECS, Records
 from edgefirst_ros.formats.zarr2.array import ArraySpec

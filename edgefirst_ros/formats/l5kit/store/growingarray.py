@@ -8,7 +8,7 @@ import numpy as np
 
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.appending import AppendFile
-from edgefirst_ros.formats.crashsafe.replacing import replace_file
+from edgefirst_ros.formats.crashsafe.names import replace_file
 from edgefirst_ros.formats.crashsafe.sync import L5KIT
 from edgefirst_ros.formats.l5kit.store.chunkfiles import OwnFiles
 from edgefirst_ros.formats.l5kit.store.schema import Records

@@ -18,8 +18,7 @@ from edgefirst_ros.formats.l5kit.store.schema import AGENT, LABELS, Records
 from edgefirst_ros.formats.l5kit.write.candidates import CLUSTER_KEYS
 from edgefirst_ros.formats.tracks.classes import Prior
 from edgefirst_ros.formats.tracks.motion import Place, Spot, TrackPath
-from edgefirst_ros.formats.tracks.sizes import SeenExtent, SizeEstimate
-from edgefirst_ros.formats.tracks.still import NEW_SIDE_RAD, View, still_heading
+from edgefirst_ros.formats.tracks.sizes import NEW_SIDE_RAD, SeenExtent, SizeEstimate, View, still_heading
 
 REACH_NS = 50_000_000
 """How far a track is extrapolated beyond its first and last sighting: half a step at 10 Hz."""

@@ -35,9 +35,9 @@ from edgefirst_ros.formats.ncore.finish.trajectory import (
 )
 from edgefirst_ros.formats.ncore.prepare import cuboids
 from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, Json, generic_data
-from edgefirst_ros.formats.ncore.store.consolidated import JsonPayload
 from edgefirst_ros.formats.ncore.store.marks import EntryTimes, Instance
 from edgefirst_ros.formats.ncore.store.meta import VERSION
+from edgefirst_ros.formats.ncore.store.packed import JsonPayload
 from edgefirst_ros.formats.zarr2.array import array_records, blob_records
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, group, json_bytes, under
 from edgefirst_ros.messages.transform import bare

@@ -18,8 +18,7 @@ from edgefirst_ros.formats.ncore.finish.cuboidtable import CuboidTable
 from edgefirst_ros.formats.ncore.finish.trajectory import RigPoses
 from edgefirst_ros.formats.tracks.classes import PRIORS, Prior, Size
 from edgefirst_ros.formats.tracks.motion import headings_of
-from edgefirst_ros.formats.tracks.sizes import SeenExtent, SizeEstimate
-from edgefirst_ros.formats.tracks.still import NEW_SIDE_RAD, View, still_heading
+from edgefirst_ros.formats.tracks.sizes import NEW_SIDE_RAD, SeenExtent, SizeEstimate, View, still_heading
 
 _WINDOW_NS = 500_000_000
 _MOVING_M_S = 1.0

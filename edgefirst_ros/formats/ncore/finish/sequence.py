@@ -6,8 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.names import part_path
-from edgefirst_ros.formats.crashsafe.replacing import remove, replace_file, take_name
+from edgefirst_ros.formats.crashsafe.names import part_path, remove, replace_file, take_name
 from edgefirst_ros.formats.crashsafe.sync import NCORE, sync_trees
 from edgefirst_ros.formats.ncore.extrinsics import whole_camera
 from edgefirst_ros.formats.ncore.finish.boxattach import UNPAIRED_META, Camera, attach_boxes, read_flat_boxes

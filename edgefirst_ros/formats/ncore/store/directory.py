@@ -11,10 +11,9 @@ from typing import Self
 
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.replacing import remove
+from edgefirst_ros.formats.crashsafe.names import remove
 from edgefirst_ros.formats.crashsafe.sync import sync_path
 from edgefirst_ros.formats.ncore.store.base import ADVICE
-from edgefirst_ros.formats.ncore.store.consolidated import KEY, consolidate
 from edgefirst_ros.formats.ncore.store.marks import (
     ATTACHED,
     COLLECTIONS,
@@ -27,6 +26,7 @@ from edgefirst_ros.formats.ncore.store.marks import (
     take_cube,
 )
 from edgefirst_ros.formats.ncore.store.meta import md5_of
+from edgefirst_ros.formats.ncore.store.packed import KEY, consolidate
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, is_metadata
 
 _ATTACHED = Path("generic_data") / ATTRIBUTES_KEY

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgefirst_ros.formats.crashsafe.names import PART, part_path
-from edgefirst_ros.formats.crashsafe.replacing import NEW
+from edgefirst_ros.formats.crashsafe.names import NEW, PART, part_path
 from edgefirst_ros.formats.ncore.options import StoreType
 from edgefirst_ros.formats.ncore.store.base import Store, suffix
 from edgefirst_ros.formats.ncore.store.directory import DirectoryStore

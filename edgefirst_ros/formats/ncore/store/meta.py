@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.formats.crashsafe.replacing import replace_file
+from edgefirst_ros.formats.crashsafe.names import replace_file
 from edgefirst_ros.formats.crashsafe.sync import NCORE
 
 VERSION = "v4"

@@ -9,8 +9,7 @@ from typing import Self
 
 from edgefirst_ros.formats.crashsafe.appending import AppendFile, disk_errors
 from edgefirst_ros.formats.ncore.store.base import ADVICE
-from edgefirst_ros.formats.ncore.store.consolidated import KEY, Consolidation
-from edgefirst_ros.formats.ncore.store.itar import RecordIndex, tail
+from edgefirst_ros.formats.ncore.store.itar import BLOCK, RecordIndex, header, members, padded, tail
 from edgefirst_ros.formats.ncore.store.marks import (
     Contents,
     commit,
@@ -19,7 +18,7 @@ from edgefirst_ros.formats.ncore.store.marks import (
     is_mark,
     take_cube,
 )
-from edgefirst_ros.formats.ncore.store.tar import BLOCK, header, members, padded
+from edgefirst_ros.formats.ncore.store.packed import KEY, Consolidation
 from edgefirst_ros.formats.zarr2.metadata import Record, is_metadata
 
 _SHALLOW = 3

@@ -17,8 +17,8 @@ from edgefirst_ros.formats.findings import Check, Findings
 from edgefirst_ros.formats.ncore.check import official
 from edgefirst_ros.formats.ncore.check.sequence import check
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.store.consolidated import KEY, consolidate
 from edgefirst_ros.formats.ncore.store.meta import md5_of
+from edgefirst_ros.formats.ncore.store.packed import KEY, consolidate
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.formats.zarr2.metadata import is_metadata

@@ -17,11 +17,9 @@ from hypothesis import strategies as st
 
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.ncore.store.base import Store, new_groups
-from edgefirst_ros.formats.ncore.store.consolidated import consolidate
 from edgefirst_ros.formats.ncore.store.directory import DirectoryStore
-from edgefirst_ros.formats.ncore.store.itar import RecordIndex, read_index
-from edgefirst_ros.formats.ncore.store.packed import cbor_head, cbor_uints, unxz, xz
-from edgefirst_ros.formats.ncore.store.tar import header, members, parse_header
+from edgefirst_ros.formats.ncore.store.itar import RecordIndex, header, members, parse_header, read_index
+from edgefirst_ros.formats.ncore.store.packed import cbor_head, cbor_uints, consolidate, unxz, xz
 from edgefirst_ros.formats.ncore.store.tarfile import TarStore
 from edgefirst_ros.formats.zarr2.metadata import Record, group, is_metadata
 
