@@ -15,32 +15,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from edgefirst_ros.cli import options
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     EXIT_POOR,
-    Annotations,
-    AsJson,
-    ConfigFile,
-    Connect,
-    Container,
-    EveryN,
-    Formats,
-    Incomplete,
-    Keyframes,
-    Listen,
-    Output,
-    Quiet,
-    Rate,
-    Reference,
-    Workers,
-    edgefirst_values,
     exit_code,
-    format_names,
     guarded,
     interruptible,
     make_config,
 )
-from edgefirst_ros.cli.terminal import make_console, print_report, say
+from edgefirst_ros.cli.terminal import make_console, print_line, print_report, say
 from edgefirst_ros.live.signals import pausing
 
 if TYPE_CHECKING:
@@ -54,9 +38,9 @@ _ADDRESS = re.compile(r"[a-z0-9_-]+/\[?(?P<host>[^\]/?#]+?)\]?(:\d+)?([?#].*)?")
 
 def capture(
     *,
-    output: Output,
-    connect: Connect = None,
-    listen: Listen = None,
+    output: options.Output,
+    connect: options.Connect = None,
+    listen: options.Listen = None,
     namespace: Annotated[
         str, typer.Option(metavar="HOST", help="Prefix of the device's topics; default: any.")
     ] = "",
@@ -81,18 +65,18 @@ def capture(
     start_paused: Annotated[
         bool, typer.Option("--start-paused", help="Write nothing until the process gets SIGUSR2.")
     ] = False,
-    config_file: ConfigFile = None,
-    formats: Formats = None,
+    config_file: options.ConfigFile = None,
+    formats: options.Formats = None,
     name: Annotated[str, typer.Option("--name", help="Dataset name; default: SESSION-dataset.")] = "",
     session: Annotated[str, typer.Option("--session", help="Sequence name; default: HOST_date_time.")] = "",
-    schema: Annotations = None,
-    container: Container = None,
-    reference: Reference = None,
-    rate: Rate = None,
-    every_n: EveryN = None,
-    keyframes: Keyframes = False,
-    incomplete: Incomplete = False,
-    workers: Workers = None,
+    schema: options.Annotations = None,
+    container: options.Container = None,
+    reference: options.Reference = None,
+    rate: options.Rate = None,
+    every_n: options.EveryN = None,
+    keyframes: options.Keyframes = False,
+    incomplete: options.Incomplete = False,
+    workers: options.Workers = None,
     record: Annotated[
         bool | None,
         typer.Option("--record/--no-record", help="Also record every message as MCAP in recordings/."),
@@ -102,8 +86,8 @@ def capture(
         typer.Option(metavar="REGEX", help="Other topics to record; default: all of known types."),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if anything was refused or poor.")] = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Capture live from a device's Zenoh, without ROS, into the same datasets that convert makes.
 
@@ -136,7 +120,7 @@ def capture(
         from edgefirst_ros.video.integrity import compile_ahead
 
         chosen = {
-            "formats": format_names(formats),
+            "formats": options.format_names(formats),
             "reference": reference,
             "host": host,
             "rate_hz": rate,
@@ -149,7 +133,9 @@ def capture(
             "record": record,
             "record_topics": record_topics,
         }
-        config = make_config(config_file, chosen, edgefirst_values(schema, container), incomplete=incomplete)
+        config = make_config(
+            config_file, chosen, options.edgefirst_values(schema, container), incomplete=incomplete
+        )
         # Topics have no prefix here, so a configured one only names the device.
         namespace, config = namespace or config.prefix or "", config.model_copy(update={"prefix": ""})
         host = namespace if namespace.strip("/") not in {"", "rt"} else _host_of([*(connect or ())])
@@ -187,7 +173,7 @@ def capture(
         if len(finished) > 1 and not (quiet or as_json):
             with suppress(OSError):
                 for done in finished:
-                    err.print(done.summary, highlight=False, soft_wrap=True)
+                    print_line(err, done.summary)
         # The capture as a whole counts: a split right before its end may leave an empty session.
         judged = [done.report for done in finished if done.report["samples"]] or [finished[-1].report]
         code = max(exit_code(report, strict=strict) for report in judged)
@@ -230,7 +216,7 @@ def _run(
 
 def _note(err: Console, text: str) -> None:
     with suppress(OSError):
-        err.print(f"note: {text}", highlight=False, soft_wrap=True)
+        print_line(err, f"note: {text}")
 
 
 def _report_session(err: Console, finished: Finished, *, quiet: bool, as_json: bool) -> None:
@@ -252,21 +238,16 @@ def _print_session(err: Console, finished: Finished, *, quiet: bool, as_json: bo
     if ended.startswith(SPLIT):
         err.print(f"note: ended by a {ended}; a new session followed", highlight=False)
     elif ended != STOPPED:
-        err.print(
-            f"[bold yellow]warning[/]: ended because {report['ended']}", highlight=False, soft_wrap=True
-        )
+        print_line(err, f"[bold yellow]warning[/]: ended because {report['ended']}")
     if not report["topics"]:
-        err.print(
+        print_line(
+            err,
             "[bold yellow]warning[/]: nothing was received: is the endpoint right, is the device on, and "
             "does it publish under this --namespace?",
-            highlight=False,
-            soft_wrap=True,
         )
     if not quiet:
         if report["silent"]:
-            err.print(
-                f"note: nothing was received for {_silent(report['silent'])}", highlight=False, soft_wrap=True
-            )
+            print_line(err, f"note: nothing was received for {_silent(report['silent'])}")
         for path in finished.paths:
             say(f"{path}")
 

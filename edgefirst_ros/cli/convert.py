@@ -10,24 +10,10 @@ from typing import Annotated
 
 import typer
 
+from edgefirst_ros.cli import options
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
-    Annotations,
-    AsJson,
-    ConfigFile,
-    Container,
-    EveryN,
-    Formats,
-    Incomplete,
-    Keyframes,
-    Output,
-    Quiet,
-    Rate,
-    Reference,
-    Workers,
-    edgefirst_values,
     exit_code,
-    format_names,
     guarded,
     interruptible,
     make_config,
@@ -40,21 +26,21 @@ def convert(
         list[Path], typer.Argument(metavar="RECORDING...", help="MCAP files, or folders of them.")
     ],
     *,
-    output: Output,
-    config_file: ConfigFile = None,
-    formats: Formats = None,
+    output: options.Output,
+    config_file: options.ConfigFile = None,
+    formats: options.Formats = None,
     name: Annotated[str, typer.Option("--name", help="Dataset name; default: RECORDING-dataset.")] = "",
-    schema: Annotations = None,
-    container: Container = None,
-    reference: Reference = None,
+    schema: options.Annotations = None,
+    container: options.Container = None,
+    reference: options.Reference = None,
     prefix: Annotated[
         str | None, typer.Option(help="Topic prefix of the device to convert; default: the only one.")
     ] = None,
-    rate: Rate = None,
-    every_n: EveryN = None,
-    keyframes: Keyframes = False,
-    incomplete: Incomplete = False,
-    workers: Workers = None,
+    rate: options.Rate = None,
+    every_n: options.EveryN = None,
+    keyframes: options.Keyframes = False,
+    incomplete: options.Incomplete = False,
+    workers: options.Workers = None,
     overwrite: Annotated[
         bool,
         typer.Option("--overwrite", help="Replace an existing dataset, once the new one is complete."),
@@ -62,8 +48,8 @@ def convert(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 1 if anything was refused, damaged or poor.")
     ] = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Convert MCAP recordings into EdgeFirst, NCore and L5Kit datasets.
 
@@ -95,7 +81,7 @@ def convert(
         from edgefirst_ros.offline.settings import recorded_settings
 
         chosen = {
-            "formats": format_names(formats),
+            "formats": options.format_names(formats),
             "reference": reference,
             "prefix": prefix,
             "rate_hz": rate,
@@ -108,7 +94,7 @@ def convert(
         config = make_config(
             config_file,
             chosen,
-            edgefirst_values(schema, container),
+            options.edgefirst_values(schema, container),
             incomplete=incomplete,
             recorded=recorded,
         )

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from edgefirst_ros.cli.shared import EXIT_POOR, EXIT_USAGE, guarded, print_error
-from edgefirst_ros.cli.terminal import make_console, say
+from edgefirst_ros.cli.terminal import make_console, print_line, say
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.registry import FORMATS
 
@@ -91,7 +91,7 @@ def check(
 
 def _print_format_faults(console: Console) -> None:
     for fault in FORMATS.faults:
-        console.print(f"[yellow]note[/]: {escape(fault)}", highlight=False, soft_wrap=True)
+        print_line(console, f"[yellow]note[/]: {escape(fault)}")
 
 
 def sheet(

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from edgefirst_ros.cli.shared import guarded
-from edgefirst_ros.cli.terminal import make_console, say
+from edgefirst_ros.cli.terminal import make_console, print_line, say
 
 app = typer.Typer(help="Show, merge and split L5Kit datasets.", no_args_is_help=True, rich_markup_mode="rich")
 
@@ -91,9 +91,8 @@ def _warn_of_missing(console: Console, datasets: Sequence[Path]) -> None:
     for dataset in datasets:
         missing = ChunkedDataset(dataset).open().missing()
         if missing:
-            console.print(
+            print_line(
+                console,
                 f"[bold yellow]warning[/]: {escape(str(missing[0]))} is missing, its rows read as zero "
                 f"({len(missing):,} such files); was the dataset copied completely?",
-                highlight=False,
-                soft_wrap=True,
             )

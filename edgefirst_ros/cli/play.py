@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, Connect, Listen, guarded, interruptible
-from edgefirst_ros.cli.terminal import clock, make_console
+from edgefirst_ros.cli.options import Connect, Listen
+from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, guarded, interruptible
+from edgefirst_ros.cli.terminal import clock, make_console, print_line
 from edgefirst_ros.errors import RecordingNotFound, TransportError
 
 if TYPE_CHECKING:
@@ -80,12 +81,11 @@ def play(
                 raise TransportError(f"nobody subscribed within {wait:g} s")
             played = _play(player, rate, stop, err, source, quiet=quiet)
         if not quiet:
-            err.print(
+            print_line(
+                err,
                 f"{played.messages:,} messages, {played.bytes / 1e6:,.1f} MB, "
                 f"{clock(played.recorded_s)} of recording played, {played.behind_s:.2f} s late at the end"
                 + (f"; {played.skipped:,} messages in damaged chunks left out" if played.skipped else ""),
-                highlight=False,
-                soft_wrap=True,
             )
     raise typer.Exit(EXIT_INTERRUPTED if stop.is_set() else 0)
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from edgefirst_ros.cli.shared import ConfigFile, guarded, make_config
+from edgefirst_ros.cli.options import ConfigFile
+from edgefirst_ros.cli.shared import guarded, make_config
 from edgefirst_ros.cli.terminal import make_console, print_info, say
 from edgefirst_ros.errors import ConfigError, RecordingError
 from edgefirst_ros.naming import readable

@@ -48,6 +48,11 @@ def say(text: str) -> None:
     sys.stdout.write((visible(text, keep=_LAYOUT) if sys.stdout.isatty() else text) + "\n")
 
 
+def print_line(console: Console, text: str) -> None:
+    """Print one unwrapped line, so that it can be searched and copied; the caller escapes names in it."""
+    console.print(text, highlight=False, soft_wrap=True)
+
+
 class ProgressView:
     """Shows progress: a bar on a terminal, a line every few seconds elsewhere, nothing if quiet."""
 
@@ -95,7 +100,7 @@ class ProgressView:
             f"{run.bytes_written / 1e6:,.0f} MB"
         )
         while self._notes_shown < len(position.notes):
-            _line(self._console, f"note: {escape(position.notes[self._notes_shown])}")
+            print_line(self._console, f"note: {escape(position.notes[self._notes_shown])}")
             self._notes_shown += 1
         if self._bar is not None:
             self._bar.update(
@@ -108,7 +113,7 @@ class ProgressView:
             return
         share = position.bytes_read / position.bytes_total if position.bytes_total else 0.0
         eta = elapsed_s * (1 - share) / share if share > 0 else 0.0
-        _line(self._console, f"{escape(position.file)}: {share:.0%}, {detail}, {clock(eta)} to go")
+        print_line(self._console, f"{escape(position.file)}: {share:.0%}, {detail}, {clock(eta)} to go")
 
 
 def clock(seconds: float) -> str:
@@ -129,16 +134,11 @@ def print_report(console: Console, report: Mapping[str, Any], *, details: bool =
     for recording in report.get("recordings", ()):
         _print_faults(console, recording["file"], recording["faults"])
     for note in report["notes"]:
-        _line(console, f"note: {escape(note)}")
+        print_line(console, f"note: {escape(note)}")
     for warning in report["warnings"]:
-        _line(console, f"[bold yellow]warning[/]: {escape(warning)}")
+        print_line(console, f"[bold yellow]warning[/]: {escape(warning)}")
     for hint in report.get("hints", ()):
-        _line(console, f"[yellow]hint[/]: {escape(hint)}")
-
-
-def _line(console: Console, text: str) -> None:
-    """Print one unwrapped line, so that it can be searched and copied; the caller escapes names in it."""
-    console.print(text, highlight=False, soft_wrap=True)
+        print_line(console, f"[yellow]hint[/]: {escape(hint)}")
 
 
 def _print_faults(console: Console, head: str, faults: Sequence[Mapping[str, Any]]) -> None:
@@ -150,7 +150,7 @@ def _print_faults(console: Console, head: str, faults: Sequence[Mapping[str, Any
         size, first = sum(fault["bytes"] for fault in alike), alike[0]["offset"]
         times = f", {len(alike):,} times" if len(alike) > 1 else ""
         where = f"the first at {first:,}" if len(alike) > 1 else f"at {first:,}"
-        _line(
+        print_line(
             console, f"[yellow]{escape(head)}[/]: {escape(what)}{times} ({_several(size, 'bytes')}, {where})"
         )
 
@@ -162,12 +162,12 @@ def _print_account(console: Console, topics: Mapping[str, Mapping[str, Any]]) ->
     if _fits(console, table := _account(topics)):
         console.print(table)
         return
-    _line(console, "What became of every message")
+    print_line(console, "What became of every message")
     for topic, account in topics.items():
         ends = [f"{_count(account[c])} {c.replace('_', ' ')}" for c in _columns(topics)[1:] if account[c]]
         off = _pairing(account)
         ends += [f"p50 / p95 / max {off} ms off"] if off else []
-        _line(console, f"{escape(topic)}: {account['received']:,} received: {', '.join(ends)}")
+        print_line(console, f"{escape(topic)}: {account['received']:,} received: {', '.join(ends)}")
 
 
 def _fits(console: Console, table: Table) -> bool:
@@ -213,19 +213,19 @@ def _print_reasons(console: Console, topics: Mapping[str, Mapping[str, Any]]) ->
     for topic, account in topics.items():
         for column, reasons in account["reasons"].items():
             for reason, count in reasons.items():
-                _line(console, f"  {escape(topic)}: {count:,} {column}: {escape(reason)}")
+                print_line(console, f"  {escape(topic)}: {count:,} {column}: {escape(reason)}")
         for reason, count in account["refused_parts"].items():
-            _line(console, f"  {escape(topic)}: {_several(count, 'parts')} refused: {escape(reason)}")
+            print_line(console, f"  {escape(topic)}: {_several(count, 'parts')} refused: {escape(reason)}")
 
 
 def _print_clocks(console: Console, sequence: Mapping[str, Any]) -> None:
-    _line(
+    print_line(
         console,
         f"{escape(sequence['name'])}: {_several(sequence['sample'], 'samples')} of "
         f"{_several(sequence['reference_frames'], 'reference frames')}; clocks:",
     )
     for topic, found in sequence["clocks"].items():
-        _line(console, f"  {escape(topic)}: {escape(found['finding'])}")
+        print_line(console, f"  {escape(topic)}: {escape(found['finding'])}")
 
 
 def _print_formats(console: Console, formats: Mapping[str, Mapping[str, Any]]) -> None:
@@ -236,7 +236,7 @@ def _print_formats(console: Console, formats: Mapping[str, Mapping[str, Any]]) -
         for reason, samples in held["left_out"].items():
             what = unit if unit == "measurements" else "samples"
             text += f"; {_several(samples, what)} left out: {reason}"
-        _line(console, escape(text))
+        print_line(console, escape(text))
 
 
 def print_info(console: Console, info: Mapping[str, Any]) -> None:
@@ -246,15 +246,15 @@ def print_info(console: Console, info: Mapping[str, Any]) -> None:
         start = datetime.fromtimestamp(info["start_ns"] / 1e9, UTC)
         prefix = escape(info["prefix"]) or "none"
         head += f", {clock(info['duration_s'])} from {start:%Y-%m-%d %H:%M:%S} UTC, topic prefix {prefix}"
-    _line(console, head)
+    print_line(console, head)
     if info["topics"]:
         table = _contents(info["topics"])
         console.print(table if _fits(console, table) else _contents(info["topics"], narrow=True))
     for topic, t in info["topics"].items():
         if t["clock"]:
-            _line(console, f"  {escape(topic)}: {escape(t['clock'])}")
+            print_line(console, f"  {escape(topic)}: {escape(t['clock'])}")
     for text in info["clock_breaks"]:
-        _line(console, f"[yellow]clock break[/]: {escape(text)}")
+        print_line(console, f"[yellow]clock break[/]: {escape(text)}")
     _print_faults(console, "damage", info["faults"])
     for topic, displaced in info.get("displaced", {}).items():
         lie = "lies" if displaced["messages"] == 1 else "lie"
@@ -262,11 +262,11 @@ def print_info(console: Console, info: Mapping[str, Any]) -> None:
             f"{_several(displaced['messages'], 'messages')} {lie} up to {displaced['worst_s']:,.1f} s behind "
             "later ones"
         )
-        _line(console, f"[yellow]file order[/]: {escape(topic)}: {behind}")
+        print_line(console, f"[yellow]file order[/]: {escape(topic)}: {behind}")
     for text in filter(None, (info["note"], info["ambiguous"], *info.get("choices", ()))):
-        _line(console, f"[yellow]note[/]: {escape(text)}")
+        print_line(console, f"[yellow]note[/]: {escape(text)}")
     for hint in info.get("hints", ()):
-        _line(console, f"[yellow]hint[/]: {escape(hint)}")
+        print_line(console, f"[yellow]hint[/]: {escape(hint)}")
 
 
 def _contents(topics: Mapping[str, Mapping[str, Any]], *, narrow: bool = False) -> Table:

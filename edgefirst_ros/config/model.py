@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -195,6 +196,9 @@ def _format_names(value: object) -> object:
     return names
 
 
+FormatNames = Annotated[tuple[FormatName, ...], BeforeValidator(_format_names)]
+
+
 class EgoOptions(BaseModel):
     """How NavSat, IMU and odometry become rig poses."""
 
@@ -248,16 +252,11 @@ class OverloadOptions(BaseModel):
         description="Live: from a sample's time to the disk at most; where that cannot be kept, samples are "
         "left out evenly. 0 leaves none out: what does not fit into the queue is dropped.",
     )
-    shed_first: tuple[FormatName, ...] = Field(
+    shed_first: FormatNames = Field(
         (),
         description="Live: formats whose samples are left out first, in this order; then those that take "
         "longest.",
     )
-
-    @field_validator("shed_first", mode="before")
-    @classmethod
-    def _known_formats(cls, value: object) -> object:
-        return _format_names(value)
 
 
 class Settings(BaseModel):
@@ -310,7 +309,7 @@ class Settings(BaseModel):
         "whose type some configuration could use, raw pictures left out.",
     )
     workers: int = Field(0, ge=0, description="Encoder threads; 0 is one a core. The result is the same.")
-    formats: tuple[FormatName, ...] = Field(("edgefirst",), min_length=1, description="What to write.")
+    formats: FormatNames = Field(("edgefirst",), min_length=1, description="What to write.")
     ego: EgoOptions = EgoOptions()
     overload: OverloadOptions = OverloadOptions()
 
@@ -338,11 +337,6 @@ class Settings(BaseModel):
             raise ValueError(f"{value!r} is no regular expression: {error}") from error
         return value
 
-    @field_validator("formats", mode="before")
-    @classmethod
-    def _known_formats(cls, value: object) -> object:
-        return _format_names(value)
-
     @model_validator(mode="before")
     @classmethod
     def _overlay_topics(cls, data: Any) -> Any:  # noqa: ANN401 - pydantic hands over whatever the user wrote
@@ -362,15 +356,8 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _one_selection(self) -> Settings:
-        chosen = [
-            name
-            for name, on in (
-                ("rate_hz", self.rate_hz > 0),
-                ("every_n", self.every_n > 1),
-                ("keyframes", self.keyframes),
-            )
-            if on
-        ]
+        given = {"rate_hz": self.rate_hz > 0, "every_n": self.every_n > 1, "keyframes": self.keyframes}
+        chosen = [name for name, is_given in given.items() if is_given]
         if len(chosen) > 1:
             raise ValueError(f"{' and '.join(chosen)} exclude one another: give one of them")
         return self
@@ -418,12 +405,8 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _list(loader: _Loader, node: yaml.SequenceNode) -> list[Any]:
-    return loader.construct_sequence(node)
-
-
 # How launch writes lists.
-_Loader.add_constructor("tag:yaml.org,2002:python/tuple", _list)
+_Loader.add_constructor("tag:yaml.org,2002:python/tuple", yaml.SafeLoader.construct_yaml_seq)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -43,11 +43,6 @@ def rpy_deg(rotation_xyzw: Quaternion) -> tuple[float, float, float]:
     return math.degrees(math.atan2(roll_y, roll_x)), math.degrees(math.asin(sine)), math.degrees(yaw)
 
 
-def from_yaw(yaw_rad: float) -> Quaternion:
-    """The rotation by a yaw angle from east towards north."""
-    return canonical((0.0, 0.0, math.sin(yaw_rad / 2), math.cos(yaw_rad / 2)))
-
-
 def canonical(rotation_xyzw: Quaternion) -> Quaternion:
     """Of the two quaternions of a rotation, the one whose w is not negative."""
     x, y, z, w = rotation_xyzw
@@ -158,12 +153,6 @@ def ecef_m(point: GeoPoint) -> Vector:
     """Earth-centred, earth-fixed x, y, z in metres."""
     x, y, z = pymap3d.geodetic2ecef(point.latitude_deg, point.longitude_deg, point.altitude_m)
     return float(x), float(y), float(z)
-
-
-def from_ecef(position_m: Vector) -> GeoPoint:
-    """The position at earth-centred coordinates."""
-    latitude, longitude, altitude = pymap3d.ecef2geodetic(*position_m)
-    return GeoPoint(float(latitude), float(longitude), float(altitude))
 
 
 def enu_m(point: GeoPoint, origin: GeoPoint) -> Vector:

@@ -143,7 +143,8 @@ class Trajectory:
         """Whether no message that can still arrive, in order of time, changes the pose at a time."""
         if self._latest_ns is None:
             return False
-        if self._whole is None and (not self._has_odometry or self._lag_has_begun()):
+        has_begun = self._lag is not None and self._lag.has_begun
+        if self._whole is None and (not self._has_odometry or has_begun):
             return False
         if self._has_odometry:
             return self._odometry.settled(time_ns, self._latest_ns)
@@ -254,9 +255,6 @@ class Trajectory:
             self._is_oriented = True
             return imu
         return Imu(None, imu.angular_velocity_rad_s, imu.linear_acceleration_m_s2)
-
-    def _lag_has_begun(self) -> bool:
-        return self._lag is not None and self._lag.has_begun
 
     def _advance(self, time_ns: int) -> None:
         self._latest_ns = time_ns if self._latest_ns is None else max(self._latest_ns, time_ns)

@@ -59,19 +59,12 @@ class Written:
         return tuple(sorted(topic for topic, size in self.stored.items() if size > 0))
 
 
-@runtime_checkable
-class SampleWriter(Protocol[Prepared]):
-    """A format made of aligned samples.
-
-    ``prepare`` is a pure function of its argument, safe in any thread, and does the expensive work;
-    ``begin``, ``write`` and ``close`` are called from one thread, ``write`` in the order of the samples.
-    The same samples give the same bytes whatever the number of threads. A sample that cannot be taken, for
-    its time or anything else in it, costs that sample: ``write`` says so in ``Written.left_out``.
-    """
+class AnyWriter(Protocol):
+    """What writers of both kinds have."""
 
     name: str
     unit: str
-    """What its output is counted in, such as "samples"."""
+    """What its output is counted in, such as "samples" or "measurements"."""
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -82,7 +75,24 @@ class SampleWriter(Protocol[Prepared]):
         """What was done to the data and is worth knowing, a sentence each; asked once it is closed."""
 
     def begin(self, sequence: SequenceInfo) -> None:
-        """A sequence starts; its samples follow."""
+        """A sequence starts; its samples or measurements follow."""
+
+    def close(self) -> list[Path]:
+        """Finish and rename the output into place; the paths a user should look at."""
+
+    def abort(self) -> None:
+        """Release files without finishing; what is on disk stays as ``.part``."""
+
+
+@runtime_checkable
+class SampleWriter(AnyWriter, Protocol[Prepared]):
+    """A format made of aligned samples.
+
+    ``prepare`` is a pure function of its argument, safe in any thread, and does the expensive work;
+    ``begin``, ``write`` and ``close`` are called from one thread, ``write`` in the order of the samples.
+    The same samples give the same bytes whatever the number of threads. A sample that cannot be taken, for
+    its time or anything else in it, costs that sample: ``write`` says so in ``Written.left_out``.
+    """
 
     def prepare(self, sample: Sample) -> Prepared:
         """Encode everything of the sample that this format stores."""
@@ -93,12 +103,6 @@ class SampleWriter(Protocol[Prepared]):
         A format that holds samples back, because what it writes of one depends on those after it, returns a
         future. A later ``write``, ``begin``, ``close`` or ``abort`` sets it, the earlier sample's first.
         """
-
-    def close(self) -> list[Path]:
-        """Finish and rename the output into place; the paths a user should look at."""
-
-    def abort(self) -> None:
-        """Release files without finishing; what is on disk stays as ``.part``."""
 
 
 @runtime_checkable
@@ -113,28 +117,14 @@ class LooksAhead(Protocol):
 
 
 @runtime_checkable
-class MeasurementWriter(Protocol[Prepared]):
+class MeasurementWriter(AnyWriter, Protocol[Prepared]):
     """A format made of every sensor's own measurements, delivered in order of time.
 
     Calls as for a SampleWriter; ``pose`` comes from the writing thread, between ``write`` calls.
     """
 
-    name: str
-    unit: str
-    """What its output is counted in, such as "measurements"."""
     needs_pose: bool
     """Whether measurements at times when the rig's pose is unknown are to be left out."""
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """What a user must know of the output before using it, a sentence each; asked once it is closed."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What was done to the data and is worth knowing, a sentence each; asked once it is closed."""
-
-    def begin(self, sequence: SequenceInfo) -> None:
-        """A sequence starts; its measurements follow."""
 
     def prepare(self, observation: Observation) -> Prepared:
         """Encode the measurement; pure, any thread."""
@@ -144,12 +134,6 @@ class MeasurementWriter(Protocol[Prepared]):
 
     def pose(self, pose: EgoPose) -> None:
         """One rig pose of the trajectory, in order of time."""
-
-    def close(self) -> list[Path]:
-        """Finish and rename."""
-
-    def abort(self) -> None:
-        """Release files without finishing."""
 
 
 Writer = SampleWriter[Any] | MeasurementWriter[Any]

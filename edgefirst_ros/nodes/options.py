@@ -25,6 +25,17 @@ def _tf_topic(name: str) -> str:
     return name
 
 
+Preview = Annotated[bool, Field(description="Publish each sample on ~/preview/... for RViz and Foxglove.")]
+TfTopic = Annotated[
+    str,
+    AfterValidator(_tf_topic),
+    Field(
+        description="Topic for the sensors' transforms while previews are published, unless another node "
+        "publishes tf2_msgs/TFMessage there; empty: do not publish them.",
+    ),
+]
+
+
 class CaptureOptions(BaseModel):
     """Parameters of the capture node besides the pipeline configuration."""
 
@@ -58,12 +69,8 @@ class CaptureOptions(BaseModel):
         description="Time to write what is queued and to complete the files at the end of a session; "
         "messages that are left are dropped and counted.",
     )
-    preview: bool = Field(False, description="Publish each sample on ~/preview/... for RViz and Foxglove.")
-    tf_topic: Annotated[str, AfterValidator(_tf_topic)] = Field(
-        "/tf_static",
-        description="Topic for the sensors' transforms while previews are published, unless another node "
-        "publishes tf2_msgs/TFMessage there; empty: do not publish them.",
-    )
+    preview: Preview = False
+    tf_topic: TfTopic = "/tf_static"
     start_paused: bool = Field(
         False, description="Begin sessions paused: nothing is written until the service ~/resume is called."
     )
@@ -114,12 +121,8 @@ class ReplayOptions(BaseModel):
     rate: float = Field(
         0.0, ge=0.0, description="Speed: 1 is the recording's own, 2 twice that, 0 as fast as possible."
     )
-    preview: bool = Field(False, description="Publish each sample on ~/preview/... for RViz and Foxglove.")
-    tf_topic: Annotated[str, AfterValidator(_tf_topic)] = Field(
-        "/tf_static",
-        description="Topic for the sensors' transforms while previews are published, unless another node "
-        "publishes tf2_msgs/TFMessage there; empty: do not publish them.",
-    )
+    preview: Preview = False
+    tf_topic: TfTopic = "/tf_static"
 
     @field_validator("output")
     @classmethod

@@ -117,7 +117,8 @@ def _fields(
     given: Sequence[tuple[str, ...]],
 ) -> Iterator[ParameterSpec]:
     for name, info in model.model_fields.items():
-        default = defaults[name] if name in defaults else _default(info)
+        default = None if info.is_required() else info.get_default(call_default_factory=True)
+        default = defaults.get(name, default)
         yield from _field(info.annotation, info, default, (*path, name), given)
 
 
@@ -154,10 +155,6 @@ def _none(kind: Kind, path: tuple[str, ...]) -> tuple[Value, str]:
     if kind.endswith(" array"):
         return [], "empty: not set"
     raise TypeError(f"{'.'.join(path)}: a parameter of type {kind} has no value for 'not set'")
-
-
-def _default(info: FieldInfo) -> Any:  # noqa: ANN401 - whatever the field holds
-    return None if info.is_required() else info.get_default(call_default_factory=True)
 
 
 def _plain(value: Any) -> Value:  # noqa: ANN401 - whatever the field holds

@@ -158,7 +158,8 @@ class DriftWatch:
                 own_ns = 0
             self._off[group] = self._off.get(group, 0) + 1 if abs(own_ns) > DRIFT_NS else 0
             if self._off[group] >= CONFIRM:
-                found = found or f"{self._promptest(topics)}'s clock drifted by {seconds(own_ns)}"
+                promptest = min(topics, key=lambda topic: (self._series[topic].least_ns, topic))
+                found = found or f"{promptest}'s clock drifted by {seconds(own_ns)}"
             else:
                 found = found or self._too_early(topics)
             if abs(self._busy_ns) <= DRIFT_NS:
@@ -209,9 +210,6 @@ class DriftWatch:
                 how = "later" if by_ns > 0 else "earlier"
                 text = f"{topic} comes {abs(by_ns) / 1e6:.1f} ms {how} than before"
                 self._once(topic + how, f"{text}: its latency changed, not its clock")
-
-    def _promptest(self, topics: Sequence[str]) -> str:
-        return min(topics, key=lambda topic: (self._series[topic].least_ns, topic))
 
     def _once(self, key: str, text: str) -> None:
         if key not in self._told:

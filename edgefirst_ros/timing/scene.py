@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -239,15 +240,17 @@ class Scene:
         switch = {
             name: self._switch(self._topics[name], by_ns, between_ns) for name, by_ns in moved_ns.items()
         }
-        seen: dict[str, int] = {}
-        sides = []
+        return [
+            number >= switch[times.topic] if times.topic in switch else self._time_ns(times) >= between_ns[1]
+            for number, times in self._numbered()
+        ]
+
+    def _numbered(self) -> Iterator[tuple[int, MessageTimes]]:
+        """Every held message behind its number among those of its topic."""
+        seen: Counter[str] = Counter()
         for times in self._held:
-            number = seen[times.topic] = seen.get(times.topic, -1) + 1
-            if times.topic in moved_ns:
-                sides.append(number >= switch[times.topic])
-            else:
-                sides.append(self._time_ns(times) >= between_ns[1])
-        return sides
+            yield seen[times.topic], times
+            seen[times.topic] += 1
 
     def _between_ns(self, move: GroupMove) -> tuple[int, int]:
         """Times of the last message before a step and the first after it, from the clearest topic."""
@@ -281,15 +284,12 @@ class Scene:
             name: self._wall_switch(self._topics[name], by_ns)
             for name in self._by_topic.keys() - moved_ns.keys()
         }
-        seen: dict[str, int] = {}
-        sides = []
-        for times in self._held:
-            number = seen[times.topic] = seen.get(times.topic, -1) + 1
-            if times.topic in moved_ns:
-                sides.append(self._time_ns(times) >= self._start_ns - by_ns)
-            else:
-                sides.append(number >= switch.get(times.topic, 0))
-        return sides
+        return [
+            self._time_ns(times) >= self._start_ns - by_ns
+            if times.topic in moved_ns
+            else number >= switch.get(times.topic, 0)
+            for number, times in self._numbered()
+        ]
 
     def _wall_switch(self, topic: Watched, by_ns: int) -> int:
         """How many of a topic's held messages were stamped before the wall clock was stepped.

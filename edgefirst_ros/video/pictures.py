@@ -172,10 +172,6 @@ def _gray(pixels: _Array) -> Picture:
     return Picture(np.repeat(pixels[:, :, None], 3, axis=2))
 
 
-def _uyvy(pixels: _Array) -> Picture:
-    return _frame("yuyv422")(pixels[:, :, ::-1])
-
-
 def _frame(name: str) -> Callable[[_Array], Picture]:
     def wrap(pixels: _Array) -> Picture:
         rows, columns = pixels.shape[:2]
@@ -235,7 +231,7 @@ _LAYOUTS: dict[str, _Layout] = {
     "8UC1": (1, 8, _gray),
     "mono16": (1, 16, _gray),
     "16UC1": (1, 16, _gray),
-    "yuv422": (2, 8, _uyvy),
+    "yuv422": (2, 8, lambda pixels: _frame("yuyv422")(pixels[:, :, ::-1])),
     "yuv422_yuy2": (2, 8, _frame("yuyv422")),
     "nv12": (1, 8, _frame("nv12")),
     "nv21": (1, 8, _nv21),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.ego.geometry import enu_m
+from edgefirst_ros.ego.geometry import Quaternion, canonical, enu_m
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.ego.whole import NavigationLog, Solution
 from edgefirst_ros.messages.imu import Imu
@@ -31,6 +31,11 @@ MEMS = ImuErrors(
     orientation_sigma_rad=math.radians(0.3),
 )
 """As a phone's IMU is: 0.4°/s and 8 mg of bias, 0.7 mg/√Hz of noise at 100 Hz."""
+
+
+def from_yaw(yaw_rad: float) -> Quaternion:
+    """The rotation by a yaw angle from east towards north."""
+    return canonical((0.0, 0.0, math.sin(yaw_rad / 2), math.cos(yaw_rad / 2)))
 
 
 def always(_: float) -> bool:

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from ego_drives import from_yaw
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.ego.geometry import Quaternion, from_yaw
+from edgefirst_ros.ego.geometry import Quaternion
 from edgefirst_ros.ego.inertia import ImuStep, Preintegrator, pack, unpack
 from edgefirst_ros.messages.imu import Imu
 

@@ -8,11 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ego_drives import MEMS, Case, Off, ns, off
+from ego_drives import MEMS, Case, Off, from_yaw, ns, off
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgefirst_ros.ego.geometry import from_yaw
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix

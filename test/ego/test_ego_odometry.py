@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
+from ego_drives import from_yaw
 
-from edgefirst_ros.ego.geometry import from_yaw
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix

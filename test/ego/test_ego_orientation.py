@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.ego.geometry import Quaternion, after, canonical, from_yaw, inverse, rpy_deg, slerp
+from edgefirst_ros.ego.geometry import Quaternion, after, canonical, inverse, rpy_deg, slerp
 
 
 def of_euler(yaw: float, pitch: float, roll: float) -> Quaternion:
@@ -65,13 +65,6 @@ def test_straight_up_and_down_all_is_yaw(yaw: float, pitch: float, roll: float) 
     found = rpy_deg(of_euler(yaw, pitch, roll))
     assert found[:2] == pytest.approx((0, pitch), abs=1e-5)
     assert angle_deg(of_euler(found[2], found[1], 0), of_euler(yaw, pitch, roll)) < 1e-3
-
-
-@given(st.floats(-math.pi, math.pi))
-def test_yaw_counts_from_east_to_north(yaw: float) -> None:
-    forward = Rotation.from_quat(from_yaw(yaw)).apply([1, 0, 0])
-    assert forward == pytest.approx([math.cos(yaw), math.sin(yaw), 0], abs=1e-12)
-    assert rpy_deg(from_yaw(yaw))[:2] == (0, 0)
 
 
 @given(ROTATIONS, ROTATIONS, st.floats(0, 1))

@@ -15,7 +15,7 @@ from places import REPOSITORY
 from rosgraph import Graph, needs_ros
 from written import Written, burnt_in_number
 
-from edgefirst_ros.formats.ncore.check.sequence import check
+from edgefirst_ros.formats.datasets import check
 
 pytestmark = needs_ros
 

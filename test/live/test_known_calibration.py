@@ -12,7 +12,7 @@ from livedrive import HOST, messages
 from resized import SMALL, spliced
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.formats.ncore.check.sequence import check
+from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode

@@ -24,9 +24,9 @@ from refreshed import refreshed_packets
 from written import Written, exif_time_ns
 
 from edgefirst_ros.config.model import build_config
+from edgefirst_ros.formats.datasets import check as check_ncore
 from edgefirst_ros.formats.l5kit.check.dataset import check as check_l5kit
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
-from edgefirst_ros.formats.ncore.check.sequence import check as check_ncore
 from edgefirst_ros.live import split as livesplit
 from edgefirst_ros.live.capture import Finished, LiveCapture
 from edgefirst_ros.live.queue import starts_gop

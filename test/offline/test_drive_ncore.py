@@ -15,7 +15,7 @@ from drives import simulate
 from places import REPOSITORY, SHARED
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.formats.ncore.check.sequence import check
+from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.store.reading import Reading
 from edgefirst_ros.formats.zarr2.array import read_array
 from edgefirst_ros.offline.convert import convert
@@ -356,7 +356,7 @@ def test_a_position_that_nothing_tells_is_marked_and_said(lost: Path, tmp_path: 
     told = "\n".join(report["warnings"])
     assert f"{lost.stem}: the rig's position is unknown for " in told
     assert f"ncore: {lost.stem}: the rig's position is assumed for {unknown_s:.1f} s of 19." in told
-    assert check(meta)[0].ok
+    assert next(check(meta)).ok
 
 
 def test_what_is_measured_at_an_unknown_place_can_be_cut(lost: Path, tmp_path: Path) -> None:
@@ -371,6 +371,6 @@ def test_what_is_measured_at_an_unknown_place_can_be_cut(lost: Path, tmp_path: P
         assert left_out > 40
         assert account["written"] + left_out == all_of_it["written"]
         assert sum(account[column] for column in COLUMNS) == account["received"]
-    found = check(meta)[0]
+    found = next(check(meta))
     assert found.counts["cameras/camera_optical"] == report["topics"]["/camera/h264"]["written"] > 0
     assert found.ok

@@ -19,7 +19,7 @@ class EdgeFirstOptions(BaseModel):
         pydantic.ValidationError: a value out of range, or a field of another name.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     schema_version: SchemaVersion = Field(
         default="2025.01",
@@ -40,7 +40,6 @@ class EdgeFirstOptions(BaseModel):
     block_s: float = Field(
         default=10.0,
         gt=0.0,
-        allow_inf_nan=False,
         description="Train and val alternate in blocks of about this many seconds; shorter in sequences "
         "that are too short for val_ratio to come out otherwise.",
     )
@@ -87,7 +86,6 @@ class EdgeFirstOptions(BaseModel):
     sensor_width_mm: float | None = Field(
         default=None,
         gt=0.0,
-        allow_inf_nan=False,
         description="Width of the part of the image sensor that the picture shows. When given, EXIF gets "
         "FocalLength and FocalPlaneXResolution, whose product is CameraInfo's focal length in pixels; "
         "FocalLengthIn35mmFilm needs no sensor size and is always written.",

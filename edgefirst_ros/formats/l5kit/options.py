@@ -40,12 +40,11 @@ class L5KitOptions(BaseModel):
         pydantic.ValidationError: a value out of range, or a field of another name.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
 
     rate_hz: float = Field(
         default=10.0,
         ge=0.0,
-        allow_inf_nan=False,
         description="Frames a second, in even steps from a scene's first sample on; ego and agents are "
         "interpolated to these times. 0 makes every sample a frame, at its own time. Models trained on "
         "L5Kit's own data expect 10. Where samples are more than 0.3 s apart, only the times next to one "
@@ -91,7 +90,6 @@ class L5KitOptions(BaseModel):
     track_timeout_s: float = Field(
         default=2.0,
         gt=0.0,
-        allow_inf_nan=False,
         description="A track unseen for longer starts anew: its motion is forgotten.",
     )
     track_gap_s: float = Field(
@@ -111,7 +109,6 @@ class L5KitOptions(BaseModel):
     heading_speed_m_s: float = Field(
         default=1.0,
         gt=0.0,
-        allow_inf_nan=False,
         description="From this speed on an agent heads where it moves; slower, it keeps its last heading, "
         "and one that was never faster has the ego's, or lies across that if it looks as long as its "
         "kind is.",
@@ -127,7 +124,6 @@ class L5KitOptions(BaseModel):
     points_cell_m: float = Field(
         default=0.2,
         gt=0.0,
-        allow_inf_nan=False,
         description="Of the points in a square of this size only the highest is kept.",
     )
 

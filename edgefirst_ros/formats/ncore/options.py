@@ -27,7 +27,7 @@ class NCoreOptions(BaseModel):
         pydantic.ValidationError: a value out of range, or a field of another name.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     store: StoreType = Field(
         default="itar",
@@ -41,7 +41,6 @@ class NCoreOptions(BaseModel):
     split_s: float = Field(
         default=300.0,
         gt=0.0,
-        allow_inf_nan=False,
         description="A sequence that lasts this long is finished and another one begun: readers look at "
         "every key of a sequence when they open it.",
     )
@@ -109,7 +108,6 @@ class NCoreOptions(BaseModel):
     lidar_intensity_max: float | None = Field(
         default=None,
         gt=0.0,
-        allow_inf_nan=False,
         description="Value of the lidar's intensity field that becomes 1. By default the largest value of an "
         "integer field's type; 1, 255 or 65535 for a floating point field, the least that holds the first "
         "sweep.",

@@ -10,9 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-MAX_CHUNK_BYTES = 2**31 - 17
-"""Blosc's limit (BLOSC_MAX_BUFFERSIZE)."""
-
 
 class Shuffle(IntEnum):
     """What Blosc does to the bytes before it compresses them."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ncoreread import Sequence, recover_all
 
-from edgefirst_ros.formats.ncore.check.sequence import check
+from edgefirst_ros.formats.datasets import check
 
 CHILD = Path(__file__).with_name("ncorekilled.py")
 PLACES = {

@@ -13,8 +13,8 @@ from ncoreread import Sequence, recover_all, tree
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound, WriteError
 from edgefirst_ros.formats.crashsafe.journal import read_journal
+from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore import recover as recover_module
-from edgefirst_ros.formats.ncore.check.sequence import check
 from edgefirst_ros.formats.ncore.finish import boxattach, earlylabels, facts, lidarfit
 from edgefirst_ros.formats.ncore.finish import sequence as finish
 from edgefirst_ros.formats.ncore.finish.facts import Facts

@@ -33,7 +33,7 @@ from ncoremade import (
 from ncoreread import Sequence, recover_all
 from PIL import Image
 
-from edgefirst_ros.formats.ncore.check.sequence import check
+from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.finish.trajectory import enu_to_ecef
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.prepare.component import Component, OwnRecord

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.findings import Check, Findings, concluded
 from edgefirst_ros.formats.ncore.check.components import check_components
 from edgefirst_ros.formats.ncore.check.frames import Instance
@@ -21,36 +20,14 @@ from edgefirst_ros.formats.zarr2.array import chunk_key, grid
 from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY, ATTRIBUTES_KEY, is_metadata
 
 
-def check(path: Path, *, official_python: Path | None = None) -> list[Check]:
-    """Check every sequence at ``path``: a sequence's meta file, its folder, or the folder above.
+def check_sequence(folder: Path, official_python: Path | None) -> Check:
+    """Check the sequence in a folder.
 
     Args:
-        path: where to look.
+        folder: named after the sequence.
         official_python: interpreter with nvidia-ncore, which must work then; by default this one if it has
             it, or the one that the environment variable EDGEFIRST_NCORE_PYTHON names.
-
-    Raises:
-        DatasetNotFound: no finished or unfinished sequence there.
     """
-    if not path.exists():
-        raise DatasetNotFound(f"{path}: no such file or folder")
-    if path.is_file() and not path.name.startswith(f"{path.parent.name}."):
-        raise DatasetNotFound(f"{path}: no file of an NCore sequence; expected {path.parent.name}.json")
-    folder = path if path.is_dir() else path.parent
-    files = [file for pattern in ("*", "*/*") for file in folder.glob(pattern) if _is_mine(file)]
-    found = sorted({file.parent for file in files})
-    if not found:
-        raise DatasetNotFound(f"{path}: holds no NCore sequence, finished or not")
-    return [check_sequence(sequence, official_python) for sequence in found]
-
-
-def _is_mine(file: Path) -> bool:
-    """A store or journal of the sequence that the folder is called after."""
-    return file.name.startswith((f"{file.parent.name}.ncore4", f"{file.parent.name}.journal"))
-
-
-def check_sequence(folder: Path, official_python: Path | None) -> Check:
-    """Check the sequence in a folder; ``official_python`` as for ``check``."""
     findings = Findings()
     sequence_id = folder.name
     mine = [path for path in sorted(folder.iterdir()) if path.name.startswith(f"{sequence_id}.")]

@@ -106,11 +106,6 @@ class Facts:
             facts.take(kind, value)
         return facts
 
-    @classmethod
-    def keeping(cls) -> Facts:
-        """Empty facts that keep 2-D boxes and early labels in memory, too."""
-        return cls(boxes2d=[], labels=[])
-
     def keep(self, boxes: FlatBoxes) -> None:
         """The 2-D boxes of one message."""
         if self.boxes2d is not None:

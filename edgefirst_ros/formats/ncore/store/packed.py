@@ -80,14 +80,6 @@ class XzStream:
         return bytes(self._packed + self._compressor.flush())
 
 
-def xz(pieces: Iterable[bytes]) -> bytes:
-    """The pieces, joined, as one xz stream."""
-    stream = XzStream()
-    for piece in pieces:
-        stream.add(piece)
-    return stream.finish()
-
-
 def unxz(data: bytes) -> object:
     """What ``xz`` of one CBOR item holds.
 

@@ -54,7 +54,7 @@ class FactWriter:
         self._series: dict[str, str] = {}
         self._origin: GeoPoint | None = None
         self._pose_us = -1
-        self.facts: Facts | None = Facts.keeping()
+        self.facts: Facts | None = Facts(boxes2d=[], labels=[])
         self._recorded = 0
 
     def _record(self, kind: str, value: object) -> int:
@@ -210,12 +210,5 @@ class FactWriter:
         name = node(cuboids.frame_id, self._rig_frame)
         return written + self._record(
             "cuboids",
-            [
-                name,
-                cuboids.observations,
-                cuboids.extra,
-                cuboids.kinds,
-                cuboids.tracked,
-                cuboids.optical,
-            ],
+            [name, cuboids.observations, cuboids.extra, cuboids.kinds, cuboids.tracked, cuboids.optical],
         )

@@ -13,9 +13,9 @@ from ncoremade import CALIBRATION, SEQUENCE, START_NS, camera, cloud, drive, lid
 from ncoreread import Sequence
 
 from edgefirst_ros.errors import DatasetNotFound
+from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.findings import Check, Findings
 from edgefirst_ros.formats.ncore.check import official
-from edgefirst_ros.formats.ncore.check.sequence import check
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.store.meta import md5_of
 from edgefirst_ros.formats.ncore.store.packed import KEY, consolidate
@@ -285,8 +285,8 @@ def test_unfinished_sequences_are_said_to_be(tmp_path: Path) -> None:
 
 
 def test_paths_without_sequences_are_said(tmp_path: Path) -> None:
-    with pytest.raises(DatasetNotFound, match="holds no NCore sequence"):
-        check(tmp_path)
+    with pytest.raises(DatasetNotFound, match="holds no dataset"):
+        list(check(tmp_path))
 
 
 def test_poor_data_is_a_warning(tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_nothing_but_what_is_named_is_checked(tmp_path: Path) -> None:
     (tmp_path / "drive.mcap").touch()
     for name in ("nowhere", "drive.mcap"):
         with pytest.raises(DatasetNotFound, match=name):
-            check(tmp_path / name)
+            list(check(tmp_path / name))
 
 
 def poses_of(sound: Path, change: Callable[[list[Any]], None]) -> None:

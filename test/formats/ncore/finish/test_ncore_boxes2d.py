@@ -13,7 +13,7 @@ import pytest
 from ncoremade import CALIBRATION, HEIGHT, SEQUENCE, START_NS, WIDTH, camera, observation
 from ncoreread import Sequence, recover_all, tree
 
-from edgefirst_ros.formats.ncore.check.sequence import check
+from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.finish import sequence as finish
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter

@@ -16,7 +16,7 @@ from ncoremade import SEQUENCE, START_NS, camera, cube, lidar, pose, radar
 from ncoreread import Sequence, recover_all, tree
 
 from edgefirst_ros.errors import WriteError
-from edgefirst_ros.formats.ncore.check.sequence import check
+from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.recover import recover
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter

@@ -38,7 +38,7 @@ from pydantic import ValidationError
 
 from edgefirst_ros.errors import ConfigError, OutputExists, WriteError
 from edgefirst_ros.formats.base import MeasurementWriter, Written
-from edgefirst_ros.formats.ncore.check.sequence import check
+from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.finish import sequence as finish
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.prepare.component import Component, OwnRecord

@@ -1,0 +1,88 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from edgefirst_ros.formats.registry import FORMATS
+
+
+class Schema(StrEnum):
+    """Version of the annotation columns."""
+
+    V2025_01 = "2025.01"
+    V2026_10 = "2026.10"
+
+
+class ContainerChoice(StrEnum):
+    """Where the sensor files go."""
+
+    ZIP = "zip"
+    FOLDER = "folder"
+
+
+Connect = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--zenoh",
+        metavar="ENDPOINT",
+        help="Connect to this endpoint, e.g. tcp/192.168.1.5:7447, and reconnect when lost; repeatable.",
+    ),
+]
+Listen = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--zenoh-listen", metavar="ENDPOINT", help="Listen on this endpoint, e.g. tcp/[::]:7447; repeatable."
+    ),
+]
+Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the datasets.")]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", help="YAML or ROS 2 parameter file, as share/edgefirst_ros/config/maivin.yaml."),
+]
+Formats = Annotated[
+    list[str] | None,
+    typer.Option("--format", metavar="NAME,...", help=f"Of {', '.join(FORMATS.names)}; default: edgefirst."),
+]
+Annotations = Annotated[
+    Schema | None,
+    typer.Option(
+        "--schema", help="Annotation columns: of the published article (2025.01, default) or of the client."
+    ),
+]
+Container = Annotated[
+    ContainerChoice | None, typer.Option(help="Sensor files in one ZIP (default) or in a folder.")
+]
+Reference = Annotated[
+    str | None,
+    typer.Option(help="Topic that samples are aligned to, e.g. lidar/points; default: the camera."),
+]
+Rate = Annotated[
+    float | None,
+    typer.Option(metavar="HZ", help="Samples per second at most; default: every frame."),
+]
+EveryN = Annotated[int | None, typer.Option(metavar="N", help="Keep one of every N reference frames.")]
+Keyframes = Annotated[bool, typer.Option("--keyframes", help="Keep only video key frames.")]
+Incomplete = Annotated[bool, typer.Option("--incomplete", help="Also write samples that lack a sensor.")]
+Workers = Annotated[int | None, typer.Option(metavar="N", help="Encoder threads; default: one per core.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON and nothing else.")]
+
+
+def edgefirst_values(schema: Schema | None, container: ContainerChoice | None) -> dict[str, Any]:
+    """Values of the configuration's ``edgefirst`` block; None where no option was given."""
+    return {
+        "schema_version": None if schema is None else schema.value,
+        "container": None if container is None else container.value,
+    }
+
+
+def format_names(formats: list[str] | None) -> list[str] | None:
+    """Names from comma-separated lists without duplicates; None if no list was given."""
+    return (
+        list(dict.fromkeys(name.strip() for each in formats for name in each.split(","))) if formats else None
+    )
