@@ -11,13 +11,7 @@ from typing import Annotated
 import typer
 
 from edgefirst_ros.cli import options
-from edgefirst_ros.cli.shared import (
-    EXIT_INTERRUPTED,
-    exit_code,
-    guarded,
-    interruptible,
-    make_config,
-)
+from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, exit_code, guarded, interruptible, make_config
 from edgefirst_ros.cli.terminal import ProgressView, make_console, print_report, say
 
 

@@ -405,8 +405,12 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def _list(loader: _Loader, node: yaml.SequenceNode) -> list[Any]:
+    return loader.construct_sequence(node)
+
+
 # How launch writes lists.
-_Loader.add_constructor("tag:yaml.org,2002:python/tuple", yaml.SafeLoader.construct_yaml_seq)
+_Loader.add_constructor("tag:yaml.org,2002:python/tuple", _list)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

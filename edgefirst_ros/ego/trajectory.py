@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -233,10 +234,8 @@ class Trajectory:
                 return pose
             found, rests_on = _carried(nearest[1], (time_ns - nearest[0]) / 1e9), PoseBasis.DEAD_RECKONED
         rotation = canonical(found.orientation_xyzw)
-        return EgoPose(
-            time_ns=time_ns,
-            location=pose.location,
-            fix_time_ns=pose.fix_time_ns,
+        return replace(
+            pose,
             position_m=found.position_m,
             rotation_xyzw=rotation,
             rpy_deg=rpy_deg(rotation),
@@ -267,14 +266,12 @@ def _line(start: Vector, end: Vector, fraction: float) -> Vector:
 
 
 def _move(start: Odometry, end: Odometry, fraction: float) -> Odometry:
-    return Odometry(
-        start.child_frame_id,
-        _line(start.position_m, end.position_m, fraction),
-        slerp(start.orientation_xyzw, end.orientation_xyzw, fraction),
-        _line(start.linear_m_s, end.linear_m_s, fraction),
-        _line(start.angular_rad_s, end.angular_rad_s, fraction),
-        start.position_sigma_m,
-        start.rotation_sigma_rad,
+    return replace(
+        start,
+        position_m=_line(start.position_m, end.position_m, fraction),
+        orientation_xyzw=slerp(start.orientation_xyzw, end.orientation_xyzw, fraction),
+        linear_m_s=_line(start.linear_m_s, end.linear_m_s, fraction),
+        angular_rad_s=_line(start.angular_rad_s, end.angular_rad_s, fraction),
     )
 
 

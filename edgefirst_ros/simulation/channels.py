@@ -11,13 +11,7 @@ from typing import Any
 import numpy as np
 
 from edgefirst_ros.simulation import navigation, radar, wire
-from edgefirst_ros.simulation.camera import (
-    LABELS,
-    Pixels,
-    Renderer,
-    quarter,
-    sampled,
-)
+from edgefirst_ros.simulation.camera import LABELS, Pixels, Renderer, quarter, sampled
 from edgefirst_ros.simulation.detector import Detector
 from edgefirst_ros.simulation.lidar import Lidar
 from edgefirst_ros.simulation.options import DriveOptions

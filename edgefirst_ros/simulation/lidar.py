@@ -16,6 +16,7 @@ Points = npt.NDArray[np.void]
 
 REACH_M = 80.0
 ROWS = 32
+_XYZI = [(name, "<f4") for name in ("x", "y", "z", "intensity")]
 LAYOUTS = {
     "maivin": np.dtype([("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("reflect", "u1")]),
     # ouster_ros, "original": padded behind z and behind ring.
@@ -28,31 +29,11 @@ LAYOUTS = {
         }
     ),
     # rslidar_sdk, XYZIRT: packed.
-    "robosense": np.dtype(
-        [
-            ("x", "<f4"),
-            ("y", "<f4"),
-            ("z", "<f4"),
-            ("intensity", "<f4"),
-            ("ring", "<u2"),
-            ("timestamp", "<f8"),
-        ]
-    ),
+    "robosense": np.dtype([*_XYZI, ("ring", "<u2"), ("timestamp", "<f8")]),
     # hesai_ros_driver: packed.
-    "hesai": np.dtype(
-        [
-            ("x", "<f4"),
-            ("y", "<f4"),
-            ("z", "<f4"),
-            ("intensity", "<f4"),
-            ("ring", "<u2"),
-            ("timestamp", "<f8"),
-        ]
-    ),
+    "hesai": np.dtype([*_XYZI, ("ring", "<u2"), ("timestamp", "<f8")]),
     # velodyne_pointcloud: packed, time relative to the stamp.
-    "velodyne": np.dtype(
-        [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("intensity", "<f4"), ("ring", "<u2"), ("time", "<f4")]
-    ),
+    "velodyne": np.dtype([*_XYZI, ("ring", "<u2"), ("time", "<f4")]),
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from edgefirst_ros.errors import DecodeError
@@ -71,9 +70,7 @@ class VideoStream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def push(self, time_ns: int, packet: VideoPacket) -> bool:

@@ -9,12 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from edgefirst_ros.faults import names_of
-from edgefirst_ros.formats.l5kit.labels import (
-    DEFAULT_LABELS,
-    DEFAULT_LIGHTS,
-    AgentLabel,
-    FaceStatus,
-)
+from edgefirst_ros.formats.l5kit.labels import DEFAULT_LABELS, DEFAULT_LIGHTS, AgentLabel, FaceStatus
 from edgefirst_ros.formats.tracks.classes import PRIORS, Kind, Prior, Size, class_key
 from edgefirst_ros.sample import Role
 

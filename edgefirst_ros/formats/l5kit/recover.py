@@ -17,12 +17,7 @@ from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.l5kit.store.attributes import read_attributes, scene_notes
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, OwnFiles
 from edgefirst_ros.formats.l5kit.store.growingarray import stored_blocks, stored_length, stored_rows
-from edgefirst_ros.formats.l5kit.store.growingdataset import (
-    EXTENDS,
-    GrowingDataset,
-    open_scene,
-    settle,
-)
+from edgefirst_ros.formats.l5kit.store.growingdataset import EXTENDS, GrowingDataset, open_scene, settle
 from edgefirst_ros.formats.l5kit.store.schema import (
     AGENTS,
     FACES,

@@ -18,6 +18,7 @@ from edgefirst_ros.formats.zarr2.metadata import (
     ATTRIBUTES_KEY,
     Record,
     dtype_json,
+    dtype_of,
     fill_json,
     join,
     json_bytes,
@@ -138,7 +139,7 @@ def read_array(get: Callable[[str], bytes], name: str) -> npt.NDArray[Any]:
     meta = json.loads(get(join(name, ARRAY_KEY)))
     if meta.get("zarr_format") != 2 or meta.get("order") != "C" or meta.get("filters"):
         raise ValueError(f"{name}: only zarr format 2, order C, without filters is read here, found {meta}")
-    dtype = np.dtype(_dtype(meta["dtype"]))
+    dtype = dtype_of(meta["dtype"])
     shape, chunks = tuple(meta["shape"]), tuple(meta["chunks"])
     array = np.zeros(shape, dtype)
     if dtype.kind in "fiu" and meta["fill_value"] is not None:
@@ -156,10 +157,3 @@ def read_array(get: Callable[[str], bytes], name: str) -> npt.NDArray[Any]:
         part = tuple(slice(s.stop - s.start) for s in where)
         array[where] = block.reshape(chunks)[part]
     return array
-
-
-def _dtype(value: Any) -> Any:  # noqa: ANN401  JSON in, what numpy takes out
-    """JSON lists back to the tuples that numpy wants."""
-    if isinstance(value, str):
-        return value
-    return [(name, _dtype(base), *(tuple(shape) for shape in rest)) for name, base, *rest in value]

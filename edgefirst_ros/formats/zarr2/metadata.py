@@ -87,6 +87,15 @@ def _fields(dtype: np.dtype[Any]) -> Iterable[tuple[str, np.dtype[Any], tuple[in
         raise ValueError(f"{dtype} ends with {dtype.itemsize - offset} bytes of padding; pack the structure")
 
 
+def dtype_of(value: Any) -> np.dtype[Any]:  # noqa: ANN401  JSON of either kind
+    """The dtype that ``dtype_json`` wrote."""
+    if isinstance(value, str):
+        return np.dtype(value)
+    return np.dtype(
+        [(name, dtype_of(base), *(tuple(shape) for shape in rest)) for name, base, *rest in value]
+    )
+
+
 def fill_json(dtype: np.dtype[Any], fill: object) -> object:
     """The fill value as zarr 2 writes it: base64 for bytes and structures, names for what JSON lacks."""
     if fill is None:

@@ -14,14 +14,7 @@ from edgefirst_ros.formats.l5kit.store.attributes import NAMES, read_attributes
 from edgefirst_ros.formats.l5kit.store.chunkedarray import ChunkCache, ChunkedArray
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files
 from edgefirst_ros.formats.l5kit.store.growingdataset import OPEN_SCENE
-from edgefirst_ros.formats.l5kit.store.schema import (
-    FACES,
-    FORMAT_VERSION,
-    LABELS,
-    SCENES,
-    SIDE,
-    SPECS,
-)
+from edgefirst_ros.formats.l5kit.store.schema import FACES, FORMAT_VERSION, LABELS, SCENES, SIDE, SPECS
 from edgefirst_ros.formats.zarr2.metadata import GROUP_KEY
 
 _CACHE_BYTES = 64 << 20

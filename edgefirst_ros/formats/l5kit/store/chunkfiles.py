@@ -17,7 +17,7 @@ from edgefirst_ros.formats.crashsafe.sync import L5KIT
 from edgefirst_ros.formats.l5kit.store.schema import SIDE, SPECS, Records
 from edgefirst_ros.formats.zarr2.array import ArraySpec
 from edgefirst_ros.formats.zarr2.compression import decode
-from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY
+from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY, dtype_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Files:
                 raise DatasetError(
                     f"{self.metadata}: expected zarr format 2 with one dimension, order C and no filters"
                 )
-            dtype = np.dtype(_numpy_dtype(meta["dtype"]))
+            dtype = dtype_of(meta["dtype"])
             return ArrayHeader(dtype, int(meta["shape"][0]), int(meta["chunks"][0]), meta["compressor"])
         except FileNotFoundError as error:
             raise DatasetNotFound(f"{self.metadata}: no such array; is {self.root} a dataset?") from error
@@ -166,10 +166,3 @@ class OwnFiles:
         except FileNotFoundError as error:
             raise DatasetError(f"{path}: the chunk is missing") from error
         return self.header.decode(data, path)
-
-
-def _numpy_dtype(value: Any) -> Any:  # noqa: ANN401  JSON in, what numpy takes out
-    """JSON lists to the tuples that numpy wants."""
-    if isinstance(value, str):
-        return value
-    return [(name, _numpy_dtype(base), *(tuple(shape) for shape in rest)) for name, base, *rest in value]

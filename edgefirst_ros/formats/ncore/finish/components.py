@@ -10,14 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from edgefirst_ros.formats.ncore.extrinsics import (
-    RIG,
-    WORLD,
-    WORLD_GLOBAL,
-    Pose,
-    sensor_edges,
-    whole_camera,
-)
+from edgefirst_ros.formats.ncore.extrinsics import RIG, WORLD, WORLD_GLOBAL, Pose, sensor_edges, whole_camera
 from edgefirst_ros.formats.ncore.finish.cuboidtracks import META as CUBOIDS_META
 from edgefirst_ros.formats.ncore.finish.cuboidtracks import solved
 from edgefirst_ros.formats.ncore.finish.facts import Facts
