@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain, count
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.trajectory import Trajectory
@@ -184,11 +185,8 @@ class Sequencer:
             time_ns, trajectory = start.time_ns, start.trajectory
         name = self._name or sequence_name(self._host, time_ns)
         taken = {s.name for s in self.done}
-        number = 2
-        unique = name
-        while unique in taken:
-            unique, number = f"{name}_{number}", number + 1
-        info = SequenceInfo(unique, self._host, time_ns)
+        names = chain([name], (f"{name}_{number}" for number in count(2)))
+        info = SequenceInfo(next(each for each in names if each not in taken), self._host, time_ns)
         self._images = Images(
             self._pool,
             self._workers,
@@ -228,13 +226,11 @@ class Sequencer:
             return
         run.finish()
         self._calibration = run.calibration
+        self._images.close()
+        self._images = None
         if not self._announced:
-            self._images.close()
-            self._images = None
             return
         if not goes_on:
             self.notes += [f"{run.info.name}: {note}" for note in run.motion_notes]
         self.notes += [f"{run.info.name}: {note}" for note in run.moved]
-        self._images.close()
-        self._images = None
         self.done.append(SequenceSummary(run.info.name, run, tuple(self._known().findings), reason))

@@ -221,19 +221,15 @@ class BitReader:
 
     def __init__(self, data: bytes) -> None:
         self._value = int.from_bytes(data, "big")
-        self._left = 8 * len(data)
-
-    @property
-    def left(self) -> int:
+        self.left = 8 * len(data)
         """How many bits have not been read."""
-        return self._left
 
     def u(self, bits: int) -> int:
         """An unsigned number of that many bits."""
-        if bits > self._left:
+        if bits > self.left:
             raise DecodeError("the video header ends too early")
-        self._left -= bits
-        return (self._value >> self._left) & ((1 << bits) - 1)
+        self.left -= bits
+        return (self._value >> self.left) & ((1 << bits) - 1)
 
     def flag(self) -> bool:
         """One bit."""
@@ -241,8 +237,8 @@ class BitReader:
 
     def ue(self) -> int:
         """An unsigned Exp-Golomb code."""
-        rest = self._value & ((1 << self._left) - 1)
-        zeros = self._left - rest.bit_length()
+        rest = self._value & ((1 << self.left) - 1)
+        zeros = self.left - rest.bit_length()
         if zeros > 32:
             raise DecodeError("the video header is malformed: a code of more than 65 bits")
         return self.u(2 * zeros + 1) - 1

@@ -87,7 +87,9 @@ class DecodeOrder:
         """
         if self.reorders or horizon_ns is None:
             settled, self._waiting = self._waiting, []
-            if settled and horizon_ns is not None and settled[-1].time_ns > horizon_ns and self._may_grow():
+            # Judging by the first pictures, a further part of the newest one may come.
+            may_grow = self._in_parts or self._count <= _WHOLE
+            if settled and horizon_ns is not None and settled[-1].time_ns > horizon_ns and may_grow:
                 self._waiting.append(settled.pop())
         else:
             count = sum(arrival.time_ns <= horizon_ns for arrival in self._waiting)
@@ -95,10 +97,6 @@ class DecodeOrder:
         if settled:
             self._last_ns = settled[-1].time_ns
         return settled
-
-    def _may_grow(self) -> bool:
-        """Whether a further part of the newest picture may come, judging by the first pictures."""
-        return self._in_parts or self._count <= _WHOLE
 
     def _learn(self, arrival: Arrival) -> None:
         codec = arrival.packet.codec

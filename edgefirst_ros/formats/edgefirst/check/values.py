@@ -57,14 +57,9 @@ def check_values(
         if name in table.usable:
             _check_outlines(table, name, frame[name], findings)
     if "status" in table.usable:
-        wrong = frame["status"].is_not_null() & ~frame["status"].cast(pl.String).is_in(_STATUSES)
-        _report(
-            table,
-            np.flatnonzero(wrong.to_numpy()),
-            "status is neither valid nor edit",
-            frame["status"],
-            findings,
-        )
+        status = frame["status"]
+        wrong = np.flatnonzero((status.is_not_null() & ~status.cast(pl.String).is_in(_STATUSES)).to_numpy())
+        _report(table, wrong, "status is neither valid nor edit", status, findings)
     if "size" in table.usable:
         _check_sizes(frame, table, sizes, findings)
 
@@ -73,8 +68,11 @@ def _rules(version: str) -> dict[str, tuple[Callable[[Floats], Bad], str]]:
     limits = _ANGLES_DEG.get(version, _ANGLES_SIGNED_DEG)
     swapped = version == "2025.01"
     return {
-        "box2d": (_no_box2d, "is outside the picture or has no area"),
-        "box3d": (_no_box3d, "is not finite or has no extent"),
+        "box2d": (
+            lambda v: ~(_within(v, 0, 1) & _all(v[:, 2:] > 0)),
+            "is outside the picture or has no area",
+        ),
+        "box3d": (lambda v: ~(_all(np.isfinite(v)) & _all(v[:, 3:] > 0)), "is not finite or has no extent"),
         "location": (
             lambda v: _no_place(v[:, ::-1] if swapped else v),
             f"is not a valid {'longitude, latitude' if swapped else 'latitude, longitude'}",
@@ -106,14 +104,6 @@ def _all(values: Bad) -> Bad:
     """By row, whether all are true."""
     found: Bad = np.logical_and.reduce(values, axis=1, dtype=np.bool_)
     return found
-
-
-def _no_box2d(values: Floats) -> Bad:
-    return ~(_within(values, 0, 1) & _all(values[:, 2:] > 0))
-
-
-def _no_box3d(values: Floats) -> Bad:
-    return ~(_all(np.isfinite(values)) & _all(values[:, 3:] > 0))
 
 
 def _no_place(values: Floats) -> Bad:

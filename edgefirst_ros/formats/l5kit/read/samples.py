@@ -202,9 +202,8 @@ class AgentDataset(EgoDataset):
         Raises:
             IndexError: there is no such scene.
         """
-        return np.arange(
-            *np.searchsorted(self.agents_indices, self._agents_of(super().get_scene_indices(scene_index)))
-        )
+        agents = self._agents_of(super().get_scene_indices(scene_index))
+        return np.arange(*np.searchsorted(self.agents_indices, agents))
 
     def get_frame_indices(self, frame_index: int) -> npt.NDArray[np.int64]:
         """Indices of the samples of a frame, counted over the dataset.
@@ -212,9 +211,8 @@ class AgentDataset(EgoDataset):
         Raises:
             IndexError: there is no such frame.
         """
-        return np.arange(
-            *np.searchsorted(self.agents_indices, self._agents_of(super().get_frame_indices(frame_index)))
-        )
+        agents = self._agents_of(super().get_frame_indices(frame_index))
+        return np.arange(*np.searchsorted(self.agents_indices, agents))
 
     def _agents_of(self, frames: npt.NDArray[np.int64]) -> tuple[int, int]:
         """First agent and end of consecutive frames."""

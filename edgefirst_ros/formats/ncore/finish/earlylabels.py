@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain, count
 from typing import Any
 
 from edgefirst_ros.formats.ncore.finish.facts import Facts
@@ -77,18 +78,16 @@ def settle_labels(files: SequenceFiles, stores: dict[str, Store], facts: Facts, 
         mark = (ATTRIBUTES_KEY, json_bytes({"generic_meta_data": {}, TIMES: [end_us, end_us]}))
         store.append([*batch, *under(f"{base}/{end_us}", [*map(tuple, records), mark])])
         times.insert(end_us)
-    for topic, count in lost.items():
-        remarks.warn(f"{files.id}: {count} labels of {topic} are lost: no picture of any camera came")
+    for topic, number in lost.items():
+        remarks.warn(f"{files.id}: {number} labels of {topic} are lost: no picture of any camera came")
 
 
 def _name(facts: Facts, topic: str, wanted: str) -> str:
     """The instance of a topic's labels: the one that it has, or a new one."""
     safe = safe_instance_name(wanted)
-    number, name = 1, safe
-    while facts.instances.get(("camera_labels", name), {}).get("topic", topic) != topic:
-        number += 1
-        name = f"{safe[:60]}_{number}"
-    return name
+    names = chain([safe], (f"{safe[:60]}_{number}" for number in count(2)))
+    known = facts.instances
+    return next(n for n in names if known.get(("camera_labels", n), {}).get("topic", topic) == topic)
 
 
 def _store(files: SequenceFiles, stores: dict[str, Store], facts: Facts, name: str) -> Store:

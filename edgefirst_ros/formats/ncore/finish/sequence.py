@@ -154,10 +154,8 @@ def _attach_boxes(files: SequenceFiles, stores: Mapping[str, Store], facts: Fact
             whole, tile = whole_camera(told["frame_id"], {bare(frame) for frame in known})
             times = store.contents.instances[instance]
             cameras.append(Camera(instance[1], whole, tile, tuple(told["size"]), times, store))
-    by_topic_us, every_us = (
-        facts.sequence.get("boxes2d_tolerances_us", {}),
-        facts.sequence.get("boxes2d_tolerance_us", 0),
-    )
+    by_topic_us = facts.sequence.get("boxes2d_tolerances_us", {})
+    every_us = facts.sequence.get("boxes2d_tolerance_us", 0)
 
     def tolerance_us(topic: str) -> int:
         names = [name for name in by_topic_us if f"/{topic}".endswith(f"/{name}")]

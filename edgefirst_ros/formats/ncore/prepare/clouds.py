@@ -50,11 +50,7 @@ def cloud_entry(observation: Observation, options: NCoreOptions) -> ComponentEnt
     for name, values in attributes.items():
         records += array_records(name, values, COMPRESSOR)
     schemas: Json = {
-        name: {
-            "transform_type": "INVARIANT",
-            "dtype": str(values.dtype),
-            "shape_suffix": list(values.shape[1:]),
-        }
+        name: {"transform_type": "INVARIANT", "dtype": str(values.dtype), "shape_suffix": [*values.shape[1:]]}
         for name, values in attributes.items()
     }
     time_us = measurement.time_ns // 1000
@@ -66,9 +62,6 @@ def cloud_entry(observation: Observation, options: NCoreOptions) -> ComponentEnt
         start_us=time_us,
         end_us=time_us,
         records=(*records, *generic_data({})),
-        attributes={
-            REFERENCE: node(measurement.frame_id, options.rig_frame),
-            "generic_meta_data": {},
-        },
+        attributes={REFERENCE: node(measurement.frame_id, options.rig_frame), "generic_meta_data": {}},
         shared={"coordinate_unit": "METERS", "attribute_schemas": schemas},
     )

@@ -21,10 +21,7 @@ VELOCITY = "radial_velocity_m_s"
 FIELDS = {"speed": VELOCITY, "rcs": "rcs_dBsm"}
 """Fields on the wire that NCore has a customary name for."""
 
-META: Json = {
-    "radial_velocity": {"positive": "receding", "ego_motion_compensated": False},
-    "returns": 1,
-}
+META: Json = {"radial_velocity": {"positive": "receding", "ego_motion_compensated": False}, "returns": 1}
 
 
 def radar_entry(observation: Observation, options: NCoreOptions) -> ComponentEntry:
