@@ -60,7 +60,8 @@ def make_config(
     Raises:
         ConfigError: with one sentence for every fault; faults of the file begin with its name.
     """
-    from edgefirst_ros.config.model import build_config, load_values
+    from edgefirst_ros.config.files import load_values
+    from edgefirst_ros.config.model import build_config
 
     values = dict(recorded or {}) if file is None else load_values(file)
     try:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-import yaml
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -19,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from edgefirst_ros.config.files import NODE_PARAMETERS
 from edgefirst_ros.config.names import compiled, is_pattern, split_names
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.faults import names_of, sentences
@@ -33,17 +32,6 @@ Smoothing = Literal["auto", "lag", "whole"]
 FormatOptions = TypeVar("FormatOptions", bound=BaseModel)
 
 STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
-
-NODE_PARAMETERS = frozenset(
-    {
-        *("use_sim_time", "start_type_description_service", "qos_overrides"),
-        *("output", "name", "session", "depth", "unlisted", "look_every_s", "stop_within_s", "preview"),
-        *("autostart", "start_paused", "tf_topic", "bond_heartbeat_period"),
-        *("bag", "overwrite", "rate"),
-    }
-)
-"""Parameters of the ROS nodes that are no configuration of the pipeline; their files may hold them."""
-
 
 if TYPE_CHECKING:
     FormatName = str
@@ -388,70 +376,3 @@ def build_config(values: Mapping[str, Any]) -> Config:
         return Config.model_validate(dict(values))
     except ValidationError as error:
         raise ConfigError(sentences(error, Config)) from error
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML that does not take the last of two values without a word."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value != "<<":
-                if key.value in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"{key.value} is given twice", key.start_mark
-                    )
-                seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-def _list(loader: _Loader, node: yaml.SequenceNode) -> list[Any]:
-    return loader.construct_sequence(node)
-
-
-# How launch writes lists.
-_Loader.add_constructor("tag:yaml.org,2002:python/tuple", _list)
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML file as it is; an empty one holds nothing.
-
-    Raises:
-        ConfigError: if the file is missing, not YAML or not a mapping.
-    """
-    try:
-        data = yaml.load(path.read_text(encoding="utf-8"), _Loader)
-    except FileNotFoundError as error:
-        raise ConfigError([f"{path}: no such configuration file"]) from error
-    except OSError as error:
-        raise ConfigError([f"{path}: cannot be read: {error.strerror or error}"]) from error
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f", line {mark.line + 1}" if mark else ""
-        raise ConfigError([f"{path}{line}: cannot be read as YAML: {error.problem}"]) from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError([f"{path}: cannot be read as YAML: {error}"]) from error
-    if data is None:
-        return {}
-    if not isinstance(data, dict):
-        raise ConfigError([f"{path}: holds a {type(data).__name__}, expected parameters by name"])
-    return data
-
-
-def load_values(path: Path) -> dict[str, Any]:
-    """Values of a YAML file: a ROS 2 parameter file (any node's ``ros__parameters``) or a plain mapping.
-
-    Of a parameter file, what concerns only the ROS nodes is left out.
-
-    Raises:
-        ConfigError: if the file is missing, not YAML, not a mapping, or speaks of several nodes.
-    """
-    data = read_yaml(path)
-    blocks = [v["ros__parameters"] for v in data.values() if isinstance(v, dict) and "ros__parameters" in v]
-    if not blocks:
-        return data
-    if len(blocks) > 1:
-        raise ConfigError([f"{path}: holds parameters of {len(blocks)} nodes, expected one"])
-    if not isinstance(blocks[0], dict):
-        raise ConfigError([f"{path}: ros__parameters is not a mapping"])
-    return {name: value for name, value in blocks[0].items() if name not in NODE_PARAMETERS}

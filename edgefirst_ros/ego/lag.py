@@ -298,15 +298,17 @@ class FixedLagSmoother:
         """Apply the first orientation to what was integrated from rates and forces before it."""
         for row in self._rows:
             row.reference = true @ row.reference
-        start = self._alignment.start(self._rows[0].reference, rolls=self._vehicle.rolls)
-        self._nodes[0] = self._forward.filter.begin(self._rows[0].step, start)
-        self._replay(1)
+        self._repeat()
 
     def _begin_again(self) -> None:
         """Start again after the motion was disproved: forget all fixes before the last."""
         for row in self._rows[:-1]:
             row.place = None
         self._alignment = self._alignment.restarted()
+        self._repeat()
+
+    def _repeat(self) -> None:
+        """Estimate everything anew from the first node on."""
         start = self._alignment.start(self._rows[0].reference, rolls=self._vehicle.rolls)
         self._nodes[0] = self._forward.filter.begin(self._rows[0].step, start)
         self._replay(1)

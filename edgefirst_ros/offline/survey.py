@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.ego.whole import NavigationLog, Solution, solve
+from edgefirst_ros.ego.navigationlog import NavigationLog
+from edgefirst_ros.ego.whole import Solution, solve
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.measurement import Datum, RawMessage

@@ -91,6 +91,10 @@ def _error(done: Future[Any]) -> BaseException | None:
     return CancelledError() if done.cancelled() else done.exception()
 
 
+Settled = Callable[[Written | None, BaseException | None], None]
+"""Takes what was written of an item, or the error that prevented it."""
+
+
 class OrderedWriter(Generic[Prepared]):
     """One writer's thread: writes prepared items in the order in which they were submitted.
 
@@ -117,11 +121,7 @@ class OrderedWriter(Generic[Prepared]):
         self._thread = threading.Thread(target=self._run, name=f"write-{name}", daemon=True)
         self._thread.start()
 
-    def submit(
-        self,
-        prepared: Future[Prepared],
-        settled: Callable[[Written | None, BaseException | None], None],
-    ) -> None:
+    def submit(self, prepared: Future[Prepared], settled: Settled) -> None:
         """Take an item; blocks while too many are under way."""
         self._limit.acquire()
         self._handed_s.append(time.monotonic())
@@ -141,11 +141,7 @@ class OrderedWriter(Generic[Prepared]):
         self._queue.put(None)
         self._thread.join()
 
-    def _one(
-        self,
-        prepared: Future[Prepared],
-        settled: Callable[[Written | None, BaseException | None], None],
-    ) -> None:
+    def _one(self, prepared: Future[Prepared], settled: Settled) -> None:
         try:
             error = prepared.exception() if self.failure is None else self.failure
             if error is not None:
@@ -180,7 +176,7 @@ class OrderedWriter(Generic[Prepared]):
                 self.failure = self.failure or failure
 
 
-def _settle(done: Future[Written], settled: Callable[[Written | None, BaseException | None], None]) -> None:
+def _settle(done: Future[Written], settled: Settled) -> None:
     """Pass on what became of an item that the writer held back."""
     error = _error(done)
     settled(None if error is not None else done.result(), error)

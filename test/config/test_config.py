@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from edgefirst_ros.cli.shared import make_config
-from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, build_config, load_values
+from edgefirst_ros.config.files import load_values
+from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, build_config
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.formats.edgefirst.prepare.exif import camera_maker
 from edgefirst_ros.sample import Role

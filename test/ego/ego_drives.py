@@ -10,8 +10,9 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.ego.geometry import Quaternion, canonical, enu_m
+from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.ego.trajectory import Trajectory
-from edgefirst_ros.ego.whole import NavigationLog, Solution
+from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.sample import EgoPose, GeoPoint

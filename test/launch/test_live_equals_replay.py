@@ -10,7 +10,8 @@ import yaml
 from livedrive import SEQUENCE, check_sums
 from rosgraph import Graph, needs_ros
 
-from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config, load_values
+from edgefirst_ros.config.files import load_values
+from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config
 from edgefirst_ros.offline.convert import convert
 
 pytestmark = needs_ros

@@ -17,7 +17,8 @@ from livedrive import FORMATS, HOST, SEQUENCE, check_sums, drive, messages, outp
 from written import Written
 from zenoh_loopback import COMMAND, LIMIT_S, Process, await_condition, free_endpoint, started
 
-from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config, load_values
+from edgefirst_ros.config.files import load_values
+from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.offline.convert import convert
