@@ -98,18 +98,10 @@ uint32 binning_x
 uint32 binning_y
 sensor_msgs/RegionOfInterest roi
 """,
-    "foxglove_msgs/CompressedVideo": """\
-builtin_interfaces/Time timestamp
-string frame_id
-uint8[] data
-string format
-""",
-    "foxglove_msgs/CompressedImage": """\
-builtin_interfaces/Time timestamp
-string frame_id
-uint8[] data
-string format
-""",
+    **dict.fromkeys(
+        ("foxglove_msgs/CompressedVideo", "foxglove_msgs/CompressedImage"),
+        "builtin_interfaces/Time timestamp\nstring frame_id\nuint8[] data\nstring format\n",
+    ),
     "ffmpeg_image_transport_msgs/FFMPEGPacket": """\
 std_msgs/Header header
 int32 width

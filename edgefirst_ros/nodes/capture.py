@@ -51,14 +51,9 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         self._phase = "unconfigured"
         self._problem = ""
         self._settings = NodeParameters(self, CaptureOptions, self._locked)
-        self._explicit = frozenset(
-            name.split(".")[1] for name in self._settings.given if name.startswith("topics.")
-        )
-        self._rated = frozenset(
-            name.split(".")[1]
-            for name in self._settings.given
-            if name.startswith("topics.") and name.endswith(".expected_hz")
-        )
+        given = [name.split(".") for name in self._settings.given if name.startswith("topics.")]
+        self._explicit = frozenset(entry for _, entry, *_ in given)
+        self._rated = frozenset(entry for _, entry, *option in given if option[-1:] == ["expected_hz"])
         self._logged_hints: set[str] = set()
         self._options = CaptureOptions.model_construct()
         self._config = Config()

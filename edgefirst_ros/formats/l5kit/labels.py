@@ -3,49 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.l5kit.store.schema import FACE_STATUSES, LABELS, UNKNOWN
+from edgefirst_ros.formats.l5kit.store.schema import LABELS, UNKNOWN, AgentLabel, FaceStatus
 from edgefirst_ros.formats.tracks.classes import KINDS, class_key
 
-
-class AgentLabel(StrEnum):
-    """L5Kit's labels without their prefix; ``AVRESEARCH_DONTCARE`` is the last, of another prefix."""
-
-    NOT_SET = "NOT_SET"
-    UNKNOWN = "UNKNOWN"
-    DONTCARE = "DONTCARE"
-    CAR = "CAR"
-    VAN = "VAN"
-    TRAM = "TRAM"
-    BUS = "BUS"
-    TRUCK = "TRUCK"
-    EMERGENCY_VEHICLE = "EMERGENCY_VEHICLE"
-    OTHER_VEHICLE = "OTHER_VEHICLE"
-    BICYCLE = "BICYCLE"
-    MOTORCYCLE = "MOTORCYCLE"
-    CYCLIST = "CYCLIST"
-    MOTORCYCLIST = "MOTORCYCLIST"
-    PEDESTRIAN = "PEDESTRIAN"
-    ANIMAL = "ANIMAL"
-    AVRESEARCH_DONTCARE = "AVRESEARCH_DONTCARE"
-
-    @property
-    def index(self) -> int:  # type: ignore[override]  # str.index is of no use on a label
-        """Position in L5Kit's list."""
-        return list(AgentLabel).index(self)
-
-
-class FaceStatus(StrEnum):
-    """Whether a traffic light's bulb is on."""
-
-    ACTIVE = "ACTIVE"
-    INACTIVE = "INACTIVE"
-    UNKNOWN = "UNKNOWN"
-
+__all__ = ["AgentLabel", "FaceStatus"]  # of what is imported here
 
 DEFAULT_LABELS: Mapping[str, AgentLabel] = {name: AgentLabel(kind.value) for name, kind in KINDS.items()}
 """Labels of known class names; any other name is UNKNOWN."""
@@ -80,6 +45,6 @@ def label_rows(
 
 def status_row(status: FaceStatus) -> npt.NDArray[np.float32]:
     """One-hot face status (3,) over ACTIVE, INACTIVE, UNKNOWN."""
-    row = np.zeros(len(FACE_STATUSES), np.float32)
-    row[FACE_STATUSES.index(status.value)] = 1.0
+    row = np.zeros(len(FaceStatus), np.float32)
+    row[list(FaceStatus).index(status)] = 1.0
     return row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Final
 
 import numpy as np
@@ -15,23 +16,36 @@ Records = npt.NDArray[np.void]
 
 FORMAT_VERSION: Final = 2
 
+
+class AgentLabel(StrEnum):
+    """L5Kit's labels without their prefix; ``AVRESEARCH_DONTCARE`` is the last, of another prefix."""
+
+    NOT_SET = "NOT_SET"
+    UNKNOWN = "UNKNOWN"
+    DONTCARE = "DONTCARE"
+    CAR = "CAR"
+    VAN = "VAN"
+    TRAM = "TRAM"
+    BUS = "BUS"
+    TRUCK = "TRUCK"
+    EMERGENCY_VEHICLE = "EMERGENCY_VEHICLE"
+    OTHER_VEHICLE = "OTHER_VEHICLE"
+    BICYCLE = "BICYCLE"
+    MOTORCYCLE = "MOTORCYCLE"
+    CYCLIST = "CYCLIST"
+    MOTORCYCLIST = "MOTORCYCLIST"
+    PEDESTRIAN = "PEDESTRIAN"
+    ANIMAL = "ANIMAL"
+    AVRESEARCH_DONTCARE = "AVRESEARCH_DONTCARE"
+
+    @property
+    def index(self) -> int:  # type: ignore[override]  # str.index is of no use on a label
+        """Position in L5Kit's list."""
+        return list(AgentLabel).index(self)
+
+
 LABELS: Final = (
-    "PERCEPTION_LABEL_NOT_SET",
-    "PERCEPTION_LABEL_UNKNOWN",
-    "PERCEPTION_LABEL_DONTCARE",
-    "PERCEPTION_LABEL_CAR",
-    "PERCEPTION_LABEL_VAN",
-    "PERCEPTION_LABEL_TRAM",
-    "PERCEPTION_LABEL_BUS",
-    "PERCEPTION_LABEL_TRUCK",
-    "PERCEPTION_LABEL_EMERGENCY_VEHICLE",
-    "PERCEPTION_LABEL_OTHER_VEHICLE",
-    "PERCEPTION_LABEL_BICYCLE",
-    "PERCEPTION_LABEL_MOTORCYCLE",
-    "PERCEPTION_LABEL_CYCLIST",
-    "PERCEPTION_LABEL_MOTORCYCLIST",
-    "PERCEPTION_LABEL_PEDESTRIAN",
-    "PERCEPTION_LABEL_ANIMAL",
+    *(f"PERCEPTION_LABEL_{label}" for label in list(AgentLabel)[:-1]),
     "AVRESEARCH_LABEL_DONTCARE",
 )
 """The classes that ``label_probabilities`` are over, in their order."""
@@ -41,8 +55,14 @@ FIRST_AGENT: Final = 3
 LAST_AGENT: Final = 15
 """L5Kit counts the labels from CAR to ANIMAL as agents; a filter sums their probabilities."""
 
-FACE_STATUSES: Final = ("ACTIVE", "INACTIVE", "UNKNOWN")
-"""The states that ``traffic_light_face_status`` holds probabilities of, in order."""
+
+class FaceStatus(StrEnum):
+    """Whether a traffic light's bulb is on: what ``traffic_light_face_status`` is over, in this order."""
+
+    ACTIVE = "ACTIVE"
+    INACTIVE = "INACTIVE"
+    UNKNOWN = "UNKNOWN"
+
 
 SCENE = np.dtype([
     ("frame_index_interval", "<i8", (2,)),
@@ -68,7 +88,7 @@ AGENT = np.dtype([
 FACE = np.dtype([
     ("face_id", "<U16"),
     ("traffic_light_id", "<U16"),
-    ("traffic_light_face_status", "<f4", (len(FACE_STATUSES),)),
+    ("traffic_light_face_status", "<f4", (len(FaceStatus),)),
 ])  # fmt: skip
 
 POINT = np.dtype([("position_cm", "<i2", (3,)), ("sensor", "u1")])

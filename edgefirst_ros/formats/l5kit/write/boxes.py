@@ -10,8 +10,9 @@ import numpy as np
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.l5kit.geometry import Floats, frame_in_base, image_plane, moved
-from edgefirst_ros.formats.l5kit.labels import AgentLabel, label_rows
+from edgefirst_ros.formats.l5kit.labels import label_rows
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
+from edgefirst_ros.formats.l5kit.store.schema import AgentLabel
 from edgefirst_ros.formats.l5kit.write.candidates import PlacedDetections, track_key
 from edgefirst_ros.formats.tracks.classes import class_key
 from edgefirst_ros.messages.detection import Box, Detections

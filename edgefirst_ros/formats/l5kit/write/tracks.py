@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.l5kit.geometry import wrapped
-from edgefirst_ros.formats.l5kit.labels import AgentLabel
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
-from edgefirst_ros.formats.l5kit.store.schema import AGENT, LABELS, Records
+from edgefirst_ros.formats.l5kit.store.schema import AGENT, LABELS, AgentLabel, Records
 from edgefirst_ros.formats.l5kit.write.candidates import CLUSTER_KEYS
 from edgefirst_ros.formats.tracks.classes import Prior
 from edgefirst_ros.formats.tracks.motion import Place, Spot, TrackPath
