@@ -13,7 +13,8 @@ from edgefirst.schemas import sensor_msgs
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.cdr import array, decoder_of
 
-_CODES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
+CODES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
+"""numpy's type code by datatype of a sensor_msgs/PointField."""
 _MAX_POINT_STEP = 1 << 20
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -110,7 +111,7 @@ def _point_dtype(fields: Sequence[sensor_msgs.PointField], order: str, point_ste
     offsets: list[int] = []
     for field in fields:
         name, count, offset = str(field.name), int(field.count) or 1, int(field.offset)
-        code = _CODES.get(int(field.datatype))
+        code = CODES.get(int(field.datatype))
         if code is None:
             raise DecodeError("point cloud field of an unknown datatype")
         if not name or name in names:

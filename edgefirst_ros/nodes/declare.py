@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
@@ -14,17 +14,9 @@ from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.faults import sentences, unknown_parameter
 from edgefirst_ros.nodes.options import LIVE, NAMES, OTHERS, READ_ONLY
-from edgefirst_ros.nodes.parameters import ParameterSpec, Value, converted, nest, specify
+from edgefirst_ros.nodes.parameters import Kind, ParameterSpec, Value, converted, nest, specify
 
-_TYPES: Mapping[str, Parameter.Type] = {
-    "bool": Parameter.Type.BOOL,
-    "integer": Parameter.Type.INTEGER,
-    "double": Parameter.Type.DOUBLE,
-    "string": Parameter.Type.STRING,
-    "integer array": Parameter.Type.INTEGER_ARRAY,
-    "double array": Parameter.Type.DOUBLE_ARRAY,
-    "string array": Parameter.Type.STRING_ARRAY,
-}
+_TYPES = {kind: Parameter.Type[kind.replace(" ", "_").upper()] for kind in get_args(Kind)}
 
 Options = TypeVar("Options", bound=BaseModel)
 

@@ -22,7 +22,7 @@ from sensor_msgs_py import point_cloud2
 from std_msgs.msg import Header
 from tf2_msgs.msg import TFMessage
 
-from edgefirst_ros.messages.pointcloud import PointCloud
+from edgefirst_ros.messages.pointcloud import CODES, PointCloud
 from edgefirst_ros.messages.transform import Transform, bare
 from edgefirst_ros.nodes.diagnostics import Level
 from edgefirst_ros.nodes.log import log
@@ -38,16 +38,7 @@ CLOUDS: Mapping[str, tuple[Role, ...]] = {
     "lidar": (Role.LIDAR_POINTS, Role.LIDAR_CLUSTERS),
     "radar": (Role.RADAR_TARGETS, Role.RADAR_CLUSTERS),
 }
-_FIELDS = {
-    "i1": PointField.INT8,
-    "u1": PointField.UINT8,
-    "i2": PointField.INT16,
-    "u2": PointField.UINT16,
-    "i4": PointField.INT32,
-    "u4": PointField.UINT32,
-    "f4": PointField.FLOAT32,
-    "f8": PointField.FLOAT64,
-}
+_FIELDS = {code: datatype for datatype, code in CODES.items()}
 
 
 class Preview:
@@ -262,12 +253,10 @@ class StaticTransforms:
             return
         self._reported = names
         if any(name.endswith(TF_NODE_SUFFIX) for name in others):
-            level, text = (
-                Level.WARN,
-                (
-                    f"preview: {names} already publishes its frames on {self.topic}. Give each device a "
-                    "namespace and tf_topic:=tf_static, and start one RViz for each with /tf_static remapped"
-                ),
+            level = Level.WARN
+            text = (
+                f"preview: {names} already publishes its frames on {self.topic}. Give each device a "
+                "namespace and tf_topic:=tf_static, and start one RViz for each with /tf_static remapped"
             )
         else:
             level, text = Level.OK, f"preview: {names} publishes {self.topic}, so this node does not"
