@@ -29,7 +29,8 @@ from edgefirst_ros.live.signals import pausing
 
 if TYPE_CHECKING:
     from edgefirst_ros.cli.liveview import LiveView
-    from edgefirst_ros.live.capture import Finished, LiveCapture
+    from edgefirst_ros.live.capture import LiveCapture
+    from edgefirst_ros.live.session import Finished
     from edgefirst_ros.sources.zenoh import ZenohSource
 
 VIEW_EVERY_S = 0.25

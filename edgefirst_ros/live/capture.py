@@ -32,8 +32,6 @@ from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.sources.session import Seam
 from edgefirst_ros.topics import full_type
 
-__all__ = ["CUT_OFF", "QUEUE_FULL", "STOPPED", "Finished", "LiveCapture", "LiveStatus", "Split"]
-
 STOPPED = "stopped"
 POLL_S = 0.2
 DISK_EVERY_S = 1.0

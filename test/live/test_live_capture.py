@@ -22,7 +22,7 @@ from edgefirst_ros.formats.edgefirst.prepare.sample import PreparedSample
 from edgefirst_ros.formats.edgefirst.recover import recover
 from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
 from edgefirst_ros.live import capture as live
-from edgefirst_ros.live.capture import CUT_OFF, QUEUE_FULL, LiveCapture
+from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.live.status import Disk
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.measurement import RawMessage
@@ -31,7 +31,7 @@ from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.delivery import Delivery
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.job import Job
-from edgefirst_ros.pipeline.ledger import LATE
+from edgefirst_ros.pipeline.ledger import CUT_OFF, LATE, QUEUE_FULL
 from edgefirst_ros.sample import Sample
 from edgefirst_ros.video.bitstream import is_keyframe
 

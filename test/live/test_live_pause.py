@@ -17,8 +17,9 @@ from written import Written, exif_time_ns
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.errors import EdgeFirstError
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
-from edgefirst_ros.live.capture import Finished, LiveCapture
+from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.live.queue import starts_gop
+from edgefirst_ros.live.session import Finished
 from edgefirst_ros.live.signals import pausing
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode

@@ -14,9 +14,6 @@ import numpy.typing as npt
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files
 from edgefirst_ros.formats.l5kit.store.schema import Records
 
-Key = SupportsIndex | slice | EllipsisType | npt.ArrayLike
-"""What selects rows: an index, a slice, booleans, or integers of any shape."""
-
 
 class ChunkCache:
     """Decompressed chunks, least recently used first to go; ``reads`` counts decompressions.
