@@ -24,9 +24,9 @@ TILES = {"tl": (0, 0), "tr": (0, 1), "bl": (1, 0), "br": (1, 1)}
 
 
 class SimulatedDrive:
-    """A world, and the channels of the sensors that see it; their messages must be made in order.
+    """A world and the topics of the sensors in it.
 
-    ``channels`` are the topics; ``truth()`` is complete once every message has been made.
+    The messages of a channel must be encoded in order; ``truth()`` is complete once all are encoded.
     """
 
     def __init__(self, options: DriveOptions) -> None:

@@ -32,10 +32,7 @@ MCAP_DATA_END_BYTES = 13
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A simulated recording and the file with the truth about it.
-
-    ``mcap`` is the first of its ``files``, which are several where it was split.
-    """
+    """A simulated recording and its truth file; ``mcap`` is the first of its ``files``."""
 
     mcap: Path
     truth: Path
@@ -51,16 +48,16 @@ def simulate(
 ) -> Recording:
     """Write ``{host}_%Y_%m_%d_%H_%M_%S.mcap`` and its ``.truth.json`` into the directory.
 
-    Split as rosbag2 does, the files lie in a folder of that name, the truth beside it.
+    If it is split as rosbag2 does, the MCAP files are in a folder of that name, beside the truth.
 
     Args:
-        directory: made if it is not there.
+        directory: created if it does not exist.
         options: equal options give equal bytes.
-        progress: told the share written so far, 0..1.
-        overwrite: replace an earlier drive of the same name.
+        progress: called with the share written so far, 0..1.
+        overwrite: replace an existing drive of this name.
 
     Raises:
-        OutputExists: a drive of that name is there and overwriting was not asked for.
+        OutputExists: a drive of this name exists and ``overwrite`` is false.
     """
     stem = _device_name(options, options.start_ns)
     drive = SimulatedDrive(options)
@@ -72,13 +69,13 @@ def simulate(
     )
     for path in (*recording.files, *metadata, recording.truth):
         if path.exists() and not overwrite:
-            raise OutputExists(f"{path} is already there; choose another directory or allow overwriting")
+            raise OutputExists(f"{path} exists; choose another directory or allow overwriting")
     recording.mcap.parent.mkdir(parents=True, exist_ok=True)
     sizes, done = [], 0
     for path, part in zip(recording.files, order, strict=True):
         unfinished = path.with_suffix(".mcap.part")
         with unfinished.open("w+b") as stream:
-            _write(stream, drive, part, partial(_tell, progress, sum(map(len, order)), done))
+            _write(stream, drive, part, partial(_report, progress, sum(map(len, order)), done))
             if not options.footer:
                 _cut_footer(stream)
             sizes.append(stream.tell())
@@ -94,7 +91,7 @@ def simulate(
     return recording
 
 
-def _tell(progress: Callable[[float], None] | None, total: int, before: int, done: int) -> None:
+def _report(progress: Callable[[float], None] | None, total: int, before: int, done: int) -> None:
     if progress and (before + done) % 64 == 0:
         progress((before + done) / total)
 
@@ -208,7 +205,7 @@ def _by_receipt(channels: list[Channel]) -> Iterator[tuple[int, int]]:
 
 
 def _cut_footer(stream: BinaryIO) -> None:
-    """Drop everything after the last chunk, as after a power loss."""
+    """Remove everything after the last chunk, as a power loss does."""
     stream.seek(-MCAP_FOOTER.size, 2)
     summary_start = MCAP_FOOTER.unpack(stream.read())[2]
     stream.truncate(summary_start - MCAP_DATA_END_BYTES)

@@ -16,17 +16,17 @@ from edgefirst_ros.messages.camera import Codec
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 ANY_TOPIC = "*"
 BRAKING_S = 4.0
-"""For how long the rig brakes before a stop, and accelerates after it."""
+"""Duration of braking before a stop, and of accelerating after it."""
 
 Traffic = Literal["lanes", "crossing", "parked", "none"]
 Value = TypeVar("Value")
 Span = tuple[float, float]
-"""From and to, in seconds since the drive's start."""
+"""Begin and end, in seconds since the drive's start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Least time from acquisition to receipt by sensor, in milliseconds; jitter adds to it."""
+    """Minimum time from acquisition to receipt in milliseconds, by sensor; jitter is added to it."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
@@ -49,8 +49,8 @@ class GpsErrors:
         outlier_share: share of epochs that are ``outlier_m`` off in a random direction.
         jumps: explicit outliers: time in seconds, metres east, metres north; applied to the nearest epoch.
         outlier_messages: whether both messages of an epoch are outliers, or one of them.
-        said_sigma_m: horizontal and vertical standard deviation in the messages; None: unknown, as in
-            the device's.
+        said_sigma_m: horizontal and vertical standard deviation according to the messages; None if they
+            say that it is unknown, as the device's do.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -76,7 +76,7 @@ class ImuErrors:
         orientation_sigma_rad: white noise about each axis.
         heading_error_rad: constant error of the orientation's heading, counter-clockwise.
         mounting_deg: roll, pitch, yaw of the sensor in the rig, applied about z, then y, then x.
-        said_covariance: state the variances above; otherwise every covariance[0] is -1, as on the device.
+        said_covariance: messages have the variances above; otherwise covariance[0] is -1, as on the device.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -199,7 +199,7 @@ class DriveOptions:
         white = (self.imu.gyroscope_sigma_rad_s, self.imu.accelerometer_sigma_m_s2)
         noise = (*self.gps.sigma_m, self.gps.drift_m, *white, self.imu.orientation_sigma_rad)
         rules = {
-            "seconds must be more than 0, and no more than a day has": 0 < self.seconds <= 86_400,
+            "seconds must be more than 0 and at most 86400, a day": 0 < self.seconds <= 86_400,
             "seed must be 0 to 2**31": 0 <= self.seed <= 2**31,
             "gps_no_fix must not be negative": self.gps_no_fix >= 0,
             "fps must be 1 to 240": 1 <= self.fps <= 240,
@@ -273,7 +273,7 @@ def _sentence(place: tuple[int | str, ...], text: str) -> str:
 
 
 def of_topic(values: Mapping[str, Value], topic: str, otherwise: Value) -> Value:
-    """The value for a topic: set for its own name, for its folder, or for all."""
+    """The value for a topic: that of its name, else of the nearest name above it, else of ``*``."""
     name = topic
     while name not in values and "/" in name:
         name = name.rpartition("/")[0]

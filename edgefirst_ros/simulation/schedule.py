@@ -40,7 +40,7 @@ class Channel:
 
 
 class Schedule:
-    """Makes the times of channels, each from a random series of its own, independent of the others."""
+    """Computes the times of channels; each has random numbers that do not depend on other channels."""
 
     def __init__(self, options: DriveOptions) -> None:
         self._options = options
@@ -48,7 +48,7 @@ class Schedule:
         self._monotonic = self.realtime_minus_monotonic_ns if options.clock == "mixed" else 0
 
     def random(self, name: str) -> np.random.Generator:
-        """The random series with a name."""
+        """The random generator of a name."""
         return np.random.default_rng([self._options.seed, *name.encode()])
 
     def camera(self) -> Times:
@@ -59,14 +59,14 @@ class Schedule:
         )
 
     def periodic(self, name: str, rate_hz: float, first_ms: float) -> Times:
-        """Acquisition times at a rate, up to 1 % of the period late."""
+        """Acquisition times at a rate, each delayed by up to 1 % of the period."""
         period_ns = 1e9 / rate_hz if rate_hz else math.inf
         offset_ns = np.arange(first_ms * 1e6, self._options.seconds * 1e9 if rate_hz else 0, period_ns)
         offset_ns += self.random(name).uniform(0, 0.01, len(offset_ns)) * period_ns
         return self._options.start_ns + offset_ns.astype(np.int64)
 
     def received(self, name: str, sensor: str, ready_ns: Times) -> Times:
-        """Times of receipt: at least the latency after acquisition; messages of a topic stay in order."""
+        """Times of receipt, at least the latency after acquisition; those of a topic stay in order."""
         options = self._options
         latency_ns = of_topic(options.latency_ms, name, getattr(options.latency, sensor)) * 1e6
         jitter = self.random(name + " latency").normal(0.15, 0.2, len(ready_ns)).clip(min=0)
@@ -77,16 +77,16 @@ class Schedule:
         return np.maximum.accumulate(ready_ns + held_ns)
 
     def sent(self, name: str, true_ns: Times, *, kept: bool) -> Times:
-        """Indices of the measurements that are recorded, in order; an index occurs twice if it is sent twice.
+        """Indices of the measurements that are sent, in order; those of messages sent twice occur twice.
 
-        ``kept``: the topic has already left out what it does not send.
+        ``kept``: measurements at silent times have already been left out.
         """
         options = self._options
         since_s = (true_ns - options.start_ns) / 1e9
-        heard = [kept or not options.is_silent(name, float(time_s)) for time_s in since_s]
+        is_sent = [kept or not options.is_silent(name, float(time_s)) for time_s in since_s]
         share = of_topic(options.duplicate, name, 0.0)
         twice = self.random(name + " duplicates").random(len(true_ns)) < share
-        return np.repeat(np.arange(len(true_ns)), np.array(heard, np.int64) * (1 + twice))
+        return np.repeat(np.arange(len(true_ns)), np.array(is_sent, np.int64) * (1 + twice))
 
     def channel(
         self,
@@ -102,8 +102,8 @@ class Schedule:
     ) -> Channel:
         """A topic whose i-th message is ``encode(i, stamp_ns, time_s)``.
 
-        ``monotonic``: stamps are of CLOCK_MONOTONIC on a mixed drive; ``frozen``: all stamps are of the start
-        of the service, 41 s before the drive; ``kept``: the topic leaves out silent times itself.
+        ``monotonic``: stamps are of CLOCK_MONOTONIC on a mixed drive; ``frozen``: all stamps are the start of
+        the service, 41 s before the drive; ``kept``: silent times have already been left out.
         """
         stamp = np.full_like(true_ns, self._options.start_ns - SERVICE_AGE_NS) if frozen else true_ns.copy()
         stamp -= self._monotonic if monotonic else 0
@@ -124,7 +124,7 @@ class Schedule:
 
 
 def thinned(times: Times, from_hz: float, to_hz: float) -> Times:
-    """Indices of the messages that remain at a lower rate; the first one always does."""
+    """Indices of the messages that remain at a lower rate; the first one always remains."""
     if not (from_hz and to_hz):
         return np.empty(0, np.int64)
     turn = np.floor(np.arange(len(times)) * to_hz / from_hz + 1e-9)

@@ -1,4 +1,4 @@
-"""Reads truth.json: where everything was at any time, to test what was made of a drive."""
+"""Reads the truth about a simulated drive: where everything was at any time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Truth:
         return {stamp: true for true, stamp, _ in self.data["messages"][topic]}
 
     def least_latency_ns(self, *topics: str) -> int:
-        """Least time from acquisition to receipt over all messages of these topics, or of all topics."""
+        """Minimum time from acquisition to receipt over the messages of these topics; by default of all."""
         messages = self.data["messages"]
         least: int = min(log - true for topic in topics or messages for true, _, log in messages[topic])
         return least

@@ -1,4 +1,4 @@
-"""Simulated measurements as CDR, in the layouts the device sends."""
+"""Simulated measurements to CDR, as the device sends them."""
 
 from __future__ import annotations
 

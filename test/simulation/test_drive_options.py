@@ -233,7 +233,7 @@ def test_equal_options_give_equal_bytes_and_another_seed_another_drive(tmp_path:
 
 def test_an_earlier_drive_is_kept_unless_told_otherwise(tmp_path: Path) -> None:
     simulate(tmp_path, small())
-    with pytest.raises(OutputExists, match=r"maivin-sim_2026_05_01_09_00_00\.mcap is already there"):
+    with pytest.raises(OutputExists, match=r"maivin-sim_2026_05_01_09_00_00\.mcap exists"):
         simulate(tmp_path, small(seed=3))
     simulate(tmp_path, small(seed=3), overwrite=True)
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".mcap"]

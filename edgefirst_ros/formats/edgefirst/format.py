@@ -1,4 +1,4 @@
-"""EdgeFirst datasets as the rest of the package knows them."""
+"""The EdgeFirst format, as ``FORMATS`` has it."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
         return EdgeFirstWriter(target.root, target.dataset, options, overwrite=target.overwrite)
 
     def find(self, path: Path) -> list[Path]:
-        """Folders named after the files in them; a table in a folder of another name is a dataset itself."""
-        # A report is what is left of a dataset whose table and archive are lost.
+        """Folders with files of their own name; a table in a folder of another name is a dataset itself."""
+        # Of a dataset whose table and archive are lost the report is left.
         files = below(path, f"*{_TABLE}", f"*{_ARCHIVE}", f"*{_JOURNAL}", REPORT)
-        return sorted({dataset for file in files if (dataset := _dataset(file, is_meant=file == path))})
+        return sorted({dataset for file in files if (dataset := _dataset(file, is_given=file == path))})
 
     def recover(self, path: Path) -> Recovery:
-        """Finish the dataset in a folder; of a table or a report alone there is nothing to finish."""
+        """Finish the dataset in a folder; a table or a report alone needs no finishing."""
         from edgefirst_ros.formats.edgefirst.recover import recover
         from edgefirst_ros.formats.edgefirst.store.paths import DatasetPaths
 
@@ -50,13 +50,13 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
         return recover(path) if is_there else Recovery(path, was_finished=True)
 
     def check(self, path: Path, *, official_python: Path | None = None) -> Check:  # noqa: ARG002
-        """Every file's CRC-32, name and header, the table's columns and values, the report's counts."""
+        """Check every file's CRC-32, name and header, the table's columns and values, the report's counts."""
         from edgefirst_ros.formats.edgefirst.check.dataset import check
 
         return check(path)
 
     def read(self, path: Path) -> pl.DataFrame:
-        """The annotation table, a row an annotation."""
+        """The annotation table, one row per annotation."""
         import polars as pl
 
         table = path / f"{path.name}{_TABLE}" if path.is_dir() else path
@@ -65,21 +65,21 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
         except FileNotFoundError as error:
             raise DatasetNotFound(f"{table}: no annotation table; is the dataset finished?") from error
         except (pl.exceptions.PolarsError, OSError) as error:
-            raise DatasetError(f"{table}: is no whole Arrow file: {error}") from error
+            raise DatasetError(f"{table}: not a complete Arrow file: {error}") from error
 
     def report(self, target: Target) -> Path:
-        """Beside the dataset's files."""
+        """The report's path, beside the dataset's files."""
         return target.root / target.dataset / REPORT
 
 
-def _dataset(file: Path, *, is_meant: bool) -> Path | None:
-    """The dataset that a file is of: its folder if that has the file's name, else maybe the file itself."""
+def _dataset(file: Path, *, is_given: bool) -> Path | None:
+    """The dataset of a file: its folder if the names agree; else the file, if it is a table or was given."""
     folder = file.parent
     if file.name == REPORT:
         return folder
     if file.name.endswith(_JOURNAL):
-        # One that was killed before it said of which format it is may be of this one.
+        # A journal without any record, cut short by a kill, may be of any format.
         return folder if journal_format(file) in {None, EdgeFirstFormat.name} else None
     if file.stem == folder.name:
         return folder
-    return file if is_meant or file.suffix == _TABLE else None
+    return file if is_given or file.suffix == _TABLE else None

@@ -1,4 +1,4 @@
-"""What a user can choose about an EdgeFirst dataset."""
+"""Options of EdgeFirst datasets."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ class EdgeFirstOptions(BaseModel):
     )
     camera_format: Literal["jpeg", "png"] = Field(
         default="jpeg",
-        description="How decoded camera frames are encoded. A still image is passed through in the format it "
-        "arrived in, whatever this says.",
+        description="How decoded camera frames are encoded. Still images keep the format in which they come.",
     )
     val_ratio: float = Field(
         default=0.2, ge=0.0, le=1.0, description="Share of each sequence's time that goes to the group val."
@@ -40,8 +39,8 @@ class EdgeFirstOptions(BaseModel):
     block_s: float = Field(
         default=10.0,
         gt=0.0,
-        description="Train and val alternate in blocks of about this many seconds; shorter in sequences "
-        "that are too short for val_ratio to come out otherwise.",
+        description="Train and val are blocks of time of about this many seconds; shorter in sequences that "
+        "have too few such blocks for val_ratio.",
     )
     lidar_images: bool = Field(
         default=True,
@@ -59,7 +58,7 @@ class EdgeFirstOptions(BaseModel):
         default=1024,
         ge=1,
         le=16384,
-        description="Columns of the projected range image, over 360° of azimuth; ahead is the middle.",
+        description="Columns of the projected range image, over 360° of azimuth; the middle is ahead.",
     )
     lidar_elevation_min_deg: float = Field(
         default=-45.0, ge=-90.0, le=90.0, description="Elevation of the range image's lower edge."
@@ -74,14 +73,14 @@ class EdgeFirstOptions(BaseModel):
         default=AUTO,
         pattern=r"^[\x20-\x7e]*$",
         max_length=64,
-        description="EXIF Make: who built the camera. Empty leaves the tag out; auto names the vendor of the "
-        "device where the picture came on one of its own topics (camera/h264, ...), else nobody.",
+        description="EXIF Make, the manufacturer of the camera. Empty omits the tag; auto is the vendor of "
+        "the device for pictures of its own topics (camera/h264, ...), and omits the tag for others.",
     )
     camera_model: str = Field(
         default=AUTO,
         pattern=r"^[\x20-\x7e]*$",
         max_length=64,
-        description="EXIF Model of the camera. Empty leaves the tag out; auto is as for camera_make.",
+        description="EXIF Model of the camera. Empty omits the tag; auto is as for camera_make.",
     )
     sensor_width_mm: float | None = Field(
         default=None,

@@ -1,4 +1,4 @@
-"""Finishing a dataset whose writer was killed."""
+"""Recovery: finishes a dataset whose writer was killed."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from edgefirst_ros.naming import REPORT
 
 
 def recover(dataset_folder: Path) -> Recovery:
-    """Finish what a crash left in a dataset's folder; safe to repeat, also when interrupted itself.
+    """Finish what a crash left in a dataset's folder; can be interrupted and repeated.
 
-    Kept are the samples that the journal says were committed, in order, up to the first whose files are not
-    whole in the container; that one and all after it are reported as lost. If none is kept, the leftovers are
-    removed. A complete dataset of that name stays: what was to replace it is finished beside it, in
-    ``NAME_recovered``, unless replacing had begun.
+    The samples in the journal are kept up to the first one whose files in the container are incomplete; that
+    one and all later ones are reported as lost. If no sample is kept, the leftovers are removed. A complete
+    dataset of the same name stays, and the recovered one is finished beside it in ``NAME_recovered``, unless
+    the writer was killed while it replaced the complete one.
 
     Raises:
-        RecordingNotFound: no dataset in that folder.
-        DatasetError: its journal is of another version.
-        WriteError: it is being written right now, its journal is missing, or the disk refuses.
+        RecordingNotFound: there is no dataset in that folder.
+        DatasetError: its journal was written by another version.
+        WriteError: it is being written, its journal is missing, or the file system reports an error.
     """
     paths = DatasetPaths(dataset_folder.resolve())
     if not paths.journal.exists():
@@ -49,14 +49,14 @@ def recover(dataset_folder: Path) -> Recovery:
         return _with_journal(paths, journal, options)
 
 
-def settle(paths: DatasetPaths, journal: SampleJournal) -> bool:
-    """Before a new run: end a replacement that was killed among its renames, so that one dataset is complete.
+def finish_replacement(paths: DatasetPaths, journal: SampleJournal) -> bool:
+    """Before a new run, complete the renames of a run that was killed while it replaced a dataset.
 
     Returns:
-        True if it did; the journal is closed and gone then.
+        Whether there were any; the journal is then closed and removed.
 
     Raises:
-        OSError: as the file system has it.
+        OSError: the file system reports an error.
     """
     restore_old(paths.container("folder"))
     try:
@@ -67,13 +67,13 @@ def settle(paths: DatasetPaths, journal: SampleJournal) -> bool:
         if part_path(container).exists() or not container.exists():
             return False
         _with_journal(paths, journal, options)
-    except EdgeFirstError:  # the journal is not of this container, which is complete without it
+    except EdgeFirstError:  # the journal belongs to another container; this one is complete
         return False
     return True
 
 
 def _moved_aside(paths: DatasetPaths, journal: SampleJournal, options: EdgeFirstOptions) -> DatasetPaths:
-    """The unfinished dataset in a folder of its own; the journal goes on there."""
+    """Move the unfinished dataset and its journal to a folder of their own; returns its paths."""
 
     def moves(folder: Path) -> Iterator[tuple[Path, Path]]:
         target = DatasetPaths(folder)
@@ -90,9 +90,9 @@ def _moved_aside(paths: DatasetPaths, journal: SampleJournal, options: EdgeFirst
 
 
 def _without_journal(paths: DatasetPaths) -> Recovery:
-    paths.note.unlink(missing_ok=True)  # where the rest had been moved to, it is a dataset of its own
+    paths.note.unlink(missing_ok=True)  # all else has been moved, and is a dataset of its own
     if leftover := next((path for path in paths.unfinished() if path.exists()), None):
-        raise WriteError(f"{leftover}: its journal {paths.journal.name} is missing, nothing can be recovered")
+        raise WriteError(f"{leftover}: cannot be recovered without its journal, {paths.journal.name}")
     found = tuple(path for path in paths.finished() if path.exists())
     if not found:
         raise RecordingNotFound(f"{paths.folder} holds no EdgeFirst dataset, finished or not")
@@ -111,7 +111,9 @@ def _with_journal(
     try:
         kept = _keep(journal, archive)
         if not growing and kept.lost:
-            raise WriteError(f"{container} is not what {paths.journal.name} describes; nothing was changed")
+            raise WriteError(
+                f"{container} differs from its journal {paths.journal.name}; nothing was changed"
+            )
         dropped = archive.cut() if growing else 0
         if not kept.samples:
             return _nothing_committed(paths, kept.lost, dropped, beside)
@@ -119,7 +121,7 @@ def _with_journal(
         rows = finish_dataset(paths, archive if growing else None, journal, options)
     finally:
         archive.abort()
-    if not beside:  # the report is of an earlier dataset: a run writes its own at its end
+    if not beside:  # the report describes an earlier dataset: a run writes its own when it ends
         (paths.folder / REPORT).unlink(missing_ok=True)
     return Recovery(
         paths.folder,
@@ -140,7 +142,7 @@ class _Kept:
 
 
 def _keep(journal: SampleJournal, archive: Archive) -> _Kept:
-    """Whole samples from the journal's first on, ``end`` being the journal's offset behind the last."""
+    """Keep samples up to the first incomplete one; ``end`` is the journal's offset behind the last kept."""
     kept = _Kept()
     for committed in journal:
         if kept.lost or not archive.keep(committed.files):

@@ -339,7 +339,7 @@ def test_a_lost_journal_is_told_and_nothing_touched(tmp_path: Path) -> None:
     writing(tmp_path, 3, "zip").abort()
     (tmp_path / "ds/ds.journal.part").unlink()
     before = contents(tmp_path)
-    with pytest.raises(WriteError, match=r"journal.* is missing"):
+    with pytest.raises(WriteError, match="without its journal"):
         recover(tmp_path / "ds")
     assert contents(tmp_path) == before
 
@@ -361,7 +361,7 @@ def test_options_of_another_version_are_told(tmp_path: Path) -> None:
     journal.begin()
     journal.append(b'{"container":"shoe box"}')
     journal.close()
-    with pytest.raises(DatasetError, match="no options of this version"):
+    with pytest.raises(DatasetError, match="options of another version"):
         SampleJournal(journal.path).options()
 
 
@@ -378,7 +378,7 @@ def test_a_table_of_someone_else_is_told(tmp_path: Path) -> None:
     for content in (b"no arrow", b""):
         (tmp_path / "ds").mkdir(exist_ok=True)
         (tmp_path / "ds/ds.arrow").write_bytes(content)
-        with pytest.raises(WriteError, match="not a table"):
+        with pytest.raises(WriteError, match="not an annotation table"):
             recover(tmp_path / "ds")
 
 

@@ -1,4 +1,4 @@
-"""Files of a sensor container, one at a time: of a ZIP, checked against their CRC-32, or of a folder."""
+"""Reads and checks a container of sensor files, one file at a time: a ZIP or a folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgefirst_ros.formats.edgefirst.store.archive import END, END64, LOCAL, LOC
 from edgefirst_ros.formats.findings import Findings
 
 MOST_BYTES = 1 << 28
-"""More than any sensor file has; a larger one is not read into memory."""
+"""Larger files are not read into memory; no sensor file is as large."""
 
 _ENCRYPTED, _CRC_FOLLOWS = 1, 1 << 3
 _JUNK = ("__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini")
@@ -24,31 +24,31 @@ _DAMAGE = (
 """What zipfile raises for damaged files."""
 
 File = tuple[str, bytes | None]
-"""A file's path inside the container and its bytes, None if they cannot be read, which is a finding."""
+"""Path in the container and bytes of a file; None if these cannot be read, which is a finding."""
 
 
 def zip_files(path: Path, findings: Findings) -> Iterator[File]:
     """Files of a ZIP in the order of its directory, read one at a time.
 
-    zipfile checks the directory, and each file's name, length and CRC-32. What it does not compare is
-    compared here: the number of entries, where the directory starts, CRC and method in the local headers.
+    zipfile checks the directory, and name, length and CRC-32 of each file. What it does not check is checked
+    here: number of entries, start of the directory, CRC-32 and method in the local headers.
     """
     if not is_zipfile(path):
         findings.error(
-            path.name, "no ZIP directory; was it copied to its end?", f"{path.stat().st_size:,} bytes"
+            path.name, "no ZIP directory; the file may be incomplete", f"{path.stat().st_size:,} bytes"
         )
         return
     with path.open("rb") as file:
         try:
             archive = ZipFile(file)
-            count, start = _stated(file, archive.comment)
+            count, start = _end_record(file, archive.comment)
         except _DAMAGE as error:
             findings.error(path.name, "ZIP directory is damaged", str(error))
             return
         entries = archive.infolist()
         if count != len(entries):
             text = f"{len(entries)} in the directory, {count} by its end record"
-            findings.error(path.name, "number of entries", text)
+            findings.error(path.name, "number of entries differs", text)
         if start != archive.start_dir:
             text = f"at {archive.start_dir:,}, {start:,} by the end record"
             findings.error(path.name, "directory is not where the end record says", text)
@@ -58,7 +58,7 @@ def zip_files(path: Path, findings: Findings) -> Iterator[File]:
 
 
 def folder_files(path: Path, findings: Findings) -> Iterator[File]:
-    """Files of a plain folder, by name; those of one folder of it at a time are listed in memory."""
+    """Files of a plain folder by name; lists the files of one subfolder at a time."""
     for folder, below, names in os.walk(path):
         below.sort()
         for name in sorted(names):
@@ -79,12 +79,12 @@ def _content(file: Path, where: str, findings: Findings) -> bytes | None:
 
 
 def is_junk(path: str) -> bool:
-    """What file managers leave behind."""
+    """Whether a path is one that file managers leave behind."""
     parts = path.split("/")
     return any(part in _JUNK or part.startswith("._") for part in parts)
 
 
-def _stated(file: BinaryIO, comment: bytes) -> tuple[int, int]:
+def _end_record(file: BinaryIO, comment: bytes) -> tuple[int, int]:
     """Number of entries and start of the directory, as the end record states them."""
     end = file.seek(-END.size - len(comment), os.SEEK_END)
     *_, count, _, start, _ = END.unpack(file.read(END.size))
@@ -114,5 +114,5 @@ def _read(archive: ZipFile, file: BinaryIO, entry: ZipInfo, name: str, findings:
         findings.error(where, "is damaged", str(error))
         return None
     if own_method != method or not (flags & _CRC_FOLLOWS or crc == entry.CRC):
-        findings.error(where, "the directory and the entry's own header differ")
+        findings.error(where, "central directory and local header differ")
     return data

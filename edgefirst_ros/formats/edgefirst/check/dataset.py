@@ -1,4 +1,4 @@
-"""Checks an EdgeFirst dataset without the vendor's client."""
+"""Checks an EdgeFirst dataset."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from edgefirst_ros.naming import REPORT
 
 
 def check(path: Path) -> Check:
-    """Check the dataset at ``path``: its folder, ``.arrow`` or ``.zip``.
+    """Check a dataset, given by its folder, ``.arrow`` or ``.zip``.
 
-    Reads one file at a time and the table batch by batch. Memory grows by 0.8 kB per file of a ZIP.
+    Reads one file at a time and the table in batches; memory grows by 0.8 kB per file in a ZIP.
 
     Raises:
-        DatasetNotFound: no such file or folder, or it contains no part of a dataset.
+        DatasetNotFound: the path does not exist, or has no part of a dataset.
     """
     if not path.exists():
         raise DatasetNotFound(f"{path}: no such file or folder")
@@ -35,7 +35,7 @@ def check(path: Path) -> Check:
         findings.error(part.name, "unfinished; edgefirst-ros recover can finish it")
     if not parts:
         if not (archive.is_file() or plain.is_dir()):
-            findings.error(name, "no sensor files", f"neither {archive.name} nor {plain.name}/ is there")
+            findings.error(name, "no sensor files", f"expected {archive.name} or {plain.name}/")
         if not table.is_file():
             findings.error(name, "no annotation table", f"expected {table.name}")
     seen = _check_container(archive, plain, findings)
@@ -67,7 +67,7 @@ def _count(samples: Samples) -> dict[str, int]:
 
 
 def _check_report(path: Path, samples: dict[str, int], findings: Findings) -> None:
-    """Compare the report beside the dataset with it; a recovered dataset has none."""
+    """Compare the counts of the report with the dataset's; recovered datasets have no report."""
     if not path.is_file():
         return
     try:
@@ -82,7 +82,7 @@ def _check_report(path: Path, samples: dict[str, int], findings: Findings) -> No
         text = f"{total} in the report, {sum(samples.values())} in the dataset"
         findings.error(path.name, "number of samples differs", text)
     for name in sorted(reported.keys() | samples.keys()):
-        # Samples that only other formats have are in the sequences' counts, too.
+        # The counts of sequences include samples that only other formats have.
         if not others and reported.get(name, 0) != samples.get(name, 0):
             text = f"{reported.get(name, 0)} in the report, {samples.get(name, 0)} in the dataset"
             findings.error(path.name, f"number of samples of {name} differs", text)

@@ -1,4 +1,4 @@
-"""Checks of a dataset's sensor files: names, folders, headers, sizes, times, missing kinds."""
+"""Checks sensor files: names, folders, headers, sizes, times, missing kinds."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Size = tuple[int, int]
 
 @dataclass(slots=True)
 class SensorFiles:
-    """What the files checked so far contain.
+    """What is known from the files checked so far.
 
     Attributes:
-        samples: the kinds of file of each sample.
-        sizes: (width, height) by sequence and sensor.
-        counts: files by kind.
-        times: by sequence the highest frame number with an EXIF time, and that time in nanoseconds.
-        taken_ns: by sequence and frame number, the EXIF time.
+        samples: kinds of file of each sample.
+        sizes: (width, height) of the first picture, by sequence and sensor.
+        counts: number of files by kind.
+        times: by sequence, the highest frame number with an EXIF time, and that time in nanoseconds.
+        taken_ns: by sequence, the EXIF times of all frames.
     """
 
     samples: Samples = field(default_factory=Samples)
@@ -45,7 +45,7 @@ class SensorFiles:
 
 @dataclass(frozen=True, slots=True)
 class _SensorFile:
-    """A file's sample and kind, and where it is."""
+    """Sample and kind of a file; ``where`` is its place, for findings."""
 
     sequence: str
     frame: int
@@ -54,7 +54,7 @@ class _SensorFile:
 
 
 def check_files(files: Iterable[File], container: str, findings: Findings) -> SensorFiles:
-    """Check every file; ``container`` is the name of the ZIP or folder, for the findings."""
+    """Check all files; ``container`` is the name of the ZIP or folder, for findings."""
     seen = SensorFiles()
     for path, data in files:
         where = f"{container}@{path}"
@@ -73,7 +73,7 @@ def check_files(files: Iterable[File], container: str, findings: Findings) -> Se
             findings.error(where, "frame number is not padded to three digits")
         _add(seen, file, findings)
         if data is not None:
-            _look(seen, file, data, findings)
+            _check_content(seen, file, data, findings)
     _check_sequences(seen.samples, container, findings)
     return seen
 
@@ -82,12 +82,12 @@ def _add(seen: SensorFiles, file: _SensorFile, findings: Findings) -> None:
     bit = BIT[file.kind]
     rivals = CAMERA if bit & CAMERA else bit
     if seen.samples.add(file.sequence, file.frame, bit) & rivals:
-        findings.error(file.where, "its sample already has such a file")
+        findings.error(file.where, "its sample has another file of this kind")
         return
     seen.counts[file.kind] += 1
 
 
-def _look(seen: SensorFiles, file: _SensorFile, data: bytes, findings: Findings) -> None:
+def _check_content(seen: SensorFiles, file: _SensorFile, data: bytes, findings: Findings) -> None:
     if not data:
         findings.error(file.where, "is empty")
         return
@@ -102,15 +102,15 @@ def _look(seen: SensorFiles, file: _SensorFile, data: bytes, findings: Findings)
     if picture.size != first:
         text = f"{picture.size[0]}x{picture.size[1]}, before {first[0]}x{first[1]}"
         # A radar's settings may change within a sequence; training on pictures needs one size.
-        say = findings.warning if file.kind == "radar.png" else findings.error
-        say(file.where, "picture size differs from the first of its sequence", text)
+        add = findings.warning if file.kind == "radar.png" else findings.error
+        add(file.where, "picture size differs from the first of its sequence", text)
     if picture.time_ns is not None:
         seen.taken_ns.setdefault(file.sequence, FrameTimes()).add(file.frame, picture.time_ns)
         _check_time(seen, file, picture.time_ns, findings)
 
 
 def _check_time(seen: SensorFiles, file: _SensorFile, time_ns: int, findings: Findings) -> None:
-    """Compare with the highest frame so far; lower ones are skipped, as files may come in any order."""
+    """Compare with the highest frame so far; lower ones are not checked, as files may be in any order."""
     last = seen.times.get(file.sequence)
     if last is not None and file.frame <= last[0]:
         return

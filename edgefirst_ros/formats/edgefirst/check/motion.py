@@ -1,4 +1,4 @@
-"""Checks of the samples' locations against the times of their pictures: speeds must be possible."""
+"""Checks that vehicles can move as the locations of samples and the times of their pictures say."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from edgefirst_ros.formats.findings import Findings
 from edgefirst_ros.formats.motion import impossible_moves, report
 
 _NOISE_M = 2.0
-"""Other tools write unfiltered fixes."""
+"""Error of locations; other tools write unfiltered fixes."""
 _NOISE_FLOAT32_M = 4.0
 """Degrees in single precision are up to 0.85 m apart."""
 
 
 @dataclass(slots=True)
 class FrameTimes:
-    """Times of a sequence's frames, 16 bytes each."""
+    """Times of a sequence's frames, 16 bytes per frame."""
 
     frames: array[int] = field(default_factory=lambda: array("q"))
     times_ns: array[int] = field(default_factory=lambda: array("q"))
@@ -32,7 +32,7 @@ class FrameTimes:
         self.times_ns.append(time_ns)
 
     def of(self, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Times of the given frames, (N,) nanoseconds; -1 if unknown."""
+        """Times of these frames in nanoseconds (N,); -1 if unknown."""
         frames, times_ns = np.array(self.frames, np.int64), np.array(self.times_ns, np.int64)
         order = np.argsort(frames, kind="stable")
         at = np.minimum(np.searchsorted(frames[order], wanted), len(frames) - 1)
@@ -42,7 +42,7 @@ class FrameTimes:
 
 @dataclass(slots=True)
 class FrameLocations:
-    """Locations of a sequence's frames in degrees, 24 bytes each, in the order of the table's columns."""
+    """Locations of a sequence's frames in degrees, in the order of the table's values; 24 bytes per frame."""
 
     frames: array[int] = field(default_factory=lambda: array("q"))
     degrees: array[float] = field(default_factory=lambda: array("d"))
@@ -56,7 +56,7 @@ class FrameLocations:
 def check_motion(
     where: str, locations: FrameLocations, times: FrameTimes, version: str, findings: Findings
 ) -> None:
-    """Report moves of one sequence that no vehicle can make."""
+    """Add a finding for moves of one sequence that no vehicle can make."""
     frames = np.array(locations.frames, np.int64)
     degrees = np.array(locations.degrees).reshape(-1, 2)
     order = np.argsort(frames, kind="stable")
@@ -67,7 +67,7 @@ def check_motion(
     if np.count_nonzero(known) < 2:
         return
     latitude, longitude, taken_ns = latitude[known], longitude[known], taken_ns[known]
-    # Heights are not in the table; the distances do not depend on them by more than one in a thousand.
+    # The table has no heights; they change distances by less than one in a thousand.
     ecef = np.stack(pymap3d.geodetic2ecef(latitude, longitude, np.zeros(len(latitude))), axis=1)
     noise_m = _NOISE_M if version == "2025.01" else _NOISE_FLOAT32_M
     report(impossible_moves(taken_ns, ecef, noise_m), where, taken_ns, findings)

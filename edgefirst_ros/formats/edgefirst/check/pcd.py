@@ -1,4 +1,4 @@
-"""Checks of point clouds: header, data length, fields, finite coordinates."""
+"""Checks point clouds: header, data length, fields, finite coordinates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST_HEADER = 1 << 16
 
 
 def check_pcd(kind: str, data: bytes, where: str, findings: Findings) -> None:
-    """Check the PCD 0.7 header, the data length, finite x, y, z, and the first fields of radar clouds."""
+    """Check the PCD 0.7 header, the length of the data, x, y, z, and the first fields of radar clouds."""
     try:
         head, begin = _header(data)
         names, row = head["FIELDS"], _row(head)
@@ -44,7 +44,7 @@ def _header(data: bytes) -> tuple[dict[str, list[str]], int]:
     while "DATA" not in head:
         end = data.find(b"\n", at, _LONGEST_HEADER)
         if end < 0:
-            raise ValueError("it does not end")
+            raise ValueError("no DATA line")
         key, *values = data[at:end].decode("ascii").split() or [""]
         at = end + 1
         if key and not key.startswith("#"):
@@ -57,7 +57,7 @@ def _header(data: bytes) -> tuple[dict[str, list[str]], int]:
 
 
 def _row(head: dict[str, list[str]]) -> np.dtype[np.void]:
-    """The dtype of a point; fields are numbered, as names may repeat."""
+    """The dtype of a point; its fields are named by numbers, as names of the header may repeat."""
     scalars = list(zip(head["FIELDS"], head["TYPE"], head["SIZE"], head["COUNT"], strict=True))
     return np.dtype([
         (str(n), f"<{_NUMPY[letter]}{size}", (int(count),))
@@ -66,7 +66,7 @@ def _row(head: dict[str, list[str]]) -> np.dtype[np.void]:
 
 
 def _wrong_length(coding: str, data: bytes, begin: int, each: int, points: int) -> str:
-    """How the data length differs from the header, empty if it does not."""
+    """How the length of the data differs from the header; empty if it does not."""
     held, plain = len(data) - begin, each * points
     if coding == "binary":
         return "" if held == plain else f"{held:,} bytes, {points:,} points are {plain:,}"
@@ -77,7 +77,7 @@ def _wrong_length(coding: str, data: bytes, begin: int, each: int, points: int) 
     if coding == "ascii":
         lines = data.count(b"\n", begin) + (not data.endswith(b"\n"))
         return "" if lines == points else f"{lines:,} lines, {points:,} points"
-    return f"unknown coding {coding}"
+    return f"unknown DATA {coding}"
 
 
 def _check_radar(names: list[str], row: np.dtype[np.void], where: str, findings: Findings) -> None:

@@ -1,4 +1,4 @@
-"""Checks of pictures by their headers: format, bit depth, size, EXIF time."""
+"""Checks pictures by their headers: format, bit depth, size, EXIF time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _END_WITHIN = 256
 
 @dataclass(frozen=True, slots=True)
 class PictureHeader:
-    """Width and height in pixels, and the EXIF time in nanoseconds, None without."""
+    """Width and height in pixels, and the EXIF time in nanoseconds since 1970; None if there is none."""
 
     size: tuple[int, int]
     time_ns: int | None = None
@@ -41,7 +41,7 @@ class _Png:
 
 
 def check_picture(kind: str, data: bytes, where: str, findings: Findings) -> PictureHeader | None:
-    """Check a picture's structure and header; None if it is not a picture."""
+    """Check structure and header of a picture; returns its header, None if it cannot be read."""
     try:
         if kind.endswith(".png"):
             png = read_png(data)
@@ -54,7 +54,7 @@ def check_picture(kind: str, data: bytes, where: str, findings: Findings) -> Pic
                 return PictureHeader(png.size)
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # Pillow reports damaged EXIF as a warning
-            return _opened(kind, data, where, findings)
+            return _check_image(kind, data, where, findings)
     except (ValueError, OSError, SyntaxError, KeyError, TypeError, struct.error, Warning) as error:
         findings.error(where, "picture cannot be read", str(error))
     except Image.DecompressionBombError as error:
@@ -63,12 +63,10 @@ def check_picture(kind: str, data: bytes, where: str, findings: Findings) -> Pic
 
 
 def read_png(data: bytes) -> _Png:
-    """Size, bit depth, colour type and text of an undamaged PNG.
+    """Size, bit depth, colour type and texts of a PNG, whose checksums are verified.
 
     Raises:
-        DecodeError: it is no PNG, is cut short, or a chunk is damaged.
-
-    Source: PNG (ISO/IEC 15948), clauses 5.3 and 11.2.2.
+        DecodeError: it is not a PNG, incomplete or damaged.
     """
     found = None
     for name, start, end in chunks(data):
@@ -88,7 +86,7 @@ def read_png(data: bytes) -> _Png:
 
 
 def _check_grid(png: _Png, where: str, findings: Findings) -> None:
-    """Compare the picture's size with the shape in its text."""
+    """Compare the size of a radar.png with the cube's shape in its text."""
     if "shape" not in png.text:
         return
     shape = [int(part) for part in png.text["shape"].split(",")]
@@ -100,7 +98,7 @@ def _check_grid(png: _Png, where: str, findings: Findings) -> None:
         findings.error(where, "picture size does not match the radar cube's shape", found)
 
 
-def _opened(kind: str, data: bytes, where: str, findings: Findings) -> PictureHeader:
+def _check_image(kind: str, data: bytes, where: str, findings: Findings) -> PictureHeader:
     wanted = "PNG" if kind.endswith("png") else "JPEG"
     if wanted == "JPEG" and _JPEG_END not in data[-_END_WITHIN:]:
         raise ValueError("JPEG ends before its end marker")

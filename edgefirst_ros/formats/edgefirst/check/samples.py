@@ -1,4 +1,4 @@
-"""The samples of a dataset and what each consists of, in four bytes per frame."""
+"""What the samples of a dataset consist of, in four bytes per sample."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KINDS = (
     "lidar.pcd",
     "lidar.jpeg",
 )
-"""Sensor files of a sample; the first two are alternatives."""
+"""Kinds of sensor files; a sample has one of the first two."""
 
 BIT = {kind: 1 << number for number, kind in enumerate(KINDS)}
 CAMERA = BIT["camera.jpeg"] | BIT["camera.png"]
@@ -23,7 +23,7 @@ FILES = (1 << len(KINDS)) - 1
 """Any sensor file."""
 
 ANNOTATED = 1 << 8
-"""The table has a row with an annotation for the sample."""
+"""The table has rows with annotations for the sample."""
 BARE = 1 << 9
 """The table has a row without annotation for the sample."""
 ROWS = ANNOTATED | BARE
@@ -32,16 +32,13 @@ _PAGE = 1024
 
 
 class Samples:
-    """Bits of every sample, by sequence and frame number.
-
-    A day has a million samples, so they are kept in arrays, not as objects.
-    """
+    """Bits of all samples by sequence and frame number, in arrays, because a day has a million samples."""
 
     def __init__(self) -> None:
         self._pages: dict[str, dict[int, array[int]]] = {}
 
     def add(self, sequence: str, frame: int, bits: int) -> int:
-        """Set bits of a sample; returns those it had before."""
+        """Set bits of a sample; returns those that were set before."""
         pages = self._pages.setdefault(sequence, {})
         page = pages.get(frame // _PAGE)
         if page is None:
@@ -51,11 +48,11 @@ class Samples:
         return before
 
     def sequences(self) -> list[str]:
-        """Names of the sequences, sorted."""
+        """Sorted names of the sequences."""
         return sorted(self._pages)
 
     def of(self, sequence: str) -> Iterator[tuple[int, int]]:
-        """Frame number and bits of every sample of a sequence, in order."""
+        """Frame number and bits of the samples of a sequence, in order."""
         pages = self._pages[sequence]
         for number in sorted(pages):
             for offset, bits in enumerate(pages[number]):

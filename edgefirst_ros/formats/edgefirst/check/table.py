@@ -1,4 +1,4 @@
-"""Checks of the annotation table, batch by batch: columns, types, samples, groups."""
+"""Checks the annotation table in batches: columns, types, samples, groups."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FURTHER: Mapping[str, tuple[Any, ...]] = {
     "not_exhaustive_label_indices": (pl.List(pl.UInt32),),
     "timing": (pl.Struct,),
 }
-"""Columns of the vendor's client that this package does not write."""
+"""Columns that the vendor's client writes and this package does not."""
 
 _UNREADABLE = (
     pa.ArrowException,
@@ -46,7 +46,7 @@ _UNREADABLE = (
     OSError,
     UnicodeDecodeError,
 )
-"""What libraries raise for a damaged table; Arrow has no checksums."""
+"""What libraries raise for damaged tables, as Arrow has no checksums."""
 
 _CLIENT_PANICS = (
     pl.UInt8,
@@ -62,7 +62,7 @@ _CLIENT_PANICS = (
 
 
 def check_table(path: Path, seen: SensorFiles, findings: Findings) -> int:
-    """Check the table by itself and against the sensor files; returns the number of rows."""
+    """Check the table, also against the sensor files; returns the number of rows."""
     where = path.name
     try:
         with pa.memory_map(str(path)) as source:
@@ -170,7 +170,7 @@ def _check_batch(table: Table, frame: pl.DataFrame, seen: SensorFiles, findings:
         if not before & FILES:
             findings.error(at, "its sample has no files", f"frame {number_in} of {name}")
         if before & BARE or (before & ANNOTATED and not annotated):
-            findings.error(at, "a row without annotation, though its sample has other rows")
+            findings.error(at, "row without annotation, although its sample has other rows")
         if "group" in table.usable and group not in GROUPS:
             findings.error(at, "group is not train, val or test", str(group))
         if has_shape and unlabelled:
@@ -185,7 +185,7 @@ def _check_batch(table: Table, frame: pl.DataFrame, seen: SensorFiles, findings:
 
 
 def _check_samples(table: Table, seen: SensorFiles, findings: Findings) -> None:
-    """Every sample must have a row."""
+    """Check that all samples have rows."""
     if not {"name", "frame"} <= set(table.usable):
         return
     for sequence in seen.samples.sequences():

@@ -1,4 +1,4 @@
-"""Checks of the values in an annotation table, column by column."""
+"""Checks the values in an annotation table, column by column."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ _ANGLES_SIGNED_DEG = (180.0, 90.0, 180.0)
 
 @dataclass(slots=True)
 class Table:
-    """State of the check of one table.
+    """What is known of the table that is being checked.
 
     Attributes:
+        path: its path.
+        version: its schema version.
         usable: names of the columns of a correct type.
-        rows: rows checked so far.
-        locations: of the samples, by sequence.
-        last: name, frame and per-sample values of the row before.
+        rows: number of rows checked so far.
+        locations: locations of the samples by sequence.
+        last: name, frame and per-sample values of the previous row.
     """
 
     path: Path
@@ -46,7 +48,7 @@ class Table:
 def check_values(
     frame: pl.DataFrame, table: Table, sizes: Mapping[tuple[str, str], tuple[int, int]], findings: Findings
 ) -> None:
-    """Check boxes, outlines, scores, locations and sizes of a batch that starts at row ``table.rows``."""
+    """Check boxes, outlines, scores, locations and sizes in a batch whose first row is ``table.rows``."""
     for name, (bad, what) in _rules(table.version).items():
         if name in table.usable:
             rows = np.flatnonzero(frame[name].is_not_null().to_numpy())
@@ -89,7 +91,7 @@ def _rules(version: str) -> dict[str, tuple[Callable[[Floats], Bad], str]]:
 
 
 def _matrix(values: pl.Series) -> Floats:
-    """(N, k) of an array column, (N, 1) of a scalar one."""
+    """The values of an array column as (N, k), of a scalar column as (N, 1)."""
     found: Floats = values.to_numpy().astype(np.float64).reshape(len(values), -1)
     return found
 
@@ -101,13 +103,13 @@ def _within(values: Floats, low: Any, high: Any) -> Bad:  # noqa: ANN401  number
 
 
 def _all(values: Bad) -> Bad:
-    """By row, whether all are true."""
+    """For each row, whether all values are true."""
     found: Bad = np.logical_and.reduce(values, axis=1, dtype=np.bool_)
     return found
 
 
 def _no_place(values: Floats) -> Bad:
-    """Bad latitude, longitude; 0, 0 comes from a receiver without a fix."""
+    """Whether latitude, longitude are no place; 0, 0 comes from a receiver without a fix."""
     return ~_within(values, np.array([-90, -180]), np.array([90, 180])) | _all(values == 0)
 
 
@@ -121,7 +123,7 @@ def _report(
 
 
 def _check_outlines(table: Table, name: str, column: pl.Series, findings: Findings) -> None:
-    """Check polygons (lists of rings, or flat with NaN between rings) and masks as gray PNG."""
+    """Check polygons (lists of rings, or one list with NaN between rings) and masks, which are gray PNG."""
     for row in np.flatnonzero(column.is_not_null().to_numpy()).tolist():
         at, value = f"{table.path.name}@row {table.rows + row}", column[row]
         if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""The annotation table's columns in either schema version: name, type, and where the value comes from."""
+"""Columns of the annotation table in both schema versions: name, type and value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATUSES = ("valid", "edit")
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """The sources of a row's values."""
+    """The sample, annotation and group from which the values of a row are taken."""
 
     record: SampleRecord
     annotation: Annotation
@@ -30,7 +30,7 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column's polars type and its value in a row; a Categorical needs its categories beforehand."""
+    """Polars type of a column, its value in a row, and the categories of a Categorical."""
 
     dtype: Any
     value: Callable[[TableRow], Any]
@@ -38,13 +38,11 @@ class Column:
 
 
 def columns(version: SchemaVersion, labels: tuple[str, ...]) -> Mapping[str, Column]:
-    """The schema of the version for a dataset with these labels, in the order of the columns.
+    """The columns of a schema version, in order, for a dataset with these labels.
 
-    2025.01 is the published article, with ``name`` as String because the vendor's client needs that.
-
-    2026.10 is what the vendor's client writes. ``label_index`` is the model's own class index. The w, h, l
-    of ``box3d`` are by its specification the extents along x, y and z, as are 2025.01's depth, width and
-    height.
+    Source: for 2025.01 the vendor's published article, except that ``name`` is a String, which the vendor's
+    client needs; for 2026.10 the vendor's client. ``label_index`` is the class index of the model.
+    The extents in ``box3d`` (w, h, l in 2026.10; depth, width, height in 2025.01) are along x, y and z.
     """
     return _published(labels) if version == "2025.01" else _current(labels)
 
@@ -92,7 +90,7 @@ def _rings(annotation: Annotation) -> list[list[float]] | None:
 
 
 def _flat(rings: list[list[float]] | None) -> list[float] | None:
-    """One list with NaN between the rings."""
+    """All rings in one list, separated by NaN."""
     if rings is None:
         return None
     flat: list[float] = []
@@ -110,7 +108,7 @@ def _longitude_first(location: tuple[float, float] | None) -> tuple[float, float
 
 
 def _status(annotation: Annotation) -> str | None:
-    """The article's rule: with 2-D box, mask and 3-D box it is valid, if it lacks any it is edit."""
+    """Valid with 2-D box, mask and 3-D box, edit if one is missing, null if all are (the article's rule)."""
     geometry = (annotation.box2d, annotation.polygons, annotation.box3d)
     if all(part is None for part in geometry):
         return None

@@ -1,4 +1,4 @@
-"""Completes a dataset: its container, its annotation table, and the names that say it is finished."""
+"""Completes a dataset: container, annotation table and final names."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from edgefirst_ros.formats.edgefirst.store.paths import DatasetPaths
 def finish_dataset(
     paths: DatasetPaths, archive: Archive | None, journal: SampleJournal, options: EdgeFirstOptions
 ) -> int:
-    """Complete container and table, rename both into place, remove the journal; returns the table's rows.
+    """Complete container and table, rename both, remove the journal; returns the number of rows.
 
-    Every step can be repeated: until the journal is gone, recovery takes up wherever this was interrupted.
+    Every step can be repeated: as long as the journal exists, recovery completes an interrupted call.
 
     Args:
-        paths: of the dataset.
-        archive: the growing container; None if it has its name already.
-        journal: what was committed.
-        options: of the dataset.
+        paths: paths of the dataset.
+        archive: the unfinished container; None if it has its final name already.
+        journal: journal of the dataset.
+        options: options of the dataset.
 
     Raises:
-        OSError: as the file system has it.
+        OSError: the file system reports an error.
     """
     container = paths.container(options.container)
     if archive is not None:

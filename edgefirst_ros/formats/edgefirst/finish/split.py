@@ -1,4 +1,4 @@
-"""Splits samples into training and validation by blocks of time, so that neighbours stay together."""
+"""Splits samples into training and validation by blocks of time, which keeps similar samples together."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ GROUPS = ("train", "val")
 class BlockSplit:
     """The split of one sequence.
 
-    The sequence's time is cut into equal blocks of about ``block_s``. Of n blocks, round(n × val_ratio) are
-    val, one drawn from each of as many equal strata, so the ratio holds over the whole sequence and in any
-    long part of it. Which block a stratum gives is drawn by SHA-256 of the sequence's name and the
-    stratum's number: the same on every machine, and unrelated between sequences.
+    Its time is divided into n equal blocks of about ``block_s``, and these into round(n × val_ratio) equal
+    strata. One block of each stratum is val, chosen by the SHA-256 of the sequence's name and the stratum's
+    number. The ratio therefore holds for the sequence and for any long part of it, and the choice is the same
+    on every machine but differs between sequences.
 
-    A sequence too short for the ratio to come out in blocks of ``block_s`` gets shorter blocks, just
-    enough of them for one to be the smaller group; a 6 s recording at 0.2 has five blocks of 1.2 s, one
-    of them val. Train and val touch only where blocks meet.
+    In short sequences the blocks are shorter, so that at least one of them is of the smaller group: 6 s at a
+    ratio of 0.2 make five blocks of 1.2 s, one of which is val.
 
     Args:
-        sequence: the sequence's name.
+        sequence: name of the sequence.
         first_ns: time of its first sample.
         last_ns: time of its last sample.
         val_ratio: share of val, 0 to 1.
-        block_s: wanted block length in seconds.
+        block_s: intended length of a block in seconds.
     """
 
     sequence: str
@@ -37,11 +36,11 @@ class BlockSplit:
     block_s: float
 
     def group(self, time_ns: int) -> str:
-        """The group of a sample of this sequence."""
+        """The group of the sample at a time: train or val."""
         blocks = self._blocks()
         block = (time_ns - self.first_ns) * blocks // (self.last_ns - self.first_ns + 1)
         val = round(blocks * self.val_ratio)
-        # the only strata that can hold this block are those its two ends fall into
+        # a block can be in two strata at most, those of its two ends
         strata = {block * val // blocks, ((block + 1) * val - 1) // blocks}
         return GROUPS[any(self._drawn(stratum, blocks, val) == block for stratum in strata if val)]
 

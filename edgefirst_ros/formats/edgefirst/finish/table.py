@@ -1,4 +1,4 @@
-"""The annotation table: from the journal to an Arrow file, in batches of bounded memory."""
+"""Writes the annotation table: journal to Arrow file, in batches that limit memory."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.store.journal import Annotation, SampleJournal, SampleRecord
 
 BATCH_BYTES = 8 << 20
-"""Journal bytes that go into one record batch."""
+"""A record batch ends with the sample that reaches this many bytes of the journal."""
 ALWAYS = frozenset({"name", "frame", "group"})
 
 
 @dataclass(slots=True)
 class _Summary:
-    """What the first batch needs: categories, columns in use, and the time span of each sequence."""
+    """What must be known before the first batch: labels, columns in use, time span of each sequence."""
 
     labels: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
@@ -33,11 +33,11 @@ class _Summary:
 def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -> int:
     """Write the journal's samples as an Arrow IPC file; returns the number of rows.
 
-    The file's metadata names the schema version. Version 2026.10 leaves out columns that are null
-    throughout, 2025.01 keeps the article's.
+    Its metadata have the ``schema_version``. Version 2025.01 always has all columns, 2026.10 omits those that
+    are null in all rows.
 
     Raises:
-        OSError: as the file system has it.
+        OSError: the file system reports an error.
     """
     summary = _summarise(journal)
     schema_columns = columns(options.schema_version, tuple(sorted(summary.labels)))
@@ -62,10 +62,10 @@ def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -
 
 
 def count_samples(path: Path) -> tuple[int, int]:
-    """Samples and rows of a table that ``write_table`` made, where a sample's rows follow one another.
+    """Number of samples and rows in a table of ``write_table``, where the rows of a sample are adjacent.
 
     Raises:
-        WriteError: not an Arrow file with the columns name and frame.
+        WriteError: it is not an Arrow file with the columns name and frame.
     """
     samples = rows = 0
     last = None
@@ -79,7 +79,7 @@ def count_samples(path: Path) -> tuple[int, int]:
                     samples += key != last
                     last = key
     except (pa.ArrowException, KeyError) as error:
-        raise WriteError(f"{path}: not a table of this package: {error}") from error
+        raise WriteError(f"{path}: not an annotation table of this package: {error}") from error
     return samples, rows
 
 
@@ -104,7 +104,7 @@ def _fields_in_use(record: SampleRecord | Annotation) -> set[str]:
 
 
 def _batches(journal: SampleJournal, splits: Mapping[str, BlockSplit]) -> Iterator[list[TableRow]]:
-    """Rows in order: one an annotation, and one of nulls for a sample without any."""
+    """Rows in order: one per annotation, and one without annotation for a sample that has none."""
     batch: list[TableRow] = []
     begin = 0
     for committed in journal:
@@ -134,7 +134,7 @@ def _to_arrow(rows: list[TableRow], schema_columns: Mapping[str, Column]) -> pa.
 
 
 def _categorical(values: list[str | None], categories: tuple[str, ...]) -> pa.DictionaryArray:
-    """The same dictionary in every batch, because an IPC file cannot replace one."""
+    """An array whose dictionary has all categories: it must be the same in all batches of an IPC file."""
     codes = {category: code for code, category in enumerate(categories)}
     indices = pa.array([None if value is None else codes[value] for value in values], pa.uint32())
     return pa.DictionaryArray.from_arrays(indices, pa.array(categories, pa.large_string()))

@@ -1,4 +1,4 @@
-"""Detections of the device's models as rows of the annotation table."""
+"""Boxes and masks of models as rows of the annotation table."""
 
 from __future__ import annotations
 
@@ -16,18 +16,23 @@ from edgefirst_ros.sample import Role, Sample
 ANNOTATION_ROLES = frozenset({Role.MODEL, Role.MASK, Role.BOXES_3D})
 """Roles whose messages become rows."""
 LEAST_EXTENT = 1e-6
-"""Boxes thinner than this fraction of the image count as empty."""
+"""Boxes of less width or height count as empty; a fraction of the image, or metres."""
 
 
 @dataclass(slots=True)
 class Annotations:
-    """Rows of one sample, with the bytes stored and the parts refused by topic."""
+    """Rows of one sample.
+
+    Attributes:
+        rows: the rows.
+        topics: topics of the messages read.
+        stored: for each topic, bytes of its rows in the journal.
+        refused: (topic, reason) of messages, boxes and masks that are not stored.
+    """
 
     rows: list[Annotation] = field(default_factory=list)
     topics: list[str] = field(default_factory=list)
-    """Those that are read for rows."""
     stored: Counter[str] = field(default_factory=Counter)
-    """Bytes of the rows by the topic that they come from."""
     refused: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, topic: str, rows: Iterable[Annotation]) -> None:
@@ -38,14 +43,14 @@ class Annotations:
 
 
 def annotate(sample: Sample, *, with_raster: bool) -> Annotations:
-    """Rows from model/output (or the legacy boxes2d), model/mask and fusion/boxes3d.
+    """Make rows of 2-D boxes, masks and 3-D boxes.
 
-    A 2-D box shares its row with its own instance mask, and with the 3-D box of the same track if the two
-    agree on the label; all else has a row of its own. Boxes the format cannot hold are refused one by one.
+    A 2-D box, its instance mask, and the 3-D box of the same track and label share a row; everything else has
+    a row of its own. Boxes that the format cannot hold are refused one by one.
 
     Args:
         sample: the sample.
-        with_raster: add masks as rasters to the polygons (schema 2026.10).
+        with_raster: store masks as rasters, too (schema 2026.10).
     """
     result = Annotations()
     labels = _Labels(sample.calibration.model_info)
@@ -75,7 +80,7 @@ def annotate(sample: Sample, *, with_raster: bool) -> Annotations:
 
 
 class _Labels:
-    """Class names of the model in force; numeric labels are looked up, names stay."""
+    """Finds names and indices of classes by the labels of the model in use; numeric labels are indices."""
 
     def __init__(self, info: ModelInfo | None) -> None:
         self._names = info.labels if info else ()
@@ -155,10 +160,10 @@ def _add_boxes_3d(detections: Detections, topic: str, labels: _Labels, result: A
             continue
         label, label_index = labels.by_name(box.label)
         index = by_track.get(box.track_id)
-        twin = None if index is None else result.rows[index]
-        if index is not None and twin is not None and twin.label == label and twin.box3d is None:
-            whole = result.rows[index] = replace(twin, box3d=box3d, box3d_score=_score(box.score))
-            result.stored[topic] += whole.size - twin.size
+        match = None if index is None else result.rows[index]
+        if index is not None and match is not None and match.label == label and match.box3d is None:
+            merged = result.rows[index] = replace(match, box3d=box3d, box3d_score=_score(box.score))
+            result.stored[topic] += merged.size - match.size
             continue
         row = Annotation(
             label=label,
@@ -187,10 +192,9 @@ def _clip(center: float, extent: float) -> tuple[float, float]:
 
 
 def _box3d(box: Box) -> tuple[float, float, float, float, float, float]:
-    """Centre and extents along x (forward), y (left), z (up).
+    """Centre and extents along x (forward), y (left), z (up) in metres.
 
-    The wire gives the optical centre and the distance, width along y and height along z. It has no extent
-    along x; the vendor's viewer draws the width there, and so the format gets it.
+    The message has no extent along x. The vendor's viewer draws the width instead, which is stored here.
     """
     values = (box.distance_m, -box.center_x, -box.center_y, box.width, box.width, box.height)
     if not all(map(math.isfinite, values)):

@@ -1,4 +1,4 @@
-"""Radar cubes as 16-bit PNG, a grid of range-doppler matrices, and back."""
+"""Radar cubes to 16-bit PNG, as a grid of range-Doppler matrices, and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.radar import Axis, RadarCube
 
 OFFSET = 32768
-"""Pixel = value + OFFSET, so that int16 fits the PNG's unsigned 16 bits."""
+"""Added to int16 values, as the pixels of a PNG are unsigned."""
 
 ORDER = (
     Axis.SEQUENCE,
@@ -24,25 +24,25 @@ ORDER = (
     Axis.UNDEFINED,
     Axis.DOPPLER,
 )
-"""The grid's axes, slowest first. The first two are rows, the others columns."""
+"""The axes of the grid, slowest first: two of rows, then those of columns."""
 ROW_AXES = ORDER[:2]
 
 
 def encode_cube(cube: RadarCube) -> bytes:
-    """The cube as radar.png: rows sequence × range, columns rx × doppler × (re, im), pixel = value + 32768.
+    """Encode a cube as radar.png: rows sequence × range, columns rx × doppler × (re, im), value + 32768.
 
-    The message's layout [SEQUENCE, RANGE, RXCHANNEL, DOPPLER] is only reshaped, any other is transposed
-    first. Missing axes have length 1; azimuth, elevation and undefined axes take the place of the receive
-    channels. Real cubes get imaginary parts of 0, as the format's columns are pairs.
+    The layout [SEQUENCE, RANGE, RXCHANNEL, DOPPLER] is reshaped, others are transposed first. Missing axes
+    have length 1; azimuth, elevation and undefined axes are treated like receive channels. Real cubes get
+    imaginary parts of 0.
 
-    Text entries, from which ``read_cube`` restores array and axes exactly:
-        shape: sequence, rx, range and doppler bins of the grid, in the order of the format's description.
-        layout: names of the message's axes, slowest first.
-        lengths: shape of the message's cube; in a complex one the last counts re and im.
-        scales: per axis of the message: metres per range bin, m/s per doppler bin, else 1.
+    The PNG has these texts, with which ``read_cube`` restores the cube exactly:
+        shape: sequence, rx, range and doppler bins of the grid.
+        layout: names of the cube's axes, slowest first.
+        lengths: shape of the cube.
+        scales: scale of each axis, see ``RadarCube``.
         is_complex: true or false.
-        offset: added to each value.
-        radar_time_us: acquisition in microseconds of the radar's clock.
+        offset: 32768.
+        radar_time_us: see ``RadarCube``.
 
     Raises:
         DecodeError: layout and shape do not match, or the cube has no values.
@@ -76,10 +76,10 @@ def encode_cube(cube: RadarCube) -> bytes:
 
 
 def read_cube(png: bytes) -> RadarCube:
-    """The cube of the message, from a radar.png written by ``encode_cube``.
+    """Decode a radar.png of ``encode_cube``.
 
     Raises:
-        DecodeError: it is not a 16-bit gray PNG with the text entries of ``encode_cube``.
+        DecodeError: it is not a 16-bit gray PNG with the texts of ``encode_cube``.
     """
     try:
         with Image.open(io.BytesIO(png), formats=["PNG"]) as image:

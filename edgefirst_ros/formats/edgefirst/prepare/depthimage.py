@@ -13,9 +13,9 @@ MAX_MM = 0xFFFF
 
 
 def depth_mm(image: RawImage) -> npt.NDArray[np.uint16]:
-    """Depth in millimetres, (height, width); 0 is unknown, 65535 is 65.535 m or more.
+    """Depth in millimetres (height, width); 0 is unknown, 65535 is 65.535 m or more.
 
-    16-bit images are in millimetres, 32-bit float images in metres (REP 118) with NaN for unknown.
+    16-bit images are in millimetres, float images in metres, where NaN is unknown. Source: REP 118.
 
     Raises:
         DecodeError: the image has another type.
@@ -30,7 +30,7 @@ def depth_mm(image: RawImage) -> npt.NDArray[np.uint16]:
 
 
 def reflectivity(image: RawImage) -> npt.NDArray[np.uint8]:
-    """Reflectivity 0 to 255, (height, width).
+    """Reflectivity 0 to 255 (height, width).
 
     Raises:
         DecodeError: the image is not 8-bit gray.
@@ -42,7 +42,7 @@ def reflectivity(image: RawImage) -> npt.NDArray[np.uint8]:
 
 
 def encode_gray_jpeg(pixels: npt.NDArray[np.uint8], quality: int) -> bytes:
-    """A grayscale JPEG of (height, width) pixels.
+    """Encode pixels (height, width) as a gray JPEG.
 
     Raises:
         DecodeError: the image has no pixels.

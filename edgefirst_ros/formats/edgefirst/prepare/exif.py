@@ -1,4 +1,4 @@
-"""EXIF of camera images: when, where and with what the picture was taken.
+"""EXIF of camera pictures: time, location and camera.
 
 Source: EXIF 2.32 (CIPA DC-008-2019), table 4 ff.; PNG third edition, clause 11.3.2.3 (eXIf).
 """
@@ -31,23 +31,23 @@ SOI, SOS, APP1 = b"\xff\xd8", 0xDA, 0xE1
 DEVICE = ("Au-Zone Technologies", "Maivin")
 """Make and Model of the device."""
 _OWN_CAMERA = re.compile(r"([^/]+/)?camera/(h26[45](/[tb][lr])?|jpeg)")
-"""The device's camera topics, behind at most its prefix."""
+"""The device's camera topics, with or without a prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureInfo:
-    """The content of a picture's EXIF.
+    """What the EXIF of a picture says; parts that are None or empty are unknown.
 
     Attributes:
-        name: the sample's name, written as ImageUniqueID.
-        time_ns: acquisition, nanoseconds since 1970 UTC.
-        width: of the picture, pixels.
-        location: of the rig at that time, if known.
-        fix_time_ns: time of the fix it comes from, if known.
-        camera_info: the calibration in force, if known.
-        make: of the camera; empty if unknown.
-        model: of the camera; empty if unknown.
-        sensor_width_mm: width of the sensor area that the picture shows, if known.
+        name: name of the sample, for ImageUniqueID.
+        time_ns: acquisition, in nanoseconds since 1970 UTC.
+        width: width of the picture in pixels.
+        location: location of the rig at that time.
+        fix_time_ns: time of the fix that the location is based on.
+        camera_info: the calibration in force.
+        make: manufacturer of the camera.
+        model: model of the camera.
+        sensor_width_mm: width of the part of the image sensor that the picture shows.
     """
 
     name: str
@@ -62,7 +62,7 @@ class CaptureInfo:
 
 
 def camera_maker(options: EdgeFirstOptions, topic: str) -> tuple[str, str]:
-    """Make and Model of a picture that came on a topic; an empty one is left out."""
+    """Make and Model for pictures of a topic; an empty one is omitted."""
     make, model = DEVICE if _OWN_CAMERA.fullmatch(topic.strip("/")) else ("", "")
     return (
         make if options.camera_make == AUTO else options.camera_make,
@@ -71,13 +71,12 @@ def camera_maker(options: EdgeFirstOptions, topic: str) -> tuple[str, str]:
 
 
 def build_exif(info: CaptureInfo) -> bytes:
-    """The EXIF block as TIFF bytes, without the ``Exif`` header that only JPEG has.
+    """EXIF as TIFF bytes, without the header ``Exif`` that only JPEG has.
 
-    Times are UTC: DateTimeOriginal, SubSecTimeOriginal (nine digits), OffsetTimeOriginal +00:00. GPS angles
-    are degrees, minutes and seconds with six decimals; altitude is above the ellipsoid, in millimetres. The
-    focal length in pixels gives FocalLengthIn35mmFilm: focal length × full frame diagonal ÷ picture diagonal
-    (CIPA DCG-001). With ``sensor_width_mm`` there are also FocalLength and FocalPlaneXResolution, whose
-    product is the focal length in pixels.
+    Times are UTC, with nine digits in SubSecTimeOriginal. GPS angles have seconds with six decimals; altitude
+    is above the ellipsoid, in steps of a millimetre. FocalLengthIn35mmFilm is the focal length in pixels ×
+    full frame diagonal ÷ picture diagonal (CIPA DCG-001). With ``sensor_width_mm``, FocalLength and
+    FocalPlaneXResolution are written as well; their product is the focal length in pixels.
     """
     exif = Image.Exif()
     for tag, value in ((Base.Make, info.make), (Base.Model, info.model)):
@@ -98,16 +97,16 @@ def build_exif(info: CaptureInfo) -> bytes:
 
 
 def insert_exif(image: CameraImage, tiff: bytes) -> bytes:
-    """The encoded picture with its EXIF replaced by this; all other bytes are unchanged.
+    """Replace the EXIF of an encoded picture; all other bytes are unchanged.
 
     Raises:
-        DecodeError: the data is not of the picture's format, or damaged.
+        DecodeError: the data are damaged, or not of the picture's format.
     """
     return _into_jpeg(image.data, tiff) if image.format == "jpeg" else _into_png(image.data, tiff)
 
 
 def _into_jpeg(data: bytes, tiff: bytes) -> bytes:
-    """Insert APP1 directly behind SOI, as EXIF requires; JFIF's APP0 follows."""
+    """Insert APP1 right after SOI, as EXIF requires; APP0 of JFIF follows."""
     if data[:2] != SOI:
         raise DecodeError("camera image is no JPEG")
     payload = EXIF_HEADER + tiff
@@ -130,7 +129,7 @@ def _into_jpeg(data: bytes, tiff: bytes) -> bytes:
 
 
 def _into_png(data: bytes, tiff: bytes) -> bytes:
-    """Insert an eXIf chunk directly behind IHDR."""
+    """Insert an eXIf chunk right after IHDR."""
     parts, kept = [], 0
     for kind, start, end in chunks(data, verify=False):
         if kind == b"IHDR":

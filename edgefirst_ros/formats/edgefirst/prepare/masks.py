@@ -1,4 +1,4 @@
-"""Segmentation masks as sent by models: per object or class, as polygons and as a full-image raster."""
+"""Segmentation masks of objects or classes as polygons and as rasters of the whole image."""
 
 from __future__ import annotations
 
@@ -15,34 +15,31 @@ from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.detection import Box, Mask
 
 SCORE_THRESHOLD = 128
-"""Instance masks are sigmoid scores, 0 to 255; from 0.5 on a pixel belongs to the object."""
+"""Instance masks are sigmoid scores of 0 to 255: pixels of 0.5 or more belong to the object."""
 BACKGROUND = 0
 MAX_SIDE = 2048
-"""Bound of a raster laid out for an instance mask, whose box may claim to be arbitrarily small."""
+"""Largest width and height of the raster of an instance mask, whose box may be arbitrarily small."""
 
 Bits = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """One object's pixels.
-
-    ``polygons`` are as Annotation has them; ``raster`` is (height, width) and covers the image.
-    """
+    """The pixels of an object: polygons as in ``Annotation``, and a raster (height, width) of the image."""
 
     polygons: tuple[str, ...]
     raster: Bits
 
     def png(self) -> str:
-        """Base64 of the raster as a 1-bit grayscale PNG."""
+        """The raster as a 1-bit gray PNG in base64."""
         return base64.b64encode(encode_gray(self.raster)).decode()
 
 
 def class_outlines(mask: Mask) -> Iterator[tuple[int, Outline]]:
-    """The outline of each class of a full-image mask, by class index, ascending.
+    """Class index and outline of each class in a mask of the whole image, ascending.
 
-    With several channels they are class scores and the greatest wins (the lower class when equal); with
-    one it holds class indices. Class 0 is background, as in the vendor's viewer.
+    Several channels are scores of the classes: a pixel belongs to the class with the highest, of equal ones
+    to the lowest class. One channel has class indices. Class 0 is background, as in the vendor's viewer.
     """
     classes = mask.mask.argmax(axis=2) if mask.mask.shape[2] > 1 else mask.mask[:, :, 0]
     for index in np.flatnonzero(np.bincount(classes.ravel())):
@@ -52,15 +49,15 @@ def class_outlines(mask: Mask) -> Iterator[tuple[int, Outline]]:
 
 
 def instance_outline(mask: Mask, box: Box) -> Outline | None:
-    """The outline of a mask cropped to ``box``, laid out over the image at the mask's own resolution.
+    """The outline of a mask that covers ``box``, in the image scaled to the mask's resolution.
 
-    Source: the vendor's model publisher: boxed masks are sigmoid scores of the box's region.
+    Source: the vendor's model publisher, whose masks of boxes are sigmoid scores of the box's region.
 
     Returns:
         None if no pixel inside the image belongs to the object.
 
     Raises:
-        DecodeError: a mask of several channels, or without pixels.
+        DecodeError: the mask has several channels, or no pixels.
     """
     rows, columns, channels = mask.mask.shape
     if channels != 1 or not rows or not columns:
@@ -76,7 +73,7 @@ def instance_outline(mask: Mask, box: Box) -> Outline | None:
 
 
 def _layout(center: float, extent: float, pixels: int) -> tuple[int, int, npt.NDArray[np.intp]]:
-    """Length of the image's axis at the mask's resolution, first index inside the box, mask index of each."""
+    """The image's length at the mask's resolution, the first index in the box, the mask's index of each."""
     length = max(1, min(MAX_SIDE, round(pixels / extent)))
     source = ((np.arange(length) + 0.5) / length - (center - extent / 2)) / extent * pixels
     inside = np.flatnonzero((source >= 0.0) & (source < pixels))
@@ -85,9 +82,9 @@ def _layout(center: float, extent: float, pixels: int) -> tuple[int, int, npt.ND
 
 
 def _polygons(window: Bits, origin: tuple[int, int], shape: tuple[int, ...]) -> tuple[str, ...]:
-    """Rings around the set pixels, holes included (readers fill by even-odd rule), normalised to the image.
+    """Rings around pixels and holes (readers fill by the even-odd rule), normalised to the image.
 
-    A ring runs midway between set and clear pixel centres, so it lies in 0..1 by construction.
+    A ring runs halfway between the centres of pixels inside and outside, so it is always within 0..1.
     """
     padded = np.pad(window, 1).astype(np.float64)
     offset = np.array([origin[1], origin[0]], np.float64) - 0.5
@@ -101,7 +98,7 @@ def _polygons(window: Bits, origin: tuple[int, int], shape: tuple[int, ...]) -> 
 
 
 def _corners(ring: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The ring without the points that lie on the straight line between their neighbours."""
+    """The ring without points on the straight line between their neighbours."""
     before = ring - np.roll(ring, 1, axis=0)
     after = np.roll(ring, -1, axis=0) - ring
     turns = before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0]

@@ -1,4 +1,4 @@
-"""Point clouds as binary PCD v0.7."""
+"""Point clouds to binary PCD v0.7."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.pointcloud import PointCloud
 
 RADAR_FIELDS = ("x", "y", "z", "speed", "power", "noise", "rcs")
-"""The columns every radar.pcd begins with, in this order (the format's article)."""
+"""First fields of every radar.pcd. Source: the vendor's article on the format."""
 
 TYPES = {"f": "F", "i": "I", "u": "U"}
-"""PCD's letter by numpy's."""
+"""numpy's letter of a type to PCD's."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedCloud:
-    """A PCD file, and how many points were left out because a coordinate was not finite."""
+    """A PCD file, and the number of points left out because a coordinate is not finite."""
 
     data: bytes
     left_out: int
 
 
 def encode_radar(cloud: PointCloud) -> EncodedCloud:
-    """radar.pcd: x y z speed power noise rcs as float32, NaN where the wire lacks one, then further fields.
+    """Encode radar.pcd: x y z speed power noise rcs as float32, NaN if missing, then other fields as sent.
 
     Raises:
-        DecodeError: no x, y, z, or a field PCD cannot express.
+        DecodeError: no x, y, z, or a field that PCD cannot express.
     """
     _check_fields(cloud.points.dtype)
     names = cloud.points.dtype.names or ()
@@ -46,13 +46,13 @@ def encode_radar(cloud: PointCloud) -> EncodedCloud:
 
 
 def encode_lidar(cloud: PointCloud) -> EncodedCloud:
-    """lidar.pcd: the fields as on the wire, little-endian and without padding, organised or not as sent.
+    """Encode lidar.pcd: all fields as sent, little-endian and without padding.
 
-    Points with a coordinate that is not finite carry no measurement and are left out; an organised cloud
-    that has such points becomes unorganised, since a grid with invented points would be worse.
+    Points with a coordinate that is not finite are left out. If there are none, an organised cloud remains
+    organised.
 
     Raises:
-        DecodeError: no x, y, z, or a field PCD cannot express.
+        DecodeError: no x, y, z, or a field that PCD cannot express.
     """
     _check_fields(cloud.points.dtype)
     names = cloud.points.dtype.names or ()
@@ -91,7 +91,7 @@ def _header(dtype: np.dtype[np.void], width: int, height: int) -> bytes:
 
 
 def _tokens(names: Iterable[str]) -> list[str]:
-    """Field names as PCD can hold them: ASCII without blanks, unique, and not ``_``, which is padding."""
+    """Field names that are valid in PCD: ASCII without blanks, unique, and not ``_``, which is padding."""
     tokens: list[str] = []
     for name in names:
         token = re.sub(r"[^A-Za-z0-9_.-]", "_", name)

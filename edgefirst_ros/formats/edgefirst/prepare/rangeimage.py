@@ -18,9 +18,9 @@ EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 @dataclass(frozen=True, slots=True)
 class RangeGrid:
-    """Rows of the image from the highest to the lowest elevation, columns over 360° of azimuth.
+    """Rows from the highest to the lowest elevation, columns from left to right over 360° of azimuth.
 
-    The middle column is straight ahead (+x); left of it is left (+y).
+    The middle column is straight ahead (+x).
     """
 
     rows: int
@@ -43,10 +43,10 @@ class RangeImage:
 
 
 def project(cloud: PointCloud, grid: RangeGrid) -> RangeImage:
-    """Project a cloud; a pixel shows the nearest of its points, of equally near ones the first.
+    """Project a cloud to a range image; a pixel shows its nearest point, of equally near ones the first.
 
-    Leaves out points at the sensor itself, outside the elevations, or not finite. Integer reflectivity is
-    scaled from the range of its type; floats are taken as 0 to 1 if none is above 1, else as 0 to 255.
+    Points at the origin, outside the elevations or not finite are left out. The full scale of reflectivity is
+    the range of an integer type; floats are 0 to 1 if none is above 1, else 0 to 255.
 
     Raises:
         DecodeError: the cloud has no x, y, z.
@@ -66,7 +66,7 @@ def project(cloud: PointCloud, grid: RangeGrid) -> RangeImage:
     row = np.floor((top - elevation) / (top - bottom) * grid.rows).astype(np.int64)
     column = np.floor((0.5 - np.arctan2(y, x) / (2.0 * np.pi)) * grid.columns).astype(np.int64) % grid.columns
     seen = np.flatnonzero((distance_m > 0.0) & (row >= 0) & (row < grid.rows))
-    # Range in the upper half, point number in the lower: the least key is the nearest, then the first point.
+    # Range in the upper half, index of the point in the lower: the least key is the nearest, first point.
     keys = (distance_m[seen] * 1000.0 + 0.5).clip(1, MAX_MM).astype(np.uint64) << np.uint64(32)
     keys |= seen.astype(np.uint64)
     nearest = np.full(grid.rows * grid.columns, EMPTY, np.uint64)

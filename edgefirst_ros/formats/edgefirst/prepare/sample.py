@@ -1,4 +1,4 @@
-"""A sample's files and rows, encoded: pure and safe in any thread."""
+"""Encodes the files and rows of a sample."""
 
 from __future__ import annotations
 
@@ -43,14 +43,19 @@ _STORED = frozenset(
         Role.BOXES_3D,
     }
 )
-"""Roles that an EdgeFirst dataset has files or rows for."""
+"""Roles that EdgeFirst datasets have files or rows for."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedFile:
     """One encoded file.
 
-    ``topic`` is that of the message in it; ``size`` is (width, height) where all of a sequence must agree.
+    Attributes:
+        topic: topic of the message in it.
+        kind: ``sensor.ext``.
+        record: path, size and CRC-32.
+        data: its bytes.
+        size: width and height, if they must be the same in the whole sequence; else None.
     """
 
     topic: str
@@ -62,9 +67,16 @@ class PreparedFile:
 
 @dataclass(frozen=True, slots=True)
 class PreparedSample:
-    """A sample ready to be appended: its files in order, its journal line, the accounting.
+    """A sample ready to be appended.
 
-    ``annotations`` are bytes of the journal line by the topic whose message is in them.
+    Attributes:
+        sequence: name of the sequence, as a file name.
+        frame: frame number.
+        time_ns: acquisition, in nanoseconds since 1970.
+        files: its files in order.
+        record_json: its record for the journal.
+        annotations: for each topic, bytes of annotations in that record.
+        refused: (topic, reason) of messages or parts of them that are not stored.
     """
 
     sequence: str
@@ -78,7 +90,7 @@ class PreparedSample:
 
 @dataclass(slots=True)
 class _Files:
-    """Collects the files of one sample; what cannot be encoded is refused with its reason."""
+    """Collects the files of one sample, and the reasons why others could not be encoded."""
 
     sequence: str
     frame: int
@@ -98,7 +110,7 @@ class _Files:
 
 
 def prepare_sample(sample: Sample, options: EdgeFirstOptions) -> PreparedSample:
-    """Encode every file and row of the sample that the format stores."""
+    """Encode all files and rows of a sample; pure, for any thread."""
     sample = replace(sample, ego=_checked(sample.ego))
     sequence = safe_name(sample.sequence.name)
     out = _Files(sequence, sample.frame)
@@ -134,8 +146,8 @@ def prepare_sample(sample: Sample, options: EdgeFirstOptions) -> PreparedSample:
 
 
 def _empty(annotations: Annotations) -> Iterator[tuple[str, str]]:
-    told = {topic for topic, _ in annotations.refused}
-    return ((topic, EMPTY) for topic in annotations.topics if topic not in told | annotations.stored.keys())
+    known = {topic for topic, _ in annotations.refused} | annotations.stored.keys()
+    return ((topic, EMPTY) for topic in annotations.topics if topic not in known)
 
 
 def _camera(sample: Sample, options: EdgeFirstOptions, out: _Files) -> None:
@@ -214,7 +226,7 @@ def _project(points: tuple[Measurement, PointCloud], options: EdgeFirstOptions) 
     )
     try:
         return project(points[1], grid)
-    except DecodeError:  # lidar.pcd has refused the cloud for the same reason
+    except DecodeError:  # encoding lidar.pcd has already refused the cloud for the same reason
         return None
 
 
@@ -249,7 +261,7 @@ def _datum(
 
 
 def _checked(ego: EgoPose) -> EgoPose:
-    """The ego pose without an impossible position or attitude."""
+    """The ego pose without a location that is not on earth, and without angles that are not finite."""
     location, rpy = ego.location, ego.rpy_deg
     if location is not None:
         latitude, longitude = location.latitude_deg, location.longitude_deg

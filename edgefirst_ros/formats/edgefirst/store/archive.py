@@ -1,6 +1,6 @@
-"""Sensor containers that grow file by file: a stored ZIP, or a plain folder.
+"""Containers to which sensor files are appended: a ZIP without compression, or a plain folder.
 
-Source of the ZIP's records: PKWARE APPNOTE 6.3.10, sections 4.3 to 4.5.
+Source: PKWARE APPNOTE 6.3.10, sections 4.3 to 4.5.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ LOCATOR = struct.Struct("<4sIQI")
 LOCAL_SIGNATURE = b"PK\x03\x04"
 
 LIMIT_SIZE = 0xFFFFFFFF
-"""Sizes and offsets from here on go into ZIP64 fields."""
+"""Sizes and offsets of this value or more go into ZIP64 fields."""
 LIMIT_COUNT = 0xFFFF
-"""Entry counts from here on go into the ZIP64 end record."""
+"""Numbers of entries of this value or more go into the ZIP64 end record."""
 
 UNIX = 3 << 8
 VERSION, VERSION_ZIP64 = 20, 45
@@ -43,7 +43,7 @@ BLOCK = 1 << 20
 
 
 def sample_name(sequence: str, frame: int) -> str:
-    """``{sequence}_{frame}``, the frame padded to three digits (six break the vendor's client)."""
+    """``{sequence}_{frame}``, the frame number with at least three digits (six break the vendor's client)."""
     return f"{sequence}_{frame:03d}"
 
 
@@ -54,7 +54,7 @@ def file_path(sequence: str, frame: int, kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """A sensor file of the container: relative POSIX path, bytes, CRC-32."""
+    """A sensor file in the container: relative POSIX path, size in bytes, CRC-32."""
 
     path: str
     size: int
@@ -62,37 +62,37 @@ class FileRecord:
 
 
 class Archive(Protocol):
-    """A container under construction; nothing is kept in memory for each file.
+    """An unfinished container; its memory does not grow with the number of files.
 
-    A new one takes ``add``; one that a crash left behind takes ``keep`` for what is to stay, then ``cut``.
-    Either ends with ``finish`` or ``abort``.
+    Files are added to a new one. In one that a crash left, call ``keep`` for all files that shall stay, then
+    ``cut``. Both end with ``finish`` or ``abort``.
     """
 
     def add(self, record: FileRecord, data: bytes, time_ns: int) -> None:
-        """Append a file, dated ``time_ns`` (UTC).
+        """Append a file with the modification time ``time_ns`` (nanoseconds since 1970 UTC).
 
         Raises:
-            OSError: as the file system has it; what was there before stays whole.
+            OSError: the file system reports an error; earlier files are intact.
         """
 
     def keep(self, records: Sequence[FileRecord]) -> bool:
-        """Whether the next files on disk are these and whole; only then do they stay."""
+        """Keep the next files, if they are these and complete; returns whether they are."""
 
     def cut(self) -> int:
-        """Drop everything that was not kept; returns the bytes dropped."""
+        """Remove everything that was not kept; returns the number of bytes removed."""
 
     def finish(self) -> None:
         """Complete the container on disk and close it."""
 
     def abort(self) -> None:
-        """Close it as it is."""
+        """Close it unfinished."""
 
 
 class ZipArchive:
-    """A ZIP of stored entries with complete local headers, ZIP64 where needed.
+    """A ZIP of uncompressed entries with complete local headers, ZIP64 where needed.
 
-    The central directory grows in an unlinked temporary file beside the archive, so that memory does not
-    grow with the number of entries, and each entry can be recovered from its local header alone.
+    Each entry can be recovered from its local header. The central directory grows in an unlinked temporary
+    file beside the archive, which keeps memory constant.
     """
 
     def __init__(self, path: Path, *, resume: bool = False) -> None:
@@ -105,13 +105,13 @@ class ZipArchive:
         self._whole = self._scan()
 
     def add(self, record: FileRecord, data: bytes, time_ns: int) -> None:
-        """Append a file, dated ``time_ns`` (UTC); see Archive."""
+        """Append a file; see Archive."""
         entry = ZipEntry(record.path, record.size, record.crc, self._offset, dos_time(time_ns))
         self._file.append(local_header(entry), data)
         self._adopt(entry)
 
     def keep(self, records: Sequence[FileRecord]) -> bool:
-        """Whether the next entries are these and whole; see Archive."""
+        """Keep the next entries, if they are these and complete; see Archive."""
         entries = []
         for record in records:
             entry = next(self._whole, None)
@@ -123,7 +123,7 @@ class ZipArchive:
         return True
 
     def cut(self) -> int:
-        """Drop everything behind the last entry kept; see Archive."""
+        """Remove everything behind the last entry kept; see Archive."""
         return self._file.truncate(self._offset)
 
     def finish(self) -> None:
@@ -138,9 +138,9 @@ class ZipArchive:
         self.abort()
 
     def abort(self) -> None:
-        """Close it as it is; see Archive."""
+        """Close it unfinished; see Archive."""
         self._file.close()
-        with suppress(OSError):  # what is still buffered goes nowhere: the file is unlinked
+        with suppress(OSError):  # what it still buffers is of no use, as it is unlinked
             self._directory.close()
 
     def _adopt(self, entry: ZipEntry) -> None:
@@ -149,7 +149,7 @@ class ZipArchive:
         self._offset = entry.offset + len(local_header(entry)) + entry.size
 
     def _scan(self) -> Iterator[ZipEntry]:
-        """Entries from their local headers, as long as they are whole."""
+        """Entries by their local headers, up to the first incomplete one."""
         offset = 0
         while True:
             fixed = self._file.read(LOCAL.size, offset)
@@ -167,7 +167,7 @@ class ZipArchive:
 
 
 class FolderArchive:
-    """Plain files, modified at the time of their frame."""
+    """A folder of plain files, whose modification time is that of their frame."""
 
     def __init__(self, path: Path, *, resume: bool = False) -> None:
         self._root = path
@@ -175,14 +175,14 @@ class FolderArchive:
         path.mkdir(exist_ok=resume)
 
     def add(self, record: FileRecord, data: bytes, time_ns: int) -> None:
-        """Write a file, dated ``time_ns``; see Archive."""
+        """Write a file; see Archive."""
         path = self._root / record.path
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
         os.utime(path, ns=(time_ns, time_ns))
 
     def keep(self, records: Sequence[FileRecord]) -> bool:
-        """Whether these files are there and whole; see Archive."""
+        """Keep these files, if they are complete; see Archive."""
         for record in records:
             try:
                 with (self._root / record.path).open("rb") as file:
@@ -198,7 +198,7 @@ class FolderArchive:
         return True
 
     def cut(self) -> int:
-        """Remove the files of frames behind the last kept of each sequence; see Archive."""
+        """Remove the files of frames after the last kept of each sequence; see Archive."""
         dropped = 0
         for folder in filter(Path.is_dir, self._root.iterdir()):
             for path in folder.iterdir():
@@ -211,17 +211,17 @@ class FolderArchive:
         return dropped
 
     def finish(self) -> None:
-        """Nothing is missing; see Archive."""
+        """Do nothing: the folder is complete; see Archive."""
 
     def abort(self) -> None:
-        """Nothing is open; see Archive."""
+        """Do nothing: no file is open; see Archive."""
 
 
 def open_archive(path: Path, container: str, *, resume: bool = False) -> Archive:
-    """A new archive of kind "zip" or "folder" at ``path``, or the one a crash left there.
+    """Make a container of kind "zip" or "folder" at ``path``; with ``resume``, open one that a crash left.
 
     Raises:
-        OSError: as the file system has it.
+        OSError: the file system reports an error.
     """
     return ZipArchive(path, resume=resume) if container == "zip" else FolderArchive(path, resume=resume)
 
@@ -244,7 +244,7 @@ def _sequence_and_frame(path: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class ZipEntry:
-    """A stored entry: ``offset`` is that of its local header, ``dos`` its (date, time)."""
+    """An uncompressed entry; ``offset`` is that of its local header, ``dos`` its (date, time)."""
 
     path: str
     size: int
@@ -254,14 +254,14 @@ class ZipEntry:
 
 
 def dos_time(time_ns: int) -> tuple[int, int]:
-    """(date, time) in UTC, two-second steps; times outside 1980 to 2107 become the nearest end."""
+    """MS-DOS (date, time) in UTC, in steps of two seconds, limited to 1980 to 2107."""
     seconds = max(315_532_800, min(time_ns // 10**9, 4_354_819_198))
     t = datetime.fromtimestamp(seconds, UTC)
     return (t.year - 1980) << 9 | t.month << 5 | t.day, t.hour << 11 | t.minute << 5 | t.second // 2
 
 
 def local_header(entry: ZipEntry) -> bytes:
-    """The complete header that stands before the entry's data; sizes are known, so no data descriptor."""
+    """The header that precedes an entry's data; complete, so that no data descriptor follows."""
     name = entry.path.encode()
     large = entry.size >= LIMIT_SIZE
     extra = EXTRA64.pack(ZIP64_EXTRA, 16, entry.size, entry.size) if large else b""
@@ -273,15 +273,15 @@ def local_header(entry: ZipEntry) -> bytes:
 
 
 def parse_local_header(fixed: bytes, variable: bytes, offset: int) -> ZipEntry:
-    """The entry described by a header that ``local_header`` packed.
+    """The entry of a header that ``local_header`` made.
 
     Args:
         fixed: the first ``LOCAL.size`` bytes.
-        variable: name and extra field, whose lengths ``variable_length`` tells.
-        offset: where the header begins.
+        variable: name and extra field, ``variable_length`` bytes.
+        offset: offset of the header.
 
     Raises:
-        ValueError: anything that ``local_header`` would not have written.
+        ValueError: ``local_header`` does not make such a header.
     """
     _, _, _, _, time, date, crc, size, _, name_length, _ = LOCAL.unpack(fixed)
     name, extra = variable[:name_length], variable[name_length:]
@@ -296,7 +296,7 @@ def parse_local_header(fixed: bytes, variable: bytes, offset: int) -> ZipEntry:
 
 
 def variable_length(fixed: bytes) -> int:
-    """How many bytes of name and extra field follow the fixed part; -1 if it is no local header."""
+    """Bytes of name and extra field behind the fixed part of a local header; -1 if it is not one."""
     signature, *_, name_length, extra_length = LOCAL.unpack(fixed)
     return int(name_length + extra_length) if signature == LOCAL_SIGNATURE else -1
 
@@ -317,12 +317,12 @@ def central_header(entry: ZipEntry) -> bytes:
 
 
 def end_records(count: int, size: int, offset: int) -> bytes:
-    """What ends the archive: the end record, preceded by ZIP64 end record and locator where needed.
+    """The end record of the archive, preceded by ZIP64 end record and locator where needed.
 
     Args:
-        count: entries in the central directory.
+        count: number of entries in the central directory.
         size: bytes of the central directory.
-        offset: where it begins.
+        offset: offset of the central directory.
     """
     zip64 = b""
     if count >= LIMIT_COUNT or size >= LIMIT_SIZE or offset >= LIMIT_SIZE:

@@ -1,4 +1,4 @@
-"""Records of the journal: one a committed sample; the Arrow file is made of them at the end."""
+"""The journal of committed samples, from which the annotation table is made at the end."""
 
 from __future__ import annotations
 
@@ -18,13 +18,18 @@ from edgefirst_ros.formats.edgefirst.store.archive import FileRecord
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """One row of the table, without what all rows of the sample share; None is null.
+    """What one row of the table adds to its sample; None is null.
 
     Attributes:
+        label: name of the class.
+        label_index: number of the class in the model.
+        object_id: track of the object.
         polygons: rings, each base64 of little-endian float32 x, y, x, y, ... normalised to the image.
-        mask: base64 of a 1-bit grayscale PNG that covers the image.
+        mask: base64 of a 1-bit gray PNG that covers the image.
         box2d: x and y of the centre, width, height, normalised to the image.
-        box3d: centre x, y, z, then the extents along x, y, z; metres, x forward, y left, z up.
+        box2d_score: 0 to 1.
+        box3d: x, y, z of the centre and extents along x, y, z, in metres; x forward, y left, z up.
+        box3d_score: 0 to 1.
     """
 
     label: str | None = None
@@ -39,18 +44,22 @@ class Annotation:
 
     @property
     def size(self) -> int:
-        """Bytes that it takes in the journal."""
+        """Bytes of its record in the journal."""
         return len(_compact(_without_none(asdict(self))))
 
 
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
-    """A committed sample: what identifies it, what all its rows share, its annotations.
+    """A committed sample: its name, the values that all its rows share, and its annotations.
 
     Attributes:
-        size: width and height of the camera image in pixels.
-        location: latitude, longitude in degrees.
-        pose: roll, pitch, yaw in signed degrees.
+        sequence: name of the sequence.
+        frame: frame number.
+        time_ns: acquisition, in nanoseconds since 1970.
+        size: width and height of the camera picture.
+        location: latitude and longitude in degrees.
+        pose: roll, pitch and yaw in signed degrees.
+        annotations: one per row.
     """
 
     sequence: str
@@ -68,7 +77,7 @@ class SampleRecord:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> SampleRecord:
-        """The inverse; sequences come back as lists."""
+        """The inverse of ``to_json``; tuples are returned as lists, except for ``annotations``."""
         empty = {"size": None, "location": None, "pose": None}
         annotations = tuple(Annotation(**a) for a in record["annotations"])
         return cls(**{**empty, **record, "annotations": annotations})
@@ -76,7 +85,7 @@ class SampleRecord:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A sample of the journal read back; ``end`` is the journal's offset behind it."""
+    """A sample read from the journal, with its files; ``end`` is the journal's offset behind it."""
 
     files: tuple[FileRecord, ...]
     record: SampleRecord
@@ -84,10 +93,10 @@ class Committed:
 
 
 class SampleJournal(Journal):
-    """The journal of one dataset: its options, then a record for each sample that is in the container.
+    """The journal of one dataset: its options, then a record for each sample in the container.
 
     Raises:
-        WriteError: another process has it open.
+        WriteError: another process is writing it.
         OSError: it cannot be opened.
     """
 
@@ -95,7 +104,7 @@ class SampleJournal(Journal):
         super().__init__(path, "edgefirst 2", sync=EDGEFIRST.commit)
 
     def start(self, options: EdgeFirstOptions) -> None:
-        """Begin anew, with nothing committed."""
+        """Begin with nothing committed."""
         self.begin()
         self.append(options.model_dump_json().encode())
 
@@ -105,16 +114,16 @@ class SampleJournal(Journal):
         self.append(f"[[{rows}],{record_json}]".encode())
 
     def options(self) -> EdgeFirstOptions | None:
-        """The dataset's options; None if not even these were written whole.
+        """The dataset's options; None if the writer was killed before it had written these.
 
         Raises:
-            DatasetError: the file is no journal of this version.
+            DatasetError: it is not a journal of this version.
         """
         first = next(self.records(), None)
         try:
             return None if first is None else EdgeFirstOptions.model_validate_json(first.payload)
         except ValueError as error:
-            raise DatasetError(f"{self.path}: no options of this version of the package: {error}") from error
+            raise DatasetError(f"{self.path}: options of another version of this package: {error}") from error
 
     def __iter__(self) -> Iterator[Committed]:
         """The committed samples in order."""

@@ -1,4 +1,4 @@
-"""Where a dataset's files lie, finished and growing."""
+"""Paths of a dataset's files, finished and unfinished."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgefirst_ros.formats.edgefirst.options import Container
 
 @dataclass(frozen=True, slots=True)
 class DatasetPaths:
-    """The paths of the dataset in ``folder``, which bears its name."""
+    """The paths of the dataset in ``folder``, whose name is the dataset's."""
 
     folder: Path
 
@@ -27,22 +27,22 @@ class DatasetPaths:
 
     @property
     def journal(self) -> Path:
-        """The committed samples of an unfinished dataset; its presence says that there is one."""
+        """The journal of committed samples, which exists as long as the dataset is unfinished."""
         return self.folder / f"{self.name}.journal.part"
 
     @property
     def note(self) -> Path:
-        """Says where the unfinished dataset goes while it is moved from beside a complete one."""
+        """Names the folder to which recovery moves an unfinished dataset, until all is moved."""
         return self.folder / f"{self.name}.aside.part"
 
     def container(self, kind: Container) -> Path:
-        """The sensor files."""
+        """The ZIP or folder of sensor files."""
         return self.folder / (f"{self.name}.zip" if kind == "zip" else self.name)
 
     def finished(self) -> list[Path]:
-        """Everything there may be of a finished dataset."""
+        """All paths that a finished dataset may have."""
         return [self.arrow, self.container("zip"), self.container("folder")]
 
     def unfinished(self) -> list[Path]:
-        """Everything a crash may leave, the journal last."""
+        """All paths that a crash may leave, the journal last."""
         return [*map(part_path, self.finished()), old_path(self.container("folder")), self.note, self.journal]

@@ -1,4 +1,4 @@
-"""Samples to an EdgeFirst dataset: prepared in any thread, appended in order, renamed at the end."""
+"""Writes samples to an EdgeFirst dataset: prepared in any thread, appended in order, renamed at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgefirst_ros.formats.crashsafe.names import part_path, remove
 from edgefirst_ros.formats.edgefirst.finish.dataset import finish_dataset
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.prepare.sample import PreparedFile, PreparedSample, prepare_sample
-from edgefirst_ros.formats.edgefirst.recover import settle
+from edgefirst_ros.formats.edgefirst.recover import finish_replacement
 from edgefirst_ros.formats.edgefirst.store.archive import Archive, open_archive
 from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
 from edgefirst_ros.formats.edgefirst.store.paths import DatasetPaths
@@ -27,18 +27,18 @@ NO_FILES = LeftOut("unusable", "sample without sensor files")
 class EdgeFirstWriter:
     """Writes one dataset into ``root/<dataset>/``; implements SampleWriter.
 
-    Several sequences may follow one another; their names must differ. The container grows as ``.part``
-    beside a journal of what is committed, so that ``recover`` can finish a killed run; ``close`` makes the
+    Several sequences of different names may follow one another. The container grows as a ``.part`` file
+    beside a journal of committed samples, from which ``recover`` can finish a killed run; ``close`` makes the
     annotation table from the journal and renames both. Memory does not grow with the number of samples.
 
     Args:
-        root: folder of the datasets; made if it is not there, once the first sequence begins.
-        dataset: the dataset's name, made safe as a file name.
-        options: what the user chose.
-        overwrite: replace a dataset of this name, at the end.
+        root: folder of the datasets; created with the first sequence.
+        dataset: name of the dataset; ``safe_name`` makes it a file name.
+        options: options of the format.
+        overwrite: replace a dataset of this name when this one is complete.
 
     Raises:
-        OutputExists: the dataset is there, finished or not, and ``overwrite`` was not given.
+        OutputExists: the dataset exists, finished or not, and ``overwrite`` is false.
     """
 
     name = "edgefirst"
@@ -54,43 +54,43 @@ class EdgeFirstWriter:
             _refuse_existing(self.paths)
         self._journal: SampleJournal | None = None
         self._archive: Archive | None = None
-        self._broken = False
+        self._failed = False
         self._sequences: set[str] = set()
         self._sequence = ""
         self._last_frame = -1
         self._sizes: dict[str, tuple[int, int]] = {}
 
     def begin(self, sequence: SequenceInfo) -> None:
-        """A sequence starts; the first makes the output's ``.part`` files.
+        """Begin a sequence; the first one creates the output's ``.part`` files.
 
         Raises:
-            OutputExists: the dataset has a sequence of this name already.
-            WriteError: the output cannot be made, or another process is writing it.
+            OutputExists: the dataset already has a sequence of this name.
+            WriteError: the output cannot be created, or another process is writing it.
         """
         name = safe_name(sequence.name)
         if name in self._sequences:
-            raise OutputExists(f"{self.paths.folder}: sequence {name} is in this dataset already; rename one")
+            raise OutputExists(f"{self.paths.folder}: has a sequence {name} already; rename one of them")
         if self._journal is None:
-            with self._reporting():
+            with self._abort_on_error():
                 self._open()
         self._sequences.add(name)
         self._sequence, self._last_frame, self._sizes = name, -1, {}
 
     def prepare(self, sample: Sample) -> PreparedSample:
-        """Encode every file and row of the sample; pure, any thread."""
+        """Encode all files and rows of a sample; pure, for any thread."""
         return prepare_sample(sample, self.options)
 
     def write(self, prepared: PreparedSample) -> Written:
-        """Append the sample's files, then commit them with a line of the journal.
+        """Append the sample's files, then commit them with a record in the journal.
 
-        Images whose size differs from the sequence's first of their kind are refused, because a sequence
-        has one size; camera and cube are kept whatever their size. A sample without any file, or not after
-        the one before, is left out. ``refused`` names parts: a message may be in ``stored`` as well.
+        Depth and lidar images of another size than the first of their kind in the sequence are refused. A
+        sample without files is left out, as is one whose frame number is not above the one before. A message
+        may be both in ``refused`` and in ``stored``, if only a part of it was refused.
 
         Raises:
-            WriteError: disk full or the like; what was committed before stays, as ``.part``.
+            WriteError: the disk is full or reports an error; what was committed stays as ``.part`` files.
         """
-        journal, archive = self._growing()
+        journal, archive = self._open_parts()
         if prepared.sequence != self._sequence:
             raise WriteError(
                 f"{self.paths.folder}: sample of sequence {prepared.sequence} while {self._sequence} is "
@@ -103,7 +103,7 @@ class EdgeFirstWriter:
         if not files:
             refused += [(topic, NO_FILES.reason) for topic in prepared.annotations]
             return Written(refused=tuple(refused), left_out=NO_FILES)
-        with self._reporting():
+        with self._abort_on_error():
             for file in files:
                 archive.add(file.record, file.data, prepared.time_ns)
             journal.commit([file.record for file in files], prepared.record_json)
@@ -121,26 +121,26 @@ class EdgeFirstWriter:
 
     @property
     def notes(self) -> Sequence[str]:
-        """Notes about what was done to the data; this format has none."""
+        """Notes for the user about what was done to the data; this format has none."""
         return ()
 
     def close(self) -> list[Path]:
-        """Finish the container and the table and rename them into place; without any sequence, do nothing.
+        """Finish container and table and rename them; does nothing if no sequence was begun.
 
         Raises:
             WriteError: they cannot be written, or an earlier ``write`` failed; ``.part`` files stay.
         """
         if self._journal is None:
             return []
-        journal, archive = self._growing()
-        with self._reporting():
+        journal, archive = self._open_parts()
+        with self._abort_on_error():
             finish_dataset(self.paths, archive, journal, self.options)
         self._journal = self._archive = None
         return [self.paths.arrow, self.paths.container(self.options.container)]
 
     def abort(self) -> None:
-        """Release files without finishing; what is on disk stays as ``.part``."""
-        self._broken = self._journal is not None
+        """Close the files without finishing the dataset; they stay as ``.part``."""
+        self._failed = self._journal is not None
         if self._archive:
             with suppress(OSError):
                 self._archive.abort()
@@ -150,7 +150,7 @@ class EdgeFirstWriter:
     def _open(self) -> None:
         self.paths.folder.mkdir(parents=True, exist_ok=True)
         self._journal = SampleJournal(self.paths.journal)
-        if settle(self.paths, self._journal):
+        if finish_replacement(self.paths, self._journal):
             self._journal = SampleJournal(self.paths.journal)
         self._journal.start(self.options)
         for path in self.paths.unfinished()[:-1]:
@@ -158,8 +158,8 @@ class EdgeFirstWriter:
         container = self.paths.container(self.options.container)
         self._archive = open_archive(part_path(container), self.options.container)
 
-    def _growing(self) -> tuple[SampleJournal, Archive]:
-        if self._broken or self._journal is None or self._archive is None:
+    def _open_parts(self) -> tuple[SampleJournal, Archive]:
+        if self._failed or self._journal is None or self._archive is None:
             raise WriteError(f"{self.paths.folder}: not being written; {self._advice()}")
         return self._journal, self._archive
 
@@ -170,7 +170,7 @@ class EdgeFirstWriter:
         return False
 
     @contextmanager
-    def _reporting(self) -> Iterator[None]:
+    def _abort_on_error(self) -> Iterator[None]:
         try:
             with disk_errors(self.paths.folder, advice=self._advice()):
                 yield

@@ -48,7 +48,7 @@ def build_rasterizer(config: ReaderConfig | Mapping[str, Any]) -> Rasterizer:
     """The rasterizer of the configuration's ``map_type``.
 
     Raises:
-        ConfigError: a configuration that cannot be meant.
+        ConfigError: the configuration is invalid.
     """
     config = reader_config(config)
     kinds: dict[str, type[StubRasterizer | BoxRasterizer | PointRasterizer]] = {

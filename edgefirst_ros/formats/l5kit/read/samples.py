@@ -30,7 +30,7 @@ class EgoDataset:
         rasterizer: draws the images; by default what ``map_type`` says.
 
     Raises:
-        ConfigError: a configuration that cannot be meant.
+        ConfigError: the configuration is invalid.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class AgentDataset(EgoDataset):
         min_frame_future: and after.
 
     Raises:
-        ConfigError: a configuration that cannot be meant.
+        ConfigError: the configuration is invalid.
         ValueError: a mask of another length.
     """
 
