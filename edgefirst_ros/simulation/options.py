@@ -239,10 +239,10 @@ class DriveOptions:
             "a recording ordered by topic is one file": self.order == "log" or self.splits == 1,
         }
         faults = [fault for fault, holds in rules.items() if not holds]
-        for options in (self, self.gps, self.imu):
+        for prefix, options in (("", self), ("gps.", self.gps), ("imu.", self.imu)):
             for name, kind in get_type_hints(type(options)).items():
                 if get_origin(kind) is Literal and getattr(options, name) not in get_args(kind):
-                    faults.append(f"{name} must be one of {', '.join(get_args(kind))}")
+                    faults.append(f"{prefix}{name} must be one of {', '.join(get_args(kind))}")
         if faults:
             raise ConfigError(faults)
 
