@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
+
+from edgefirst_ros.cli import importing
 
 EXIT_INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command ``edgefirst-ros``."""
+    # Starting BLAS's threads takes longer than anything that the package has them compute.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
-        from edgefirst_ros.cli.app import main as command  # noqa: PLC0415 - takes a moment
+        with importing():
+            from edgefirst_ros.cli.app import main as command  # noqa: PLC0415 - takes a moment
 
         command()
     except KeyboardInterrupt:

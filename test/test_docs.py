@@ -23,6 +23,8 @@ ARCHITECTURE = REPOSITORY / "docs" / "architecture.md"
 ANYWHERE = {"__main__", "errors", "faults", "naming"}
 """Left out of the picture: the entry point, and what any room may import."""
 COMMANDS = typer.main.get_command(app)
+for _name in COMMANDS.list_commands(None):
+    COMMANDS.get_command(None, _name)  # which imports its module
 OTHERS_OPTIONS = {"--symlink-install", "--merge-install", "--ros-args", "--against"}
 """Options of colcon, ROS and benchmarks that documents name without their command."""
 

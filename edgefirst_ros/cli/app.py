@@ -1,32 +1,62 @@
 """The command edgefirst-ros.
 
-Modules of commands import what a command works with when it is called, so that ``--help`` and ``info`` are
-quick: the libraries of all formats take more than a second.
+A command's module is imported when the command is asked for, and imports what it works with when it is
+called, so that ``--help`` and ``info`` are quick: the libraries of all formats take more than a second.
 """
 
 from __future__ import annotations
 
 import io
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from edgefirst_ros.cli.capture import capture
-from edgefirst_ros.cli.convert import convert
-from edgefirst_ros.cli.datasets import check, recover, sheet
-from edgefirst_ros.cli.l5kit import app as l5kit_app
-from edgefirst_ros.cli.play import play
-from edgefirst_ros.cli.recordings import info, simulate
+from edgefirst_ros.cli import importing
 
-app = typer.Typer(
-    name="edgefirst-ros",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-)
-app.add_typer(l5kit_app, name="l5kit")
+COMMANDS = {
+    "convert": "convert",
+    "info": "recordings",
+    "simulate": "recordings",
+    "recover": "datasets",
+    "check": "datasets",
+    "sheet": "datasets",
+    "capture": "capture",
+    "play": "play",
+    "l5kit": "l5kit",
+}
+"""The module of each command, in the order of ``--help``."""
+
+
+class Commands(TyperGroup):
+    """The commands; a command's module is imported when the command is asked for."""
+
+    def list_commands(self, ctx: object) -> list[str]:  # noqa: ARG002 - typer's signature
+        """Names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: object, cmd_name: str) -> Any:  # noqa: ANN401, ARG002 - typer's signature
+        """The command of a name; None if there is none, after importing all to suggest one that is alike."""
+        for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:
+            with importing():
+                found = getattr(import_module(f"edgefirst_ros.cli.{COMMANDS[name]}"), name)
+            if not isinstance(found, typer.Typer):
+                found, function = _typer(), found
+                found.command(name)(function)
+            self.commands[name] = get_command(found)
+        return self.commands.get(cmd_name)
+
+
+def _typer(**options: Any) -> typer.Typer:  # noqa: ANN401 - whatever typer takes
+    return typer.Typer(
+        add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False, **options
+    )
+
+
+app = _typer(name="edgefirst-ros", cls=Commands, no_args_is_help=True)
 
 
 def _print_version(wanted: bool) -> None:
@@ -49,10 +79,6 @@ def options(
 
     Every message is accounted for.
     """
-
-
-for command in (convert, info, simulate, recover, check, sheet, capture, play):
-    app.command()(command)
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from edgefirst_ros.cli import options
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     EXIT_POOR,
+    ConfigFile,
     exit_code,
     guarded,
     interruptible,
@@ -66,7 +67,7 @@ def capture(
     start_paused: Annotated[
         bool, typer.Option("--start-paused", help="Write nothing until the process gets SIGUSR2.")
     ] = False,
-    config_file: options.ConfigFile = None,
+    config_file: ConfigFile = None,
     formats: options.Formats = None,
     name: Annotated[str, typer.Option("--name", help="Dataset name; default: SESSION-dataset.")] = "",
     session: Annotated[str, typer.Option("--session", help="Sequence name; default: HOST_date_time.")] = "",

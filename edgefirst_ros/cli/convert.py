@@ -11,7 +11,14 @@ from typing import Annotated
 import typer
 
 from edgefirst_ros.cli import options
-from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, exit_code, guarded, interruptible, make_config
+from edgefirst_ros.cli.shared import (
+    EXIT_INTERRUPTED,
+    ConfigFile,
+    exit_code,
+    guarded,
+    interruptible,
+    make_config,
+)
 from edgefirst_ros.cli.terminal import ProgressView, make_console, print_report, say
 
 
@@ -21,7 +28,7 @@ def convert(
     ],
     *,
     output: options.Output,
-    config_file: options.ConfigFile = None,
+    config_file: ConfigFile = None,
     formats: options.Formats = None,
     name: Annotated[str, typer.Option("--name", help="Dataset name; default: RECORDING-dataset.")] = "",
     schema: options.Annotations = None,

@@ -13,10 +13,16 @@ from rich.markup import escape
 from edgefirst_ros.cli.shared import guarded
 from edgefirst_ros.cli.terminal import make_console, print_line, say
 
-app = typer.Typer(help="Show, merge and split L5Kit datasets.", no_args_is_help=True, rich_markup_mode="rich")
+l5kit = typer.Typer(
+    name="l5kit",
+    help="Show, merge and split L5Kit datasets.",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
 
 
-@app.command()
+@l5kit.command()
 def show(dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="A .zarr folder.")]) -> None:
     """Print a summary table of a dataset.
 
@@ -32,7 +38,7 @@ def show(dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="A .zar
         say(f"{ChunkedDataset(dataset).open()}")
 
 
-@app.command()
+@l5kit.command()
 def merge(
     datasets: Annotated[
         list[Path], typer.Argument(metavar="DATASET...", help="In the order of their scenes.")
@@ -55,7 +61,7 @@ def merge(
         say(f"{merge_datasets(datasets, output, overwrite=overwrite)}")
 
 
-@app.command()
+@l5kit.command()
 def split(
     dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="A .zarr folder.")],
     *,

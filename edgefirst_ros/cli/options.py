@@ -40,10 +40,6 @@ Listen = Annotated[
     ),
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the datasets.")]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", help="YAML or ROS 2 parameter file, as share/edgefirst_ros/config/maivin.yaml."),
-]
 Formats = Annotated[
     list[str] | None,
     typer.Option("--format", metavar="NAME,...", help=f"Of {', '.join(FORMATS.names)}; default: edgefirst."),

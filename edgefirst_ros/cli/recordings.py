@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from edgefirst_ros.cli.options import ConfigFile
-from edgefirst_ros.cli.shared import guarded, make_config
+from edgefirst_ros.cli import importing
+from edgefirst_ros.cli.shared import ConfigFile, guarded, make_config
 from edgefirst_ros.cli.terminal import make_console, print_info, say
 from edgefirst_ros.errors import ConfigError, RecordingError
 from edgefirst_ros.naming import readable
@@ -55,10 +55,11 @@ def info(
     """
     err, out = make_console(stderr=True), make_console(stderr=False)
     with guarded(err, as_json=as_json):
-        from edgefirst_ros.offline.drives import find_drives
-        from edgefirst_ros.offline.inputs import find_recordings
-        from edgefirst_ros.sources.info import inspect
-        from edgefirst_ros.sources.mcap import McapRecording
+        with importing():
+            from edgefirst_ros.offline.drives import find_drives
+            from edgefirst_ros.offline.inputs import find_recordings
+            from edgefirst_ros.sources.info import inspect
+            from edgefirst_ros.sources.mcap import McapRecording
 
         config = make_config(config_file, {"prefix": prefix}, {}, incomplete=False)
         opened: list[McapRecording] = []

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -28,6 +28,10 @@ EXIT_POOR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 SELECTIONS = frozenset({"rate_hz", "every_n", "keyframes"})
 FORCED_EXIT_S = 2.0
 """The process is ended if a second signal's exception has not ended it within this time."""
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", help="YAML or ROS 2 parameter file, as share/edgefirst_ros/config/maivin.yaml."),
+]
 
 
 def exit_code(report: dict[str, Any], *, strict: bool) -> int:
@@ -60,10 +64,13 @@ def make_config(
     Raises:
         ConfigError: with one sentence for every fault; faults of the file begin with its name.
     """
-    from edgefirst_ros.config.files import load_values
     from edgefirst_ros.config.model import build_config
 
-    values = dict(recorded or {}) if file is None else load_values(file)
+    values = dict(recorded or {})
+    if file is not None:
+        from edgefirst_ros.config.files import load_values
+
+        values = load_values(file)
     try:
         build_config(values)
     except ConfigError as error:

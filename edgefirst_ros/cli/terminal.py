@@ -39,8 +39,9 @@ class PlainConsole(Console):
 
 def make_console(*, stderr: bool) -> Console:
     """A console as wide as the terminal; PLAIN_WIDTH wide if the output is not a terminal."""
-    console = PlainConsole(stderr=stderr)
-    return console if console.is_terminal else PlainConsole(stderr=stderr, width=PLAIN_WIDTH)
+    # Without emoji, for which a part of a name between two colons may be taken.
+    console = PlainConsole(stderr=stderr, emoji=False)
+    return console if console.is_terminal else PlainConsole(stderr=stderr, emoji=False, width=PLAIN_WIDTH)
 
 
 def say(text: str) -> None:

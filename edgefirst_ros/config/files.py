@@ -7,17 +7,8 @@ from typing import Any
 
 import yaml
 
+from edgefirst_ros.config.model import NODE_PARAMETERS
 from edgefirst_ros.errors import ConfigError
-
-NODE_PARAMETERS = frozenset(
-    {
-        *("use_sim_time", "start_type_description_service", "qos_overrides"),
-        *("output", "name", "session", "depth", "unlisted", "look_every_s", "stop_within_s", "preview"),
-        *("autostart", "start_paused", "tf_topic", "bond_heartbeat_period"),
-        *("bag", "overwrite", "rate"),
-    }
-)
-"""Parameters of the ROS nodes that are no configuration of the pipeline; their files may hold them."""
 
 
 class _Loader(yaml.SafeLoader):

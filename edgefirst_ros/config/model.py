@@ -17,7 +17,6 @@ from pydantic import (
     model_validator,
 )
 
-from edgefirst_ros.config.files import NODE_PARAMETERS
 from edgefirst_ros.config.names import compiled, is_pattern, split_names
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.faults import names_of, sentences
@@ -32,6 +31,17 @@ Smoothing = Literal["auto", "lag", "whole"]
 FormatOptions = TypeVar("FormatOptions", bound=BaseModel)
 
 STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+
+NODE_PARAMETERS = frozenset(
+    {
+        *("use_sim_time", "start_type_description_service", "qos_overrides"),
+        *("output", "name", "session", "depth", "unlisted", "look_every_s", "stop_within_s", "preview"),
+        *("autostart", "start_paused", "tf_topic", "bond_heartbeat_period"),
+        *("bag", "overwrite", "rate"),
+    }
+)
+"""Parameters of the ROS nodes that are no configuration of the pipeline; their files may hold them."""
+
 
 if TYPE_CHECKING:
     FormatName = str

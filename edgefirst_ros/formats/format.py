@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from edgefirst_ros.formats.base import Writer
-from edgefirst_ros.formats.crashsafe.report import Recovery
-from edgefirst_ros.formats.findings import Check
 from edgefirst_ros.sample import Role
+
+if TYPE_CHECKING:
+    from edgefirst_ros.formats.base import Writer
+    from edgefirst_ros.formats.crashsafe.report import Recovery
+    from edgefirst_ros.formats.findings import Check
 
 Options = TypeVar("Options", bound=BaseModel)
 

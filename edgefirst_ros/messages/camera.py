@@ -13,7 +13,6 @@ from edgefirst.schemas import foxglove_msgs, sensor_msgs
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.cdr import Message, decoder_of, octets
-from edgefirst_ros.messages.deepimage import compressed_depth, deep_png, png_bits
 from edgefirst_ros.messages.pixels import Pixels, pixels_of, quoted
 
 Codec = Literal["h264", "h265"]
@@ -207,6 +206,9 @@ def _access_unit(codec: Codec, packet: bytes) -> VideoPacket:
 def _compressed(
     message: sensor_msgs.CompressedImage | foxglove_msgs.CompressedImage,
 ) -> CompressedImage | RawImage:
+    # Takes a moment to import, and few recordings hold such messages.
+    from edgefirst_ros.messages.deepimage import compressed_depth, deep_png, png_bits  # noqa: PLC0415
+
     encoded, named = octets(message.data), str(message.format)
     if "compressedDepth" in named:
         return _raw(compressed_depth(encoded, named))

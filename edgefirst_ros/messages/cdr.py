@@ -10,9 +10,6 @@ import edgefirst.schemas
 import numpy as np
 import numpy.typing as npt
 from edgefirst.schemas import BorrowedBuf, builtin_interfaces
-from mcap.records import Schema
-from mcap.well_known import MessageEncoding, SchemaEncoding
-from mcap_ros2.decoder import DecoderFactory
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.definitions import definition as own_definition
@@ -169,6 +166,10 @@ def _compiled(schema: str) -> _Parser | None:
 
 @lru_cache(maxsize=64)
 def _dynamic(schema: str, definition: str) -> _Parser | None:
+    from mcap.records import Schema  # noqa: PLC0415 - all three take a moment; seldom needed
+    from mcap.well_known import MessageEncoding, SchemaEncoding  # noqa: PLC0415
+    from mcap_ros2.decoder import DecoderFactory  # noqa: PLC0415
+
     try:
         texts = [definition, own_definition(schema)]
     except KeyError:

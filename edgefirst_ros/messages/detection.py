@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import zstandard
 from edgefirst.schemas import edgefirst_msgs
 
 from edgefirst_ros.errors import DecodeError
@@ -159,6 +158,8 @@ def _mask(message: edgefirst_msgs.Mask | edgefirst_msgs.MaskBox) -> Mask:
 
 
 def _unpacked(packed: npt.NDArray[np.uint8], most: int) -> npt.NDArray[np.uint8]:
+    import zstandard  # noqa: PLC0415 - takes a moment, and few masks are packed
+
     data, most = packed.tobytes(), min(most, _MAX_MASK_BYTES)
     try:
         size = zstandard.frame_content_size(data)

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from pathlib import Path
 
-import yaml
-
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.naming import readable
 from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
@@ -110,6 +108,10 @@ def _listed(folder: Path, left: dict[Path, McapRecording]) -> list[RecordedDrive
 
 def _metadata(path: Path) -> list[str]:
     """File names in a rosbag2 metadata.yaml; empty if there is none, or it cannot be read."""
+    if not path.is_file():
+        return []
+    import yaml  # noqa: PLC0415 - takes a moment, and few recordings come from rosbag2
+
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):

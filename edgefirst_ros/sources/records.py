@@ -10,7 +10,6 @@ from io import BytesIO
 from typing import BinaryIO, NamedTuple
 
 import lz4.frame
-import zstandard
 from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
 from mcap.records import Channel, Metadata, MetadataIndex, Schema
@@ -161,7 +160,7 @@ class RecordReader:
         packed = body[name_end + 8 :]
         try:
             plain = _decompress(compression, packed, plain_size, whole=section.whole)
-        except (RuntimeError, ValueError, zstandard.ZstdError, MemoryError) as error:
+        except (RuntimeError, ValueError, MemoryError) as error:
             text = f"a chunk does not decompress ({compression or 'plain'}): {error}"
             self._note(section.offset, len(body), text)
             return Loaded(b"", [])
@@ -286,7 +285,12 @@ def _decompress(compression: str, packed: bytes, plain_size: int, *, whole: bool
         plain: bytes = lz4.frame.LZ4FrameDecompressor().decompress(packed)
         return plain
     if compression == "zstd":
-        if whole:
-            return zstandard.ZstdDecompressor().decompress(packed, max_output_size=plain_size)
-        return zstandard.ZstdDecompressor().decompressobj().decompress(packed)
+        import zstandard  # noqa: PLC0415 - takes a moment, and EdgeFirst's recorder uses lz4
+
+        try:
+            if whole:
+                return zstandard.ZstdDecompressor().decompress(packed, max_output_size=plain_size)
+            return zstandard.ZstdDecompressor().decompressobj().decompress(packed)
+        except zstandard.ZstdError as error:
+            raise ValueError(str(error)) from error
     raise ValueError(f"compression {compression!r} is not known; expected none, lz4 or zstd")

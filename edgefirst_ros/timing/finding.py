@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.timing.offset import RECORDINGS_OWN, Arrivals, Clock, estimate
+from edgefirst_ros.timing.pace import percentile
 
 NEAR_NS = (-50_000_000, 2_000_000_000)
 """Range of the median of receive − stamp for stamps of the recording's own clock."""
@@ -100,8 +101,8 @@ class Evidence:
     @property
     def is_steady(self) -> bool:
         """Whether the stamps keep a constant distance from the times of receipt, however large."""
-        low, high = np.percentile(self.late_ns, (10, 90))
-        return not self.is_frozen and len(self.times) > 1 and bool(high - low <= STEADY_NS)
+        spread_ns = percentile(self.late_ns, 90) - percentile(self.late_ns, 10)
+        return not self.is_frozen and len(self.times) > 1 and spread_ns <= STEADY_NS
 
     @property
     def publishes(self) -> bool:

@@ -225,7 +225,7 @@ def test_every_command_teaches_by_an_example_that_it_understands(command: str) -
         _, *arguments = shlex.split(example)
         chosen = get_command(app)
         while hasattr(chosen, "commands"):
-            chosen = chosen.commands[arguments.pop(0)]
+            chosen = chosen.get_command(None, arguments.pop(0))
         chosen.make_context("example", arguments)
 
 

@@ -13,12 +13,17 @@ from drives import simulate
 from edgefirst_ros.simulation import DriveOptions
 
 CHILD = """
-import atexit, json, os, sys
+import atexit, gc, json, os, sys
 from pathlib import Path
 hidden, listing, *arguments = sys.argv[1:]
 for name in hidden.split(","):
     sys.modules[name] = None
-atexit.register(lambda: Path(listing).write_text(json.dumps([n for n, m in sys.modules.items() if m])))
+os.environ.pop("OPENBLAS_NUM_THREADS", None)
+atexit.register(lambda: Path(listing).write_text(json.dumps({
+    "modules": [n for n, m in sys.modules.items() if m],
+    "collects": gc.isenabled(),
+    "threads": os.environ["OPENBLAS_NUM_THREADS"],
+})))
 sys.argv = ["edgefirst-ros", *arguments]
 from edgefirst_ros.__main__ import main
 main()
@@ -29,6 +34,13 @@ HEAVY = (
     *("edgefirst_ros.pipeline", "edgefirst_ros.simulation", "edgefirst_ros.view"),
 )
 """What takes long to import, and is not needed to show help or to read a recording's topics."""
+SELDOM = (
+    *("yaml", "zstandard", "mcap_ros2", "numpy.ma", "isal", "rich._emoji_codes"),
+    *("edgefirst_ros.cli.capture", "edgefirst_ros.cli.convert", "edgefirst_ros.cli.options"),
+    *("edgefirst_ros.config.files", "edgefirst_ros.messages.deepimage", "edgefirst_ros.codecs.png"),
+    *("edgefirst_ros.formats.base", "edgefirst_ros.formats.crashsafe.journal"),
+)
+"""What a recording's topics are read without, unless the recording or the user asks for it."""
 
 
 class Ended:
@@ -44,7 +56,9 @@ class Ended:
             timeout=120,
         )
         self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
-        self.modules = frozenset(json.loads(listing.read_text()))
+        seen = json.loads(listing.read_text())
+        self.modules = frozenset(seen["modules"])
+        self.collects, self.threads = seen["collects"], seen["threads"]
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +85,15 @@ def test_info_imports_what_reads_a_recording(tmp_path: Path, drive: Path) -> Non
     done = Ended(tmp_path, "info", drive)
     assert "camera/h264" in done.out, done.err
     assert {"edgefirst_ros.sources.info", "numpy"} <= done.modules
-    assert not done.modules & set(HEAVY)
+    assert not done.modules & {*HEAVY, *SELDOM}
+
+
+def test_info_collects_garbage_once_it_is_imported(tmp_path: Path, drive: Path) -> None:
+    assert Ended(tmp_path, "info", drive).collects
+
+
+def test_a_command_starts_no_threads_for_linear_algebra(tmp_path: Path) -> None:
+    assert Ended(tmp_path, "--version").threads == "1"
 
 
 @pytest.mark.parametrize("command", ["capture", "play"])

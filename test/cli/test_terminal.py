@@ -8,7 +8,7 @@ from drives import simulate
 from rich.console import Console
 
 from edgefirst_ros.cli.shared import print_error
-from edgefirst_ros.cli.terminal import PlainConsole, print_info, print_report
+from edgefirst_ros.cli.terminal import PlainConsole, make_console, print_info, print_report
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
@@ -120,3 +120,8 @@ def test_a_lost_summary_is_one_line() -> None:
     info = {"file": "a.mcap", "bytes": 0, "messages": 0, **empty}
     assert "note: the summary" in shown(100, info={**info, "note": "the summary is lost"})
     assert "note" not in shown(100, info={**info, "note": None})
+
+
+def test_a_name_between_colons_is_no_emoji(capsys: pytest.CaptureFixture[str]) -> None:
+    make_console(stderr=False).print("/work:car:/drive.mcap")
+    assert capsys.readouterr().out == "/work:car:/drive.mcap\n"

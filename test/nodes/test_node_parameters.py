@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from edgefirst_ros.config.files import NODE_PARAMETERS, load_values
-from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule, build_config
+from edgefirst_ros.config.files import load_values
+from edgefirst_ros.config.model import MAIVIN_TOPICS, NODE_PARAMETERS, Config, TopicRule, build_config
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.nodes.options import LIVE, OTHERS, READ_ONLY, CaptureOptions, ReplayOptions
 from edgefirst_ros.nodes.parameters import ParameterSpec, converted, nest, specify

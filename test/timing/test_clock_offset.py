@@ -12,6 +12,7 @@ from edgefirst_ros.config.model import MAIVIN_TOPICS
 from edgefirst_ros.timing.clock import ClockFinder
 from edgefirst_ros.timing.finding import Finding, Rule
 from edgefirst_ros.timing.offset import Arrivals, estimate
+from edgefirst_ros.timing.pace import percentile
 
 TRUE_NS = WALL - MONOTONIC
 USUAL_MS = {"imu": 3.0, "radar": 15.0, "lidar": 60.0, "camera": 25.0, "gps": 120.0}
@@ -146,3 +147,12 @@ def test_the_shipped_configuration_knows_the_latencies_of_what_stamps_another_cl
 def test_seconds_since_1970_lose_no_precision() -> None:
     exact = estimate([Arrivals(np.full(50, TRUE_NS + 3 * MS + 7, np.int64), 3 * MS)])
     assert exact.offset_ns - TRUE_NS == 7
+
+
+@pytest.mark.parametrize("percent", [10, 90, 95])
+@pytest.mark.parametrize("origin_ns", [0, -40_000_000, 1_773_483_492_747_000_000])
+def test_percentiles_are_numpys_to_the_bit(percent: int, origin_ns: int) -> None:
+    generator = np.random.default_rng(percent)
+    for count in (*range(1, 40), 200, 1024):
+        values = origin_ns + generator.integers(0, 60_000_000, count)
+        assert percentile(values, percent) == np.percentile(values, percent)

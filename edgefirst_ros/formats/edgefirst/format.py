@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
-from edgefirst_ros.formats.crashsafe.journal import journal_format
-from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
-from edgefirst_ros.formats.findings import Check
 from edgefirst_ros.formats.format import Format, Target, below
 from edgefirst_ros.naming import REPORT
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from edgefirst_ros.formats.crashsafe.report import Recovery
     from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
+    from edgefirst_ros.formats.findings import Check
 
 _TABLE, _ARCHIVE, _JOURNAL = ".arrow", ".zip", ".journal.part"
 
@@ -42,6 +41,7 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
 
     def recover(self, path: Path) -> Recovery:
         """Finish the dataset in a folder; a table or a report alone needs no finishing."""
+        from edgefirst_ros.formats.crashsafe.report import Recovery
         from edgefirst_ros.formats.edgefirst.recover import recover
         from edgefirst_ros.formats.edgefirst.store.paths import DatasetPaths
 
@@ -78,6 +78,8 @@ def _dataset(file: Path, *, is_given: bool) -> Path | None:
     if file.name == REPORT:
         return folder
     if file.name.endswith(_JOURNAL):
+        from edgefirst_ros.formats.crashsafe.journal import journal_format
+
         # A journal without any record, cut short by a kill, may be of any format.
         return folder if journal_format(file) in {None, EdgeFirstFormat.name} else None
     if file.stem == folder.name:

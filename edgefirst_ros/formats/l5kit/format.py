@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgefirst_ros.formats.crashsafe.names import finished_path
-from edgefirst_ros.formats.crashsafe.report import Recovery
-from edgefirst_ros.formats.findings import Check
 from edgefirst_ros.formats.format import Format, Target, below
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.sample import Role
 
 if TYPE_CHECKING:
+    from edgefirst_ros.formats.crashsafe.report import Recovery
+    from edgefirst_ros.formats.findings import Check
     from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
     from edgefirst_ros.formats.l5kit.write.writer import L5KitWriter
 

@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound, OutputExists
-from edgefirst_ros.formats.crashsafe.journal import journal_format
-from edgefirst_ros.formats.crashsafe.report import Recovery
-from edgefirst_ros.formats.findings import Check
 from edgefirst_ros.formats.format import Format, Target, below
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.naming import safe_name
 from edgefirst_ros.sample import Role
 
 if TYPE_CHECKING:
+    from edgefirst_ros.formats.crashsafe.report import Recovery
+    from edgefirst_ros.formats.findings import Check
     from edgefirst_ros.formats.ncore.store.reading import FinishedStore
     from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 
@@ -42,6 +41,8 @@ class NCoreFormat(Format[NCoreOptions]):
 
     def find(self, path: Path) -> list[Path]:
         """Folders with a store of their own name, or with a journal of this format."""
+        from edgefirst_ros.formats.crashsafe.journal import journal_format
+
         stores = {p.parent for p in below(path, "*.ncore4*") if p.name.startswith(f"{p.parent.name}.ncore4")}
         return sorted(
             stores | {p.parent for p in below(path, "*.journal.part") if journal_format(p) == self.name}
