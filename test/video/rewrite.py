@@ -50,7 +50,7 @@ def without_vui(data: bytes) -> bytes:
 def _shortened(unit: bytes) -> bytes:
     payload = h264.unescape(unit[1:])
     left: list[int] = []
-    with mock.patch.object(h264, "_stated_reorder", lambda bits: left.append(bits._left)):
+    with mock.patch.object(h264, "_stated_reorder", lambda bits: left.append(bits.left)):
         h264.sequence_set(unit)
     bits = "".join(f"{byte:08b}" for byte in payload)
     return unit[:1] + escape(bits_to_bytes(bits[: len(bits) - left[0] - 1] + "0"))
