@@ -187,6 +187,7 @@ class Stepped:
             if any("stepped" in note for note in pipeline.notes[before:]):
                 self.found_s = (message.receive_ns - at_ns) / 1e9
         pipeline.end_source()
+        pipeline.complete()
         pipeline.close()
         self.notes = pipeline.notes
         self.sequences = len(pipeline.sequences)

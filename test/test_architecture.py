@@ -78,7 +78,7 @@ FORMATS_MAY_IMPORT = {
     "ncore.format": "crashsafe findings format "
     "ncore.check ncore.options ncore.recover ncore.store ncore.write",
     "registry": "format",
-    "datasets": "findings format registry",
+    "datasets": "crashsafe findings format registry",
 }
 """The same within ``formats``."""
 ROS = {"rclpy", "launch", "launch_ros", "launch_testing"}

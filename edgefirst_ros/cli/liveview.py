@@ -87,6 +87,7 @@ def line(status: LiveStatus, connections: int) -> str:
     lost = sum(row.get("lost_upstream", 0) for row in status.topics.values())
     parts = [
         f"{clock(status.elapsed_s)}: {'paused, ' if status.paused else ''}{status.samples:,} samples",
+        f"{status.durable:,} durable",
         f"{status.bytes_written / 1e6:,.0f} MB",
         f"{status.received:,} messages received",
         f"{status.dropped:,} dropped",
@@ -107,7 +108,8 @@ def _panel(status: LiveStatus, connections: int) -> Group:
     head = Text.from_markup(
         f"[bold]{escape(status.session)}[/]  {clock(status.elapsed_s)}  {connected}"
         f"{'  [bold yellow]paused[/]' if status.paused else ''}\n"
-        f"[bold]{status.samples:,}[/] samples{delay}  {status.bytes_written / 1e6:,.1f} MB "
+        f"[bold]{status.samples:,}[/] samples, {status.durable:,} durable{delay}  "
+        f"{status.bytes_written / 1e6:,.1f} MB "
         f"({status.bytes_per_s / 1e6:.1f} MB/s)  queue {status.queue_fill:.0%}  disk {_left(status)}"
     )
     missing = ", ".join(f"{role} ({', '.join(topics)})" for role, topics in status.silent.items())

@@ -277,6 +277,12 @@ class Settings(BaseModel):
     jpeg_quality: int = Field(90, ge=1, le=100, description="Quality of JPEGs made from video.")
     queue_mb: float = Field(512.0, gt=0, description="Live: messages waiting, at most; then the oldest go.")
     min_free_mb: float = Field(1024.0, ge=0, description="Live: capture ends cleanly when the disk has less.")
+    sync_s: float = Field(
+        1.0,
+        ge=-1.0,
+        description="What is written is synced to the disk every so many seconds: a power cut loses no more. "
+        "0: after every sample; off, or -1: only when the output is complete.",
+    )
     split_every_s: float = Field(
         0.0,
         ge=0,
@@ -334,6 +340,12 @@ class Settings(BaseModel):
         except re.error as error:
             raise ValueError(f"{value!r} is no regular expression: {error}") from error
         return value
+
+    @field_validator("sync_s", mode="before")
+    @classmethod
+    def _off(cls, value: object) -> object:
+        """YAML reads off as false."""
+        return -1.0 if value is False or value == "off" else value
 
     @model_validator(mode="before")
     @classmethod

@@ -136,4 +136,31 @@ class MeasurementWriter(AnyWriter, Protocol[Prepared]):
         """One rig pose of the trajectory, in order of time."""
 
 
+@runtime_checkable
+class CrashSafe(Protocol):
+    """A format whose output survives a power cut: as far as it was synced, and as a whole once complete.
+
+    Of other formats ``close`` is called before the report is written, and what it wrote is synced then.
+    """
+
+    def sync(self) -> None:
+        """Wait until the disk holds everything that ``write`` and ``pose`` had done before this call.
+
+        Called from a thread of its own while others write.
+
+        Raises:
+            WriteError: the disk refuses; what it holds is unknown then.
+        """
+
+    def complete(self) -> list[Path]:
+        """Finish the output, synced, under its ``.part`` names; the paths that a user should look at later.
+
+        ``close`` is called next and gives the names. In between the run is recorded as complete: then
+        recovery gives them, in place of what had them before.
+
+        Raises:
+            WriteError: it cannot be finished.
+        """
+
+
 Writer = SampleWriter[Any] | MeasurementWriter[Any]

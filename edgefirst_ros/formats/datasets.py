@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.errors import DatasetNotFound, EdgeFirstError
+from edgefirst_ros.errors import DatasetNotFound, EdgeFirstError, WriteError
+from edgefirst_ros.formats.crashsafe.appending import disk_errors
+from edgefirst_ros.formats.crashsafe.names import PART, finished_path, part_path
+from edgefirst_ros.formats.crashsafe.replacing import take_name
 from edgefirst_ros.formats.findings import Check
 from edgefirst_ros.formats.format import Format
 from edgefirst_ros.formats.registry import FORMATS
+from edgefirst_ros.naming import REPORT
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +28,12 @@ class Recovered:
     failed: bool = False
 
 
-def find(path: Path) -> list[tuple[Format[Any], Path]]:
+def find(path: Path, *more: Path) -> list[tuple[Format[Any], Path]]:
     """Every dataset at or below a path, finished or not, with its format.
 
     Args:
         path: a dataset, one of its files, or a folder above it.
+        more: further such paths, there or not.
 
     Raises:
         DatasetNotFound: no such path, or no dataset there.
@@ -34,27 +41,83 @@ def find(path: Path) -> list[tuple[Format[Any], Path]]:
     if not path.exists():
         raise DatasetNotFound(f"{path}: no such file or folder")
     found = [(each, dataset) for each in FORMATS.values() for dataset in each.find(path)]
+    there = {dataset.resolve() for _, dataset in found}
+    for each in FORMATS.values():
+        further = {dataset for top in more for dataset in each.find(top)}
+        found += [(each, dataset) for dataset in sorted(further) if dataset.resolve() not in there]
     if not found:
         known = ", ".join(FORMATS)
         raise DatasetNotFound(f"{path}: holds no dataset of a known format ({known}), finished or not")
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class CompleteRun:
+    """A run that was killed when everything was complete but for names, which its datasets are to get.
+
+    Attributes:
+        report: the final name of its report, whose ``.part`` is the last file that such a run writes.
+        files: what it wrote, under final names.
+    """
+
+    report: Path
+    files: tuple[Path, ...]
+
+    def wrote(self, dataset: Path) -> bool:
+        """Whether a dataset is of this run."""
+        resolved = dataset.resolve()
+        return any(resolved in (file, *file.parents) for file in self.files)
+
+
+def complete_runs(path: Path) -> list[CompleteRun]:
+    """Such runs at or below a path, and of the output folder that the path is in."""
+    reports = set(path.rglob(f"*{REPORT}{PART}"))
+    for output, child in pairwise(reversed((path, *path.parents))):
+        if child.name in FORMATS:
+            reports |= {*child.glob(f"*{REPORT}{PART}"), *output.glob(f"*/*/{REPORT}{PART}")}
+    runs = []
+    for report in sorted(map(finished_path, reports)):
+        output = report.parents[2 if report.name == REPORT else 1]
+        try:
+            files = json.loads(part_path(report).read_bytes())["files"]
+            runs.append(CompleteRun(report, tuple((output / str(file)).resolve() for file in files)))
+        except (OSError, ValueError, LookupError, TypeError):  # no run leaves such a report
+            continue
+    return runs
+
+
 def recover(path: Path) -> Iterator[Recovered]:
     """Finish every unfinished dataset at or below a path, one after another; safe to repeat.
 
-    One that cannot be finished, because it is being written or damaged or the disk is full, does not keep
-    the others from it.
+    What a run that was complete but for names had written gets them, in place of what had them before: all
+    of it, also where ``path`` is one of its datasets. A dataset that cannot be finished, because it is being
+    written or damaged or the disk is full, does not keep the others from it.
 
     Raises:
         DatasetNotFound: no such path, or no dataset there.
     """
-    for each, dataset in find(path):
+    runs = complete_runs(path)
+    failed = set[Path]()
+    for each, dataset in find(path, *(file for run in runs for file in run.files)):
+        mine = [run for run in runs if run.wrote(dataset)]
         try:
-            done = Recovered(dataset, each.recover(dataset).text)
+            done = Recovered(dataset, each.recover(dataset, complete=bool(mine)).text)
         except EdgeFirstError as error:
             done = Recovered(dataset, str(error), failed=True)
+            failed |= {run.report for run in mine}
         yield done
+    for run in runs:
+        if run.report not in failed:
+            yield _publish_report(run)
+
+
+def _publish_report(run: CompleteRun) -> Recovered:
+    try:
+        with disk_errors(run.report, "cannot be recovered"):
+            take_name(run.report)
+    except WriteError as error:
+        return Recovered(run.report, str(error), failed=True)
+    return Recovered(run.report, "the report of a run that was complete")
 
 
 def check(path: Path, *, official_python: Path | None = None) -> Iterator[Check]:

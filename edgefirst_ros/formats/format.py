@@ -74,8 +74,13 @@ class Format(ABC, Generic[Options]):
         """
 
     @abstractmethod
-    def recover(self, path: Path) -> Recovery:
+    def recover(self, path: Path, *, complete: bool = False) -> Recovery:
         """Finish what a crash left of a dataset; one that is finished is not touched.
+
+        Args:
+            path: as ``find`` returns it.
+            complete: the run that wrote it was complete but for names: it replaces what has its name, which
+                else stays, what was to replace it being finished beside it.
 
         Raises:
             EdgeFirstError: it cannot be finished, because it is being written, damaged, or the disk refuses.

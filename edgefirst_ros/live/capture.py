@@ -24,6 +24,7 @@ from edgefirst_ros.live.split import SPLIT, SplitPoint, limit_reached, tail_ns
 from edgefirst_ros.live.status import Disk, LiveStatus, Meter, build_status
 from edgefirst_ros.live.tail import SplitSession, Tail
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.pipeline.groupcommit import Mark
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.ledger import CUT_OFF, QUEUE_FULL
 from edgefirst_ros.pipeline.overload import Overload
@@ -269,6 +270,7 @@ class LiveCapture:
             after=after,
             recording=self._recording,
             overload=self._overload,
+            durable=self._durable,
         )
         self._commit_latency_ms = None
         self._meter.restart(self._queue.flows())
@@ -276,8 +278,13 @@ class LiveCapture:
         self._job = job
         return job
 
+    def _durable(self, mark: Mark) -> None:
+        if mark.time_ns is not None:
+            self._commit_latency_ms = round((self._clock_ns() - mark.time_ns) / 1e6, 1)
+
     def _committed(self, sample: Sample) -> None:
-        self._commit_latency_ms = round((self._clock_ns() - sample.time_ns) / 1e6, 1)
+        if self._config.sync_s < 0:
+            self._commit_latency_ms = round((self._clock_ns() - sample.time_ns) / 1e6, 1)
         if self._on_commit is not None:
             self._on_commit(sample)
 

@@ -13,6 +13,7 @@ from edgefirst_ros.errors import OutputExists
 from edgefirst_ros.live.recording import LiveRecording, PendingRecording, recording_report
 from edgefirst_ros.live.status import shed_counts, shed_warnings, silent_roles
 from edgefirst_ros.naming import renaming, safe_name, sequence_name
+from edgefirst_ros.pipeline.groupcommit import Mark
 from edgefirst_ros.pipeline.job import Job, report_path
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.sample import Calibration, Sample
@@ -135,6 +136,7 @@ def begin_session(
     after: tuple[Job, Seam] | None = None,
     recording: LiveRecording,
     overload: Overload | None = None,
+    durable: Callable[[Mark], None] | None = None,
 ) -> Job:
     """Begin a job under the first name that is not used yet.
 
@@ -148,6 +150,7 @@ def begin_session(
         after: the session that this one follows without a gap, and the seam between them.
         recording: also begins a recording of this session, if there is one.
         overload: the overload control.
+        durable: called with how far the disk holds what was written, see ``GroupCommit``.
 
     Raises:
         OutputExists: the dataset that the user named exists.
@@ -161,7 +164,7 @@ def begin_session(
             report = report_path(config, output, dataset)
             if report.exists():
                 raise OutputExists(f"{report}: exists: choose another name")  # noqa: TRY301
-            job = Job(config, output, dataset, committed=committed, overload=overload)
+            job = Job(config, output, dataset, committed=committed, overload=overload, durable=durable)
             break
         except OutputExists:
             if names.given:

@@ -79,7 +79,12 @@ class LiveStatus:
     paused: bool = False
     """Whether the session is paused."""
     commit_latency_ms: float | None = None
-    """Time from the newest sample's acquisition to its commit in all outputs; None before the first."""
+    """Time from the acquisition of the newest durable sample until it was durable; None before the first.
+
+    With ``sync_s: off``, until it was written.
+    """
+    durable: int = 0
+    """Samples that the disk holds, so that they survive a power cut."""
 
     shed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Samples shed in this session and samples in total, by format."""
@@ -220,6 +225,7 @@ def build_status(
         spare_bytes=spare,
         outputs={name: OutputStatus(o.items, o.bytes, bytes_per_s[name]) for name, o in outputs.items()},
         commit_latency_ms=commit_latency_ms,
+        durable=progress.durable,
         paused=paused,
         shed={} if overload is None else overload.shed,
         shedding=shedding,

@@ -95,6 +95,7 @@ def summarise(view: CaptureView) -> Diagnostic:
         ("session", status.session or "none"),
         ("paused", "yes" if status.paused else "no"),
         ("samples", str(status.samples)),
+        ("durable samples", str(status.durable)),
         ("received", str(status.received)),
         ("dropped", str(status.dropped)),
         ("shed", f"{status.shed_text} samples" if status.shed else "0"),

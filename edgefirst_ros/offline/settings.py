@@ -15,7 +15,7 @@ from edgefirst_ros.sources.session import RecordedSession
 
 LIVE_ONLY = frozenset(
     {
-        *("record", "record_topics", "queue_mb", "min_free_mb", "workers"),
+        *("record", "record_topics", "queue_mb", "min_free_mb", "sync_s", "workers"),
         *("split_every_s", "split_every_mb", "split_every_m", "shed_first"),
     }
 )

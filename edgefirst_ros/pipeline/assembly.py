@@ -22,6 +22,7 @@ from edgefirst_ros.pipeline.duplicates import Duplicates
 from edgefirst_ros.pipeline.envelope import Envelope, Window, decoded_for, envelope_of, unwanted
 from edgefirst_ros.pipeline.executor import worker_count
 from edgefirst_ros.pipeline.fanout import FanOut, Output
+from edgefirst_ros.pipeline.groupcommit import Mark
 from edgefirst_ros.pipeline.ledger import Ledger, Stage
 from edgefirst_ros.pipeline.masks import Masks
 from edgefirst_ros.pipeline.overload import Overload
@@ -46,6 +47,8 @@ class Progress:
     bytes_written: int
     recorded_s: float
     """Seconds of recording that were read."""
+    durable: int = 0
+    """Samples that the disk holds, so that they survive a power cut."""
     driven_m: float = 0.0
     """Distance that the rig has driven, as far as its poses are known."""
 
@@ -62,6 +65,7 @@ class Pipeline:
         writers: of all formats.
         committed: called with every sample that is in the output; see ``FanOut``.
         overload: decides what a live capture sheds.
+        durable: called with how far the disk holds what was written; see ``GroupCommit``.
     """
 
     def __init__(
@@ -70,12 +74,23 @@ class Pipeline:
         writers: Sequence[Writer],
         committed: Callable[[Sample], None] | None = None,
         overload: Overload | None = None,
+        *,
+        durable: Callable[[Mark], None] | None = None,
     ) -> None:
         self.config = config
         self.ledger = Ledger()
         workers = worker_count(config.workers)
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="encode")
-        self._fanout = FanOut(writers, self._pool, workers, self.ledger, committed, overload=overload)
+        self._fanout = FanOut(
+            writers,
+            self._pool,
+            workers,
+            self.ledger,
+            committed,
+            sync_s=config.sync_s,
+            durable=durable,
+            overload=overload,
+        )
         self._window = Window()
         self._recent: RecentMessages | None = None
         self._is_broken = False
@@ -256,15 +271,23 @@ class Pipeline:
         self._end_sequence(reason)
         self._span = None
 
-    def close(self) -> list[Path]:
-        """Write what is under way and finish the output; returns the paths a user should look at.
+    def complete(self) -> list[Path]:
+        """Write what is under way and finish the output but for its names; the paths a user should look at.
 
         Raises:
             WriteError: or whatever made a writer fail.
         """
         self._fanout.join()
         self._pool.shutdown()
-        return self._fanout.close()
+        return self._fanout.complete()
+
+    def close(self) -> None:
+        """Give the complete output its names.
+
+        Raises:
+            WriteError: or whatever made a writer fail; recovery gives the names.
+        """
+        self._fanout.close()
 
     def abort(self) -> None:
         """Release files and threads after an error."""
@@ -285,6 +308,7 @@ class Pipeline:
             self._fanout.samples,
             self._fanout.bytes_written,
             self._recorded_ns / 1e9,
+            self._fanout.commits.durable.samples,
             self._sequencer.driven_m,
         )
 

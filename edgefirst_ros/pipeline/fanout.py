@@ -12,10 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from edgefirst_ros.formats.base import LeftOut, LooksAhead, MeasurementWriter, Writer, Written
+from edgefirst_ros.formats.base import CrashSafe, LeftOut, LooksAhead, MeasurementWriter, Writer, Written
+from edgefirst_ros.formats.crashsafe.sync import sync_trees
 from edgefirst_ros.pipeline.delivery import Delivery, Item, Result
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import OrderedWriter, chain
+from edgefirst_ros.pipeline.groupcommit import GroupCommit, Mark
 from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage
 from edgefirst_ros.pipeline.overload import SHED, Overload
 from edgefirst_ros.sample import EgoPose, Observation, Role, Sample, SequenceInfo
@@ -67,10 +69,13 @@ class FanOut:
         ledger: of the whole run.
         committed: called with every sample that is in the output, picture included, in a writer's thread: it
             must be quick and must not raise.
+        sync_s: how often what is written is synced, see ``GroupCommit``.
+        durable: called with how far the disk holds what was written, see ``GroupCommit``.
         overload: decides which samples each writer has time for.
 
     Attributes:
         observes: whether any format takes measurements and poses.
+        commits: makes durable what is written.
         needs_pose: whether measurements at times of unknown pose are left out.
         sheds_early: whether pictures are shed with measurements, which are handed over before their samples.
     """
@@ -83,9 +88,12 @@ class FanOut:
         ledger: Ledger,
         committed: Callable[[Sample], None] | None = None,
         *,
+        sync_s: float = -1.0,
+        durable: Callable[[Mark], None] | None = None,
         overload: Overload | None = None,
     ) -> None:
         self.samples = 0
+        self._newest_ns: int | None = None
         self.bytes_written = 0
         self.outputs = {writer.name: Output(writer.unit) for writer in writers}
         self._committed = committed
@@ -109,6 +117,8 @@ class FanOut:
             group.append((writer, thread))
             self._all.append((writer, thread))
         self._sampler_names = [writer.name for writer, _ in self._samplers]
+        self.commits = GroupCommit(writers, sync_s, lambda: self.mark, durable)
+        self._paths: list[Path] = []
         self.observes = bool(self._observers)
         self.sheds_early = self.observes and overload is not None
         self.needs_pose = self.observes and all(
@@ -185,22 +195,53 @@ class FanOut:
 
     def raise_failure(self) -> None:
         """Raise what ended a writer, if anything did."""
-        for _, thread in self._all:
-            if thread.failure is not None:
-                raise thread.failure
+        for failure in (*(thread.failure for _, thread in self._all), self.commits.failure):
+            if failure is not None:
+                raise failure
+
+    @property
+    def mark(self) -> Mark:
+        """How far writing has come; any thread."""
+        with self._lock:
+            return Mark(self.samples, self._newest_ns, self.bytes_written)
 
     def join(self) -> None:
         """Wait until everything handed over is written."""
         for _, thread in self._all:
             thread.join()
 
-    def close(self) -> list[Path]:
-        """Finish every output; the paths a user should look at."""
+    def complete(self) -> list[Path]:
+        """Finish every output, so that ``close`` or recovery can give it its names; the paths to look at.
+
+        Raises:
+            WriteError: or whatever made a writer fail.
+        """
+        self.commits.stop()
         self.raise_failure()
-        return [path for writer, _ in self._all for path in writer.close()]
+        paths = []
+        for writer, _ in self._all:
+            if isinstance(writer, CrashSafe):
+                paths += writer.complete()
+            else:
+                closed = writer.close()
+                sync_trees(closed)
+                paths += closed
+        return paths
+
+    def close(self) -> None:
+        """Give every output its names.
+
+        Raises:
+            WriteError: or whatever made a writer fail; recovery gives the names.
+        """
+        for writer, _ in self._all:
+            if isinstance(writer, CrashSafe):
+                writer.close()
+        self.commits.complete(self.mark)
 
     def abort(self) -> None:
         """Release every output as it is."""
+        self.commits.stop()
         self.join()
         for writer, _ in self._all:
             writer.abort()
@@ -245,6 +286,7 @@ class FanOut:
                 self.bytes_written += result.bytes
                 self.outputs[name].add(result)
             is_last = delivery.settle(name, result) == writers
+        self.commits.wrote()
         if not is_last:
             return
         if done is not None:
@@ -290,6 +332,7 @@ class FanOut:
         if outcome == SAMPLE:
             with self._lock:
                 self.samples += 1
+                self._newest_ns = reference.time_ns
             if self._committed is not None:
                 self._committed(delivery.item.result())
 

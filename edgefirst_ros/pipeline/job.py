@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,15 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.base import Writer
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.names import replace_file
+from edgefirst_ros.formats.crashsafe.names import part_path
+from edgefirst_ros.formats.crashsafe.replacing import replace_file, take_name
+from edgefirst_ros.formats.crashsafe.sync import make_folder
+from edgefirst_ros.formats.datasets import recover
 from edgefirst_ros.formats.format import Target
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.naming import REPORT, safe_name
 from edgefirst_ros.pipeline.assembly import Pipeline
+from edgefirst_ros.pipeline.groupcommit import Mark
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.sample import Role, Sample
 
@@ -42,10 +45,13 @@ class Job:
         sequences: Sequence[str] = (),
         committed: Callable[[Sample], None] | None = None,
         overload: Overload | None = None,
+        durable: Callable[[Mark], None] | None = None,
     ) -> None:
         self.dataset = safe_name(dataset)
         self._output = output
-        self._report_path = report_path(config, output, self.dataset)
+        self._config = config
+        if overwrite:
+            _finish_earlier(report_path(config, output, self.dataset))
         self.writers: list[Writer] = []
         for each in config.chosen_formats:
             target = Target(
@@ -54,7 +60,7 @@ class Job:
             self.writers.append(each.writer(config.options(each), target))
         _check_writable(output)
         self.overload = overload
-        self.pipeline = Pipeline(config, self.writers, committed, overload)
+        self.pipeline = Pipeline(config, self.writers, committed, overload, durable=durable)
         self.pipeline.notes += FORMATS.faults
 
     def finish(
@@ -62,15 +68,16 @@ class Job:
     ) -> tuple[list[Path], dict[str, Any]]:
         """Complete the output and write the report; the paths to look at, and the report.
 
+        When this returns all of it survives a power cut. First everything is finished under ``.part`` names,
+        the report last: once that is on disk the run counts as complete, and wherever it is killed then,
+        recovery gives the names, in place of an earlier run's files and report. Before, those stay.
+
         ``warnings`` come before those that the pipeline has itself.
 
         Raises:
             WriteError: the output cannot be completed; what was committed stays in ``.part`` files.
         """
-        # An earlier run's report must not outlive its dataset, wherever this one is killed.
-        with suppress(OSError):
-            self._report_path.unlink(missing_ok=True)
-        paths = self.pipeline.close()
+        paths = self.pipeline.complete()
         report = {"dataset": self.dataset, **head, **self.pipeline.report()}
         report["notes"] += [f"{w.name}: {note}" for w in self.writers for note in w.notes]
         report["warnings"] = [*warnings, *report["warnings"]]
@@ -78,8 +85,24 @@ class Job:
         if report["samples"]:
             empty = [w.name for w in self.writers if not self._wrote(w, paths)]
             report["warnings"] += [f"{name}: {FORMATS[name].nothing}" for name in empty]
-        _write_text(self._report_path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
-        return [*paths, self._report_path], report
+        report["files"] = [path.relative_to(self._output).as_posix() for path in paths]
+        path = self._report_place(paths)
+        with disk_errors(
+            path, advice=f"edgefirst-ros recover {self._output} completes what is in .part files"
+        ):
+            make_folder(path.parent)
+            replace_file(part_path(path), (json.dumps(report, indent=2, ensure_ascii=False) + "\n").encode())
+            self.pipeline.close()
+            take_name(path)
+        return [*paths, path], report
+
+    def _report_place(self, paths: Sequence[Path]) -> Path:
+        """Where the report goes: not into an earlier run's dataset of which this one replaces nothing."""
+        path = report_path(self._config, self._output, self.dataset)
+        is_dataset = path.name == REPORT and path.exists() and len([*path.parent.iterdir()]) > 1
+        if is_dataset and not any(written.parent == path.parent for written in paths):
+            return _loose_report(self._config, self._output, self.dataset)
+        return path
 
     def _wrote(self, writer: Writer, paths: Sequence[Path]) -> bool:
         return any(path.is_relative_to(self._output / writer.name) for path in paths)
@@ -104,7 +127,24 @@ def report_path(config: Config, output: Path, dataset: str) -> Path:
     for each in config.chosen_formats:
         if found := each.report(Target(output / each.name, dataset)):
             return found
+    return _loose_report(config, output, dataset)
+
+
+def _loose_report(config: Config, output: Path, dataset: str) -> Path:
+    """Beside the datasets of the first format."""
     return output / config.formats[0] / f"{dataset}.{REPORT}"
+
+
+def _finish_earlier(report: Path) -> None:
+    """An earlier run that was killed among its last renames comes to its end, so that it is replaced whole.
+
+    Raises:
+        WriteError: it cannot be finished.
+    """
+    if part_path(report).exists():
+        for done in recover(report):
+            if done.failed:
+                raise WriteError(done.text)
 
 
 def _check_writable(output: Path) -> None:
@@ -116,9 +156,3 @@ def _check_writable(output: Path) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise WriteError(f"{output}: cannot be written to: {reason}; choose another output folder") from error
-
-
-def _write_text(path: Path, text: str) -> None:
-    with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, text.encode())

@@ -19,7 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from edgefirst_ros.errors import DatasetNotFound, DecodeError, OutputExists
 from edgefirst_ros.formats.base import LeftOut, NoPlace, Written
-from edgefirst_ros.formats.crashsafe.names import finished_path, free_name, part_path, remove, take_name
+from edgefirst_ros.formats.crashsafe.names import finished_path, free_name, part_path
+from edgefirst_ros.formats.crashsafe.replacing import remove, take_name
 from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.findings import Check, Findings, concluded
 from edgefirst_ros.formats.format import Format, Target, below
@@ -124,8 +125,8 @@ class KittiFormat(Format[KittiOptions]):
     def find(self, path: Path) -> list[Path]:
         return sorted({finished_path(oxts.parent) for oxts in below(path, "oxts")})
 
-    def recover(self, path: Path) -> Recovery:
-        part, done = part_path(path), free_name(path) if path.exists() else path
+    def recover(self, path: Path, *, complete: bool = False) -> Recovery:
+        part, done = part_path(path), free_name(path) if path.exists() and not complete else path
         if not part.exists():
             return Recovery(path, was_finished=True, paths=(path,))
         committed = {file.stem for file in part.glob("oxts/*") if file.read_bytes().endswith(b"\n")}

@@ -126,6 +126,7 @@ def test_a_mount_that_changes_is_told_and_the_newest_holds() -> None:
     for number, message in enumerate(sent):
         pipeline.feed(replace(message, arrival=number))
     pipeline.end_source()
+    pipeline.complete()
     pipeline.close()
     (note,) = [note for note in pipeline.notes if "moved" in note]
     assert "lidar moved by 0.25 m and 0 degrees in base_link; the newest holds from then on" in note

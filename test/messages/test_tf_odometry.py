@@ -72,6 +72,7 @@ def run(more: Sequence[RawMessage], **rule: Any) -> tuple[Pipeline, list[Sample]
     for message in ordered:
         pipeline.feed(message)
     pipeline.end_source()
+    pipeline.complete()
     pipeline.close()
     return pipeline, made
 

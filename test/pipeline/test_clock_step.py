@@ -54,6 +54,7 @@ def samples_of(*sources: list[RawMessage]) -> tuple[Pipeline, list[Sample]]:
         for number, message in enumerate(messages):
             pipeline.feed(replace(message, arrival=number))
         pipeline.end_source()
+    pipeline.complete()
     pipeline.close()
     return pipeline, made
 

@@ -81,6 +81,7 @@ def samples_of(messages: Iterable[RawMessage], values: dict[str, Any] | None = N
     for number, message in enumerate(messages):
         pipeline.feed(replace(message, arrival=number))
     pipeline.end_source()
+    pipeline.complete()
     pipeline.close()
     return made
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgefirst_ros.errors import EdgeFirstError, WriteError
-from edgefirst_ros.formats.crashsafe.sync import sync_data, sync_file
+from edgefirst_ros.formats.crashsafe.sync import sync_data
 
 _BUFFERS = 1024
 """Most buffers that one system call takes (IOV_MAX)."""
@@ -22,21 +23,20 @@ class AppendFile:
     Args:
         path: the file.
         exclusive: it must not be there yet.
-        sync: wait for the disk with every append.
 
     Attributes:
         descriptor: of the open file, -1 once it is closed.
         size: bytes appended so far; what was in the file counts.
 
     Raises:
-        OSError: it cannot be opened.
+        OSError: it cannot be opened, or is a symbolic link.
     """
 
-    def __init__(self, path: Path, *, exclusive: bool = False, sync: bool = False) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if exclusive else 0)
+    def __init__(self, path: Path, *, exclusive: bool = False) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_EXCL if exclusive else 0)
         self.descriptor = os.open(path, flags, 0o644)
         self.size = os.fstat(self.descriptor).st_size
-        self._sync = sync
+        self._lock = threading.Lock()
 
     def append(self, *buffers: bytes | memoryview) -> int:
         """Write buffers of bytes one behind the other; how many bytes they are.
@@ -48,8 +48,6 @@ class AppendFile:
         try:
             for start in range(0, len(buffers), _BUFFERS):
                 position += self._write(buffers[start : start + _BUFFERS], position)
-            if self._sync:
-                sync_data(self.descriptor)
         except BaseException:
             with suppress(OSError):
                 os.ftruncate(self.descriptor, self.size)
@@ -73,18 +71,25 @@ class AppendFile:
         return dropped
 
     def sync(self) -> None:
-        """Wait until the disk holds everything.
+        """Wait until the disk holds everything appended before; any thread, also while others append.
 
         Raises:
             OSError: the disk refuses.
         """
-        sync_file(self.descriptor)
+        with self._lock:  # so that the number is not another file's by then
+            descriptor = os.dup(self.descriptor) if self.descriptor >= 0 else -1
+        if descriptor >= 0:
+            try:
+                sync_data(descriptor)
+            finally:
+                os.close(descriptor)
 
     def close(self) -> None:
         """Release the file as it is; may be repeated."""
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        with self._lock:
+            descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
     def _write(self, buffers: tuple[bytes | memoryview, ...], position: int) -> int:
         size = sum(map(len, buffers))

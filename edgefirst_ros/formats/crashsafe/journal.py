@@ -36,7 +36,6 @@ class Journal:
         path: the journal; made if it is not there.
         format_version: name and version of the format, as ``ncore 2``.
         exclusive: it must not be there yet.
-        sync: wait for the disk with every record.
 
     Attributes:
         path: where the journal is; to be set when its dataset is moved.
@@ -46,12 +45,10 @@ class Journal:
         OSError: it cannot be opened.
     """
 
-    def __init__(
-        self, path: Path, format_version: str, *, exclusive: bool = False, sync: bool = False
-    ) -> None:
+    def __init__(self, path: Path, format_version: str, *, exclusive: bool = False) -> None:
         self.path = path
         self._head = _head(format_version)
-        self._file = AppendFile(path, exclusive=exclusive, sync=sync)
+        self._file = AppendFile(path, exclusive=exclusive)
         try:
             lock_open_file(self._file.descriptor, path)
         except BaseException:
@@ -75,6 +72,14 @@ class Journal:
         """
         crc = _crc(self._file.size, payload)
         return self._file.append(_FRAME.pack(len(payload), crc), payload)
+
+    def sync(self) -> None:
+        """Wait until the disk holds the records so far; sync what they speak of before. Any thread.
+
+        Raises:
+            OSError: the disk refuses.
+        """
+        self._file.sync()
 
     def records(self) -> Iterator[JournalRecord]:
         """What is committed, see ``read_journal``."""

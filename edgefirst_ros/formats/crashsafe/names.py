@@ -1,13 +1,10 @@
-"""Names of a dataset's files while they grow and are replaced, and how a complete file takes its name."""
+"""Names of a dataset's files: growing, being replaced, and recovered beside a complete dataset."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
-
-from edgefirst_ros.formats.crashsafe.sync import sync_file
 
 PART = ".part"
 OLD = ".old.part"
@@ -74,62 +71,3 @@ def move_aside(note: Path, moves: Callable[[Path], Iterable[tuple[Path, Path]]])
             source.replace(target)
     note.unlink(missing_ok=True)
     return folder
-
-
-NEW = ".new"
-"""How the name of a file ends that ``replace_file`` has not put in place yet."""
-
-
-def replace_file(path: Path, data: bytes, *, sync: bool = False) -> int:
-    """Write a file so that its name has either all of ``data`` or what it had before; how many bytes.
-
-    Args:
-        path: the file.
-        data: what it is to hold.
-        sync: have the disk hold the bytes before they get the name; else a power cut can leave it empty.
-
-    Raises:
-        OSError: the disk is full or gone.
-    """
-    new = path.with_name(path.name + NEW)
-    with new.open("wb") as file:
-        file.write(data)
-        if sync:
-            file.flush()
-            sync_file(file.fileno())
-    new.replace(path)
-    return len(data)
-
-
-def take_name(path: Path) -> None:
-    """Give a complete ``.part`` its name; a folder that has the name waits as ``old_path`` to be removed.
-
-    Raises:
-        OSError: the file system refuses; ``restore_old`` puts the folder back.
-    """
-    if path.is_dir():
-        remove(old_path(path))
-        path.replace(old_path(path))
-    part_path(path).replace(path)
-
-
-def restore_old(path: Path) -> None:
-    """Put back the folder that waits, if its successor did not get the name.
-
-    Raises:
-        OSError: the file system refuses.
-    """
-    if old_path(path).exists() and not path.exists():
-        old_path(path).replace(path)
-
-
-def remove(path: Path) -> None:
-    """Remove a file or a folder, if it is there.
-
-    Raises:
-        OSError: the file system refuses.
-    """
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

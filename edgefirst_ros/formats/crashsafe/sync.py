@@ -1,42 +1,20 @@
-"""When each format waits until the disk holds what it wrote, and how that is done."""
+"""Waiting until the disk holds what was written, so that a power cut does not take it."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 
-
-@dataclass(frozen=True, slots=True)
-class SyncPolicy:
-    """At which steps a format waits for the disk; at the others the operating system decides.
-
-    Attributes:
-        commit: each append to the journal and to the data, before it is reported as written.
-        data: each file of data that is written as a whole, or completed, before it gets its final name.
-        completion: the file that says that a dataset is complete, before it gets its name.
-        replacement: all of a dataset, before the complete one that it replaces is removed.
-        names: the folder, after everything in it has its name and before the journal is removed.
-    """
-
-    commit: bool = False
-    data: bool = False
-    completion: bool = False
-    replacement: bool = False
-    names: bool = False
-
-
-EDGEFIRST = SyncPolicy(data=True, names=True)
-"""The files of a container that is a folder are not synced."""
-NCORE = SyncPolicy(completion=True, replacement=True)
-"""``commit`` is the user's choice."""
-L5KIT = SyncPolicy(data=True, completion=True)
-"""Chunks and metadata are synced; the rows of chunks that are not complete are not."""
+_MANY = 16
+"""More files than this are synced with their whole file system, in one call instead of one each."""
 
 
 def sync_file(descriptor: int) -> None:
-    """Have the disk hold the bytes of an open file, and its size.
+    """Wait until the disk holds the bytes of an open file, and its size.
 
     Raises:
         OSError: the disk refuses.
@@ -50,12 +28,12 @@ def sync_data(descriptor: int) -> None:
 
 
 def sync_path(path: Path) -> None:
-    """Have the disk hold a file's bytes, or the names in a folder.
+    """Wait until the disk holds a file's bytes, or the names in a folder.
 
     Raises:
         OSError: it is not there, or the disk refuses.
     """
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         sync_file(descriptor)
     finally:
@@ -63,12 +41,84 @@ def sync_path(path: Path) -> None:
 
 
 def sync_trees(paths: Iterable[Path]) -> None:
-    """Have the disk hold files and whole folders; those that are not there are passed over.
+    """Wait until the disk holds files, and folders with everything below; what is not there is passed over.
 
     Raises:
         OSError: the disk refuses.
     """
-    for top in paths:
-        for path in (top, *top.rglob("*")):
-            if path.exists():
-                sync_path(path)
+    sync_paths({path for top in paths for path in (top, *top.rglob("*")) if path.exists()})
+
+
+def sync_paths(paths: Iterable[Path]) -> None:
+    """Wait until the disk holds files and the names in folders; what is not there is passed over.
+
+    Raises:
+        OSError: the disk refuses.
+    """
+    several = sorted(paths)
+    if len(several) > _MANY:
+        there = next((path for path in several if path.exists()), None)
+        if there is not None:
+            sync_file_system(there)
+        return
+    for path in several:
+        with suppress(FileNotFoundError):
+            sync_path(path)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, if they are not there, so that a power cut does not take their names.
+
+    Raises:
+        OSError: the file system refuses.
+    """
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_path(path.parent)
+
+
+class Unsynced:
+    """Files that were written whole and folders that gained or lost names, since the last sync.
+
+    Safe to use from several threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._paths: set[Path] = set()
+
+    def add(self, *paths: Path) -> None:
+        """Remember files, or folders for the names in them."""
+        with self._lock:
+            self._paths.update(paths)
+
+    def sync(self) -> None:
+        """Wait until the disk holds everything that was added before this call.
+
+        Raises:
+            OSError: the disk refuses; what it holds of all this is unknown then.
+        """
+        with self._lock:
+            paths, self._paths = self._paths, set()
+        sync_paths(paths)
+
+
+def sync_file_system(path: Path) -> None:
+    """Wait until the disk holds everything of the file system that ``path`` is on.
+
+    Raises:
+        OSError: ``path`` is not there, or the disk refuses.
+    """
+    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if syncfs is None:  # Linux alone has it
+        os.sync()
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if syncfs(descriptor):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+    finally:
+        os.close(descriptor)

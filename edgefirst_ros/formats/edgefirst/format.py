@@ -39,7 +39,7 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
         files = below(path, f"*{_TABLE}", f"*{_ARCHIVE}", f"*{_JOURNAL}", REPORT)
         return sorted({dataset for file in files if (dataset := _dataset(file, is_given=file == path))})
 
-    def recover(self, path: Path) -> Recovery:
+    def recover(self, path: Path, *, complete: bool = False) -> Recovery:
         """Finish the dataset in a folder; a table or a report alone needs no finishing."""
         from edgefirst_ros.formats.crashsafe.report import Recovery
         from edgefirst_ros.formats.edgefirst.recover import recover
@@ -47,7 +47,7 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
 
         paths = DatasetPaths(path)
         is_there = any(each.exists() for each in (*paths.finished(), *paths.unfinished()))
-        return recover(path) if is_there else Recovery(path, was_finished=True)
+        return recover(path, complete=complete) if is_there else Recovery(path, was_finished=True)
 
     def check(self, path: Path, *, official_python: Path | None = None) -> Check:  # noqa: ARG002
         """Check every file's CRC-32, name and header, the table's columns and values, the report's counts."""

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from edgefirst_ros.errors import EdgeFirstError, RecordingNotFound, WriteError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.names import move_aside, part_path, remove, restore_old
+from edgefirst_ros.formats.crashsafe.names import move_aside, part_path
+from edgefirst_ros.formats.crashsafe.replacing import remove, restore_old
 from edgefirst_ros.formats.crashsafe.report import Recovery
-from edgefirst_ros.formats.edgefirst.finish.dataset import finish_dataset
+from edgefirst_ros.formats.edgefirst.finish.dataset import complete_dataset, publish_dataset
 from edgefirst_ros.formats.edgefirst.finish.table import count_samples
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.store.archive import Archive, open_archive
@@ -21,13 +22,17 @@ from edgefirst_ros.formats.edgefirst.store.paths import DatasetPaths
 from edgefirst_ros.naming import REPORT
 
 
-def recover(dataset_folder: Path) -> Recovery:
-    """Finish what a crash left in a dataset's folder; can be interrupted and repeated.
+def recover(dataset_folder: Path, *, complete: bool = False) -> Recovery:
+    """Finish what a crash left in a dataset's folder; safe to repeat, also when interrupted itself.
 
-    The samples in the journal are kept up to the first one whose files in the container are incomplete; that
-    one and all later ones are reported as lost. If no sample is kept, the leftovers are removed. A complete
-    dataset of the same name stays, and the recovered one is finished beside it in ``NAME_recovered``, unless
-    the writer was killed while it replaced the complete one.
+    Kept are the samples that the journal says were committed, in order, up to the first whose files are not
+    whole in the container; that one and all after it are reported as lost. If none is kept, the leftovers are
+    removed. A complete dataset of that name stays: what was to replace it is finished beside it, in
+    ``NAME_recovered``.
+
+    Args:
+        dataset_folder: the folder.
+        complete: the run that wrote it was complete but for names: it does replace the dataset of its name.
 
     Raises:
         RecordingNotFound: there is no dataset in that folder.
@@ -43,6 +48,8 @@ def recover(dataset_folder: Path) -> Recovery:
         beside = paths.folder if any(path.exists() for path in paths.finished()) else None
         if options is None or (beside and next(iter(journal), None) is None):
             return _nothing_committed(paths, 0, 0, beside)
+        if complete:
+            return _with_journal(paths, journal, options, has_report=True)
         if paths.note.exists() or (beside and part_path(paths.container(options.container)).exists()):
             paths = _moved_aside(paths, journal, options)
             return _with_journal(paths, journal, options, beside)
@@ -101,7 +108,12 @@ def _without_journal(paths: DatasetPaths) -> Recovery:
 
 
 def _with_journal(
-    paths: DatasetPaths, journal: SampleJournal, options: EdgeFirstOptions, beside: Path | None = None
+    paths: DatasetPaths,
+    journal: SampleJournal,
+    options: EdgeFirstOptions,
+    beside: Path | None = None,
+    *,
+    has_report: bool = False,
 ) -> Recovery:
     container = paths.container(options.container)
     growing = part_path(container).exists()
@@ -118,10 +130,11 @@ def _with_journal(
         if not kept.samples:
             return _nothing_committed(paths, kept.lost, dropped, beside)
         journal.cut(kept.end)
-        rows = finish_dataset(paths, archive if growing else None, journal, options)
+        rows = complete_dataset(paths, archive if growing else None, journal, options)
+        publish_dataset(paths, journal, options)
     finally:
         archive.abort()
-    if not beside:  # the report describes an earlier dataset: a run writes its own when it ends
+    if not (beside or has_report):  # the report is of an earlier dataset: a run writes its own at its end
         (paths.folder / REPORT).unlink(missing_ok=True)
     return Recovery(
         paths.folder,

@@ -39,7 +39,7 @@ class L5KitFormat(Format[L5KitOptions]):
         folders = [array.parent for array in below(path, *_ARRAYS) if array.is_dir()]
         return sorted({finished_path(folder) for folder in folders if folders.count(folder) > 1})
 
-    def recover(self, path: Path) -> Recovery:
+    def recover(self, path: Path, *, complete: bool = False) -> Recovery:
         """Finish the dataset at its ``.zarr`` folder."""
         from edgefirst_ros.formats.l5kit.recover import recover
 

@@ -12,7 +12,8 @@ import numpy as np
 from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.lock import Lock
-from edgefirst_ros.formats.crashsafe.names import finished_path, move_part, part_path, remove
+from edgefirst_ros.formats.crashsafe.names import finished_path, move_part, part_path
+from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.l5kit.store.attributes import read_attributes, scene_notes
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, OwnFiles

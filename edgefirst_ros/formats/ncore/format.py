@@ -48,7 +48,7 @@ class NCoreFormat(Format[NCoreOptions]):
             stores | {p.parent for p in below(path, "*.journal.part") if journal_format(p) == self.name}
         )
 
-    def recover(self, path: Path) -> Recovery:
+    def recover(self, path: Path, *, complete: bool = False) -> Recovery:
         """Finish the sequence in a folder."""
         from edgefirst_ros.formats.ncore.recover import recover
 

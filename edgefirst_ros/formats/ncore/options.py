@@ -44,11 +44,6 @@ class NCoreOptions(BaseModel):
         description="A sequence that lasts this long is finished and another one begun: readers look at "
         "every key of a sequence when they open it.",
     )
-    sync: bool = Field(
-        default=False,
-        description="Wait for the disk after every frame, so that not only a killed process but also a power "
-        "cut loses no more than the frame being written. About a third slower.",
-    )
     rig_frame: str = Field(
         default="base_link", description="Coordinate frame of the vehicle in tf; NCore calls it rig."
     )

@@ -10,7 +10,8 @@ from pathlib import Path
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.lock import Lock
-from edgefirst_ros.formats.crashsafe.names import PART, move_aside, remove
+from edgefirst_ros.formats.crashsafe.names import PART, move_aside
+from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.ncore.extrinsics import RIG
 from edgefirst_ros.formats.ncore.finish.facts import Facts

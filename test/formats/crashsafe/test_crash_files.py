@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import subprocess
@@ -14,19 +15,12 @@ import pytest
 
 from edgefirst_ros.errors import OutputExists, WriteError
 from edgefirst_ros.formats.crashsafe import lock as lock_module
+from edgefirst_ros.formats.crashsafe import sync as sync_module
 from edgefirst_ros.formats.crashsafe.appending import AppendFile, disk_errors
 from edgefirst_ros.formats.crashsafe.lock import Lock
-from edgefirst_ros.formats.crashsafe.names import (
-    finished_path,
-    free_name,
-    move_aside,
-    old_path,
-    part_path,
-    remove,
-    replace_file,
-    restore_old,
-    take_name,
-)
+from edgefirst_ros.formats.crashsafe.names import finished_path, free_name, move_aside, old_path, part_path
+from edgefirst_ros.formats.crashsafe.replacing import remove, replace_file, restore_old, take_name
+from edgefirst_ros.formats.crashsafe.sync import Unsynced, make_folder, sync_file_system, sync_trees
 
 
 class Killed(Exception):
@@ -126,9 +120,9 @@ def test_short_writes_are_taken_up_where_they_stopped(
     assert (tmp_path / "x").read_bytes() == b"".join(buffers)
 
 
-@pytest.mark.parametrize("fails", ["pwritev", "pwrite", "fdatasync"])
+@pytest.mark.parametrize("fails", ["pwritev", "pwrite"])
 def test_a_failed_append_is_taken_back(tmp_path: Path, fails: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = AppendFile(tmp_path / "x", sync=True)
+    file = AppendFile(tmp_path / "x")
     file.append(b"before")
     vector = os.pwritev
     monkeypatch.setattr(os, "pwritev", lambda fd, buffers, at: vector(fd, [buffers[0][:3]], at))
@@ -173,10 +167,111 @@ def test_a_file_has_all_of_the_old_or_all_of_the_new(tmp_path: Path) -> None:
 def test_a_file_is_on_the_disk_before_it_has_its_name(
     tmp_path: Path, sync: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    synced: list[bool] = []
-    monkeypatch.setattr(os, "fsync", lambda _: synced.append((tmp_path / "x").exists()))
+    synced: list[tuple[bool, bool]] = []
+    is_folder = Path.is_dir
+
+    def note(descriptor: int) -> None:
+        synced.append((is_folder(Path(f"/proc/self/fd/{descriptor}")), (tmp_path / "x").exists()))
+
+    monkeypatch.setattr(os, "fsync", note)
     replace_file(tmp_path / "x", b"new", sync=sync)
-    assert synced == [False] * sync
+    assert synced == [(False, False), (True, True)] * sync
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"mine")
+    (tmp_path / "x").symlink_to("elsewhere")
+    (tmp_path / "y.new").symlink_to("elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        AppendFile(tmp_path / "x")
+    replace_file(tmp_path / "y", b"new")
+    remove(tmp_path / "x")
+    assert (tmp_path / "elsewhere").read_bytes() == b"mine"
+    assert (tmp_path / "y").read_bytes() == b"new"
+
+
+class Synced:
+    """Inodes that were synced."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.inodes: list[int] = []
+        for name in ("fsync", "fdatasync"):
+            monkeypatch.setattr(os, name, lambda fd: self.inodes.append(os.fstat(fd).st_ino))
+
+    def has(self, path: Path) -> bool:
+        return path.stat().st_ino in self.inodes
+
+
+def test_a_file_can_be_synced_while_others_append_and_close_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = AppendFile(tmp_path / "x")
+    file.append(b"one")
+
+    def close_meanwhile(descriptor: int) -> None:
+        file.close()
+        (tmp_path / "y").touch()
+        with (tmp_path / "y").open():  # takes the number that became free
+            assert os.fstat(descriptor).st_ino == (tmp_path / "x").stat().st_ino
+
+    monkeypatch.setattr(os, "fdatasync", close_meanwhile)
+    file.sync()
+    monkeypatch.setattr(os, "fdatasync", lambda _: pytest.fail("a closed file was synced"))
+    file.sync()
+
+
+def test_made_folders_have_their_names_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = Synced(monkeypatch)
+    make_folder(tmp_path / "a/b")
+    assert (tmp_path / "a/b").is_dir()
+    assert synced.inodes == [tmp_path.stat().st_ino, (tmp_path / "a").stat().st_ino]
+    make_folder(tmp_path / "a/b")
+    assert len(synced.inodes) == 2
+
+
+def test_what_was_added_is_synced_once_and_what_went_meanwhile_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced, unsynced = Synced(monkeypatch), Unsynced()
+    (tmp_path / "x").touch()
+    unsynced.add(tmp_path / "x", tmp_path, tmp_path / "gone")
+    unsynced.sync()
+    unsynced.sync()
+    assert sorted(synced.inodes) == sorted([tmp_path.stat().st_ino, (tmp_path / "x").stat().st_ino])
+
+
+def test_many_files_are_synced_with_the_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced, calls = Synced(monkeypatch), list[Path]()
+    monkeypatch.setattr(sync_module, "sync_file_system", calls.append)
+    for number in range(40):
+        (tmp_path / str(number)).touch()
+    sync_trees([tmp_path, tmp_path / "gone"])
+    assert (synced.inodes, len(calls)) == ([], 1)
+    sync_trees([tmp_path / "3"])
+    assert synced.has(tmp_path / "3")
+
+
+def test_a_file_system_is_synced_and_its_errors_are_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync_file_system(tmp_path)
+
+    class Refuses:
+        @staticmethod
+        def syncfs(_: int) -> int:
+            ctypes.set_errno(errno.EIO)
+            return -1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: Refuses)
+    with pytest.raises(OSError, match="Input/output"):
+        sync_file_system(tmp_path)
+    done = list[str]()
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
+    monkeypatch.setattr(os, "sync", lambda: done.append("all"))
+    sync_file_system(tmp_path)
+    assert done == ["all"]
 
 
 def test_a_folder_has_its_old_or_its_new_content_wherever_it_is_killed(tmp_path: Path) -> None:

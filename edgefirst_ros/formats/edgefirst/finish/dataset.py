@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from edgefirst_ros.formats.crashsafe.names import old_path, part_path, remove, take_name
-from edgefirst_ros.formats.crashsafe.sync import EDGEFIRST, sync_path
+from edgefirst_ros.formats.crashsafe.names import old_path, part_path
+from edgefirst_ros.formats.crashsafe.replacing import remove, take_name
+from edgefirst_ros.formats.crashsafe.sync import sync_path
 from edgefirst_ros.formats.edgefirst.finish.table import write_table
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.store.archive import Archive
@@ -11,12 +12,10 @@ from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
 from edgefirst_ros.formats.edgefirst.store.paths import DatasetPaths
 
 
-def finish_dataset(
+def complete_dataset(
     paths: DatasetPaths, archive: Archive | None, journal: SampleJournal, options: EdgeFirstOptions
 ) -> int:
-    """Complete container and table, rename both, remove the journal; returns the number of rows.
-
-    Every step can be repeated: as long as the journal exists, recovery completes an interrupted call.
+    """Complete container and table under their ``.part`` names, synced; returns the table's rows.
 
     Args:
         paths: paths of the dataset.
@@ -27,17 +26,28 @@ def finish_dataset(
     Raises:
         OSError: the file system reports an error.
     """
-    container = paths.container(options.container)
     if archive is not None:
         archive.finish()
     rows = write_table(journal, part_path(paths.arrow), options)
-    if archive is not None:
+    journal.sync()
+    sync_path(paths.folder)
+    return rows
+
+
+def publish_dataset(paths: DatasetPaths, journal: SampleJournal, options: EdgeFirstOptions) -> None:
+    """Give the complete container and table their names, and remove what they replace and the journal.
+
+    Every step can be repeated: until the journal is gone, recovery takes up wherever this was interrupted.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    container = paths.container(options.container)
+    if part_path(container).exists():
         take_name(container)
     take_name(paths.arrow)
     remove(paths.container("folder" if options.container == "zip" else "zip"))
     remove(old_path(paths.container("folder")))
-    if EDGEFIRST.names:
-        sync_path(paths.folder)
     paths.journal.unlink()
+    sync_path(paths.folder)
     journal.close()
-    return rows

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from edgefirst_ros.errors import WriteError
-from edgefirst_ros.formats.crashsafe.sync import EDGEFIRST, sync_file
+from edgefirst_ros.formats.crashsafe.sync import sync_file
 from edgefirst_ros.formats.edgefirst.finish.columns import Column, TableRow, columns
 from edgefirst_ros.formats.edgefirst.finish.split import BlockSplit
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
@@ -56,8 +56,7 @@ def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -
                 writer.write_table(_to_arrow(batch, schema_columns).replace_schema_metadata(schema.metadata))
                 rows += len(batch)
         file.flush()
-        if EDGEFIRST.data:
-            sync_file(file.fileno())
+        sync_file(file.fileno())
     return rows
 
 

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.formats.crashsafe.appending import AppendFile
-from edgefirst_ros.formats.crashsafe.sync import EDGEFIRST
+from edgefirst_ros.formats.crashsafe.sync import Unsynced, sync_trees
 
 LOCAL = struct.Struct("<4sHHHHHIIIHH")
 CENTRAL = struct.Struct("<4sHHHHHHIIIHHHHHII")
@@ -81,8 +81,15 @@ class Archive(Protocol):
     def cut(self) -> int:
         """Remove everything that was not kept; returns the number of bytes removed."""
 
+    def sync(self) -> None:
+        """Wait until the disk holds every file added before; any thread.
+
+        Raises:
+            OSError: the disk refuses.
+        """
+
     def finish(self) -> None:
-        """Complete the container on disk and close it."""
+        """Complete the container, synced, and close it."""
 
     def abort(self) -> None:
         """Close it unfinished."""
@@ -98,7 +105,7 @@ class ZipArchive:
     def __init__(self, path: Path, *, resume: bool = False) -> None:
         if not resume:
             path.unlink(missing_ok=True)
-        self._file = AppendFile(path, sync=EDGEFIRST.commit)
+        self._file = AppendFile(path)
         self._directory = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115 - lives as long as the archive
         self._count = 0
         self._offset = 0
@@ -126,6 +133,10 @@ class ZipArchive:
         """Remove everything behind the last entry kept; see Archive."""
         return self._file.truncate(self._offset)
 
+    def sync(self) -> None:
+        """Wait for the disk; see Archive."""
+        self._file.sync()
+
     def finish(self) -> None:
         """Append the central directory and close; see Archive."""
         size = self._directory.seek(0, os.SEEK_END)
@@ -133,8 +144,7 @@ class ZipArchive:
         while block := self._directory.read(BLOCK):
             self._file.append(block)
         self._file.append(end_records(self._count, size, self._offset))
-        if EDGEFIRST.data:
-            self._file.sync()
+        self._file.sync()
         self.abort()
 
     def abort(self) -> None:
@@ -172,6 +182,7 @@ class FolderArchive:
     def __init__(self, path: Path, *, resume: bool = False) -> None:
         self._root = path
         self._kept: dict[str, int] = {}
+        self._unsynced = Unsynced()
         path.mkdir(exist_ok=resume)
 
     def add(self, record: FileRecord, data: bytes, time_ns: int) -> None:
@@ -180,6 +191,7 @@ class FolderArchive:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
         os.utime(path, ns=(time_ns, time_ns))
+        self._unsynced.add(path, path.parent, self._root)
 
     def keep(self, records: Sequence[FileRecord]) -> bool:
         """Keep these files, if they are complete; see Archive."""
@@ -210,8 +222,13 @@ class FolderArchive:
                 folder.rmdir()
         return dropped
 
+    def sync(self) -> None:
+        """Wait for the disk; see Archive."""
+        self._unsynced.sync()
+
     def finish(self) -> None:
-        """Do nothing: the folder is complete; see Archive."""
+        """Only the disk may lack something; see Archive."""
+        sync_trees([self._root])
 
     def abort(self) -> None:
         """Do nothing: no file is open; see Archive."""

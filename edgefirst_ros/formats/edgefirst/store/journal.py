@@ -11,7 +11,6 @@ from typing import Any
 
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.journal import Journal
-from edgefirst_ros.formats.crashsafe.sync import EDGEFIRST
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.store.archive import FileRecord
 
@@ -101,7 +100,7 @@ class SampleJournal(Journal):
     """
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, "edgefirst 2", sync=EDGEFIRST.commit)
+        super().__init__(path, "edgefirst 2")
 
     def start(self, options: EdgeFirstOptions) -> None:
         """Begin with nothing committed."""

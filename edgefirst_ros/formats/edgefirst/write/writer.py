@@ -10,8 +10,10 @@ from pathlib import Path
 from edgefirst_ros.errors import OutputExists, WriteError
 from edgefirst_ros.formats.base import LeftOut, Written
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.names import part_path, remove
-from edgefirst_ros.formats.edgefirst.finish.dataset import finish_dataset
+from edgefirst_ros.formats.crashsafe.names import part_path
+from edgefirst_ros.formats.crashsafe.replacing import remove
+from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_path
+from edgefirst_ros.formats.edgefirst.finish.dataset import complete_dataset, publish_dataset
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.prepare.sample import PreparedFile, PreparedSample, prepare_sample
 from edgefirst_ros.formats.edgefirst.recover import finish_replacement
@@ -54,7 +56,7 @@ class EdgeFirstWriter:
             _refuse_existing(self.paths)
         self._journal: SampleJournal | None = None
         self._archive: Archive | None = None
-        self._failed = False
+        self._failed = self._is_complete = False
         self._sequences: set[str] = set()
         self._sequence = ""
         self._last_frame = -1
@@ -125,18 +127,44 @@ class EdgeFirstWriter:
         return ()
 
     def close(self) -> list[Path]:
-        """Finish container and table and rename them; does nothing if no sequence was begun.
+        """``complete``, then give container and table their names, in place of an earlier dataset's.
+
+        Raises:
+            WriteError: they cannot be written, or an earlier ``write`` failed; ``.part`` files stay.
+        """
+        paths = self.complete()
+        if self._journal is not None:
+            with self._abort_on_error():
+                publish_dataset(self.paths, self._journal, self.options)
+        self._journal = self._archive = None
+        return paths
+
+    def complete(self) -> list[Path]:
+        """Finish the container and the table under their ``.part`` names; without any sequence, do nothing.
 
         Raises:
             WriteError: they cannot be written, or an earlier ``write`` failed; ``.part`` files stay.
         """
         if self._journal is None:
             return []
-        journal, archive = self._open_parts()
-        with self._abort_on_error():
-            finish_dataset(self.paths, archive, journal, self.options)
-        self._journal = self._archive = None
+        if not self._is_complete:
+            journal, archive = self._open_parts()
+            with self._abort_on_error():
+                complete_dataset(self.paths, archive, journal, self.options)
+            self._is_complete = True
         return [self.paths.arrow, self.paths.container(self.options.container)]
+
+    def sync(self) -> None:
+        """Wait until the disk holds every sample written before; any thread.
+
+        Raises:
+            WriteError: the disk refuses.
+        """
+        journal, archive = self._journal, self._archive
+        if journal is not None and archive is not None:
+            with disk_errors(self.paths.folder, advice=self._advice()):
+                archive.sync()
+                journal.sync()
 
     def abort(self) -> None:
         """Close the files without finishing the dataset; they stay as ``.part``."""
@@ -148,7 +176,7 @@ class EdgeFirstWriter:
             self._journal.close()
 
     def _open(self) -> None:
-        self.paths.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.paths.folder)
         self._journal = SampleJournal(self.paths.journal)
         if finish_replacement(self.paths, self._journal):
             self._journal = SampleJournal(self.paths.journal)
@@ -157,6 +185,8 @@ class EdgeFirstWriter:
             remove(path)
         container = self.paths.container(self.options.container)
         self._archive = open_archive(part_path(container), self.options.container)
+        self._journal.sync()
+        sync_path(self.paths.folder)
 
     def _open_parts(self) -> tuple[SampleJournal, Archive]:
         if self._failed or self._journal is None or self._archive is None:

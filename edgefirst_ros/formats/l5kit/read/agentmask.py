@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.crashsafe.names import replace_file
+from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.l5kit.geometry import wrapped
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.read.window import counts_as_agent

@@ -11,8 +11,7 @@ from typing import Any
 import pymap3d
 
 from edgefirst_ros.errors import DatasetError
-from edgefirst_ros.formats.crashsafe.names import replace_file
-from edgefirst_ros.formats.crashsafe.sync import L5KIT
+from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.l5kit.store.schema import FORMAT_VERSION, LABELS
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, json_bytes
 from edgefirst_ros.sample import GeoPoint
@@ -55,7 +54,7 @@ def write_attributes(root: Path, notes: Iterable[SceneNote]) -> None:
     }
     known = {key: column for key, column in columns.items() if any(value is not None for value in column)}
     values = {"format_version": FORMAT_VERSION, "labels": LABELS, **known}
-    replace_file(root / ATTRIBUTES_KEY, json_bytes(values), sync=L5KIT.completion)
+    replace_file(root / ATTRIBUTES_KEY, json_bytes(values))
 
 
 def read_attributes(root: Path) -> dict[str, Any]:

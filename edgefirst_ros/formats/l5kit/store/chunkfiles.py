@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
-from edgefirst_ros.formats.crashsafe.names import replace_file
-from edgefirst_ros.formats.crashsafe.sync import L5KIT
+from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.l5kit.store.schema import SIDE, SPECS, Records
 from edgefirst_ros.formats.zarr2.array import ArraySpec
 from edgefirst_ros.formats.zarr2.compression import decode
@@ -148,11 +147,11 @@ class OwnFiles:
 
     def write_metadata(self, length: int) -> None:
         """Replace ``.zarray``."""
-        replace_file(self.files.metadata, self.spec.metadata((length,)), sync=L5KIT.completion and length > 0)
+        replace_file(self.files.metadata, self.spec.metadata((length,)), sync=length > 0)
 
     def write_chunk(self, number: int, rows: Records) -> None:
         """Replace a chunk file; rows that are missing are zero."""
-        replace_file(self.files.chunk(number), self.spec.encode(rows), sync=L5KIT.data)
+        replace_file(self.files.chunk(number), self.spec.encode(rows))
 
     def read_chunk(self, number: int) -> Records:
         """All rows of a chunk.

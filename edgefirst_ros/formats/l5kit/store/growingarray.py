@@ -8,8 +8,7 @@ import numpy as np
 
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.appending import AppendFile
-from edgefirst_ros.formats.crashsafe.names import replace_file
-from edgefirst_ros.formats.crashsafe.sync import L5KIT
+from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.l5kit.store.chunkfiles import OwnFiles
 from edgefirst_ros.formats.l5kit.store.schema import Records
 
@@ -42,7 +41,7 @@ class GrowingArray:
         replace_file(files.files.tail(number), self._rows[: self._filled].tobytes())
         _remove(files, number)
         files.write_metadata(0)
-        self._tail = AppendFile(files.files.tail(number), sync=L5KIT.commit)
+        self._tail = AppendFile(files.files.tail(number))
 
     def append(self, rows: Records) -> int:
         """Add rows; returns how many bytes they are."""
@@ -76,7 +75,7 @@ class GrowingArray:
         number = self.length // self.files.chunk
         self.files.write_chunk(number - 1, self._rows)
         self.close()
-        self._tail = AppendFile(self.files.files.tail(number), sync=L5KIT.commit)
+        self._tail = AppendFile(self.files.files.tail(number))
         self.files.files.tail(number - 1).unlink()
         self._filled = 0
 

@@ -12,15 +12,8 @@ import numpy as np
 
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.lock import Lock
-from edgefirst_ros.formats.crashsafe.names import (
-    NEW,
-    old_path,
-    part_path,
-    remove,
-    replace_file,
-    restore_old,
-    take_name,
-)
+from edgefirst_ros.formats.crashsafe.names import old_path, part_path
+from edgefirst_ros.formats.crashsafe.replacing import NEW, remove, replace_file, restore_old, take_name
 from edgefirst_ros.formats.l5kit.store.attributes import (
     SceneNote,
     read_attributes,

@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.names import part_path, remove, replace_file, take_name
-from edgefirst_ros.formats.crashsafe.sync import NCORE, sync_trees
+from edgefirst_ros.formats.crashsafe.names import part_path
+from edgefirst_ros.formats.crashsafe.replacing import remove, replace_file, take_name
+from edgefirst_ros.formats.crashsafe.sync import sync_trees
 from edgefirst_ros.formats.ncore.extrinsics import whole_camera
 from edgefirst_ros.formats.ncore.finish.boxattach import UNPAIRED_META, Camera, attach_boxes, read_flat_boxes
 from edgefirst_ros.formats.ncore.finish.components import (
@@ -105,16 +106,15 @@ def complete(files: SequenceFiles) -> None:
     with disk_errors(files.folder, advice="run recover"):
         meta = files.meta_part.read_bytes()
         listed = [files.folder / store["path"] for store in json.loads(meta)["component_stores"]]
+        sync_trees(part_path(store) for store in listed)
         if files.meta.exists() and files.meta.read_bytes() != meta:
-            if NCORE.replacement:
-                sync_trees(part_path(store) for store in listed)
             files.meta.unlink()  # from here on it would list stores that are being replaced
         for store in listed:
             if part_path(store).exists():
                 take_name(store)
         for stale in set(files.finished_stores()) - set(listed):
             remove(stale)
-        replace_file(files.meta, meta, sync=NCORE.completion)
+        replace_file(files.meta, meta)
         for leftover in files.leftovers():
             remove(leftover)
 

@@ -11,8 +11,7 @@ from typing import Self
 
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.names import remove
-from edgefirst_ros.formats.crashsafe.sync import sync_path
+from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.ncore.store.base import ADVICE
 from edgefirst_ros.formats.ncore.store.marks import (
     ATTACHED,
@@ -35,17 +34,16 @@ _ATTACHED = Path("generic_data") / ATTRIBUTES_KEY
 class DirectoryStore:
     """Implements Store on a directory tree."""
 
-    def __init__(self, part: Path, *, sync: bool = False) -> None:
+    def __init__(self, part: Path) -> None:
         self.part = part
         self.contents = Contents()
-        self._sync = sync
         part.mkdir(parents=True, exist_ok=True)
 
     @classmethod
-    def create(cls, part: Path, *, sync: bool = False) -> Self:
+    def create(cls, part: Path) -> Self:
         """An empty store, whatever was there."""
         remove(part)
-        return cls(part, sync=sync)
+        return cls(part)
 
     @classmethod
     def recover(cls, part: Path) -> tuple[Self, int]:
@@ -92,17 +90,13 @@ class DirectoryStore:
         written = 0
         try:
             with disk_errors(self.part, advice=ADVICE):
-                for number, (key, payload) in enumerate(records, 1):
-                    if self._sync and number == len(records):
-                        self._flush(folders, records[:-1])
+                for key, payload in records:
                     parent, _, name = key.rpartition("/")
                     if parent not in folders:
                         folders[parent] = self.part / parent
                         folders[parent].mkdir(parents=True, exist_ok=True)
                     (folders[parent] / name).write_bytes(payload)
                     written += len(payload)
-                if self._sync:
-                    self._flush(folders, records[-1:])
         except WriteError:
             self._take_back(records[-1][0])
             raise
@@ -116,12 +110,6 @@ class DirectoryStore:
         elif entry is not None and is_attachment_mark(last):
             for name in ATTACHED:
                 _remove(self.part / entry / "generic_data" / name)
-
-    def _flush(self, folders: dict[str, Path], records: Sequence[Record]) -> None:
-        for key, _ in records:
-            sync_path(self.part / key)
-        for folder in folders.values():
-            sync_path(folder)
 
     def has(self, key: str) -> bool:
         """True if a record was appended."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgefirst_ros.formats.crashsafe.names import NEW, PART, part_path
+from edgefirst_ros.formats.crashsafe.names import PART, part_path
+from edgefirst_ros.formats.crashsafe.replacing import NEW
 from edgefirst_ros.formats.ncore.options import StoreType
 from edgefirst_ros.formats.ncore.store.base import Store, suffix
 from edgefirst_ros.formats.ncore.store.directory import DirectoryStore
@@ -86,11 +87,11 @@ class SequenceFiles:
         return sorted(path for path in self.folder.glob("*") if path.name.startswith(f"{self.id}."))
 
 
-def create_store(path: Path, kind: StoreType, *, sync: bool = False) -> Store:
+def create_store(path: Path, kind: StoreType) -> Store:
     """An empty store that will be ``path`` when it is finished."""
     if kind == "itar":
-        return TarStore.create(part_path(path), sync=sync)
-    return DirectoryStore.create(part_path(path), sync=sync)
+        return TarStore.create(part_path(path))
+    return DirectoryStore.create(part_path(path))
 
 
 def recover_store(part: Path) -> tuple[Store, int]:

@@ -23,8 +23,8 @@ class FactJournal(Journal):
         OSError: there is a journal already, or it cannot be made.
     """
 
-    def __init__(self, path: Path, *, sync: bool = False) -> None:
-        super().__init__(path, _FORMAT, exclusive=True, sync=sync)
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, _FORMAT, exclusive=True)
         self.begin()
 
     def record(self, kind: str, value: object) -> int:

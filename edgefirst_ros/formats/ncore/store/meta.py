@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.formats.crashsafe.names import replace_file
-from edgefirst_ros.formats.crashsafe.sync import NCORE
+from edgefirst_ros.formats.crashsafe.replacing import replace_file
 
 VERSION = "v4"
 
@@ -65,4 +64,4 @@ def write_meta(
         ],
     }
     text = json.dumps(meta, indent=2, sort_keys=True) + "\n"
-    replace_file(path, text.encode(), sync=NCORE.completion)
+    replace_file(path, text.encode())

@@ -35,21 +35,21 @@ class TarStore:
     it is written: what is left to do at the end hardly depends on its size.
     """
 
-    def __init__(self, part: Path, *, sync: bool = False) -> None:
+    def __init__(self, part: Path) -> None:
         self.part = part
         self.contents = Contents()
-        self._file = AppendFile(part, sync=sync)
+        self._file = AppendFile(part)
         self._index = RecordIndex()
         self._digest = hashlib.md5(usedforsecurity=False)
         self._consolidation = Consolidation()
         self._shared: set[str] = set()
 
     @classmethod
-    def create(cls, part: Path, *, sync: bool = False) -> Self:
+    def create(cls, part: Path) -> Self:
         """An empty store, whatever was there."""
         # Not truncated: ext4 waits at the close of a file that was, until all its blocks are on their way.
         part.unlink(missing_ok=True)
-        return cls(part, sync=sync)
+        return cls(part)
 
     @classmethod
     def recover(cls, part: Path) -> tuple[Self, int]:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import cbor2
 
-from edgefirst_ros.formats.crashsafe.names import replace_file
+from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.ncore.prepare.parts import Cube
 
 SAME_SCAN_US = 2_000

@@ -78,11 +78,11 @@ class SequenceWriter:
         self._masks = masks
         self._lidars = lidars
         self._scaled: set[Instance] = set()
-        self._journal = _begin_journal(files, sync=options.sync)
+        self._journal = _begin_journal(files)
         self._fact_writer = FactWriter(self._journal, options)
         self._fact_writer.begin(files.id, sequence, part, options, boxes2d_tolerances_ms)
         self._fact_writer.masks(masks.data)
-        self._stores = StoreSet(files, options.store, options.profile, sync=options.sync)
+        self._stores = StoreSet(files, options.store, options.profile)
         self._models = LidarModels(self._stores.open)
         tolerance_us = round(options.radar_cube_tolerance_ms * 1000)
         self._cubes = CubePairing(HeldCubes(files.held), self._stores, tolerance_us)
@@ -261,10 +261,10 @@ class SequenceWriter:
         return self._fact_writer.instance(*instance, facts)
 
 
-def _begin_journal(files: SequenceFiles, *, sync: bool) -> FactJournal:
+def _begin_journal(files: SequenceFiles) -> FactJournal:
     with disk_errors(files.folder):
         files.folder.mkdir(parents=True, exist_ok=True)
-        return FactJournal(files.journal, sync=sync)
+        return FactJournal(files.journal)
 
 
 def _sum(written: int, outcome: Outcome) -> Outcome:

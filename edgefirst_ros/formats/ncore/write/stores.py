@@ -30,14 +30,12 @@ class StoreSet:
         kind: StoreType,
         profile: Profile,
         *,
-        sync: bool = False,
         recovered: dict[str, Store] | None = None,
     ) -> None:
         self.open: dict[str, Store] = recovered or {}
         self._files = files
         self._kind: StoreType = kind
         self._profile = profile
-        self._sync = sync
 
     def times(self, instance: Instance) -> EntryTimes | None:
         """The entries of an instance, None if it has none."""
@@ -129,5 +127,5 @@ class StoreSet:
         if group not in self.open:
             path = self._files.store(group, self._kind)
             with disk_errors(path):
-                self.open[group] = create_store(path, self._kind, sync=self._sync)
+                self.open[group] = create_store(path, self._kind)
         return self.open[group]

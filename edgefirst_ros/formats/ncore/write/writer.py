@@ -15,7 +15,7 @@ from edgefirst_ros.errors import OutputExists
 from edgefirst_ros.formats.base import Written
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.lock import Lock
-from edgefirst_ros.formats.crashsafe.names import remove
+from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.ncore.finish.remarks import Remarks
 from edgefirst_ros.formats.ncore.finish.sequence import complete
 from edgefirst_ros.formats.ncore.options import NCoreOptions
