@@ -65,7 +65,7 @@ FORMATS_MAY_IMPORT = {
     "l5kit.check": "crashsafe findings l5kit.store motion zarr2",
     "l5kit": "l5kit.options l5kit.read l5kit.rearrange l5kit.write",
     "l5kit.format": "crashsafe findings format "
-    "l5kit.check l5kit.options l5kit.read l5kit.recover l5kit.write",
+    "l5kit.check l5kit.options l5kit.read l5kit.recover l5kit.store l5kit.write",
     "ncore.options": "",
     "ncore.store": "crashsafe ncore.options zarr2",
     "ncore.extrinsics": "",

@@ -11,7 +11,7 @@ from typing import Any
 
 from edgefirst_ros.errors import DatasetNotFound, EdgeFirstError, WriteError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.names import PART, finished_path, part_path
+from edgefirst_ros.formats.crashsafe.names import PART, finished_path, old_path, part_path
 from edgefirst_ros.formats.crashsafe.replacing import take_name
 from edgefirst_ros.formats.findings import Check
 from edgefirst_ros.formats.format import Format
@@ -38,7 +38,7 @@ def find(path: Path, *more: Path) -> list[tuple[Format[Any], Path]]:
     Raises:
         DatasetNotFound: no such path, or no dataset there.
     """
-    if not path.exists():
+    if not (path.exists() or part_path(path).exists() or old_path(path).exists()):
         raise DatasetNotFound(f"{path}: no such file or folder")
     found = [(each, dataset) for each in FORMATS.values() for dataset in each.find(path)]
     there = {dataset.resolve() for _, dataset in found}

@@ -124,7 +124,7 @@ def _read(path: Path, head: bytes) -> Iterator[JournalRecord]:
     with path.open("rb") as file:
         found = file.read(len(head))
         if found != head:
-            if head.startswith(found):  # killed while it was begun
+            if head.startswith(found) or not any(found):  # killed, or the power cut, while it was begun
                 return
             raise DatasetError(
                 f"{path}: begins with {found[:40]!r}, expected {head!r}: perhaps another version of this "

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgefirst_ros.formats.crashsafe.names import finished_path
+from edgefirst_ros.formats.crashsafe.names import PART, finished_path, old_path, part_path
 from edgefirst_ros.formats.format import Format, Target, below
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
+from edgefirst_ros.formats.l5kit.store.schema import JOURNAL
 from edgefirst_ros.sample import Role
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _APART_S = 0.1
 """A frame waits for the next sample, and a sample for the next frame."""
 _ARRAYS = ("scenes", "frames", "agents", "traffic_light_faces")
+_SUFFIX = ".zarr"
 
 
 class L5KitFormat(Format[L5KitOptions]):
@@ -35,15 +37,18 @@ class L5KitFormat(Format[L5KitOptions]):
         return L5KitWriter(target.root, target.dataset, options, overwrite=target.overwrite)
 
     def find(self, path: Path) -> list[Path]:
-        """Folders with two of the arrays at least: a check names those that are lost."""
-        folders = [array.parent for array in below(path, *_ARRAYS) if array.is_dir()]
-        return sorted({finished_path(folder) for folder in folders if folders.count(folder) > 1})
+        """Folders with two of the arrays at least (a check names those that are lost), ``.part`` folders."""
+        tops = (path, part_path(path), old_path(path)) if path.suffix == _SUFFIX else (path,)
+        folders = [array.parent for top in tops for array in below(top, *_ARRAYS) if array.is_dir()]
+        found = {folder for folder in folders if folders.count(folder) > 1}
+        found.update(filter(_is_left_behind, (*tops, *below(path, f"*{_SUFFIX}{PART}"))))
+        return sorted({finished_path(folder) for folder in found})
 
     def recover(self, path: Path, *, complete: bool = False) -> Recovery:
-        """Finish the dataset at its ``.zarr`` folder."""
+        """Finish the dataset that is to be at a ``.zarr`` folder."""
         from edgefirst_ros.formats.l5kit.recover import recover
 
-        return recover(path)
+        return recover(path, complete=complete)
 
     def check(self, path: Path, *, official_python: Path | None = None) -> Check:  # noqa: ARG002
         """Arrays, chunks, intervals, times, rotations and probabilities."""
@@ -64,3 +69,11 @@ class L5KitFormat(Format[L5KitOptions]):
     def hold_s(self, options: L5KitOptions) -> float:
         """Frames lie between samples, and a track needs those after it."""
         return options.ahead_s + _APART_S
+
+
+def _is_left_behind(folder: Path) -> bool:
+    """Whether it is the ``.part`` folder of a dataset, or a link to one; it may not hold anything yet."""
+    if not folder.name.endswith(f"{_SUFFIX}{PART}") or ".ncore4" in folder.name or not folder.is_dir():
+        return False
+    names = {each.name for each in folder.iterdir()}
+    return not names or not names.isdisjoint((JOURNAL, *_ARRAYS))

@@ -83,7 +83,6 @@ def _write(parts: Sequence[tuple[ChunkedDataset, int, int]], out: Path, *, overw
     out = out if out.name.endswith(_SUFFIX) else out.with_name(out.name + _SUFFIX)
     _refuse(out, overwrite=overwrite)
     with disk_errors(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
         growing = GrowingDataset(out)
         try:
             for source, first, stop in parts:
@@ -105,6 +104,7 @@ def _add(growing: GrowingDataset, source: ChunkedDataset, first: int, stop: int)
     growing.notes += source.notes[first:stop]
     if source.point_spans is None:
         growing.fill_spans()
+    growing.commit()
 
 
 def _refuse(path: Path, *, overwrite: bool) -> None:

@@ -1,172 +1,196 @@
-"""Finishing a dataset whose writer was killed."""
+"""Finishing a dataset whose writer was killed, or whose computer lost power."""
 
 from __future__ import annotations
 
+import os
+import stat
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
-import numpy as np
-
-from edgefirst_ros.errors import DatasetNotFound
+from edgefirst_ros.codecs.zlib_backend import crc32
+from edgefirst_ros.errors import DatasetNotFound, WriteError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.lock import Lock
-from edgefirst_ros.formats.crashsafe.names import finished_path, move_part, part_path
-from edgefirst_ros.formats.crashsafe.replacing import remove
+from edgefirst_ros.formats.crashsafe.journal import Journal
+from edgefirst_ros.formats.crashsafe.names import finished_path, move_part, old_path, part_path
 from edgefirst_ros.formats.crashsafe.report import Recovery
-from edgefirst_ros.formats.l5kit.store.attributes import read_attributes, scene_notes
+from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, OwnFiles
-from edgefirst_ros.formats.l5kit.store.growingarray import stored_blocks, stored_length, stored_rows
-from edgefirst_ros.formats.l5kit.store.growingdataset import EXTENDS, GrowingDataset, open_scene, settle
-from edgefirst_ros.formats.l5kit.store.schema import (
-    AGENTS,
-    FACES,
-    FRAMES,
-    INTERVALS,
-    POINTS,
-    SCENE,
-    SCENES,
-    SPANS,
-    SPECS,
-    Records,
-)
-from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, GROUP_KEY
+from edgefirst_ros.formats.l5kit.store.growingarray import StoredRows, stored_rows
+from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset, remove_part, scene_row, settle
+from edgefirst_ros.formats.l5kit.store.journal import JOURNAL_FORMAT, Commit, Growth
+from edgefirst_ros.formats.l5kit.store.schema import FRAMES, JOURNAL, POINTS, SCENES, SPANS, SPECS
+from edgefirst_ros.formats.zarr2.metadata import GROUP_KEY
 
 
-def recover(path: Path) -> Recovery:
+def recover(path: Path, *, complete: bool = False) -> Recovery:
     """Finish what a crash left of the dataset at ``path``; safe to repeat, also when interrupted itself.
 
-    Kept is every frame that was written whole, up to the first that is damaged: completed chunks, and the
-    rows after them. If there is none, the leftovers are removed. A dataset that is already at ``path`` stays:
-    what was to replace it is finished beside it as ``NAME_recovered.zarr``. One that was to extend it takes
-    its place, or is removed if it has fewer frames.
+    Kept are the frames that the journal says were committed, in order, up to the first whose rows are not
+    what it says; that one and all after it are reported as lost. If none is kept, the leftovers are removed.
+    A dataset that is already at ``path`` stays: what was to replace it is finished beside it as
+    ``NAME_recovered.zarr``. One that was to extend it takes its place, if it has more frames.
 
     Args:
         path: the ``.zarr`` folder, there or not, or its ``.part``.
+        complete: the run that wrote it was complete but for names: it does replace the dataset of its name.
 
     Raises:
         DatasetNotFound: nothing there, finished or not.
-        WriteError: it is being written right now, or the disk refuses.
+        DatasetError: its journal is of another version.
+        WriteError: it is being written right now, its journal is missing, there are links in it, or the disk
+            refuses.
     """
-    path = finished_path(path.resolve())
+    path = finished_path(path.parent.resolve() / path.name)
     with disk_errors(path, "cannot be recovered"):
-        if part_path(path).exists():
-            return _take(path)
+        if os.path.lexists(part_path(path)):
+            return _recover_part(path, complete=complete)
         settle(path)
-        (path / EXTENDS).unlink(missing_ok=True)
         if not (path / GROUP_KEY).exists():
             raise DatasetNotFound(f"{path}: no dataset, finished or not")
-        return Recovery(path, True, _finished_size(path), paths=(path,))
+        if not path.is_symlink():
+            (path / JOURNAL).unlink(missing_ok=True)  # killed behind the rename
+        sizes = {name: Files(path, name).header().length for name in (SCENES, FRAMES)}
+        return Recovery(path, True, Counter(sizes), paths=(path,))
 
 
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    """Rows of each array that are stored, and that make up whole frames; the last scene if its end is new."""
+@dataclass(slots=True)
+class _Kept:
+    """What is whole of a growing dataset, from the journal's first record on.
 
-    stored: dict[str, int]
-    lengths: dict[str, int]
-    last: Records
+    Attributes:
+        rows: of each array.
+        notes: of the scenes.
+        scene: first frame, host and start time of the scene that has not ended.
+        extended: frames of the finished dataset that is continued; 0 if there is none.
+        lost: frames that were committed and are not whole.
+        dropped: rows of all arrays that are not kept.
+    """
 
-    def dropped(self, kept: dict[str, int]) -> int:
-        return sum(max(self.stored[name] - kept.get(name, 0), 0) for name in SPECS)
+    rows: Counter[str] = field(default_factory=Counter)
+    notes: list[SceneNote] = field(default_factory=list)
+    scene: tuple[int, str, int] | None = None
+    extended: int = 0
+    lost: int = 0
+    dropped: int = 0
+
+    def add(self, commit: Commit) -> None:
+        self.rows.update({name: growth.length - self.rows[name] for name, growth in commit.rows.items()})
+        self.notes += commit.notes
+        if commit.scene:
+            self.scene = (self.rows[FRAMES], *commit.scene)
+        elif SCENES in commit.rows:
+            self.scene = None
+        if commit.extends:
+            self.extended = self.rows[FRAMES]
+
+    @property
+    def scenes(self) -> int:
+        """With the one under way, if it has frames."""
+        return self.rows[SCENES] + (self.scene is not None and self.rows[FRAMES] > self.scene[0])
 
 
-def _take(path: Path) -> Recovery:
-    """Finish, or remove, the ``.part`` folder of a dataset; held against others until it has its place."""
+def _recover_part(path: Path, *, complete: bool) -> Recovery:
     part = part_path(path)
-    with Lock(part):
+    _refuse_links(part)
+    there = path if os.path.lexists(path) or os.path.lexists(old_path(path)) else None
+    if not (part / JOURNAL).exists():
+        if any(part.iterdir()):
+            raise WriteError(
+                f"{part}: has no journal: perhaps an earlier version of this package wrote it, which can "
+                "recover it; nothing was changed"
+            )
+        part.rmdir()
         settle(path)
-        whole = _whole(part)
-        there = (path / GROUP_KEY).exists()
-        extends = there and (part / EXTENDS).exists()
-        # Attributes come last when a folder is set up, so without them nothing was added.
-        nothing = not whole.lengths[FRAMES] or not (part / ATTRIBUTES_KEY).exists()
-        if nothing or (extends and whole.lengths[FRAMES] < _finished_size(path)["frames"]):
-            remove(part)
-            stays = path if there else None
-            return Recovery(path, dropped=whole.dropped({}), dropped_unit="rows", beside=stays)
-        beside = path if there and not extends else None
+        return Recovery(path, beside=there)
+    with closing(Journal(part / JOURNAL, JOURNAL_FORMAT)) as journal:
+        kept = _replayed(part, journal)
+        settle(path)
+        if kept.rows[FRAMES] <= kept.extended:
+            remove_part(part)
+            lost, dropped = Counter(frames=kept.lost), kept.dropped
+            return Recovery(path, lost=lost, dropped=dropped, dropped_unit="rows", beside=there)
+        beside = None if kept.extended or (complete and not kept.lost) else there
         if beside:
             path = move_part(path)
-    return _finish(path, whole, beside)
-
-
-def _finish(path: Path, whole: _Whole, beside: Path | None) -> Recovery:
-    scenes, frames = whole.lengths[SCENES] + len(whole.last), whole.lengths[FRAMES]
-    notes = scene_notes(read_attributes(part_path(path)), scenes)
-    dataset = GrowingDataset(path, whole.lengths, notes)
-    try:
-        dataset.append(SCENES, whole.last)
-        dataset.finish()
-    finally:
-        dataset.close()
-    dropped = whole.dropped({**whole.lengths, SCENES: scenes})
-    kept = Counter(scenes=scenes, frames=frames)
-    return Recovery(path, False, kept, dropped=dropped, dropped_unit="rows", paths=(path,), beside=beside)
-
-
-def _whole(part: Path) -> _Whole:
-    stored = {name: stored_length(_files(part, name)) for name in SPECS}
-    return _Whole(stored, *_consistent(part, stored))
-
-
-def _consistent(part: Path, stored: dict[str, int]) -> tuple[dict[str, int], Records]:
-    """Rows of each array that make up whole frames; and the last scene's row, if it has a new end."""
-    scenes = np.concatenate([np.zeros(0, SCENE), *_rows(part, SCENES, stored[SCENES])])
-    following = open_scene(part)
-    ends = scenes["frame_index_interval"][:, 1]
-    end = int(ends[-1]) if len(ends) else 0
-    following = following[following["frame_index_interval"][:, 0] == end]
-    frames = min(
-        stored[FRAMES] if len(following) else end,
-        *(_sound(part, name, stored[name], stored[INTERVALS[name][0]]) for name in (AGENTS, FACES, POINTS)),
+            journal.path = part_path(path) / JOURNAL
+        _finish(path, journal, kept)
+    return Recovery(
+        path,
+        kept=Counter(scenes=kept.scenes, frames=kept.rows[FRAMES]),
+        lost=Counter(frames=kept.lost),
+        dropped=kept.dropped,
+        dropped_unit="rows",
+        paths=(path,),
+        beside=beside,
     )
-    whole = int(np.searchsorted(ends, frames, side="right"))
-    last = np.concatenate([scenes, following])[whole : whole + 1]
-    last = last[last["frame_index_interval"][:, 0] < frames]
-    lengths = {SCENES: whole, FRAMES: frames, SPANS: frames}
-    for name in (AGENTS, FACES, POINTS):
-        owner, field = INTERVALS[name]
-        lengths[name] = int(_row(part, owner, frames - 1)[field][0, 1]) if frames else 0
-    if len(last):
-        last["frame_index_interval"][0, 1] = frames
-        last["end_time"] = _row(part, FRAMES, frames - 1)["timestamp"]
-    return lengths, last
 
 
-def _sound(part: Path, covered: str, rows: int, owners: int) -> int:
-    """How many owners, from the first on, have intervals that follow one another within the covered rows."""
-    owner, field = INTERVALS[covered]
-    end = count = 0
-    for block in _rows(part, owner, owners):
-        intervals = block[field]
-        starts = np.concatenate([[end], intervals[:-1, 1]])
-        bad = (intervals[:, 0] != starts) | (intervals[:, 1] < intervals[:, 0]) | (intervals[:, 1] > rows)
-        if owner == FRAMES:
-            bad |= block["timestamp"] <= 0
-        if bad.any():
-            return count + int(np.argmax(bad))
-        count += len(block)
-        end = int(intervals[-1, 1])
-    return count
+def _finish(path: Path, journal: Journal, kept: _Kept) -> None:
+    lengths = +kept.rows if kept.rows[POINTS] else {**kept.rows, SPANS: 0}
+    rows = {name: Growth(length, 0) for name, length in lengths.items()}
+    growing = GrowingDataset(path, rows, kept.notes[: kept.scenes], journal)
+    try:
+        if kept.scene is not None and kept.scenes > kept.rows[SCENES]:
+            row = scene_row(*kept.scene)
+            row["frame_index_interval"][0, 1] = kept.rows[FRAMES]
+            files = OwnFiles(Files(growing.part, FRAMES))
+            number, last = divmod(kept.rows[FRAMES] - 1, files.chunk)
+            row["end_time"] = stored_rows(files, number)[last]["timestamp"]
+            growing.append(SCENES, row)
+        growing.finish()
+    finally:
+        growing.close()
 
 
-def _rows(part: Path, name: str, length: int) -> Iterator[Records]:
-    return stored_blocks(_files(part, name), length)
+def _replayed(part: Path, journal: Journal) -> _Kept:
+    stored = {name: StoredRows(OwnFiles(Files(part, name))) for name in SPECS}
+    kept, written = _Kept(), Counter[str]()
+    is_whole = True
+    for record in journal.records():
+        commit = Commit.from_json(record.payload)
+        if commit is None:
+            break
+        is_whole = is_whole and _is_whole(commit, kept, stored)
+        if is_whole:
+            kept.add(commit)
+        written.update({name: growth.length - written[name] for name, growth in commit.rows.items()})
+    kept.lost = written[FRAMES] - kept.rows[FRAMES]
+    for name in SPECS:
+        files = OwnFiles(Files(part, name))
+        for number, tail in files.files.tails():
+            rows = number * files.chunk + tail.stat().st_size // files.spec.dtype.itemsize
+            written[name] = max(written[name], rows)
+    kept.dropped = (written - kept.rows).total()
+    return kept
 
 
-def _row(part: Path, name: str, index: int) -> Records:
-    """One row, (1,)."""
-    files = _files(part, name)
-    number, within = divmod(index, files.chunk)
-    return stored_rows(files, number, within + 1)[-1:]
+def _is_whole(commit: Commit, kept: _Kept, stored: dict[str, StoredRows]) -> bool:
+    """Whether the rows of the next commit are what it says."""
+    rows = {name: commit.rows.get(name, Growth(kept.rows[name], 0)) for name in SPECS}
+    if rows[SPANS].length != rows[FRAMES].length:
+        return False
+    for name, (length, crc) in rows.items():
+        start = kept.rows[name]
+        found = stored[name].crc(start, length)
+        if found is None and name == SPANS and not rows[POINTS].length:
+            # Without any points a complete dataset has no such files.
+            found = crc32(bytes((length - start) * SPECS[SPANS].dtype.itemsize))
+        if length < start or found != crc:
+            return False
+    return True
 
 
-def _files(root: Path, name: str) -> OwnFiles:
-    return OwnFiles(Files(root, name))
+def _refuse_links(part: Path) -> None:
+    """Nothing is read or written through what may be elsewhere, or may never end.
 
-
-def _finished_size(path: Path) -> Counter[str]:
-    """Scenes and frames of a finished dataset."""
-    return Counter({name: Files(path, name).header().length for name in (SCENES, FRAMES)})
+    Raises:
+        WriteError: there is anything but files and folders.
+    """
+    found = (Path(top, name) for top, *names in os.walk(part) for name in chain(*names))
+    for path in (part, *found):
+        mode = path.lstat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise WriteError(f"{path}: is neither a file nor a folder; remove it, then recover again")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,15 +15,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from l5_samples import SEQUENCE, START_NS, box, boxes, cloud, sample, tree, write
+from l5_disk import Killed, steps
+from l5_samples import SEQUENCE, cut, feed, random_dataset, same_rows, sample, scenes, tree, write
 
-from edgefirst_ros.errors import DatasetNotFound, WriteError
-from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter
+from edgefirst_ros.errors import DatasetError, DatasetNotFound, WriteError
+from edgefirst_ros.formats import datasets
+from edgefirst_ros.formats.crashsafe.journal import Journal
+from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter, merge
+from edgefirst_ros.formats.l5kit.format import L5KitFormat
 from edgefirst_ros.formats.l5kit.recover import recover
 from edgefirst_ros.formats.l5kit.store import chunkfiles, schema
-from edgefirst_ros.formats.l5kit.store import growingdataset as store
+from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
+from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
+from edgefirst_ros.formats.l5kit.store.journal import JOURNAL_FORMAT
 from edgefirst_ros.formats.zarr2.array import ArraySpec
-from edgefirst_ros.sample import Role, Sample, SequenceInfo
+from edgefirst_ros.sample import Sample
 
 CHUNK = 4
 
@@ -35,37 +40,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(schema.SPECS, name, ArraySpec(spec.dtype, (CHUNK,), spec.compressor))
 
 
-def scenes(*counts: int) -> Iterator[Sample]:
-    """Samples with a changing number of agents, lights and points in each frame."""
-    rng = np.random.default_rng(0)
-    for number, count in enumerate(counts):
-        sequence = SequenceInfo(f"scene-{number}", "host", START_NS)
-        for frame in range(count):
-            found = [box(track_id=f"t{i}", center_x=0.1 + 0.1 * i) for i in range(int(rng.integers(0, 4)))]
-            found += [box(track_id=f"l{i}", label="traffic light") for i in range(int(rng.integers(0, 2)))]
-            spread = rng.uniform(-9, 9, (3, int(rng.integers(1, 6)))).astype(np.float32)
-            data = {
-                Role.MODEL: boxes(*found),
-                Role.LIDAR_POINTS: cloud(x=spread[0], y=spread[1], z=spread[2]),
-            }
-            yield sample(frame, data, sequence=sequence, position_m=(float(frame), 0.0, 0.0))
-
-
 SAMPLES = [*scenes(5, 1, 7)]
-
-
-class Killed(Exception):
-    """Stands for the death of the process."""
-
-
-def feed(writer: L5KitWriter, samples: list[Sample]) -> None:
-    """Write samples, beginning their sequences."""
-    begun = ""
-    for each in samples:
-        if each.sequence.name != begun:
-            begun = each.sequence.name
-            writer.begin(each.sequence)
-        writer.write(writer.prepare(each))
 
 
 def run(root: Path, samples: list[Sample], *, append: bool = False, overwrite: bool = False) -> None:
@@ -94,70 +69,14 @@ def test_recovered_is_what_would_have_been_written(tmp_path: Path, count: int) -
     assert tree(tmp_path / "ds.zarr") == tree(tmp_path / "whole.zarr")
 
 
-def steps(monkeypatch: pytest.MonkeyPatch, limit: int) -> list[int]:
-    """Let the file system be changed ``limit`` times, and then die; half of a write is done before."""
-    done = [0]
-
-    def count(real, half):  # noqa: ANN001, ANN202 - wraps anything
-        def step(*args, **options):  # noqa: ANN002, ANN003, ANN202
-            done[0] += 1
-            if done[0] > limit:
-                if half:
-                    half(*args)
-                raise Killed
-            return real(*args, **options)
-
-        return step
-
-    whole = os.pwritev
-
-    def half(descriptor: int, buffers: list[bytes], offset: int) -> None:
-        data = b"".join(buffers)
-        whole(descriptor, [data[: len(data) // 2]], offset)
-
-    monkeypatch.setattr(os, "pwritev", count(whole, half))
-    monkeypatch.setattr(os, "ftruncate", count(os.ftruncate, None))
-    monkeypatch.setattr(os, "fsync", count(os.fsync, None))
-    monkeypatch.setattr(Path, "replace", count(Path.replace, None))
-    monkeypatch.setattr(Path, "unlink", count(Path.unlink, None))
-    monkeypatch.setattr(shutil, "rmtree", count(shutil.rmtree, None))
-    monkeypatch.setattr(os, "link", count(os.link, None))
-    return done
-
-
 def frames_of(path: Path) -> int:
     return len(ChunkedDataset(path).open().frames) if path.exists() else 0
-
-
-ARRAYS = ("scenes", "frames", "agents", "traffic_light_faces", "points", "point_spans")
 
 
 def written_first(count: int) -> dict[str, np.ndarray]:
     """The first frames of the dataset of all samples, as they lie in its arrays."""
     with tempfile.TemporaryDirectory() as folder:
         return cut(write(Path(folder), SAMPLES), count)
-
-
-def cut(dataset: ChunkedDataset, count: int) -> dict[str, np.ndarray]:
-    """Rows of the first frames, and the scenes that they make up."""
-    rows = {name: np.asarray(getattr(dataset, "tl_faces" if "light" in name else name)[:]) for name in ARRAYS}
-    rows["frames"], rows["point_spans"] = rows["frames"][:count], rows["point_spans"][:count]
-    for name, owner, field in (
-        ("agents", "frames", "agent_index_interval"),
-        ("traffic_light_faces", "frames", "traffic_light_faces_index_interval"),
-        ("points", "point_spans", "point_index_interval"),
-    ):
-        rows[name] = rows[name][: int(rows[owner][field][-1, 1])]
-    scenes = rows["scenes"][rows["scenes"]["frame_index_interval"][:, 0] < count].copy()
-    scenes["frame_index_interval"][-1, 1] = min(scenes["frame_index_interval"][-1, 1], count)
-    scenes["end_time"][-1] = rows["frames"]["timestamp"][-1]
-    return {**rows, "scenes": scenes}
-
-
-def same_rows(path: Path, expected: dict[str, np.ndarray]) -> bool:
-    dataset = ChunkedDataset(path).open()
-    found = cut(dataset, len(dataset.frames))
-    return all(found[name].tobytes() == rows.tobytes() for name, rows in expected.items())
 
 
 PREFIXES: dict[int, dict[str, bytes]] = {}
@@ -173,8 +92,8 @@ def prefix(count: int) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("append", [False, True])
-@settings(max_examples=20, deadline=None)
-@given(first=st.integers(0, 420), second=st.integers(0, 60))
+@settings(max_examples=40, deadline=None)
+@given(first=st.integers(0, 230), second=st.integers(0, 90))
 def test_killed_at_any_step_even_of_the_recovery(append: bool, first: int, second: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         for name, spec in schema.SPECS.items():
@@ -199,6 +118,7 @@ def test_killed_at_any_step_even_of_the_recovery(append: bool, first: int, secon
             steps(dying, second)
             with suppress(Killed, DatasetNotFound):
                 recover(path)
+        assert L5KitFormat().find(root) == ([path] if [*root.iterdir()] else [])
         committed = [each for each in results if each.done()]
         try:
             found = recover(path)
@@ -209,10 +129,10 @@ def test_killed_at_any_step_even_of_the_recovery(append: bool, first: int, secon
         kept = frames_of(path)
         assert kept >= had + len(committed)
         assert kept <= had + len(results) + 1
+        assert [p.name for p in root.iterdir()] == (["ds.zarr"] if kept else [])
         if kept:
             if not append:
                 assert same_rows(path, written_first(kept))
-            assert [p.name for p in root.iterdir()] == ["ds.zarr"]
             assert found.beside == path or found.kept["frames"] == kept
 
 
@@ -345,7 +265,7 @@ def test_an_overwriting_run_without_a_frame_is_not_the_complete_dataset(tmp_path
 
 
 @settings(max_examples=40, deadline=None)
-@given(first=st.integers(0, 130), second=st.integers(0, 60), again=st.booleans())
+@given(first=st.integers(0, 110), second=st.integers(0, 90), again=st.booleans())
 def test_killed_at_any_step_of_overwriting_a_complete_dataset_is_there(
     first: int, second: int, again: bool
 ) -> None:
@@ -388,8 +308,331 @@ def test_overwriting_what_a_kill_left_between_two_names_begins_with_the_complete
     assert tree(tmp_path / "ds_recovered.zarr") == prefix(2)
 
 
-def test_an_extension_killed_behind_its_rename_is_as_any_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("append", [False, True])
+def test_a_complete_run_gets_its_name_and_one_that_is_not_goes_beside(tmp_path: Path, append: bool) -> None:
+    """Killed behind each step of giving the name: what is recovered depends on the run's report alone."""
+    expected = prefix(13) if append else prefix(6)
+    for limit in (*range(7), 30, 99):
+        for complete in (False, True):
+            root = tmp_path / f"{limit}-{complete}"
+            root.mkdir()
+            write(root, SAMPLES[:6] if append else SAMPLES)
+            before = tree(root / "ds.zarr")
+            writer = L5KitWriter(root, "ds", L5KitOptions(append=append), overwrite=not append)
+            feed(writer, SAMPLES[6:] if append else SAMPLES[:6])
+            assert writer.complete() == writer.complete() == [root / "ds.zarr"]
+            assert tree(root / "ds.zarr") == before, "the old one is there until the new one has its name"
+            with pytest.MonkeyPatch.context() as dying:
+                done = steps(dying, limit)
+                with suppress(Killed):
+                    assert writer.close() == [root / "ds.zarr"]
+            assert writer._store is None or writer._store.close() is None
+            found = recover(root / "ds.zarr", complete=complete)
+            names = sorted(path.name for path in root.iterdir())
+            if complete or append or done[0] <= limit or found.was_finished:
+                assert names == ["ds.zarr"]
+                assert tree(root / "ds.zarr") == expected
+            else:
+                assert names == ["ds.zarr", "ds_recovered.zarr"]
+                assert tree(root / "ds.zarr") == before
+                assert tree(root / "ds_recovered.zarr") == expected
+    assert done[0] <= 99, "the last one came to its end"
+
+
+def test_completed_without_a_frame_nothing_is_left(tmp_path: Path) -> None:
+    writer = L5KitWriter(tmp_path / "out", "ds", L5KitOptions())
+    writer.sync()
+    writer.begin(SEQUENCE)
+    writer.sync()
+    assert writer.complete() == writer.close() == []
+    assert not [*(tmp_path / "out").iterdir()]
+
+
+def growing(root: Path, count: int = len(SAMPLES)) -> Path:
+    """The ``.part`` folder of a run that was killed."""
+    writer = L5KitWriter(root, "ds", L5KitOptions(), overwrite=True)
+    feed(writer, SAMPLES[:count])
+    writer.abort()
+    return root / "ds.zarr.part"
+
+
+@pytest.mark.parametrize("name", ["agents", "frames", "points", "point_spans"])
+@pytest.mark.parametrize("damage", ["zeros", "cut", "gone"])
+def test_a_journal_ahead_of_the_rows(tmp_path: Path, name: str, damage: str) -> None:
+    """As a power cut leaves it: the file system gave the file its length, and not its bytes."""
+    part = growing(tmp_path)
+    files = chunkfiles.OwnFiles(chunkfiles.Files(part, name))
+    ((number, tail),) = files.files.tails()
+    size = tail.stat().st_size
+    if damage == "zeros":
+        tail.write_bytes(bytes(size))
+    elif damage == "cut":
+        os.truncate(tail, size - 1)
+    else:
+        tail.unlink()
+    found = recover(tmp_path / "ds.zarr")
+    kept = found.kept["frames"]
+    assert 0 < kept < len(SAMPLES)
+    assert found.lost == {"frames": len(SAMPLES) - kept}
+    assert f"{len(SAMPLES) - kept} frames were damaged and are lost" in found.text
+    assert found.dropped
+    assert same_rows(tmp_path / "ds.zarr", written_first(kept))
+    whole = number * CHUNK + (size // files.spec.dtype.itemsize - 1 if damage == "cut" else 0)
+    owner = ChunkedDataset(tmp_path / "ds.zarr").open()
+    assert len(getattr(owner, name)) <= whole
+
+
+@pytest.mark.parametrize("junk", [b"\1", bytes(5000), b"\xff" * 5000])
+def test_rows_ahead_of_the_journal(tmp_path: Path, junk: bytes) -> None:
+    part = growing(tmp_path)
+    for name in schema.SPECS:
+        for _, tail in chunkfiles.Files(part, name).tails():
+            with tail.open("ab") as file:
+                file.write(junk)
+    (part / "frames" / "9").write_bytes(junk)
+    (part / "frames" / ".frames.9.rows").write_bytes(junk)
+    (part / "agents" / "3.new").write_bytes(junk)
+    found = recover(tmp_path / "ds.zarr")
+    assert (found.kept["frames"], +found.lost, found.dropped > 0) == (len(SAMPLES), {}, True)
+    assert tree(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
+
+
+@settings(max_examples=60, deadline=None)
+@given(where=st.floats(0, 1), end=st.sampled_from([b"", bytes(9000), b"\1\2\3" * 99]))
+def test_a_journal_that_ends_anywhere(where: float, end: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        for name, spec in schema.SPECS.items():
+            patch.setitem(schema.SPECS, name, ArraySpec(spec.dtype, (CHUNK,), spec.compressor))
+        root = Path(folder)
+        journal = growing(root) / schema.JOURNAL
+        data = journal.read_bytes()
+        place = 0 if where < 0.1 else len("edgefirst_ros journal l5kit 2\n") + int(where * len(data))
+        journal.write_bytes(data[:place] + (bytes(len(end)) if not place else end))
+        found = recover(root / "ds.zarr")
+        kept = found.kept["frames"]
+        assert kept == 0 if place < 80 else kept > 0 or where < 0.3
+        assert not kept or same_rows(root / "ds.zarr", written_first(kept))
+        assert [p.name for p in root.iterdir()] == (["ds.zarr"] if kept else [])
+
+
+def test_metadata_is_not_needed(tmp_path: Path) -> None:
+    part = growing(tmp_path)
+    for name in (".zgroup", ".zattrs", *(f"{name}/.zarray" for name in ("scenes", "frames", "agents"))):
+        (part / name).write_bytes(b"")
+    (part / "points.zarray").write_bytes(b"\xff{")
+    recover(tmp_path / "ds.zarr")
+    assert tree(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
+
+
+def test_a_chunk_that_never_came_is_made_of_its_tail(tmp_path: Path) -> None:
+    """Its bytes were lost, and its tail, synced before, is still there."""
+    writer = L5KitWriter(tmp_path, "ds", L5KitOptions())
+    writer.begin(SAMPLES[0].sequence)
+    writer.sync()
+    feed(writer, SAMPLES)
+    writer.abort()
+    files = chunkfiles.Files(tmp_path / "ds.zarr.part", "agents")
+    assert len([*files.tails()]) > 2
+    (_, zeros), (_, short), (_, other), *_ = files.chunks()
+    zeros.write_bytes(bytes(zeros.stat().st_size))
+    short.write_bytes(b"")
+    other.write_bytes(files.chunk(3).read_bytes())
+    recover(tmp_path / "ds.zarr")
+    assert tree(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
+
+
+def leftovers(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """``.part`` folders of runs that were killed before anything was committed."""
+    for name in ("empty", "journal", "torn", "arrays"):
+        part = tmp_path / name / "ds.zarr.part"
+        part.mkdir(parents=True)
+        if name != "empty":
+            (part / schema.JOURNAL).write_bytes(b"edgefirst_ros jour" if name == "torn" else bytes(700))
+        if name == "arrays":
+            (part / "frames").mkdir()
+            (part / "frames" / ".frames.0.rows").touch()
+        yield name, part
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_what_was_killed_before_anything_was_committed_is_found_and_removed(
+    tmp_path: Path, old: bool
+) -> None:
+    for name, part in leftovers(tmp_path):
+        path = tmp_path / name / "ds.zarr"
+        if old:
+            write(tmp_path, SAMPLES[:6], f"{name}-old").path.rename(path)
+        for start in (path.parent, path, part):
+            ((each, dataset),) = datasets.find(start)
+            assert (each.name, dataset) == ("l5kit", path)
+        (found,) = datasets.recover(path)
+        assert "nothing had been committed; the leftovers are removed" in found.text
+        assert ("the complete ds.zarr" in found.text) is old
+        assert [p.name for p in path.parent.iterdir()] == (["ds.zarr"] if old else [])
+        assert not old or tree(path) == prefix(6)
+
+
+def test_an_unfinished_store_of_another_format_is_not_taken_for_one(tmp_path: Path) -> None:
+    (tmp_path / "s" / "s.ncore4.zarr.part").mkdir(parents=True)
+    (tmp_path / "some.zarr.part" / "else").mkdir(parents=True)
+    assert L5KitFormat().find(tmp_path) == []
+
+
+def test_without_a_journal_it_is_left_alone(tmp_path: Path) -> None:
+    part = growing(tmp_path)
+    (part / schema.JOURNAL).unlink()
+    before = tree(part)
+    with pytest.raises(WriteError, match=r"has no journal: .* earlier version .* nothing was changed"):
+        recover(part)
+    assert tree(part) == before
+
+
+def test_a_journal_of_another_version_is_left_alone(tmp_path: Path) -> None:
+    part = growing(tmp_path)
+    (part / schema.JOURNAL).write_bytes(b"edgefirst_ros journal l5kit 3\n and so on")
+    before = tree(part)
+    with pytest.raises(DatasetError, match="nothing was changed"):
+        recover(part)
+    assert tree(part) == before
+
+
+LINKS = (".", "frames", "agents/0", "agents/.agents.2.rows", schema.JOURNAL, ".zattrs.new")
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_nothing_is_written_through_a_link(tmp_path: Path, name: str) -> None:
+    part = growing(tmp_path)
+    real = tmp_path / "elsewhere"
+    place = part / name
+    if place.exists():
+        place.rename(real)
+    else:
+        real.write_text("precious")
+    place.symlink_to(real)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    (found,) = datasets.recover(tmp_path / "ds.zarr")
+    assert found.failed
+    assert "is neither a file nor a folder" in found.text
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert place.is_symlink()
+    if name == schema.JOURNAL:
+        with pytest.raises(WriteError, match="symbolic links"):
+            run(tmp_path, SAMPLES[:6], overwrite=True)
+    else:
+        run(tmp_path, SAMPLES[:6], overwrite=True)
+        assert tree(tmp_path / "ds.zarr") == prefix(6)
+    assert all(path.read_bytes() == before[path] for path in real.rglob("*") if path.is_file())
+
+
+def test_a_pipe_does_not_hang_it(tmp_path: Path) -> None:
+    part = growing(tmp_path)
+    (part / "agents" / "0").unlink()
+    os.mkfifo(part / "agents" / "0")
+    with pytest.raises(WriteError, match="agents/0: is neither a file nor a folder"):
+        recover(part)
+
+
+HOSTILE = (
+    b"",
+    b"\xff\xfe",
+    b"[" * 100_000,
+    b"[]",
+    b"{}",
+    b'{"rows": []}',
+    b'{"rows": {"frames": 3}}',
+    b'{"rows": {"frames": [1.5, 2]}}',
+    b'{"rows": {"frames": [1, 2, 3]}}',
+    b'{"rows": {"nothing": [1, 2]}}',
+    b'{"rows": {"frames": [-9, 0], "point_spans": [-9, 0]}}',
+    b'{"rows": {"frames": [9999999999999999999, 0], "point_spans": [9999999999999999999, 0]}}',
+    b'{"rows": {}, "scene": ["h", 1e999]}',
+    b'{"rows": {}, "scene": ["h", 99999999999999999999]}',
+    b'{"rows": {}, "scene": 5}',
+    b'{"rows": {}, "notes": [["n", [1, 2]]]}',
+    b'{"rows": {}, "notes": [["n", [NaN, 2, 3]]]}',
+    b'{"rows": {}, "notes": [["n", ["a", 2, 3]]]}',
+    b'{"rows": {}, "notes": [["n", [1e400, 2, 3]]]}',
+)
+
+
+@pytest.mark.parametrize("payload", HOSTILE)
+def test_a_record_that_no_writer_has_written_ends_the_journal(tmp_path: Path, payload: bytes) -> None:
+    part = growing(tmp_path)
+    first = Journal(part / schema.JOURNAL, JOURNAL_FORMAT)
+    records = [record.payload for record in first.records()]
+    first.begin()
+    for each in (*records[:5], payload, *records[5:]):
+        first.append(each)
+    first.close()
+    found = recover(tmp_path / "ds.zarr")
+    assert found.kept["frames"] == 4
+    assert same_rows(tmp_path / "ds.zarr", written_first(4))
+
+
+def test_a_host_and_a_name_may_be_anything(tmp_path: Path) -> None:
+    store = GrowingDataset(tmp_path / "ds.zarr")
+    store.begin_scene("h\ud800\0" * 9, -5, SceneNote("n\ud800"))
+    store.append("point_spans", np.zeros(1, schema.POINT_SPAN))
+    store.append("frames", np.zeros(1, schema.FRAME))
+    store.commit()
+    store.close()
+    assert recover(tmp_path / "ds.zarr").kept == {"scenes": 1, "frames": 1}
+    assert ChunkedDataset(tmp_path / "ds.zarr").open().notes == [SceneNote("n\ud800")]
+
+
+HEADER = (
+    b'{"zarr_format":2,"order":"C","filters":null,"shape":[%s],"chunks":[1],"dtype":"%s","compressor":null}'
+)
+
+
+@pytest.mark.parametrize(
+    "zarray",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"[" * 100_000,
+        HEADER % (b"1e999", b"<i8"),
+        HEADER % (b"5", b"V99999999999999999999"),
+    ],
+)
+def test_a_finished_one_with_damaged_metadata_is_said_to_be_damaged(tmp_path: Path, zarray: bytes) -> None:
+    write(tmp_path, SAMPLES[:6])
+    (tmp_path / "ds.zarr" / "frames" / ".zarray").write_bytes(zarray)
+    (found,) = datasets.recover(tmp_path / "ds.zarr")
+    assert found.failed
+    assert "frames/.zarray: not the metadata of a zarr array" in found.text
+
+
+def test_killed_behind_its_rename_it_is_as_any_other(tmp_path: Path) -> None:
     write(tmp_path, SAMPLES)
-    (tmp_path / "ds.zarr" / store.EXTENDS).touch()
+    (tmp_path / "ds.zarr" / schema.JOURNAL).touch()
     assert recover(tmp_path / "ds.zarr").was_finished
     assert tree(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
+
+
+def test_a_dataset_without_points_has_no_files_of_them_to_verify(tmp_path: Path) -> None:
+    writer = L5KitWriter(tmp_path, "ds", L5KitOptions())
+    feed(writer, [sample(i) for i in range(6)])
+    writer.complete()
+    assert writer._store is not None
+    writer._store.close()
+    expected = {
+        name: data for name, data in tree(tmp_path / "ds.zarr.part").items() if name != schema.JOURNAL
+    }
+    assert recover(tmp_path / "ds.zarr").kept["frames"] == 6
+    assert tree(tmp_path / "ds.zarr") == expected
+    assert not [*(tmp_path / "ds.zarr").glob("point*")]
+
+
+def test_a_killed_merge_keeps_the_datasets_that_were_whole(tmp_path: Path) -> None:
+    paths = [random_dataset(tmp_path / f"d{i}.zarr", np.random.default_rng(i), [3, 2]) for i in range(3)]
+    with pytest.MonkeyPatch.context() as dying:
+        dying.setattr(GrowingDataset, "complete", GrowingDataset.close)
+        dying.setattr(GrowingDataset, "publish", GrowingDataset.close)
+        merge(paths, tmp_path / "all.zarr")
+    tail = tmp_path / "all.zarr.part" / "frames" / ".frames.3.rows"
+    tail.write_bytes(bytes(tail.stat().st_size))
+    assert recover(tmp_path / "all.zarr").kept == {"scenes": 4, "frames": 10}
+    merge(paths[:2], tmp_path / "two.zarr")
+    assert tree(tmp_path / "all.zarr") == tree(tmp_path / "two.zarr")

@@ -13,8 +13,15 @@ from edgefirst_ros.formats.l5kit.check.rows import check_coverage, check_rows
 from edgefirst_ros.formats.l5kit.store.attributes import NAMES, read_attributes
 from edgefirst_ros.formats.l5kit.store.chunkedarray import ChunkCache, ChunkedArray
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files
-from edgefirst_ros.formats.l5kit.store.growingdataset import OPEN_SCENE
-from edgefirst_ros.formats.l5kit.store.schema import FACES, FORMAT_VERSION, LABELS, SCENES, SIDE, SPECS
+from edgefirst_ros.formats.l5kit.store.schema import (
+    FACES,
+    FORMAT_VERSION,
+    JOURNAL,
+    LABELS,
+    SCENES,
+    SIDE,
+    SPECS,
+)
 from edgefirst_ros.formats.zarr2.metadata import GROUP_KEY
 
 _CACHE_BYTES = 64 << 20
@@ -49,7 +56,7 @@ def check(path: Path) -> Check:
 def _check_group(path: Path, findings: Findings) -> None:
     if not (path / GROUP_KEY).is_file():
         findings.error(GROUP_KEY, "is missing: readers find no zarr group")
-    left = [path / OPEN_SCENE, *(tail for name in SPECS for _, tail in Files(path, name).tails())]
+    left = [path / JOURNAL, *(tail for name in SPECS for _, tail in Files(path, name).tails())]
     for file in left:
         if file.exists():
             findings.error(file.name, "unfinished rows in a finished dataset")

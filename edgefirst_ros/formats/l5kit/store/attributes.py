@@ -19,6 +19,7 @@ from edgefirst_ros.sample import GeoPoint
 NAMES = "scene_names"
 ORIGINS_ECEF = "scene_origins_ecef_m"
 ORIGINS_GEODETIC = "scene_origins_lat_lon_alt"
+_FAR = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,18 @@ class SceneNote:
     name: str | None = None
     origin: GeoPoint | None = None
 
+    @classmethod
+    def of(cls, name: object, coordinates: Iterable[float] | None) -> SceneNote:
+        """A note that was stored as JSON.
+
+        Raises:
+            ValueError, TypeError or OverflowError: this is no place on earth.
+        """
+        place = tuple(map(float, () if coordinates is None else coordinates))
+        if not all(abs(value) < _FAR for value in place):
+            raise ValueError(f"no place on earth: {place}")
+        return cls(None if name is None else str(name), None if coordinates is None else GeoPoint(*place))
+
     @property
     def origin_ecef_m(self) -> tuple[float, float, float] | None:
         """The origin in earth-centred, earth-fixed coordinates (WGS-84)."""
@@ -42,7 +55,7 @@ class SceneNote:
 
 
 def write_attributes(root: Path, notes: Iterable[SceneNote]) -> None:
-    """Replace ``.zattrs``; lists in which nothing is known are left out."""
+    """Replace ``.zattrs``, unsynced; lists in which nothing is known are left out."""
     notes = list(notes)
     columns: dict[str, list[Any]] = {
         NAMES: [note.name for note in notes],
@@ -54,7 +67,7 @@ def write_attributes(root: Path, notes: Iterable[SceneNote]) -> None:
     }
     known = {key: column for key, column in columns.items() if any(value is not None for value in column)}
     values = {"format_version": FORMAT_VERSION, "labels": LABELS, **known}
-    replace_file(root / ATTRIBUTES_KEY, json_bytes(values))
+    replace_file(root / ATTRIBUTES_KEY, json_bytes(values), sync=False)
 
 
 def read_attributes(root: Path) -> dict[str, Any]:
@@ -68,19 +81,23 @@ def read_attributes(root: Path) -> dict[str, Any]:
         values = json.loads(path.read_bytes())
     except FileNotFoundError:
         return {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DatasetError(f"{path}: not JSON: {error}") from error
     return values if isinstance(values, dict) else {}
 
 
 def scene_notes(attributes: dict[str, Any], scenes: int) -> list[SceneNote]:
-    """Notes of every scene, empty ones for a dataset from elsewhere."""
+    """Notes of every scene, empty ones for a dataset from elsewhere.
+
+    Raises:
+        DatasetError: an origin is no place on earth.
+    """
     names = _column(attributes, NAMES, scenes)
     origins = _column(attributes, ORIGINS_GEODETIC, scenes)
-    return [
-        SceneNote(name, None if origin is None else GeoPoint(*map(float, origin)))
-        for name, origin in zip(names, origins, strict=True)
-    ]
+    try:
+        return [SceneNote.of(name, origin) for name, origin in zip(names, origins, strict=True)]
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DatasetError(f"{ATTRIBUTES_KEY}: {ORIGINS_GEODETIC}: {error}") from error
 
 
 def _column(attributes: dict[str, Any], key: str, scenes: int) -> list[Any]:

@@ -18,6 +18,9 @@ from edgefirst_ros.formats.zarr2.array import ArraySpec
 from edgefirst_ros.formats.zarr2.compression import decode
 from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY, dtype_of
 
+_OVERHEAD = 1024
+"""More bytes than Blosc ever adds to a chunk."""
+
 
 @dataclass(frozen=True, slots=True)
 class ArrayHeader:
@@ -40,12 +43,15 @@ class ArrayHeader:
         Raises:
             DatasetError: the bytes are no chunk of this array.
         """
+        compressor = None if self.compressor is None else dict(self.compressor)
+        expected = self.chunk * self.dtype.itemsize
+        if compressor and compressor.get("id") == "blosc" and int.from_bytes(data[4:8], "little") != expected:
+            raise DatasetError(f"{where}: damaged chunk: its header does not say {expected} bytes")
         try:
-            raw = decode(None if self.compressor is None else dict(self.compressor), data)
+            raw = decode(compressor, data)
         except ValueError as error:
             raise DatasetError(f"{where}: damaged chunk: {error}") from error
-        if raw.nbytes != self.chunk * self.dtype.itemsize:
-            expected = self.chunk * self.dtype.itemsize
+        if raw.nbytes != expected:
             raise DatasetError(f"{where}: chunk of {raw.nbytes} bytes, expected {expected}")
         rows: Records = raw.view(self.dtype)
         return rows
@@ -111,7 +117,7 @@ class Files:
             return ArrayHeader(dtype, int(meta["shape"][0]), int(meta["chunks"][0]), meta["compressor"])
         except FileNotFoundError as error:
             raise DatasetNotFound(f"{self.metadata}: no such array; is {self.root} a dataset?") from error
-        except (KeyError, TypeError, IndexError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, OverflowError, RecursionError) as error:
             if isinstance(error, DatasetError):
                 raise
             raise DatasetError(f"{self.metadata}: not the metadata of a zarr array: {error!r}") from error
@@ -146,12 +152,12 @@ class OwnFiles:
         return ArrayHeader(self.spec.dtype, 0, self.chunk, compressor.config if compressor else None)
 
     def write_metadata(self, length: int) -> None:
-        """Replace ``.zarray``."""
-        replace_file(self.files.metadata, self.spec.metadata((length,)), sync=length > 0)
+        """Replace ``.zarray``; the caller syncs it."""
+        replace_file(self.files.metadata, self.spec.metadata((length,)), sync=False)
 
-    def write_chunk(self, number: int, rows: Records) -> None:
+    def write_chunk(self, number: int, rows: Records, *, sync: bool = True) -> None:
         """Replace a chunk file; rows that are missing are zero."""
-        replace_file(self.files.chunk(number), self.spec.encode(rows))
+        replace_file(self.files.chunk(number), self.spec.encode(rows), sync=sync)
 
     def read_chunk(self, number: int) -> Records:
         """All rows of a chunk.
@@ -161,7 +167,8 @@ class OwnFiles:
         """
         path = self.files.chunk(number)
         try:
-            data = path.read_bytes()
+            with path.open("rb") as file:
+                data = file.read(self.chunk * self.spec.dtype.itemsize + _OVERHEAD)
         except FileNotFoundError as error:
             raise DatasetError(f"{path}: the chunk is missing") from error
         return self.header.decode(data, path)

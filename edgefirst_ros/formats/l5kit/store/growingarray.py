@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
 
 import numpy as np
 
+from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.appending import AppendFile
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
+from edgefirst_ros.formats.crashsafe.sync import Unsynced
 from edgefirst_ros.formats.l5kit.store.chunkfiles import OwnFiles
+from edgefirst_ros.formats.l5kit.store.journal import NO_ROWS, Growth
 from edgefirst_ros.formats.l5kit.store.schema import Records
 
 
@@ -17,31 +20,39 @@ class GrowingArray:
     """Appends rows; whole chunks go to their files, the rows of the chunk under way to a tail file.
 
     The tail is raw rows, unbuffered, named after the chunk that it becomes; it stays until its chunk and
-    the tail of the next one are there. So at every moment the chunk files before the tail, and the tail,
-    hold every row that was added. Memory is one chunk.
+    the tail of the next one are there, and once ``sync`` was called until the disk holds these. So at every
+    moment the tails, and the chunks that have none, hold every row that was added. Memory is one chunk.
 
     Args:
         files: where the array is.
-        length: keep so many of the rows that are stored; 0 begins anew. What else is stored goes.
+        kept: keep so many of the rows that are stored, with this CRC-32; what else is stored goes.
 
     Raises:
         DatasetError: fewer rows are stored, or the chunk that holds the last of them is damaged.
         OSError: as the file system has it.
     """
 
-    def __init__(self, files: OwnFiles, length: int = 0) -> None:
+    def __init__(self, files: OwnFiles, kept: Growth = NO_ROWS) -> None:
         self.files = files
-        self.length = length
+        self.length, self._crc = kept
+        self._taken = 0
         self._rows = np.zeros(files.chunk, files.spec.dtype)
-        number, self._filled = divmod(length, files.chunk)
-        if self._filled:
-            self._rows[: self._filled] = stored_rows(files, number, self._filled)
-        files.files.folder.mkdir(parents=True, exist_ok=True)
-        _complete_chunks(files, number)
-        replace_file(files.files.tail(number), self._rows[: self._filled].tobytes())
-        _remove(files, number)
-        files.write_metadata(0)
-        self._tail = AppendFile(files.files.tail(number))
+        number, self._filled = divmod(self.length, files.chunk)
+        self._rows[: self._filled] = _stored(files, number, self._filled)
+        files.files.folder.mkdir(exist_ok=True)
+        for index, _ in files.files.tails():
+            if index < number:  # a crash came before its chunk was there
+                files.write_chunk(index, _stored(files, index, files.chunk))
+        tail = files.files.tail(number)
+        replace_file(tail, self._rows[: self._filled].tobytes(), sync=self.length > 0)
+        beyond = [path for index, path in files.files.chunks() if index >= number]
+        for path in (*(path for index, path in files.files.tails() if index != number), *beyond):
+            path.unlink()
+        self._tail = AppendFile(tail)
+        self._synced_length = -1
+        self._keeps_tails = False
+        self._replaced: deque[int] = deque()
+        self._unsynced = Unsynced()
 
     def append(self, rows: Records) -> int:
         """Add rows; returns how many bytes they are."""
@@ -49,105 +60,113 @@ class GrowingArray:
         start = 0
         while start < len(rows):
             part = rows[start : start + self.files.chunk - self._filled]
-            self._tail.append(part.tobytes())
+            data = part.tobytes()
+            self._tail.append(data)
+            self._crc = crc32(data, self._crc)
             self._rows[self._filled : self._filled + len(part)] = part
             self._filled += len(part)
             self.length += len(part)
             start += len(part)
             if self._filled == self.files.chunk:
-                self._complete()
+                self._begin_chunk()
         return rows.nbytes
 
-    def finish(self) -> None:
-        """Write the last chunk, then the length, then let go of the tail."""
+    def take_growth(self) -> Growth | None:
+        """How far the array has grown since the last call; None if it has not."""
+        growth = Growth(self.length, self._crc) if self.length > self._taken else None
+        self._taken, self._crc = self.length, 0
+        return growth
+
+    def sync(self) -> None:
+        """Wait until the disk holds the rows added before; any one thread, also while another appends.
+
+        Of the first call the caller syncs the folder, too.
+
+        Raises:
+            OSError: the disk refuses.
+        """
+        length = self.length
+        if length == self._synced_length:
+            return
+        self._keeps_tails = True  # first: a chunk whose tail is gone by now, the caller syncs
+        self._tail.sync()
+        replaced = len(self._replaced)
+        self._unsynced.sync()
+        for _ in range(replaced):
+            self.files.files.tail(self._replaced.popleft()).unlink(missing_ok=True)
+        self._synced_length = length
+
+    def complete(self) -> None:
+        """Write the last chunk and the length, which are not synced yet; tails stay until that is done."""
         if self._filled:
-            self.files.write_chunk(self.length // self.files.chunk, self._rows[: self._filled])
+            self.files.write_chunk(self.length // self.files.chunk, self._rows[: self._filled], sync=False)
         self.files.write_metadata(self.length)
         self.close()
-        for _, path in self.files.files.tails():
-            path.unlink()
 
     def close(self) -> None:
         """Let go of the tail, which stays as it is; may be repeated."""
         self._tail.close()
 
-    def _complete(self) -> None:
+    def _begin_chunk(self) -> None:
         number = self.length // self.files.chunk
-        self.files.write_chunk(number - 1, self._rows)
-        self.close()
-        self._tail = AppendFile(self.files.files.tail(number))
-        self.files.files.tail(number - 1).unlink()
+        last, chunk = self.files.files.tail(number - 1), self.files.files.chunk(number - 1)
+        tail = AppendFile(self.files.files.tail(number))
+        self.files.write_chunk(number - 1, self._rows, sync=False)
+        if self._keeps_tails:
+            self._unsynced.add(self.files.files.folder, last, chunk)
+            self._replaced.append(number - 1)
+        else:
+            last.unlink()
+        self._tail, old = tail, self._tail
+        old.close()
         self._filled = 0
 
 
-def stored_length(files: OwnFiles) -> int:
-    """Rows that an array holds, growing or finished, in unbroken order from the first.
+class StoredRows:
+    """The rows of an array as they lie in its tails and chunks, to be read forwards; one chunk is held."""
 
-    A chunk that does not decode, and all after it, count for nothing; nor does half a row. An array that is
-    not there has none.
+    def __init__(self, files: OwnFiles) -> None:
+        self._files = files
+        self._number = -1
+        self._rows = np.zeros(0, files.spec.dtype)
+
+    def crc(self, start: int, stop: int) -> int | None:
+        """CRC-32 of rows; None if not all of them are there."""
+        crc = 0
+        while start < stop:
+            number, first = divmod(start, self._files.chunk)
+            if number != self._number:
+                self._number, self._rows = number, stored_rows(self._files, number)
+            part = self._rows[first : first + stop - start]
+            if not len(part):
+                return None
+            crc = crc32(part.tobytes(), crc)
+            start += len(part)
+        return crc
+
+
+def stored_rows(files: OwnFiles, number: int) -> Records:
+    """Rows of a chunk: those of its tail, else of its file; none of what is damaged or not there.
+
+    A tail goes before its chunk, because it stays until the disk holds the chunk.
     """
-    tails = dict(files.files.tails())
-    if not tails:
-        length = files.files.header().length if files.files.metadata.exists() else 0
-        # A length of 0 is what growing arrays say, whose last tail is gone.
-        chunks = -(-length // files.chunk) or len([*files.files.chunks()])
-        whole = _whole_chunks(files, chunks) * files.chunk
-        return min(length, whole) if length else whole
-    number = max(tails)
-    whole = _whole_chunks(files, number)
-    if whole < number:
-        return whole * files.chunk
-    return number * files.chunk + min(tails[number].stat().st_size // files.spec.dtype.itemsize, files.chunk)
+    dtype = files.spec.dtype
+    try:
+        with files.files.tail(number).open("rb") as tail:
+            data = tail.read(files.chunk * dtype.itemsize)
+        return np.frombuffer(data, dtype, len(data) // dtype.itemsize)
+    except FileNotFoundError:
+        pass
+    try:
+        return files.read_chunk(number)
+    except DatasetError:
+        return np.zeros(0, dtype)
 
 
-def stored_blocks(files: OwnFiles, length: int) -> Iterator[Records]:
-    """The first ``length`` rows, chunk by chunk, of an array that holds at least so many.
-
-    Raises:
-        DatasetError: it holds fewer.
-    """
-    for start in range(0, length, files.chunk):
-        yield stored_rows(files, start // files.chunk, min(files.chunk, length - start))
-
-
-def stored_rows(files: OwnFiles, number: int, count: int) -> Records:
-    """The first rows of a chunk; from its tail if that has them, which a finished chunk cannot contradict.
-
-    Raises:
-        DatasetError: it holds fewer.
-    """
-    tail, rows = files.files.tail(number), np.zeros(0, files.spec.dtype)
-    if tail.exists():
-        data = tail.read_bytes()
-        rows = np.frombuffer(data, files.spec.dtype, len(data) // files.spec.dtype.itemsize)
-    if len(rows) < count and files.files.chunk(number).exists():
-        rows = files.read_chunk(number)
+def _stored(files: OwnFiles, number: int, count: int) -> Records:
+    if not count:
+        return np.zeros(0, files.spec.dtype)
+    rows = stored_rows(files, number)
     if len(rows) < count:
-        raise DatasetError(f"{tail}: holds {len(rows)} rows, expected {count}")
+        raise DatasetError(f"{files.files.chunk(number)}: holds {len(rows)} rows, expected {count}")
     return rows[:count]
-
-
-def _complete_chunks(files: OwnFiles, number: int) -> None:
-    """Write the chunks before ``number`` of which only the tail is there: a crash came in between."""
-    for index, _ in files.files.tails():
-        if index < number:
-            files.write_chunk(index, stored_rows(files, index, files.chunk))
-
-
-def _whole_chunks(files: OwnFiles, most: int) -> int:
-    for number in range(most):
-        try:
-            files.read_chunk(number)
-        except DatasetError:
-            return number
-    return most
-
-
-def _remove(files: OwnFiles, number: int) -> None:
-    """Everything beyond the tail ``number``; later tails first, because the last one counts."""
-    for index, path in reversed([*files.files.tails()]):
-        if index != number:
-            path.unlink()
-    for index, path in files.files.chunks():
-        if index >= number:
-            path.unlink()

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import numpy as np
 
 from edgefirst_ros.errors import DatasetError
-from edgefirst_ros.formats.crashsafe.lock import Lock
+from edgefirst_ros.formats.crashsafe.journal import Journal
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path
 from edgefirst_ros.formats.crashsafe.replacing import NEW, remove, replace_file, restore_old, take_name
+from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_path, sync_paths, sync_trees
 from edgefirst_ros.formats.l5kit.store.attributes import (
     SceneNote,
     read_attributes,
@@ -21,9 +22,11 @@ from edgefirst_ros.formats.l5kit.store.attributes import (
     write_attributes,
 )
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, OwnFiles
-from edgefirst_ros.formats.l5kit.store.growingarray import GrowingArray, stored_length
+from edgefirst_ros.formats.l5kit.store.growingarray import GrowingArray, StoredRows
+from edgefirst_ros.formats.l5kit.store.journal import JOURNAL_FORMAT, NO_ROWS, Commit, Growth
 from edgefirst_ros.formats.l5kit.store.schema import (
     FRAMES,
+    JOURNAL,
     POINTS,
     SCENE,
     SCENES,
@@ -33,12 +36,6 @@ from edgefirst_ros.formats.l5kit.store.schema import (
     Records,
 )
 from edgefirst_ros.formats.zarr2.metadata import GROUP, GROUP_KEY
-
-OPEN_SCENE = ".scene"
-"""The scene under way, one row whose end is not known yet; gone once the dataset is finished."""
-
-EXTENDS = ".extends"
-"""Empty; says that the finished dataset of this name is contained, so that this one may replace it."""
 
 
 def settle(path: Path) -> None:
@@ -52,16 +49,18 @@ def settle(path: Path) -> None:
 
 
 class GrowingDataset:
-    """Appends rows to the arrays of the dataset that is to be at ``path``.
+    """Appends rows to the arrays of the dataset that is to be at ``path``, in its ``.part`` folder.
 
-    Rows that others point to come first: points and spans, agents and faces, then the frame; a scene's row
-    when its last frame is there, and until then in a file of its own. Then whatever a crash leaves, the
-    frames whose rows are all there are a dataset, which ``recover`` finishes.
+    Rows count once they are committed: ``commit`` notes in the journal how far each array has grown, and the
+    checksum of what is new. Whatever a crash leaves, the rows of the first commits that are whole are a
+    dataset, which ``recover`` finishes.
 
     Args:
         path: where the finished dataset is to be.
-        lengths: rows to keep of what the ``.part`` folder holds, by array; None begins anew.
+        kept: rows to keep of what the ``.part`` folder holds, by array.
         notes: of the scenes that are kept.
+        journal: of the ``.part`` folder, which is continued; None begins anew.
+        extends: what is kept is of the finished dataset at ``path``.
 
     Raises:
         WriteError: another process is writing this dataset.
@@ -70,30 +69,36 @@ class GrowingDataset:
     """
 
     def __init__(
-        self, path: Path, lengths: Mapping[str, int] | None = None, notes: Iterable[SceneNote] = ()
+        self,
+        path: Path,
+        kept: Mapping[str, Growth] | None = None,
+        notes: Iterable[SceneNote] = (),
+        journal: Journal | None = None,
+        *,
+        extends: bool = False,
     ) -> None:
         self.path = path
         self.part = part_path(path)
         self.notes = list(notes)
-        if lengths is None:
-            _make_room(path)
-        self.part.mkdir(parents=True, exist_ok=True)
-        self._lock = Lock(self.part)
         self.arrays: dict[str, GrowingArray] = {}
+        self._committed_notes = 0
+        self._was_synced = False
+        self._scene = scene_row(0, "", 0)
+        self._journal = journal or _begin(path)
         try:
-            replace_file(self.part / GROUP_KEY, GROUP)
             for name in SPECS:
                 files = OwnFiles(Files(self.part, name))
-                self.arrays[name] = GrowingArray(files, (lengths or {}).get(name, 0))
+                self.arrays[name] = GrowingArray(files, (kept or {}).get(name, NO_ROWS))
             self.fill_spans()
-            write_attributes(self.part, self.notes)
+            if extends:
+                self.commit(extends=True)
         except BaseException:
             self.close()
             raise
 
     @classmethod
     def extend(cls, path: Path) -> GrowingDataset:
-        """Continue the finished dataset at ``path``, which stays as it is until ``finish``.
+        """Continue the finished dataset at ``path``, which stays as it is until ``publish``.
 
         Whole chunks are shared by both (hard links, copies where the file system has none).
 
@@ -101,20 +106,19 @@ class GrowingDataset:
             DatasetNotFound: there is none.
             DatasetError: it is cut or packed otherwise than this package does; ``merge`` can take it over.
         """
-        lengths = _checked_lengths(path)
-        notes = scene_notes(read_attributes(path), lengths[SCENES])
-        _make_room(path)
-        part = part_path(path)
-        part.mkdir()
-        (part / EXTENDS).touch()
-        for name in SPECS:
-            source, target = Files(path, name), Files(part, name)
-            target.folder.mkdir(parents=True, exist_ok=True)
-            for number, chunk in source.chunks():
-                _share(chunk, target.chunk(number))
-            if source.metadata.exists():
-                shutil.copyfile(source.metadata, target.metadata)
-        return cls(path, lengths, notes)
+        kept = _checked(path)
+        notes = scene_notes(read_attributes(path), kept[SCENES].length)
+        journal = _begin(path)
+        try:
+            for name in SPECS:
+                source, target = Files(path, name), Files(part_path(path), name)
+                target.folder.mkdir(exist_ok=True)
+                for number, chunk in source.chunks():
+                    _share(chunk, target.chunk(number))
+        except BaseException:
+            journal.close()
+            raise
+        return cls(path, kept, notes, journal, extends=True)
 
     def append(self, name: str, rows: Records) -> int:
         """Add rows to an array; returns how many bytes they are."""
@@ -124,50 +128,96 @@ class GrowingDataset:
         """Rows of an array so far."""
         return self.arrays[name].length
 
+    def commit(self, scene: tuple[str, int] | None = None, *, extends: bool = False) -> None:
+        """What was added since the last call is whole: recovery keeps all of it, or nothing.
+
+        Args:
+            scene: host and start time, in nanoseconds, of a scene that begins with the next frame.
+            extends: it is of the finished dataset.
+
+        Raises:
+            OSError: the disk is full or gone.
+        """
+        rows = {name: growth for name, array in self.arrays.items() if (growth := array.take_growth())}
+        notes = tuple(self.notes[self._committed_notes :])
+        self._committed_notes = len(self.notes)
+        self._journal.append(Commit(rows, notes, scene, extends).to_json())
+
     def begin_scene(self, host: str, start_time_ns: int, note: SceneNote) -> None:
         """A scene starts with the next frame."""
         self.notes.append(note)
-        write_attributes(self.part, self.notes)
-        row = np.zeros(1, SCENE)
-        row["frame_index_interval"], row["host"], row["start_time"] = self.length(FRAMES), host, start_time_ns
-        replace_file(self.part / OPEN_SCENE, row.tobytes())
+        self._scene = scene_row(self.length(FRAMES), host, start_time_ns)
+        self.commit((host, start_time_ns))
 
     def end_scene(self, end_time_ns: int) -> None:
         """The scene that began last ends with the last frame."""
-        row = open_scene(self.part)
-        row["frame_index_interval"][0, 1] = self.length(FRAMES)
-        row["end_time"] = end_time_ns
-        self.append(SCENES, row)
+        self._scene["frame_index_interval"][0, 1] = self.length(FRAMES)
+        self._scene["end_time"] = end_time_ns
+        self.append(SCENES, self._scene)
+        self.commit()
 
-    def finish(self) -> None:
-        """Complete every array and take the place of what is at ``path``; the folder that was there goes.
+    def sync(self) -> None:
+        """Wait until the disk holds everything that was committed before; any one thread, beside the writing.
+
+        Raises:
+            OSError: the disk refuses.
+        """
+        for array in self.arrays.values():
+            array.sync()
+        if not self._was_synced:
+            sync_trees([self.part])
+            sync_path(self.part.parent)
+            self._was_synced = True
+        self._journal.sync()
+
+    def complete(self) -> None:
+        """Complete every array and the metadata in the ``.part`` folder, synced.
 
         Raises:
             OSError: as the file system has it; nothing is lost then.
         """
         for name, array in self.arrays.items():
-            array.finish()
+            array.complete()
             if name in SIDE and not self.length(POINTS):
                 for file in Files(self.part, name).all():
                     file.unlink()
+        replace_file(self.part / GROUP_KEY, GROUP, sync=False)
         write_attributes(self.part, self.notes)
-        for leftover in (self.part / OPEN_SCENE, *self.part.rglob(f"*{NEW}")):
-            leftover.unlink(missing_ok=True)
+        for leftover in self.part.rglob(f"*{NEW}"):
+            leftover.unlink()
+        sync_trees([self.part])
+        for name in SPECS:
+            for _, tail in Files(self.part, name).tails():
+                tail.unlink()
+        sync_paths({Files(self.part, name).folder for name in SPECS})
+
+    def publish(self) -> None:
+        """Give the complete dataset its name, in place of what has it, which goes.
+
+        Raises:
+            OSError: as the file system has it; recovery ends it then.
+        """
         take_name(self.path)
+        (self.path / JOURNAL).unlink()
         remove(old_path(self.path))
-        (self.path / EXTENDS).unlink(missing_ok=True)
+        sync_paths([self.path, self.path.parent])
         self.close()
+
+    def finish(self) -> None:
+        """``complete`` and ``publish``."""
+        self.complete()
+        self.publish()
 
     def discard(self) -> None:
         """Remove everything that grew."""
         self.close()
-        remove(self.part)
+        remove_part(self.part)
 
     def close(self) -> None:
         """Let go of the files, which stay as they are; may be repeated."""
         for array in self.arrays.values():
             array.close()
-        self._lock.release()
+        self._journal.close()
 
     def fill_spans(self) -> None:
         """Frames that came without points have none."""
@@ -178,34 +228,55 @@ class GrowingDataset:
             self.append(SPANS, rows)
 
 
-def open_scene(part: Path) -> Records:
-    """The row of the scene under way, (1,); empty if there is none."""
-    with suppress(FileNotFoundError):
-        data = (part / OPEN_SCENE).read_bytes()
-        if len(data) == SCENE.itemsize:
-            return np.frombuffer(data, SCENE).copy()
-    return np.zeros(0, SCENE)
+def scene_row(first_frame: int, host: str, start_time_ns: int) -> Records:
+    """The row of a scene, (1,), whose end is not known yet."""
+    row = np.zeros(1, SCENE)
+    row["frame_index_interval"], row["host"], row["start_time"] = first_frame, host, start_time_ns
+    return row
 
 
-def _make_room(path: Path) -> None:
-    """Remove what an earlier run left unfinished; a complete dataset stays.
+def remove_part(part: Path) -> None:
+    """Remove a ``.part`` folder; its journal last, because it says whose the rest is.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    if part.is_dir() and not part.is_symlink():
+        for leftover in part.iterdir():
+            if leftover.name != JOURNAL:
+                remove(leftover)
+    remove(part)
+
+
+def _begin(path: Path) -> Journal:
+    """A ``.part`` folder with an empty journal, in place of what an earlier run left.
 
     Raises:
         WriteError: another process is writing it.
         OSError: as the file system has it.
     """
     part = part_path(path)
-    with Lock(part) if part.exists() else nullcontext():
+    is_there = part.is_dir() and not part.is_symlink()
+    with closing(Journal(part / JOURNAL, JOURNAL_FORMAT)) if is_there else nullcontext():
         settle(path)
-        remove(part)
+        remove_part(part)
+    make_folder(path.parent)
+    part.mkdir()
+    journal = Journal(part / JOURNAL, JOURNAL_FORMAT, exclusive=True)
+    try:
+        journal.begin()
+    except BaseException:
+        journal.close()
+        raise
+    return journal
 
 
-def _checked_lengths(path: Path) -> dict[str, int]:
-    lengths = {}
+def _checked(path: Path) -> dict[str, Growth]:
+    """Rows of each array of a finished dataset, all of which are there."""
+    kept = {}
     for name in SPECS:
         files = OwnFiles(Files(path, name))
         if name in SIDE and not files.files.metadata.exists():
-            lengths[name] = 0
             continue
         header = files.files.header()
         own = files.header
@@ -214,10 +285,11 @@ def _checked_lengths(path: Path) -> dict[str, int]:
                 f"{path}: {name} is {header.dtype} in chunks of {header.chunk} by {header.compressor}; "
                 "only datasets as written here can be appended to, merge others instead"
             )
-        lengths[name] = header.length
-        if stored_length(files) < header.length:
+        crc = StoredRows(files).crc(0, header.length)
+        if crc is None:
             raise DatasetError(f"{path}: {name} of {header.length} rows has a missing or damaged chunk")
-    return lengths
+        kept[name] = Growth(header.length, crc)
+    return kept
 
 
 def _share(source: Path, target: Path) -> None:

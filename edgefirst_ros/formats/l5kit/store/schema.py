@@ -16,6 +16,9 @@ Records = npt.NDArray[np.void]
 
 FORMAT_VERSION: Final = 2
 
+JOURNAL: Final = ".journal"
+"""The journal's file in the ``.part`` folder; gone once the dataset has its name."""
+
 
 class AgentLabel(StrEnum):
     """L5Kit's labels without their prefix; ``AVRESEARCH_DONTCARE`` is the last, of another prefix."""

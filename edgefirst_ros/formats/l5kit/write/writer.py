@@ -42,9 +42,8 @@ class L5KitWriter:
 
     Every sequence becomes a scene, unless it has no frame with an ego pose. Frames lie on an even grid of
     times, so each waits until samples on both sides of it have come, see ``grid.FrameGrid``. The dataset
-    grows as ``.part``, and a frame that is made is on disk when ``write`` returns, so that ``recover`` can
-    finish a killed run; ``close`` completes the last chunks and renames. Memory does not grow with the
-    samples.
+    grows as ``.part`` with a journal of the frames in it, so that ``recover`` can finish a killed run;
+    ``close`` completes the last chunks and renames. Memory does not grow with the samples.
 
     Args:
         root: folder of the datasets; made if it is not there, once the first sequence begins.
@@ -68,7 +67,7 @@ class L5KitWriter:
             self._refuse_existing()
         self._store: GrowingDataset | None = None
         self._extends = options.append and not overwrite
-        self._broken = False
+        self._broken = self._is_complete = False
         self._sequence: SequenceInfo | None = None
         self._grid: FrameGrid | None = None
         self._open: deque[Future[Written]] = deque()
@@ -148,22 +147,47 @@ class L5KitWriter:
         return ()
 
     def close(self) -> list[Path]:
-        """Complete the arrays and rename the dataset into place; without any frame, leave what was there.
+        """``complete``, then give the dataset its name; without any frame, leave what was there.
 
         Raises:
             WriteError: it cannot be written, or an earlier ``write`` failed; the ``.part`` folder stays.
         """
+        paths = self.complete()
+        if self._store is not None:
+            with self._reporting():
+                self._store.publish()
+        self._store = None
+        return paths
+
+    def complete(self) -> list[Path]:
+        """Complete the arrays in the ``.part`` folder, synced; without any frame, remove it.
+
+        Raises:
+            WriteError: they cannot be written, or an earlier ``write`` failed; the ``.part`` folder stays.
+        """
         if self._store is None:
             return []
-        store = self._growing()
-        with self._reporting():
-            self._end_scene(store)
-            if store.length(FRAMES):
-                store.finish()
-            else:
-                store.discard()
-        self._store = None
-        return [self.path] if store.length(FRAMES) else []
+        if not self._is_complete:
+            store = self._growing()
+            with self._reporting():
+                self._end_scene(store)
+                if not store.length(FRAMES):
+                    store.discard()
+                    self._store = None
+                    return []
+                store.complete()
+            self._is_complete = True
+        return [self.path]
+
+    def sync(self) -> None:
+        """Wait until the disk holds every frame written before; any thread.
+
+        Raises:
+            WriteError: the disk refuses.
+        """
+        if (store := self._store) is not None:
+            with disk_errors(self.path, advice=self._advice()):
+                store.sync()
 
     def abort(self) -> None:
         """Release files without finishing; what is on disk stays as ``.part``, if any frame was written.
@@ -181,7 +205,6 @@ class L5KitWriter:
     def _opened(self) -> GrowingDataset:
         if self._extends and self.path.exists():
             return GrowingDataset.extend(self.path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         return GrowingDataset(self.path)
 
     def _advance(self, store: GrowingDataset, grid: FrameGrid, *, final: bool) -> None:
@@ -250,7 +273,9 @@ class L5KitWriter:
         frame["traffic_light_faces_index_interval"] = _interval(store, FACES, made.faces)
         frame["ego_translation"], frame["ego_rotation"] = made.pose.position_m, made.pose.rotation
         rows = {POINTS: made.points, SPANS: span, AGENTS: made.agents, FACES: made.faces, FRAMES: frame}
-        return sum(store.append(name, part) for name, part in rows.items())
+        size = sum(store.append(name, part) for name, part in rows.items())
+        store.commit()
+        return size
 
     def _growing(self) -> GrowingDataset:
         if self._broken or self._store is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +18,8 @@ from l5_samples import random_rows, tree
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.l5kit.store import schema
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, OwnFiles
-from edgefirst_ros.formats.l5kit.store.growingarray import GrowingArray, stored_blocks, stored_length
+from edgefirst_ros.formats.l5kit.store.growingarray import GrowingArray, StoredRows, stored_rows
+from edgefirst_ros.formats.l5kit.store.journal import Growth
 from edgefirst_ros.formats.zarr2.array import ArraySpec
 
 SMALL = 5
@@ -34,15 +37,22 @@ def folder() -> Iterator[Path]:
         yield Path(path)
 
 
-def rows_of(files: OwnFiles) -> np.ndarray:
-    count = stored_length(files)
-    return np.concatenate([np.zeros(0, files.spec.dtype), *stored_blocks(files, count)])
+def stored(files: OwnFiles, count: int) -> np.ndarray:
+    """The first rows, as far as they are there."""
+    parts = [stored_rows(files, number) for number in range(-(-count // SMALL))]
+    return np.concatenate([np.zeros(0, files.spec.dtype), *parts])[:count]
+
+
+def finish(array: GrowingArray) -> None:
+    array.complete()
+    for _, tail in array.files.files.tails():
+        tail.unlink()
 
 
 @pytest.mark.parametrize("name", ["agents", "points"])
 @settings(max_examples=25, deadline=None)
-@given(parts=st.lists(st.integers(0, 12), max_size=8), seed=st.integers(0, 99))
-def test_every_row_counts_at_every_moment(name: str, parts: list[int], seed: int) -> None:
+@given(parts=st.lists(st.integers(0, 12), max_size=8), seed=st.integers(0, 99), sync=st.booleans())
+def test_every_row_counts_at_every_moment(name: str, parts: list[int], seed: int, sync: bool) -> None:
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as path:
         files = OwnFiles(Files(Path(path), name))
@@ -51,10 +61,17 @@ def test_every_row_counts_at_every_moment(name: str, parts: list[int], seed: int
         for count in parts:
             rows = random_rows(rng, files.spec.dtype, count)
             assert array.append(rows) == rows.nbytes
-            added = np.concatenate([added, rows])
-            np.testing.assert_array_equal(rows_of(files), added)
-        array.finish()
-        np.testing.assert_array_equal(rows_of(files), added)
+            before, added = added, np.concatenate([added, rows])
+            np.testing.assert_array_equal(stored(files, len(added)), added)
+            growth = array.take_growth()
+            assert growth == (Growth(len(added), zlib.crc32(rows.tobytes())) if count else None)
+            assert StoredRows(files).crc(len(before), len(added)) == zlib.crc32(rows.tobytes())
+            assert StoredRows(files).crc(len(before), len(added) + 1) is None
+            if sync:
+                array.sync()
+                assert len([*files.files.tails()]) == 1
+        finish(array)
+        np.testing.assert_array_equal(stored(files, len(added)), added)
         assert files.files.header().length == len(added)
         assert [number for number, _ in files.files.chunks()] == [*range(-(-len(added) // SMALL))]
         assert not [*files.files.tails()]
@@ -67,13 +84,16 @@ def test_reopened_array_ends_as_if_it_had_never_been_longer(total: int, kept: in
     rows = random_rows(np.random.default_rng(total), schema.AGENT, total)
     with tempfile.TemporaryDirectory() as path:
         once, again = (OwnFiles(Files(Path(path) / n, "agents")) for n in ("once", "again"))
+        once.files.root.mkdir()
+        again.files.root.mkdir()
         array = GrowingArray(again)
         array.append(rows)
-        array.finish() if finished else array.close()
+        finish(array) if finished else array.close()
         for files, length in ((once, 0), (again, kept)):
-            array = GrowingArray(files, length)
+            array = GrowingArray(files, Growth(length, zlib.crc32(rows[:length].tobytes())))
             array.append(rows[length : kept + 3])
-            array.finish()
+            assert array.take_growth() in {None, Growth(array.length, zlib.crc32(rows[: kept + 3].tobytes()))}
+            finish(array)
         assert tree(Path(path) / "once") == tree(Path(path) / "again")
 
 
@@ -87,10 +107,40 @@ def test_crash_between_a_chunk_and_its_tail_loses_nothing(folder: Path) -> None:
     array.close()
     # The tail of the finished chunk is still there, whole, beside the next one.
     files.files.tail(0).write_bytes(before + rows[4:5].tobytes())
-    np.testing.assert_array_equal(rows_of(files), rows)
+    np.testing.assert_array_equal(stored(files, 8), rows)
     # The next one was not made yet.
     files.files.tail(1).unlink()
-    np.testing.assert_array_equal(rows_of(files), rows[:5])
+    np.testing.assert_array_equal(stored(files, 8), rows[:5])
+
+
+def test_a_tail_goes_before_its_chunk_and_stays_until_the_disk_holds_it(folder: Path) -> None:
+    files = OwnFiles(Files(folder, "agents"))
+    rows = random_rows(np.random.default_rng(0), schema.AGENT, 4 * SMALL)
+    array = GrowingArray(files)
+    array.append(rows[:SMALL])
+    assert [number for number, _ in files.files.tails()] == [1], "nothing was promised"
+    array.sync()
+    array.append(rows[SMALL : 3 * SMALL])
+    assert [number for number, _ in files.files.tails()] == [1, 2, 3]
+    files.files.chunk(1).write_bytes(bytes(99))
+    files.files.chunk(2).write_bytes(files.files.chunk(0).read_bytes())
+    np.testing.assert_array_equal(stored(files, 3 * SMALL), rows[: 3 * SMALL])
+    array.close()
+    array = GrowingArray(files, Growth(3 * SMALL, 0))
+    array.append(rows[3 * SMALL :])
+    finish(array)
+    np.testing.assert_array_equal(stored(files, 4 * SMALL), rows)
+
+
+def test_rows_that_are_not_new_are_not_synced_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    array = GrowingArray(OwnFiles(Files(folder, "agents")))
+    array.append(random_rows(np.random.default_rng(0), schema.AGENT, 3))
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", synced.append)
+    array.sync()
+    assert len(synced) == 1
+    array.sync()
+    assert len(synced) == 1
 
 
 def test_half_a_row_is_none(folder: Path) -> None:
@@ -100,12 +150,12 @@ def test_half_a_row_is_none(folder: Path) -> None:
     array.close()
     with files.files.tail(0).open("r+b") as tail:
         tail.truncate(3 * schema.AGENT.itemsize - 1)
-    assert stored_length(files) == 2
-    GrowingArray(files, 2).finish()
+    assert len(stored_rows(files, 0)) == 2
+    finish(GrowingArray(files, Growth(2, 0)))
     assert files.files.header().length == 2
 
 
-@pytest.mark.parametrize("damage", [b"", b"no chunk", None])
+@pytest.mark.parametrize("damage", [b"", b"no chunk", bytes(5000), b"\x02\x01\x21\x58" + b"\xff" * 12, None])
 def test_rows_after_a_damaged_chunk_do_not_count(folder: Path, damage: bytes | None) -> None:
     files = OwnFiles(Files(folder, "agents"))
     array = GrowingArray(files)
@@ -115,9 +165,11 @@ def test_rows_after_a_damaged_chunk_do_not_count(folder: Path, damage: bytes | N
         files.files.chunk(1).unlink()
     else:
         files.files.chunk(1).write_bytes(damage)
-    assert stored_length(files) == SMALL
-    with pytest.raises(DatasetError, match=r"1(\.rows)?: "):
-        GrowingArray(files, 2 * SMALL - 1)
+    rows = StoredRows(files)
+    assert rows.crc(0, SMALL) is not None
+    assert rows.crc(SMALL, SMALL + 1) is None
+    with pytest.raises(DatasetError, match="1: holds 0 rows, expected 4"):
+        GrowingArray(files, Growth(2 * SMALL - 1, 0))
 
 
 def test_cannot_keep_more_rows_than_there_are(folder: Path) -> None:
@@ -126,14 +178,14 @@ def test_cannot_keep_more_rows_than_there_are(folder: Path) -> None:
     array.append(random_rows(np.random.default_rng(0), schema.AGENT, 2))
     array.close()
     with pytest.raises(DatasetError, match="holds 2 rows, expected 3"):
-        GrowingArray(files, 3)
-    assert stored_length(files) == 2
+        GrowingArray(files, Growth(3, 0))
+    assert len(stored_rows(files, 0)) == 2
 
 
 def test_side_arrays_make_no_folder(folder: Path) -> None:
     array = GrowingArray(OwnFiles(Files(folder, "points")))
     array.append(random_rows(np.random.default_rng(0), schema.POINT, 3))
-    array.finish()
+    finish(array)
     assert sorted(p.name for p in folder.iterdir()) == ["points.0", "points.zarray"]
     shutil.rmtree(folder)
     folder.mkdir()
