@@ -150,7 +150,7 @@ ROUND = np.diag([-1.0, -1.0, 1.0])
         (attribute("format_version", 1), "format_version is not 2: 1"),
         (attribute("labels", ["CAR"]), "labels are not the 17 of the format"),
         (attribute("scene_names", ["one"]), "scene_names does not name every scene: 2 scenes"),
-        (put(".scene", b""), "error .scene: unfinished rows"),
+        (put(".journal", b""), "error .journal: a run was killed at its very end"),
         (put("frames/.frames.0.rows", b""), "unfinished rows"),
         (remove("agents"), "error agents: array cannot be opened"),
         (remove("points.zarray"), "error points: array cannot be opened"),
