@@ -12,6 +12,7 @@ from edgefirst_ros.formats.datasets import recover
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
 from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
+from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
 from edgefirst_ros.formats.ncore.store.journal import FactJournal
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.offline.convert import convert
@@ -123,14 +124,18 @@ def test_a_report_is_gone_before_its_dataset_is_replaced(
 
 
 @pytest.mark.parametrize("left", ["both", "old", "new"])
-def test_an_l5kit_dataset_killed_between_two_names_is_found_under_its_own(tmp_path: Path, left: str) -> None:
+def test_an_l5kit_dataset_killed_between_two_names_is_found_under_its_own(
+    tmp_path: Path, left: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As its folders are when a kill hits between the renames of a replacement, or right behind them."""
     options = DriveOptions(seconds=1, fps=10, width=160, height=90, lidar_points=64, cube_hz=0, imu_hz=10)
     recording = simulate(tmp_path, options).mcap
     convert([recording], tmp_path, build_config({"formats": ["l5kit"]}), dataset="d")
     path = tmp_path / "l5kit" / "d.zarr"
     if left == "both":
-        shutil.copytree(path, path.with_name("d.zarr.part"))
+        monkeypatch.setattr(GrowingDataset, "publish", GrowingDataset.close)
+        convert([recording], tmp_path, build_config({"formats": ["l5kit"]}), dataset="d", overwrite=True)
+        monkeypatch.undo()
     if left == "new":
         shutil.copytree(path, path.with_name("d.zarr.old.part"))
     else:
@@ -140,5 +145,5 @@ def test_an_l5kit_dataset_killed_between_two_names_is_found_under_its_own(tmp_pa
     assert not done.failed
     assert not list(tmp_path.rglob("*.part"))
     names = {p.name for p in path.parent.iterdir() if p.suffix == ".zarr"}
-    assert names == {"d.zarr", "d_recovered.zarr"} if left == "both" else {"d.zarr"}
+    assert names == ({"d.zarr", "d_recovered.zarr"} if left == "both" else {"d.zarr"})
     assert all("already" in each.text for each in recover(tmp_path))

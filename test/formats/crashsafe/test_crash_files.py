@@ -240,9 +240,7 @@ def test_what_was_added_is_synced_once_and_what_went_meanwhile_is_passed_over(
     assert sorted(synced.inodes) == sorted([tmp_path.stat().st_ino, (tmp_path / "x").stat().st_ino])
 
 
-def test_many_files_are_synced_with_the_file_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_files_are_synced_with_the_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced, calls = Synced(monkeypatch), list[Path]()
     monkeypatch.setattr(sync_module, "sync_file_system", calls.append)
     for number in range(40):

@@ -103,9 +103,14 @@ def test_it_says_whose_it_is(tmp_path: Path) -> None:
     os.truncate(tmp_path / "j", head // 3)
     assert journal_format(tmp_path / "j") is None
     assert payloads_of(tmp_path / "j") == [], "killed at its birth"
+    (tmp_path / "j").write_bytes(bytes(600))
+    assert journal_format(tmp_path / "j") is None
+    assert payloads_of(tmp_path / "j") == [], "the power went at its birth: there is a length, and no bytes"
 
 
-@pytest.mark.parametrize("content", [b"EFNCORE1\0\0", b'{"version":1,"dataset":"ds"}\n', bytes(600), b"x"])
+@pytest.mark.parametrize(
+    "content", [b"EFNCORE1\0\0", b'{"version":1,"dataset":"ds"}\n', bytes(9) + b"x", b"x"]
+)
 def test_a_file_of_another_version_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "j").write_bytes(content)
     assert journal_format(tmp_path / "j") is None
