@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from edgefirst_ros.formats.crashsafe.names import PART, finished_path, old_path, part_path
 from edgefirst_ros.formats.format import Format, Target, below
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
-from edgefirst_ros.formats.l5kit.store.schema import JOURNAL
 from edgefirst_ros.sample import Role
 
 if TYPE_CHECKING:
@@ -73,6 +72,8 @@ class L5KitFormat(Format[L5KitOptions]):
 
 def _is_left_behind(folder: Path) -> bool:
     """Whether it is the ``.part`` folder of a dataset, or a link to one; it may not hold anything yet."""
+    from edgefirst_ros.formats.l5kit.store.schema import JOURNAL
+
     if not folder.name.endswith(f"{_SUFFIX}{PART}") or ".ncore4" in folder.name or not folder.is_dir():
         return False
     names = {each.name for each in folder.iterdir()}
