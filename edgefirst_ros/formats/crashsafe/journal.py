@@ -14,6 +14,7 @@ from edgefirst_ros.formats.crashsafe.lock import lock_open_file
 
 _PREFIX = b"edgefirst_ros journal "
 _HEAD_BYTES = 64
+_BIRTH = 1 << 16
 _FRAME = struct.Struct("<II")
 _PLACE = struct.Struct("<QI")
 
@@ -124,8 +125,8 @@ def _read(path: Path, head: bytes) -> Iterator[JournalRecord]:
     with path.open("rb") as file:
         found = file.read(len(head))
         if found != head:
-            if head.startswith(found) or not any(found):  # killed, or the power cut, while it was begun
-                return
+            if head.startswith(found) or not (found + file.read(_BIRTH)).strip(b"\0"):
+                return  # killed while it was begun; by a power cut, if it is zeros
             raise DatasetError(
                 f"{path}: begins with {found[:40]!r}, expected {head!r}: perhaps another version of this "
                 "package wrote it, which can recover it; nothing was changed"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
+
+from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_file, sync_path, sync_paths
 
 PART = ".part"
 OLD = ".old.part"
@@ -60,14 +63,23 @@ def move_aside(note: Path, moves: Callable[[Path], Iterable[tuple[Path, Path]]])
     Raises:
         OSError: a file cannot be moved.
     """
-    name = note.read_text(encoding="utf-8") if note.exists() else ""
-    if not name.endswith("\n"):  # killed before anything was moved
+    name = note.read_bytes().decode(errors="replace") if note.is_file() else ""
+    if not re.fullmatch(rf"{re.escape(note.parent.name)}{RECOVERED}\w*(\.zarr)?\n", name):
+        # killed before anything was moved
         name = f"{free_name(note.parent).name}\n"
-        note.write_text(name, encoding="utf-8")
+        note.unlink(missing_ok=True)  # a link to elsewhere is not written through
+        with note.open("x", encoding="utf-8") as file:
+            file.write(name)
+            file.flush()
+            sync_file(file.fileno())
+        sync_path(note.parent)
     folder = note.parent.with_name(name.removesuffix("\n"))
-    folder.mkdir(exist_ok=True)
-    for source, target in moves(folder):
-        if source.exists():
-            source.replace(target)
+    make_folder(folder)
+    *files, journal = moves(folder)
+    for some in (files, (journal,)):
+        for source, target in some:
+            if source.exists():
+                source.replace(target)
+        sync_paths((folder, note.parent))
     note.unlink(missing_ok=True)
     return folder

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import chain, islice
 from pathlib import Path
 
 _MANY = 16
@@ -46,7 +48,8 @@ def sync_trees(paths: Iterable[Path]) -> None:
     Raises:
         OSError: the disk refuses.
     """
-    sync_paths({path for top in paths for path in (top, *top.rglob("*")) if path.exists()})
+    every = (path for top in paths for path in chain((top,), top.rglob("*")) if path.exists())
+    sync_paths(set(islice(every, _MANY + 1)))
 
 
 def sync_paths(paths: Iterable[Path]) -> None:
@@ -57,9 +60,8 @@ def sync_paths(paths: Iterable[Path]) -> None:
     """
     several = sorted(paths)
     if len(several) > _MANY:
-        there = next((path for path in several if path.exists()), None)
-        if there is not None:
-            sync_file_system(there)
+        above = chain.from_iterable((path, *path.parents) for path in several)
+        sync_file_system(next(path for path in above if path.exists()))
         return
     for path in several:
         with suppress(FileNotFoundError):
@@ -75,7 +77,10 @@ def make_folder(path: Path) -> None:
     if path.is_dir():
         return
     make_folder(path.parent)
-    path.mkdir(exist_ok=True)
+    try:
+        path.mkdir(exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from None
     sync_path(path.parent)
 
 
@@ -92,7 +97,8 @@ class Unsynced:
     def add(self, *paths: Path) -> None:
         """Remember files, or folders for the names in them."""
         with self._lock:
-            self._paths.update(paths)
+            if len(self._paths) <= _MANY:  # else the whole file system is synced
+                self._paths.update(paths)
 
     def sync(self) -> None:
         """Wait until the disk holds everything that was added before this call.

@@ -52,7 +52,7 @@ class NCoreFormat(Format[NCoreOptions]):
         """Finish the sequence in a folder."""
         from edgefirst_ros.formats.ncore.recover import recover
 
-        return recover(path)
+        return recover(path, complete=complete)
 
     def check(self, path: Path, *, official_python: Path | None = None) -> Check:
         """Container, index, metadata, times, rays and poses; NCore's own reader where it is installed."""

@@ -1,65 +1,109 @@
-"""Finishing what a killed writer left behind, with everything that it had committed."""
+"""Finishing what a crash left behind, with everything that had been committed."""
 
 from __future__ import annotations
 
 import json
+import struct
 from collections import Counter
 from collections.abc import Iterator
+from lzma import LZMAError
 from pathlib import Path
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound
+from cbor2 import CBORError
+
+from edgefirst_ros.errors import DatasetError, DatasetNotFound, EdgeFirstError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.lock import Lock
 from edgefirst_ros.formats.crashsafe.names import PART, move_aside
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.report import Recovery
-from edgefirst_ros.formats.ncore.extrinsics import RIG
 from edgefirst_ros.formats.ncore.finish.facts import Facts
 from edgefirst_ros.formats.ncore.finish.remarks import Remarks
-from edgefirst_ros.formats.ncore.finish.sequence import complete, discard, finish
+from edgefirst_ros.formats.ncore.finish.sequence import complete_sequence, discard, publish_sequence
 from edgefirst_ros.formats.ncore.options import Profile
-from edgefirst_ros.formats.ncore.store.files import SequenceFiles, recover_store
-from edgefirst_ros.formats.ncore.store.marks import Contents
+from edgefirst_ros.formats.ncore.store.base import Store
+from edgefirst_ros.formats.ncore.store.files import SequenceFiles, open_store
+from edgefirst_ros.formats.ncore.store.journal import read_batches
 from edgefirst_ros.formats.ncore.store.reading import entry_counts
 from edgefirst_ros.formats.ncore.write.cubes import CubePairing, HeldCubes
 from edgefirst_ros.formats.ncore.write.stores import StoreSet
 
+_DAMAGE = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    MemoryError,
+    RecursionError,
+    struct.error,
+    CBORError,
+    LZMAError,
+)
+"""What reading content raises that has the right checksum, but is not what this package writes."""
 
-def recover(path: Path) -> Recovery:
+
+def recover(path: Path, *, complete: bool = False) -> Recovery:
     """Finish an unfinished sequence; a complete one is not touched, so it may run again.
 
-    One that was to replace a complete sequence, and did not come to an end, is finished beside that under the
-    name ``<sequence_id>_recovered``. Once all its stores are complete it takes the place.
+    Kept are the batches that the journal has, of each store up to the first that is not whole. What a crash
+    can leave, and what becomes of it:
+
+    ==================  =====================  ====================================================
+    meta file ``.part``  earlier meta file      then
+    ==================  =====================  ====================================================
+    not there           not there              finished under its name
+    not there           there                  finished as ``<sequence_id>_recovered``, the earlier one stays
+    there               there, another         the same, unless ``complete``: then it replaces the earlier one
+    there               not there, or equal    complete, renaming may have begun: gets its name
+    ==================  =====================  ====================================================
+
+    An earlier meta file goes before anything is renamed, which only happens once the whole run is complete.
 
     Args:
         path: the sequence's folder, or a file in it.
+        complete: the run that wrote it was complete but for names.
 
     Raises:
         DatasetNotFound: no sequence there, finished or not.
-        DatasetError: unfinished stores whose journal is missing, damaged at its start or of another version.
+        DatasetError: the journal is missing, damaged at its start or of another version; or what is there is
+            not what this package writes.
         WriteError: it is being written right now, or the disk refuses.
     """
     folder = path if path.is_dir() and not path.name.endswith((".zarr", ".zarr.part")) else path.parent
-    files = SequenceFiles(folder, folder.name)
-    if all(file == files.note for file in folder.glob(f"*{PART}")):
+    try:
+        with disk_errors(folder, "cannot be recovered"):
+            return _recover(SequenceFiles(folder, folder.name), complete=complete)
+    except EdgeFirstError:
+        raise
+    except _DAMAGE as error:
+        raise DatasetError(
+            f"{folder}: damaged, cannot be recovered: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _recover(files: SequenceFiles, *, complete: bool) -> Recovery:
+    if all(file == files.note for file in files.folder.glob(f"*{PART}")):
         files.note.unlink(missing_ok=True)  # the rest was moved from here, or into here and is finished
         if not files.meta.exists():
-            raise DatasetNotFound(f"{folder} holds no NCore sequence, finished or not")
-        return Recovery(folder, True, paths=(files.meta,))
+            raise DatasetNotFound(f"{files.folder} holds no NCore sequence, finished or not")
+        return Recovery(files.folder, True, paths=(files.meta,))
+    is_complete = files.meta_part.exists()
     if not files.journal.exists():
-        if files.meta_part.exists():
-            return _rename(files)
+        if is_complete:
+            return _publish(files)
         raise DatasetError(
-            f"{folder} has unfinished stores but no {files.journal.name}, which holds their poses and "
+            f"{files.folder} has unfinished stores but no {files.journal.name}, which holds their poses and "
             f"calibration; put it back, or remove the folder"
         )
     with Lock(files.journal):
-        return _rename(files) if files.meta_part.exists() else _finish(files)
+        return _publish(files) if is_complete and (complete or not files.would_replace()) else _finish(files)
 
 
-def _rename(files: SequenceFiles) -> Recovery:
-    """All stores were complete when the writer was killed; some have their names, others not."""
-    complete(files)
+def _publish(files: SequenceFiles) -> Recovery:
+    """All stores are complete; some may have their names, others not."""
+    publish_sequence(files)
     kept: Counter[str] = Counter()
     for store in json.loads(files.meta.read_bytes())["component_stores"]:
         kept += entry_counts(files.folder / store["path"])
@@ -78,18 +122,22 @@ def _finish(files: SequenceFiles) -> Recovery:
         return Recovery(files.folder, beside=beside)
     if beside or files.note.exists():
         files = _moved_aside(files)
-    stores, dropped = {}, 0
-    for group, part in files.parts().items():
-        stores[group], torn = recover_store(part)
-        dropped += torn
-        _complement(facts, stores[group].contents)
-    profile: Profile = "single" if facts.sequence.get("profile") == "single" else "separate-sensors"
-    scans = StoreSet(files, facts.sequence["store"], profile, recovered=stores)
-    tolerance_us = facts.sequence.get("cube_tolerance_us", 0)
-    CubePairing(HeldCubes.load(files.held), scans, tolerance_us).settle_all()
-    remarks = Remarks()
-    if not finish(files, stores, facts, remarks):
-        return Recovery(beside or files.folder, dropped=dropped, beside=beside)
+    stores: dict[str, Store] = {}
+    try:
+        stores.update((group, open_store(part)) for group, part in files.parts().items())
+        lost, dropped = _cut(files, stores)
+        profile: Profile = "single" if facts.sequence.get("profile") == "single" else "separate-sensors"
+        scans = StoreSet(files, facts.sequence["store"], profile, None, recovered=stores)
+        tolerance_us = facts.sequence.get("cube_tolerance_us", 0)
+        CubePairing(HeldCubes(files), scans, tolerance_us).recover(files)
+        remarks = Remarks()
+        is_complete = complete_sequence(files, stores, facts, remarks)
+    finally:
+        for store in stores.values():
+            store.release()
+    if not is_complete:
+        return Recovery(beside or files.folder, lost=lost, dropped=dropped, beside=beside)
+    publish_sequence(files)
     kept = Counter(
         {
             "/".join(instance): len(times)
@@ -100,11 +148,23 @@ def _finish(files: SequenceFiles) -> Recovery:
     return Recovery(
         files.folder,
         kept=kept + Counter(poses=len(facts.pose_times_us)),
+        lost=lost,
         dropped=dropped,
         paths=(files.meta,),
         beside=beside,
         warnings=tuple(remarks.warnings),
     )
+
+
+def _cut(files: SequenceFiles, stores: dict[str, Store]) -> tuple[Counter[str], int]:
+    """Cut every store behind its last whole batch; the batches lost, and the bytes dropped."""
+    lost: Counter[str] = Counter()
+    damaged = set[str]()
+    for group, batch in read_batches(files.journal):
+        if group in damaged or group not in stores or not stores[group].keep(batch):
+            damaged.add(group)
+            lost["entries"] += 1
+    return lost, sum(store.cut() for store in stores.values())
 
 
 def _moved_aside(files: SequenceFiles) -> SequenceFiles:
@@ -113,22 +173,13 @@ def _moved_aside(files: SequenceFiles) -> SequenceFiles:
     Raises:
         WriteError: the disk refuses.
     """
-    mine = [*files.parts().values(), files.held, files.journal]
+    mine = [*files.parts().values(), *files.all_held(), files.journal]
 
     def moves(folder: Path) -> Iterator[tuple[Path, Path]]:
         for path in mine:
             yield path, folder / f"{folder.name}{path.name.removeprefix(files.id)}"
 
-    with disk_errors(files.folder, "cannot be recovered"):
-        for leftover in set(files.leftovers()) - {*mine, files.note}:
-            remove(leftover)
-        folder = move_aside(files.note, moves)
+    for leftover in set(files.leftovers()) - {*mine, files.note}:
+        remove(leftover)
+    folder = move_aside(files.note, moves)
     return SequenceFiles(folder, folder.name)
-
-
-def _complement(facts: Facts, contents: Contents) -> None:
-    """What the entries say themselves, for a journal whose end a power cut took."""
-    for node in contents.references - {RIG}:
-        facts.nodes.setdefault(node, node)
-    for name, size in contents.sizes.items():
-        facts.instances.setdefault(("cameras", name), {"frame_id": name, "size": size})

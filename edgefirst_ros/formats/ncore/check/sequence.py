@@ -132,15 +132,17 @@ def check_tar(path: Path, store: FinishedTar, findings: Findings) -> None:
 
 def read_metadata(where: str, store: FinishedStore, findings: Findings) -> Metadata:
     """The store's metadata records, checked against their consolidated copy."""
-    plain = {}
+    plain, size = {}, 0
     for key in store:
         if is_metadata(key):
+            payload = store.get(key)
+            size += len(key) + len(payload)
             try:
-                plain[key] = json.loads(store.get(key))
+                plain[key] = json.loads(payload)
             except ValueError as error:
                 findings.error(f"{where}@{key}", "metadata is no JSON", str(error))
     try:
-        packed = unxz(store.get(KEY))
+        packed = unxz(store.get(KEY), 9 * size + 1024)
     except (KeyError, ValueError) as error:
         findings.error(where, "no consolidated metadata", str(error))
         return plain

@@ -2,14 +2,14 @@
 
 A single sweep seldom shows every row and column: the sky and dark cars return nothing. So the first sweeps
 wait for a model of all of them. How it numbers rows and columns then holds for the sequence; where they look
-is refined by later sweeps until the sequence is finished. Elements follow their sweep by some others, without
-a mark of their own. A sequence that was killed gets the same model: its sweeps are gone through again.
+is refined by later sweeps until the sequence is finished. Elements follow their sweep by some others.
+A sequence that was killed gets the same model: its sweeps are gone through again.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import gcd
 from pathlib import Path
 from typing import Self
@@ -21,6 +21,7 @@ from edgefirst_ros.formats.ncore.prepare.lidarmodel import CloudGrid, RowModel, 
 from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, Json
 from edgefirst_ros.formats.ncore.store.base import Store
 from edgefirst_ros.formats.ncore.store.journal import read_facts
+from edgefirst_ros.formats.ncore.store.marks import Instance
 from edgefirst_ros.formats.zarr2.array import array_records, read_array
 from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY, Record, under
 
@@ -41,6 +42,7 @@ _RAYS = 2048
 
 Directions = npt.NDArray[np.float32]
 Cells = npt.NDArray[np.intp]
+Commit = Callable[[Instance, Sequence[Record]], int]
 
 
 class LidarModels:
@@ -48,12 +50,13 @@ class LidarModels:
 
     Args:
         stores: of the sequence, as far as they are begun.
-        again: the sweeps were processed before, and some have their elements already.
+        commit: appends records to the store of an instance; the bytes written. None where the sweeps were
+            processed before: some have their elements already, and what is appended is not committed.
     """
 
-    def __init__(self, stores: Mapping[str, Store], *, again: bool = False) -> None:
+    def __init__(self, stores: Mapping[str, Store], commit: Commit | None) -> None:
         self._stores = stores
-        self._again = again
+        self._commit = commit
         self._lidars: dict[str, _Lidar] = {}
 
     @classmethod
@@ -63,7 +66,7 @@ class LidarModels:
         Raises:
             WriteError: the disk is full or gone.
         """
-        models = cls(stores, again=True)
+        models = cls(stores, None)
         directions: dict[str, Callable[[int], Directions]] = {}
         for _, (name, end_us, shape, rings, kept) in read_facts(journal, ["sweep"]):
             store = models._store(name)
@@ -96,7 +99,7 @@ class LidarModels:
             store = self._store(name)
             if store is None:
                 return 0
-            self._lidars[name] = _Lidar(store, name, again=self._again)
+            self._lidars[name] = _Lidar(store, name, self._commit)
         return self._lidars[name].take(end_us, grid, direction, cells)
 
     def finish(self) -> dict[str, Json]:
@@ -157,15 +160,15 @@ class _Clouds:
 class _Lidar:
     """One lidar, with the model of the first shape of clouds that has one."""
 
-    def __init__(self, store: Store, name: str, *, again: bool) -> None:
-        self._store, self._name = store, name
+    def __init__(self, store: Store, name: str, commit: Commit | None) -> None:
+        self._store, self._name, self._commit = store, name, commit
         self._base = f"lidars/{name}/frames"
         self._shapes: dict[tuple[int, int], _Clouds] = {}
         self._model: RowModel | None = None
         self._waiting: deque[tuple[int, CloudGrid]] = deque()
         self._batch: list[Record] = []
         self._followed = 0
-        self._there = _elements_there(store, name) if again else lambda _: False
+        self._there = _elements_there(store, name) if commit is None else lambda _: False
 
     def take(self, end_us: int, grid: CloudGrid, direction: Directions, cells: Cells) -> int:
         """One sweep; the bytes of elements that were written."""
@@ -260,7 +263,9 @@ class _Lidar:
 
     def _flush(self) -> int:
         batch, self._batch = self._batch, []
-        return self._store.append(batch) if batch else 0
+        if batch and self._commit is not None:
+            return self._commit(("lidars", self._name), batch)
+        return self._store.append(batch).size if batch else 0
 
 
 def _some(cells: Cells, shape: tuple[int, int]) -> slice:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
+from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.names import part_path
 from edgefirst_ros.formats.crashsafe.replacing import remove, replace_file, take_name
-from edgefirst_ros.formats.crashsafe.sync import sync_trees
+from edgefirst_ros.formats.crashsafe.sync import sync_path, sync_paths
 from edgefirst_ros.formats.ncore.extrinsics import whole_camera
 from edgefirst_ros.formats.ncore.finish.boxattach import UNPAIRED_META, Camera, attach_boxes, read_flat_boxes
 from edgefirst_ros.formats.ncore.finish.components import (
@@ -39,17 +40,16 @@ COMMON = ""
 """Component group of poses, intrinsics, masks and cuboids."""
 
 
-def finish(
+def complete_sequence(
     files: SequenceFiles,
     stores: dict[str, Store],
     facts: Facts,
     remarks: Remarks,
     lidars: LidarModels | None = None,
 ) -> bool:
-    """Complete the stores, write the sequence meta file, rename, and drop the journal.
+    """Complete the stores, then write the sequence meta file, all synced and under ``.part`` names.
 
-    Until the meta file is there nothing is renamed, so that a sequence killed in here is finished anew, and
-    a complete sequence of that name that it is to replace stays.
+    Until the meta file is there a sequence killed in here is finished anew, from what the journal has.
 
     Args:
         files: where the sequence is.
@@ -89,34 +89,52 @@ def finish(
         store.seal()
         listed[files.store(group, kind).name] = (store.md5, components)
     with disk_errors(files.meta_part, advice="run recover"):
+        sync_paths((files.journal, files.folder))
         write_meta(files.meta_part, files.id, interval_us, meta, listed)
-    complete(files)
     return True
 
 
-def complete(files: SequenceFiles) -> None:
-    """Give the finished stores and the meta file their names in place of an earlier sequence's.
+def publish_sequence(files: SequenceFiles) -> None:
+    """Give the complete stores and the meta file their names in place of an earlier sequence's.
 
     Safe to run again until the meta file's ``.part`` is gone, which goes last: it alone says that the stores
     are complete, as an earlier sequence's meta file does not.
 
     Raises:
+        DatasetError: the meta file is none that this package writes; nothing was changed.
         WriteError: the disk refuses.
     """
     with disk_errors(files.folder, advice="run recover"):
         meta = files.meta_part.read_bytes()
-        listed = [files.folder / store["path"] for store in json.loads(meta)["component_stores"]]
-        sync_trees(part_path(store) for store in listed)
-        if files.meta.exists() and files.meta.read_bytes() != meta:
+        listed = [files.folder / name for name in _listed_stores(files, meta)]
+        if files.would_replace():
             files.meta.unlink()  # from here on it would list stores that are being replaced
+            sync_path(files.folder)
         for store in listed:
             if part_path(store).exists():
                 take_name(store)
         for stale in set(files.finished_stores()) - set(listed):
             remove(stale)
         replace_file(files.meta, meta)
-        for leftover in files.leftovers():
+        *leftovers, meta_part = files.leftovers()
+        for leftover in leftovers:
             remove(leftover)
+        sync_path(files.folder)
+        remove(meta_part)
+
+
+def _listed_stores(files: SequenceFiles, meta: bytes) -> list[str]:
+    """Names of the stores in a meta file, all of them names that stores of this sequence can have."""
+    try:
+        names = [str(store["path"]) for store in json.loads(meta)["component_stores"]]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise DatasetError(f"{files.meta_part} is damaged: {error}; nothing was changed") from error
+    for name in names:
+        if not files.is_store(name):
+            raise DatasetError(
+                f"{files.meta_part} lists {name!r}, no store of {files.id}; nothing was changed"
+            )
+    return names
 
 
 def discard(files: SequenceFiles) -> None:

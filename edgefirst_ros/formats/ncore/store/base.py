@@ -1,8 +1,9 @@
-"""Where records go: appended to a tar file or to a directory, the last of a batch being its commit mark."""
+"""Where records go: appended in batches to a tar file or to a directory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -13,8 +14,25 @@ from edgefirst_ros.formats.zarr2.metadata import Record, group, join
 ADVICE = "edgefirst-ros recover keeps what was written"
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records that a store has appended, as the journal describes them: recovery can tell if they are whole.
+
+    Attributes:
+        place: offset in a tar file; the keys in a directory.
+        size: bytes.
+        crc: CRC-32 of them.
+    """
+
+    place: int | list[str]
+    size: int
+    crc: int
+
+
 class Store(Protocol):
     """One component group on disk, under its ``.part`` name until it is renamed.
+
+    One that a crash left takes ``keep`` for every batch of the journal, then ``cut``, before anything else.
 
     Attributes:
         part: where it is being written.
@@ -24,11 +42,24 @@ class Store(Protocol):
     part: Path
     contents: Contents
 
-    def append(self, records: Sequence[Record]) -> int:
-        """Append a batch; it counts when its last record is on disk. The bytes written.
+    def append(self, records: Sequence[Record]) -> Batch:
+        """Append a batch; it is committed once the journal has it.
 
         Raises:
             WriteError: the disk is full or gone; what was written of the batch is taken back.
+        """
+
+    def keep(self, batch: Batch) -> bool:
+        """Whether the batch is the next on disk and whole; only then does it stay."""
+
+    def cut(self) -> int:
+        """Drop everything that was not kept; returns the bytes dropped."""
+
+    def sync(self) -> None:
+        """Wait until the disk holds what was appended before; any thread.
+
+        Raises:
+            OSError: the disk refuses.
         """
 
     def has(self, key: str) -> bool:
@@ -44,7 +75,7 @@ class Store(Protocol):
         """Key and payload of every metadata record."""
 
     def seal(self) -> None:
-        """Complete the container and close it."""
+        """Complete the container, synced, and close it."""
 
     def md5(self) -> str:
         """Of the sealed store, as nvidia-ncore computes it."""

@@ -1,93 +1,85 @@
-"""A store in a directory: one file a record, the commit mark's file last."""
+"""A store in a directory: one file a record."""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from edgefirst_ros.errors import WriteError
+from edgefirst_ros.codecs.zlib_backend import crc32
+from edgefirst_ros.errors import DatasetError, WriteError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.replacing import remove
-from edgefirst_ros.formats.ncore.store.base import ADVICE
-from edgefirst_ros.formats.ncore.store.marks import (
-    ATTACHED,
-    COLLECTIONS,
-    FINISHED,
-    Contents,
-    commit,
-    entry_of,
-    is_attachment_mark,
-    is_mark,
-    take_cube,
-)
-from edgefirst_ros.formats.ncore.store.meta import md5_of
+from edgefirst_ros.formats.crashsafe.sync import sync_file_system
+from edgefirst_ros.formats.ncore.store.base import ADVICE, Batch
 from edgefirst_ros.formats.ncore.store.packed import KEY, consolidate
-from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, is_metadata
+from edgefirst_ros.formats.ncore.store.marks import Contents, take_mark
+from edgefirst_ros.formats.ncore.store.meta import md5_of
+from edgefirst_ros.formats.zarr2.metadata import Record, is_metadata
 
-_ATTACHED = Path("generic_data") / ATTRIBUTES_KEY
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class DirectoryStore:
-    """Implements Store on a directory tree."""
+    """Implements Store on a directory tree.
+
+    Raises:
+        DatasetError: it is a symbolic link, or one is in it, through which files elsewhere would be changed.
+    """
 
     def __init__(self, part: Path) -> None:
         self.part = part
         self.contents = Contents()
-        part.mkdir(parents=True, exist_ok=True)
+        self._is_synced = True
+        self._kept: set[str] = set()
+        link = next((path for path in (part, *part.rglob("*")) if path.is_symlink()), None)
+        if link is not None:
+            raise DatasetError(f"{link}: is a symbolic link, which no store has; nothing in it was changed")
 
     @classmethod
     def create(cls, part: Path) -> Self:
         """An empty store, whatever was there."""
         remove(part)
+        part.mkdir(parents=True)
         return cls(part)
 
-    @classmethod
-    def recover(cls, part: Path) -> tuple[Self, int]:
-        """The store without entries that lack their commit mark, and how many bytes those had."""
-        store = cls(part)
-        (part / KEY).unlink(missing_ok=True)
-        dropped = 0
-        for collection in sorted(part.glob("*/*/*")):
-            if collection.name in COLLECTIONS:
-                dropped += store._recover_entries(collection)
-        return store, dropped + store._remove_uncommitted()
+    def keep(self, batch: Batch) -> bool:
+        """Whether the files of the batch are there and whole; see Store."""
+        if not isinstance(batch.place, list):
+            return False
+        paths = [self.part / key for key in batch.place]
+        try:
+            if not all(map(Path.is_file, paths)) or sum(p.stat().st_size for p in paths) != batch.size:
+                return False
+            payloads = [path.read_bytes() for path in paths]
+        except OSError:
+            return False
+        if _crc(payloads) != batch.crc:
+            return False
+        self._kept.update(batch.place)
+        for key, payload in zip(batch.place, payloads, strict=True):
+            take_mark(self.contents, key, payload)
+        return True
 
-    def _remove_uncommitted(self) -> int:
-        """Components and instances without an entry: torn, or of a finish that was killed itself."""
+    def cut(self) -> int:
+        """Remove the files that were not kept; see Store."""
         dropped = 0
-        for component in sorted(path for path in self.part.iterdir() if path.is_dir()):
-            kept = {name for kind, name in self.contents.instances if kind == component.name}
-            doomed = [path for path in component.iterdir() if path.is_dir() and path.name not in kept]
-            dropped += sum(_remove(path) for path in (doomed if kept else [component]))
+        for folder, folders, files in os.walk(self.part, topdown=False):
+            for path in (Path(folder, name) for name in files):
+                if path.relative_to(self.part).as_posix() not in self._kept:
+                    dropped += path.stat().st_size
+                    path.unlink()
+            for path in (Path(folder, name) for name in folders):
+                if not any(path.iterdir()):
+                    path.rmdir()
         return dropped
 
-    def _recover_entries(self, collection: Path) -> int:
-        dropped = 0
-        for entry in sorted((path for path in collection.iterdir() if path.name.isdigit()), key=_number):
-            mark = entry / ATTRIBUTES_KEY
-            key = mark.relative_to(self.part).as_posix()
-            if not (mark.is_file() and commit(self.contents, key, mark.read_bytes())):
-                dropped += _remove(entry)
-                continue
-            for name in FINISHED:
-                for added in entry.glob(name):
-                    _remove(added)
-            attached = entry / _ATTACHED
-            if is_attachment_mark(attached.relative_to(self.part).as_posix()) and _whole(attached):
-                take_cube(self.contents, key, attached.read_bytes())
-            else:
-                attached.unlink(missing_ok=True)
-                dropped += sum(_remove(entry / "generic_data" / name) for name in ATTACHED)
-        return dropped
-
-    def append(self, records: Sequence[Record]) -> int:
+    def append(self, records: Sequence[Record]) -> Batch:
         """Write the files of a batch in order."""
         folders: dict[str, Path] = {}
-        written = 0
+        written: list[Path] = []
         try:
             with disk_errors(self.part, advice=ADVICE):
                 for key, payload in records:
@@ -95,21 +87,22 @@ class DirectoryStore:
                     if parent not in folders:
                         folders[parent] = self.part / parent
                         folders[parent].mkdir(parents=True, exist_ok=True)
-                    (folders[parent] / name).write_bytes(payload)
-                    written += len(payload)
+                    written.append(folders[parent] / name)
+                    _write(written[-1], payload)
         except WriteError:
-            self._take_back(records[-1][0])
+            for path in written:
+                remove(path)
             raise
-        return written
+        self._is_synced = False
+        payloads = [payload for _, payload in records]
+        return Batch([key for key, _ in records], sum(map(len, payloads)), _crc(payloads))
 
-    def _take_back(self, last: str) -> None:
-        """Remove what there is of an entry, or of what was attached to one."""
-        entry = entry_of(last)
-        if entry is not None and is_mark(last):
-            _remove(self.part / entry)
-        elif entry is not None and is_attachment_mark(last):
-            for name in ATTACHED:
-                _remove(self.part / entry / "generic_data" / name)
+    def sync(self) -> None:
+        """Wait for the disk; see Store."""
+        if not self._is_synced:
+            self._is_synced = True
+            with suppress(FileNotFoundError):  # finished meanwhile, and synced by that
+                sync_file_system(self.part)  # a thousand files a second, one by one, would take longer
 
     def has(self, key: str) -> bool:
         """True if a record was appended."""
@@ -136,8 +129,10 @@ class DirectoryStore:
                     yield f"{prefix}/{name}".lstrip("/"), (Path(folder) / name).read_bytes()
 
     def seal(self) -> None:
-        """Write consolidated metadata."""
+        """Write consolidated metadata, and wait for the disk; see Store."""
         self.append([(KEY, consolidate(self.metadata()))])
+        with disk_errors(self.part, advice=ADVICE):
+            sync_file_system(self.part)
 
     def md5(self) -> str:
         """Of the sealed store, which takes reading all of it.
@@ -151,23 +146,18 @@ class DirectoryStore:
         """Nothing is held open."""
 
 
-def _remove(path: Path) -> int:
-    """Delete a tree; how many bytes its files had."""
-    if not path.is_dir():
-        return 0
-    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    shutil.rmtree(path)
-    return size
-
-
-def _whole(path: Path) -> bool:
-    """False for JSON that is not there, or was not written to its end."""
+def _write(path: Path, payload: bytes) -> None:
+    descriptor = os.open(path, _NEW_FILE, 0o644)
     try:
-        json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return False
-    return True
+        rest = memoryview(payload)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    finally:
+        os.close(descriptor)
 
 
-def _number(path: Path) -> int:
-    return int(path.name)
+def _crc(payloads: Sequence[bytes]) -> int:
+    crc = 0
+    for payload in payloads:
+        crc = crc32(payload, crc)
+    return crc

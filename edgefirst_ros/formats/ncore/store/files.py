@@ -29,7 +29,7 @@ class SequenceFiles:
 
     @property
     def meta_part(self) -> Path:
-        """The sequence meta file while stores are being renamed; it is there when all are complete."""
+        """The sequence meta file until all stores have their names; it is there when all are complete."""
         return self.folder / f"{self.id}.json{PART}"
 
     @property
@@ -37,10 +37,20 @@ class SequenceFiles:
         """The journal, there until the sequence is complete."""
         return self.folder / f"{self.id}.journal{PART}"
 
-    @property
-    def held(self) -> Path:
+    def held(self, number: int) -> Path:
         """Where a radar cube waits for its scan."""
-        return self.folder / f"{self.id}.cube{PART}"
+        return self.folder / f"{self.id}.cube-{number}{PART}"
+
+    def all_held(self) -> list[Path]:
+        """Radar cubes that wait, and those that a sync has not let go of yet."""
+        return [path for path in self.mine() if path.name.startswith(f"{self.id}.cube-")]
+
+    def would_replace(self) -> bool:
+        """Whether an earlier, complete sequence has the name of this one, whose meta file is written, too.
+
+        The first that giving this one the name does is to remove the earlier one's meta file.
+        """
+        return self.meta.exists() and self.meta.read_bytes() != self.meta_part.read_bytes()
 
     @property
     def note(self) -> Path:
@@ -59,8 +69,12 @@ class SequenceFiles:
 
     def finished_stores(self) -> list[Path]:
         """Stores that have their final names, of whatever group and kind."""
-        start, ends = f"{self.id}.{_STORE}", (suffix("itar"), suffix("directory"))
-        return [p for p in self.mine() if p.name.startswith(start) and p.name.endswith(ends)]
+        return [path for path in self.mine() if self.is_store(path.name)]
+
+    def is_store(self, name: str) -> bool:
+        """Whether a store of this sequence can have this name once it is finished."""
+        is_mine = name.startswith(f"{self.id}.{_STORE}") and Path(name).name == name
+        return is_mine and name.endswith((suffix("itar"), suffix("directory")))
 
     def store(self, group: str, kind: StoreType) -> Path:
         """The finished store of a component group; the group of poses and calibration has no name."""
@@ -94,6 +108,11 @@ def create_store(path: Path, kind: StoreType) -> Store:
     return DirectoryStore.create(part_path(path))
 
 
-def recover_store(part: Path) -> tuple[Store, int]:
-    """A store as a killed writer left it, cut back to its last commit mark; the bytes cut off."""
-    return DirectoryStore.recover(part) if part.is_dir() else TarStore.recover(part)
+def open_store(part: Path) -> Store:
+    """A store as a crash left it, for ``keep`` and ``cut``.
+
+    Raises:
+        DatasetError: a directory with a symbolic link.
+        OSError: it cannot be opened, or is a symbolic link to a file.
+    """
+    return DirectoryStore(part) if part.is_dir() else TarStore(part)

@@ -90,7 +90,7 @@ def parse_header(block: bytes) -> tuple[str, int] | None:
         prefix = block[345 : 345 + _PREFIX].rstrip(b"\0").decode()
     except ValueError:
         return None
-    if checksum != sum(block) - sum(block[148:156]) + 8 * 0x20:
+    if size < 0 or checksum != sum(block) - sum(block[148:156]) + 8 * 0x20:
         return None
     return (f"{prefix}/{name}" if prefix else name), size
 
@@ -110,6 +110,8 @@ def members(descriptor: int) -> Iterator[Member]:
 _TRAILER = struct.Struct("<4sIQI")
 _MAGIC = b"itar"
 _CBOR_XZ = 1
+_LONGEST_ROW = 300
+"""A key of at most 256 bytes, two integers, and their heads in CBOR."""
 
 
 class RecordIndex:
@@ -133,18 +135,8 @@ class RecordIndex:
         self._offsets.append(offset)
         self._sizes.append(size)
 
-    def mark(self) -> tuple[int, int]:
-        """A point to come back to with ``rewind``."""
-        return len(self._names), len(self._offsets)
-
-    def rewind(self, mark: tuple[int, int]) -> None:
-        """Forget what was added after ``mark``."""
-        del self._names[mark[0] :]
-        del self._offsets[mark[1] :]
-        del self._sizes[mark[1] :]
-
     def pack(self) -> None:
-        """Pack the keys so far, which are not rewound any more."""
+        """Pack the keys so far."""
         names = bytes(self._names[self._streamed :]).split(b"\n")[:-1]
         self._stream.add(b"".join([cbor_head(TEXT, len(name)) + name for name in names]))
         self._streamed = len(self._names)
@@ -197,10 +189,15 @@ def read_index(descriptor: int) -> tuple[dict[str, tuple[int, int]], int]:
         raise ValueError(
             f"itar trailer names index type {kind} at {offset}, {length} bytes, in a file of {size}"
         )
-    table = unxz(os.pread(descriptor, length, offset))
+    table = unxz(os.pread(descriptor, length, offset), (offset // BLOCK + 1) * _LONGEST_ROW)
     if not isinstance(table, dict) or not {"items", "offset_datas", "sizes"} <= table.keys():
         raise ValueError("the itar index lacks items, offset_datas or sizes")
     columns = (table["items"], table["offset_datas"], table["sizes"])
+    if not all(isinstance(column, list) for column in columns):
+        raise ValueError("the itar index has columns that are no lists")
     if len({len(column) for column in columns}) != 1:
         raise ValueError(f"the itar index has columns of {[len(column) for column in columns]} entries")
-    return {key: (at, length) for key, at, length in zip(*columns, strict=True)}, offset
+    rows = {key: (at, length) for key, at, length in zip(*columns, strict=True) if isinstance(key, str)}
+    if len(rows) != len(table["items"]) or not all(isinstance(n, int) for row in rows.values() for n in row):
+        raise ValueError("the itar index has rows that are no key, offset and size, or a key twice")
+    return rows, offset

@@ -1,4 +1,4 @@
-"""What belongs to no frame, as CBOR in the journal of a sequence: poses, calibration, cuboids, series."""
+"""The journal of a sequence: what is committed in its stores, and as CBOR what belongs to no frame."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import cbor2
 
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.journal import Journal, read_journal
+from edgefirst_ros.formats.ncore.store.base import Batch
 from edgefirst_ros.formats.ncore.store.packed import ARRAY, cbor_head
 
-_FORMAT = "ncore 2"
+_FORMAT = "ncore 3"
+_BATCH = "batch"
 
 
 class FactJournal(Journal):
@@ -28,13 +30,24 @@ class FactJournal(Journal):
         self.begin()
 
     def record(self, kind: str, value: object) -> int:
-        """Append one fact; it survives the process when this returns. The bytes written.
+        """Append one fact (poses, calibration, series, ...); it survives the process when this returns.
+
+        Returns:
+            The bytes written.
 
         Raises:
             WriteError: the disk is full or gone.
         """
         with disk_errors(self.path):
             return self.append(cbor2.dumps([kind, value]))
+
+    def commit(self, group: str, batch: Batch) -> None:
+        """Commit a batch that the store of a component group has appended.
+
+        Raises:
+            WriteError: the disk is full or gone.
+        """
+        self.record(_BATCH, [group, batch.place, batch.size, batch.crc])
 
 
 def read_facts(path: Path, kinds: Collection[str] = ()) -> Iterator[tuple[str, Any]]:
@@ -48,3 +61,13 @@ def read_facts(path: Path, kinds: Collection[str] = ()) -> Iterator[tuple[str, A
         if record.payload.startswith(heads):
             kind, value = cbor2.loads(record.payload)
             yield kind, value
+
+
+def read_batches(path: Path) -> Iterator[tuple[str, Batch]]:
+    """Component group and batch of everything committed in stores, in order.
+
+    Raises:
+        DatasetError: the file is no journal of this version.
+    """
+    for _, (group, place, size, crc) in read_facts(path, [_BATCH]):
+        yield group, Batch(place, size, crc)

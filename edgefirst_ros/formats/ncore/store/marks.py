@@ -1,8 +1,7 @@
-"""Commit marks: which record completes an entry, so that a killed store knows what it has.
+"""Marks: the attributes that tell which entries a store holds, so that recovery finds them there.
 
-An entry (a frame, a point cloud, a label) is a zarr group; the attributes of that group are written after
-everything else in it and carry its times. What is attached to a radar's entry later ends with the attributes
-of its ``generic_data``. What finishing a sequence adds to entries has no mark: it is made anew.
+An entry (a frame, a point cloud, a label) is a zarr group, whose attributes carry its times. A radar cube is
+in the ``generic_data`` of an entry, whose attributes carry the cube's time.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import json
 import re
 from array import array
 from bisect import bisect_left
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY
@@ -41,9 +41,6 @@ BOX_ARRAYS = (
     ),
 )
 """Arrays of the boxes of a frame, of equal length."""
-
-FINISHED = ("ray_bundle/model_element", f"generic_data/{FLAT_BOXES}*")
-"""What entries get when their sequence is finished, as patterns below the entry; of no use before."""
 
 _ENTRY = re.compile(rf"([^/]+)/([^/]+)/({'|'.join(COLLECTIONS)})/(\d+)/")
 _ATTACHMENT = f"generic_data/{ATTRIBUTES_KEY}"
@@ -82,14 +79,10 @@ class Contents:
     Attributes:
         instances: entries by instance, in the order in which the instances came.
         cubes: by radar, the scan that has the latest cube, and the cube's time.
-        references: frames of the pose graph that recovered entries refer to.
-        sizes: width and height of the pictures of recovered cameras.
     """
 
     instances: dict[Instance, EntryTimes] = field(default_factory=dict)
     cubes: dict[str, tuple[int, int]] = field(default_factory=dict)
-    references: set[str] = field(default_factory=set)
-    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def times(self, instance: Instance, collection: str) -> EntryTimes:
         """The entries of an instance, none to begin with."""
@@ -99,58 +92,21 @@ class Contents:
         return sum(len(times) for times in self.instances.values())
 
 
-def entry_of(key: str) -> str | None:
-    """The group of the entry that a record belongs to, if any."""
-    found = _ENTRY.match(key)
-    return found[0][:-1] if found else None
-
-
-def commit(contents: Contents, key: str, payload: bytes) -> bool:
-    """Take the mark of an entry into ``contents``; False for a payload that is none."""
+def take_mark(contents: Contents, key: str, payload: bytes) -> None:
+    """Take what a record tells of an entry or of its cube into ``contents``; most records tell nothing."""
     found = _ENTRY.match(key)
     if found is None:
-        return False
-    try:
-        attributes = json.loads(payload)
-        start_us, end_us = attributes[TIMES]
-    except (ValueError, KeyError, TypeError):
-        return False
-    times = contents.times((found[1], found[2]), found[3])
-    if found[3] == "labels":  # one that came before its camera is appended last
-        times.insert(end_us)
-    else:
-        times.add(start_us, end_us)
-    if REFERENCE in attributes:
-        contents.references.add(attributes[REFERENCE])
-    if SIZE in attributes:
-        contents.sizes[found[2]] = attributes[SIZE]
-    return True
-
-
-def take_cube(contents: Contents, key: str, payload: bytes) -> None:
-    """Note that a scan has a cube, if the attributes of its generic data say so."""
-    found = _ENTRY.match(key)
-    try:
-        meta = json.loads(payload)[ATTACHED[0]]
-        if found is not None:
-            contents.cubes[found[2]] = (int(found[4]), meta["timestamp_us"])
-    except (ValueError, KeyError, TypeError):
         return
-
-
-def is_mark(key: str) -> bool:
-    """True for the record that completes an entry."""
-    entry = entry_of(key)
-    return entry is not None and key == f"{entry}/{ATTRIBUTES_KEY}"
+    instance, rest = (found[1], found[2]), key[found.end() :]
+    with suppress(ValueError, LookupError, TypeError, OverflowError):  # no mark that this package writes
+        if rest == ATTRIBUTES_KEY:
+            start_us, end_us = json.loads(payload)[TIMES]
+            contents.times(instance, found[3]).add(start_us, end_us)
+        elif found[1] == "radars" and rest == _ATTACHMENT:
+            contents.cubes[found[2]] = (int(found[4]), int(json.loads(payload)[ATTACHED[0]]["timestamp_us"]))
 
 
 def instance_of_mark(key: str) -> Instance | None:
-    """Which instance a mark is of, None for other records."""
-    component, name, *_ = key.split("/") if is_mark(key) else ("", "")
-    return (component, name) if name else None
-
-
-def is_attachment_mark(key: str) -> bool:
-    """True for the record that completes what was attached to an entry that has its mark."""
-    entry = entry_of(key)
-    return entry is not None and entry.startswith("radars/") and key == f"{entry}/{_ATTACHMENT}"
+    """Which instance the mark of an entry is of, None for other records."""
+    found = _ENTRY.match(key)
+    return (found[1], found[2]) if found and key[found.end() :] == ATTRIBUTES_KEY else None

@@ -26,6 +26,8 @@ _PENDING = 1 << 16
 _UINT_CODES = ((24, 0, 0), (1 << 8, 24, 1), (1 << 16, 25, 2), (1 << 32, 26, 4), (1 << 64, 27, 8))
 """Of CBOR's integers: below what, which code, and how many bytes follow (RFC 8949, 3)."""
 _ROWS = 1 << 16
+_UNPACKER = 256 << 20
+"""Memory that unpacking may take; the strongest preset of xz takes 65 MB."""
 
 
 def cbor_head(major: int, count: int) -> bytes:
@@ -80,15 +82,18 @@ class XzStream:
         return bytes(self._packed + self._compressor.flush())
 
 
-def unxz(data: bytes) -> object:
-    """What ``xz`` of one CBOR item holds.
+def unxz(data: bytes, limit: int) -> object:
+    """What ``xz`` of one CBOR item of at most ``limit`` bytes holds.
 
     Raises:
-        ValueError: not xz, or not CBOR.
+        ValueError: not xz, not CBOR, or larger.
     """
     try:
-        return cbor2.loads(lzma.decompress(data, lzma.FORMAT_XZ))
-    except (lzma.LZMAError, EOFError, cbor2.CBORError) as error:
+        unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_UNPACKER)
+        unpacked = unpacker.decompress(data, limit)
+        whole = unpacked if unpacker.eof else b""
+        return cbor2.loads(whole)
+    except (lzma.LZMAError, EOFError, MemoryError, RecursionError, cbor2.CBORError) as error:
         raise ValueError(f"{len(data)} bytes are no xz of CBOR: {error}") from error
 
 

@@ -1,4 +1,4 @@
-"""A store in one tar file: one writev a batch, the index in memory, recovered by walking the members."""
+"""A store in one tar file: one writev a batch, the index in memory."""
 
 from __future__ import annotations
 
@@ -7,18 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
+from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.formats.crashsafe.appending import AppendFile, disk_errors
-from edgefirst_ros.formats.ncore.store.base import ADVICE
-from edgefirst_ros.formats.ncore.store.itar import BLOCK, RecordIndex, header, members, padded, tail
-from edgefirst_ros.formats.ncore.store.marks import (
-    Contents,
-    commit,
-    entry_of,
-    is_attachment_mark,
-    is_mark,
-    take_cube,
-)
+from edgefirst_ros.formats.ncore.store.base import ADVICE, Batch
 from edgefirst_ros.formats.ncore.store.packed import KEY, Consolidation
+from edgefirst_ros.formats.ncore.store.itar import BLOCK, RecordIndex, header, members, padded, tail
+from edgefirst_ros.formats.ncore.store.marks import Contents, take_mark
 from edgefirst_ros.formats.zarr2.metadata import Record, is_metadata
 
 _SHALLOW = 3
@@ -43,6 +37,7 @@ class TarStore:
         self._digest = hashlib.md5(usedforsecurity=False)
         self._consolidation = Consolidation()
         self._shared: set[str] = set()
+        self._kept = 0
 
     @classmethod
     def create(cls, part: Path) -> Self:
@@ -51,48 +46,34 @@ class TarStore:
         part.unlink(missing_ok=True)
         return cls(part)
 
-    @classmethod
-    def recover(cls, part: Path) -> tuple[Self, int]:
-        """The store cut back to its last commit mark, and how many bytes were behind it."""
-        store = cls(part)
-        dropped = store._file.truncate(store._walk())
-        store._catch_up()
-        return store, dropped
+    def keep(self, batch: Batch) -> bool:
+        """Whether the next bytes are the batch's; see Store."""
+        end = self._kept + batch.size
+        if batch.place != self._kept or not self._kept < end <= self._file.size:
+            return False
+        crc = 0
+        for start in range(self._kept, end, _CHUNK):
+            crc = crc32(self._file.read(min(_CHUNK, end - start), start), crc)
+        if crc == batch.crc:
+            self._kept = end
+        return crc == batch.crc
 
-    def _catch_up(self) -> None:
-        """What appending would have done on the way, for what is in the file."""
+    def cut(self) -> int:
+        """Drop what is behind the last batch kept, and take in what stays as if it had been appended now."""
+        dropped = self._file.truncate(self._kept)
+        for member in members(self._file.descriptor):
+            self._index.add(member.name.encode(), member.offset, member.size)
+            if member.name.count("/") <= _SHALLOW:
+                self._shared.add(member.name)
         for start in range(0, self._file.size, _CHUNK):
             self._digest.update(self._file.read(_CHUNK, start))
         for key, payload in self.metadata():
             self._consolidation.add(key, payload)
+            take_mark(self.contents, key, payload)
         self._index.pack()
+        return dropped
 
-    def _walk(self) -> int:
-        committed, mark, shared, pending = 0, self._index.mark(), set[str](), set[str]()
-        entries: set[str | None] = set()
-        for member in members(self._file.descriptor):
-            self._index.add(member.name.encode(), member.offset, member.size)
-            if member.name.count("/") <= _SHALLOW:
-                pending.add(member.name)
-            if not (is_mark(member.name) or is_attachment_mark(member.name)):
-                continue
-            payload = self._file.read(member.size, member.offset)
-            if is_attachment_mark(member.name):
-                take_cube(self.contents, member.name, payload)
-                if entry_of(member.name) not in entries:
-                    continue
-            elif commit(self.contents, member.name, payload):
-                entries.add(entry_of(member.name))
-            else:
-                break
-            committed, mark = member.end, self._index.mark()
-            shared |= pending
-            pending.clear()
-        self._index.rewind(mark)
-        self._shared = shared
-        return committed
-
-    def append(self, records: Sequence[Record]) -> int:
+    def append(self, records: Sequence[Record]) -> Batch:
         """Append a batch in one system call."""
         position, pending = self._file.size, b""
         buffers, places = list[bytes](), list[tuple[bytes, int, int]]()
@@ -104,7 +85,10 @@ class TarStore:
             places.append((name, position + BLOCK, size))
             position += BLOCK + size + len(pending)
         buffers.append(pending)
-        written = self._write(buffers)
+        start, crc = self._file.size, 0
+        size = self._write(buffers)
+        for buffer in buffers:
+            crc = crc32(buffer, crc)
         for place in places:
             self._index.add(*place)
         self._index.pack()
@@ -112,7 +96,11 @@ class TarStore:
             if is_metadata(key):
                 self._consolidation.add(key, payload)
         self._shared.update(key for key, _ in records if key.count("/") <= _SHALLOW)
-        return written
+        return Batch(start, size, crc)
+
+    def sync(self) -> None:
+        """Wait for the disk; see Store."""
+        self._file.sync()
 
     def _write(self, buffers: list[bytes]) -> int:
         with disk_errors(self.part, advice=ADVICE):
@@ -142,9 +130,11 @@ class TarStore:
                 yield name, self._file.read(size, offset)
 
     def seal(self) -> None:
-        """Append consolidated metadata, end of archive, index and trailer."""
+        """Append consolidated metadata, end of archive, index and trailer; see Store."""
         self.append([(KEY, self._consolidation.finish())])
         self._write(tail(self._file.size, self._index))
+        with disk_errors(self.part, advice=ADVICE):
+            self.sync()
         self.release()
 
     def md5(self) -> str:

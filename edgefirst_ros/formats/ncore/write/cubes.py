@@ -2,64 +2,116 @@
 
 from __future__ import annotations
 
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import cbor2
 
-from edgefirst_ros.formats.crashsafe.replacing import replace_file
+from edgefirst_ros.codecs.zlib_backend import crc32
+from edgefirst_ros.formats.crashsafe.appending import AppendFile, disk_errors
+from edgefirst_ros.formats.crashsafe.sync import sync_paths
 from edgefirst_ros.formats.ncore.prepare.parts import Cube
+from edgefirst_ros.formats.ncore.store.base import ADVICE
+from edgefirst_ros.formats.ncore.store.files import SequenceFiles
 
 SAME_SCAN_US = 2_000
 """A cube this close after a scan is of that scan; no later one can be much nearer."""
+_CRC = struct.Struct("<I")
+
+
+@dataclass(slots=True)
+class _HeldCube:
+    cube: Cube
+    path: Path | None
+    is_synced: bool = False
 
 
 class HeldCubes:
-    """At most one waiting cube a radar, in a file as long as it waits."""
+    """At most one waiting cube a radar, in a file as long as it waits: CRC-32 of what follows, and CBOR.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._cubes: dict[str, Cube] = {}
+    A file that was synced outlives its cube's waiting until the disk holds the store that the cube went to.
+    """
 
-    @classmethod
-    def load(cls, path: Path) -> HeldCubes:
-        """What a killed writer held; nothing if the file is not whole."""
-        held = cls(path)
-        try:
-            rows = cbor2.loads(path.read_bytes())
-        except (OSError, cbor2.CBORError):
-            return held
-        for name, topic, frame_id, time_us, records in rows:
-            held._cubes[name] = Cube(topic, frame_id, time_us, tuple((key, data) for key, data in records))
-        return held
+    def __init__(self, files: SequenceFiles) -> None:
+        self._files = files
+        self._number = 0
+        self._lock = threading.Lock()
+        self._cubes: dict[str, _HeldCube] = {}
+        self._placed: list[Path] = []
 
     def names(self) -> list[str]:
         """Radars with a waiting cube."""
         return list(self._cubes)
 
     def put(self, name: str, cube: Cube) -> int:
-        """Hold a cube; it survives the process when this returns. The bytes written."""
-        self._cubes[name] = cube
-        return self._save()
+        """Hold a cube; it survives the process when this returns. The bytes written.
+
+        Raises:
+            WriteError: the disk is full or gone.
+        """
+        self._number += 1
+        path = self._files.held(self._number)
+        payload = cbor2.dumps([[name, cube.topic, cube.frame_id, cube.time_us, cube.records]])
+        with disk_errors(path, advice=ADVICE), closing(AppendFile(path, exclusive=True)) as file:
+            file.append(_CRC.pack(crc32(payload)), payload)
+        with self._lock:
+            self._cubes[name] = _HeldCube(cube, path)
+        return len(payload)
+
+    def put_back(self, name: str, cube: Cube) -> None:
+        """Hold a cube that a crash left, whose file stays."""
+        self._cubes[name] = _HeldCube(cube, None)
 
     def get(self, name: str) -> Cube | None:
         """The waiting cube of a radar."""
-        return self._cubes.get(name)
+        held = self._cubes.get(name)
+        return None if held is None else held.cube
 
     def drop(self, name: str) -> None:
-        """The cube found its place."""
-        del self._cubes[name]
-        self._save()
+        """The cube is committed where it belongs."""
+        with self._lock:
+            held = self._cubes.pop(name)
+            if held.path is not None and held.is_synced:
+                self._placed.append(held.path)
+        if held.path is not None and not held.is_synced:
+            held.path.unlink(missing_ok=True)
 
-    def _save(self) -> int:
-        if not self._cubes:
-            self._path.unlink(missing_ok=True)
-            return 0
-        rows = [
-            [name, cube.topic, cube.frame_id, cube.time_us, cube.records]
-            for name, cube in self._cubes.items()
-        ]
-        return replace_file(self._path, cbor2.dumps(rows))
+    def sync(self) -> list[Path]:
+        """Wait until the disk holds the cubes that wait; any thread.
+
+        Returns:
+            Files to remove once the disk holds what has been committed by now.
+
+        Raises:
+            OSError: the disk refuses.
+        """
+        with self._lock:
+            waiting = [held for held in self._cubes.values() if not held.is_synced and held.path is not None]
+            for held in waiting:
+                held.is_synced = True
+            placed, self._placed = self._placed, []
+        if waiting:
+            sync_paths({self._files.folder, *(held.path for held in waiting if held.path is not None)})
+        return placed
+
+
+def read_held(files: SequenceFiles) -> Iterator[tuple[str, Cube]]:
+    """Radar and cube of every file that a crash left and that is whole, in order of time."""
+    found = []
+    for path in files.all_held():
+        with suppress(OSError, ValueError, TypeError, EOFError, MemoryError, cbor2.CBORError):
+            data = path.read_bytes()
+            if data[: _CRC.size] == _CRC.pack(crc32(data[_CRC.size :])):
+                ((name, topic, frame_id, time_us, records),) = cbor2.loads(data[_CRC.size :])
+                found.append(
+                    (name, Cube(topic, frame_id, time_us, tuple((key, raw) for key, raw in records)))
+                )
+    yield from sorted(found, key=lambda each: each[1].time_us)
 
 
 def nearest_scan(cube_us: int, last_us: int | None, next_us: int | None, tolerance_us: int) -> int | None:
@@ -86,6 +138,9 @@ class Scans(Protocol):
 
     def free_scan(self, radar: str) -> int | None:
         """Time of the latest scan of a radar if it has no cube yet."""
+
+    def last_cube(self, radar: str) -> int:
+        """Time of the latest cube that a scan of a radar has, -1 if none has one."""
 
     def attach(self, radar: str, scan_us: int, cube: Cube) -> int:
         """Append a cube to a scan; the bytes written."""
@@ -141,6 +196,13 @@ class CubePairing:
             return 0
         free_us = self._scans.free_scan(radar)
         return self._place(radar, cube, nearest_scan(cube.time_us, free_us, None, self._tolerance_us))
+
+    def recover(self, files: SequenceFiles) -> None:
+        """Place the cubes that a crash left and that are in no scan yet."""
+        for radar, cube in read_held(files):
+            if cube.time_us > self._scans.last_cube(radar):
+                self._held.put_back(radar, cube)
+                self.settle(radar)
 
     def settle_all(self) -> None:
         """The sequence ends: place every cube that waits."""

@@ -9,11 +9,12 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.base import EMPTY, Written
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
+from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_path
 from edgefirst_ros.formats.ncore.finish.earlylabels import descriptor_of, snapped
 from edgefirst_ros.formats.ncore.finish.facts import Facts
 from edgefirst_ros.formats.ncore.finish.lidarfit import LidarModels
 from edgefirst_ros.formats.ncore.finish.remarks import Remarks
-from edgefirst_ros.formats.ncore.finish.sequence import finish
+from edgefirst_ros.formats.ncore.finish.sequence import complete_sequence
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.prepare.lidarmodel import CloudGrid
 from edgefirst_ros.formats.ncore.prepare.parts import (
@@ -29,6 +30,7 @@ from edgefirst_ros.formats.ncore.prepare.parts import (
 )
 from edgefirst_ros.formats.ncore.prepare.radar import META as RADAR_META
 from edgefirst_ros.formats.ncore.prepare.roles import is_stored
+from edgefirst_ros.formats.ncore.store.base import ADVICE
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles
 from edgefirst_ros.formats.ncore.store.journal import FactJournal
 from edgefirst_ros.formats.ncore.store.marks import Instance
@@ -50,6 +52,7 @@ class SequenceWriter:
 
     Attributes:
         files: where the sequence is.
+        journal: stays open, which keeps others from the sequence, until the sequence has its name.
         start_us: time of the first thing written, None before it.
         until_us: where the sequence after it begins, once there is one.
         last_pose: the latest pose taken.
@@ -78,14 +81,18 @@ class SequenceWriter:
         self._masks = masks
         self._lidars = lidars
         self._scaled: set[Instance] = set()
-        self._journal = _begin_journal(files)
-        self._fact_writer = FactWriter(self._journal, options)
+        self.journal = _begin_journal(files)
+        self._fact_writer = FactWriter(self.journal, options)
         self._fact_writer.begin(files.id, sequence, part, options, boxes2d_tolerances_ms)
         self._fact_writer.masks(masks.data)
-        self._stores = StoreSet(files, options.store, options.profile)
-        self._models = LidarModels(self._stores.open)
+        with disk_errors(files.folder):  # before any store, which would be of no use without it
+            self.journal.sync()
+            sync_path(files.folder)
+        self._stores = StoreSet(files, options.store, options.profile, self.journal)
+        self._models = LidarModels(self._stores.open, self._stores.commit)
         tolerance_us = round(options.radar_cube_tolerance_ms * 1000)
-        self._cubes = CubePairing(HeldCubes(files.held), self._stores, tolerance_us)
+        self._held = HeldCubes(files)
+        self._cubes = CubePairing(self._held, self._stores, tolerance_us)
 
     def write(self, prepared: Prepared) -> Written:
         """Append every part of a measurement, or say why not."""
@@ -114,8 +121,24 @@ class SequenceWriter:
         """Arrays and metadata of a whole instance."""
         self._fact_writer.generic_data(instance, data, meta)
 
-    def finish(self, remarks: Remarks) -> bool:
-        """Complete the sequence; False if nothing was ever written to it.
+    def sync(self) -> None:
+        """Wait until the disk holds everything that was written before; any thread.
+
+        What is in the stores by then, then the journal: that commits nothing which they do not hold, except
+        what comes meanwhile, and recovery tells that from what is whole.
+
+        Raises:
+            WriteError: the disk refuses.
+        """
+        with disk_errors(self.files.folder, advice=ADVICE):
+            placed = self._held.sync()
+            self._stores.sync()
+            self.journal.sync()
+            for path in placed:
+                path.unlink(missing_ok=True)
+
+    def complete(self, remarks: Remarks) -> bool:
+        """Complete the sequence but for its names; False if nothing was ever written to it.
 
         Args:
             remarks: takes warnings and notes for the user.
@@ -126,14 +149,18 @@ class SequenceWriter:
         try:
             self._cubes.settle_all()
             facts = self._fact_writer.facts or Facts.read(self.files.journal)
-            return finish(self.files, self._stores.open, facts, remarks, self._models)
-        finally:
+            is_complete = complete_sequence(self.files, self._stores.open, facts, remarks, self._models)
+        except BaseException:
             self.abort()
+            raise
+        if not is_complete:
+            self.abort()
+        return is_complete
 
     def abort(self) -> None:
         """Release the files as they are."""
         self._stores.release()
-        self._journal.close()
+        self.journal.close()
 
     def _part(self, part: Part, prepared: Prepared) -> Outcome:
         if prepared.time_us < 0:
@@ -263,7 +290,7 @@ class SequenceWriter:
 
 def _begin_journal(files: SequenceFiles) -> FactJournal:
     with disk_errors(files.folder):
-        files.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(files.folder)
         return FactJournal(files.journal)
 
 

@@ -1,16 +1,19 @@
-"""The stores of one sequence: which instance goes where, entries appended with their commit mark."""
+"""The stores of one sequence: which instance goes where; what is appended is committed by the journal."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
+from edgefirst_ros.formats.crashsafe.sync import Unsynced
 from edgefirst_ros.formats.ncore.finish.sequence import COMMON
 from edgefirst_ros.formats.ncore.options import Profile, StoreType
 from edgefirst_ros.formats.ncore.prepare.parts import Cube, Json
 from edgefirst_ros.formats.ncore.prepare.radar import empty_scan
 from edgefirst_ros.formats.ncore.store.base import Store, new_groups
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
+from edgefirst_ros.formats.ncore.store.journal import FactJournal
 from edgefirst_ros.formats.ncore.store.marks import TIMES, EntryTimes, Instance
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, json_bytes, under
 
@@ -19,6 +22,13 @@ _BUILT_IN = {"cameras", "lidars", "radars", "point_clouds", "camera_labels"}
 
 class StoreSet:
     """Stores by component group, begun when their first entry comes.
+
+    Args:
+        files: where the sequence is.
+        kind: of its stores.
+        profile: which instances share one.
+        journal: takes what is committed; None where a sequence is recovered, which begins anew each time.
+        recovered: stores that are there.
 
     Attributes:
         open: the stores so far.
@@ -29,6 +39,7 @@ class StoreSet:
         files: SequenceFiles,
         kind: StoreType,
         profile: Profile,
+        journal: FactJournal | None,
         *,
         recovered: dict[str, Store] | None = None,
     ) -> None:
@@ -36,6 +47,10 @@ class StoreSet:
         self._files = files
         self._kind: StoreType = kind
         self._profile = profile
+        self._journal = journal
+        self._lock = threading.Lock()
+        self._begun: list[Store] = []
+        self._names = Unsynced()
 
     def times(self, instance: Instance) -> EntryTimes | None:
         """The entries of an instance, None if it has none."""
@@ -81,10 +96,38 @@ class StoreSet:
         key = len(times) if collection == "pcs" else end_us
         mark = json_bytes({**attributes, TIMES: [start_us, end_us]})
         batch += under(f"{base}/{key}", [*records, (ATTRIBUTES_KEY, mark)])
-        written = store.append(batch)
+        written = self.commit(instance, batch)
         times.add(start_us, end_us)
         store.contents.instances[instance] = times
         return written
+
+    def commit(self, instance: Instance, records: Sequence[Record]) -> int:
+        """Append a batch to the store of an instance, and commit it; the bytes written.
+
+        Raises:
+            WriteError: the disk is full or gone; if it takes no journal, nothing more can be appended.
+        """
+        store = self._store(instance)
+        batch = store.append(records)
+        if self._journal is not None:
+            try:
+                self._journal.commit(self._group(instance), batch)
+            except BaseException:
+                store.release()  # behind a batch that the journal does not have none could be kept
+                raise
+        return batch.size
+
+    def sync(self) -> None:
+        """Wait until the disk holds what was appended before, and the stores' names; any thread.
+
+        Raises:
+            OSError: the disk refuses.
+        """
+        with self._lock:
+            begun = list(self._begun)
+        for store in begun:
+            store.sync()
+        self._names.sync()
 
     def last_scan(self, radar: str) -> int | None:
         """Time of the latest scan of a radar."""
@@ -97,11 +140,18 @@ class StoreSet:
         cubes = self._store(("radars", radar)).contents.cubes if last_us is not None else {}
         return None if cubes.get(radar, (None, 0))[0] == last_us else last_us
 
+    def last_cube(self, radar: str) -> int:
+        """Time of the latest cube that a scan of a radar has, -1 if none has one."""
+        has_scans = self.last_scan(radar) is not None
+        cubes = self._store(("radars", radar)).contents.cubes if has_scans else {}
+        return cubes.get(radar, (0, -1))[1]
+
     def attach(self, radar: str, scan_us: int, cube: Cube) -> int:
         """Append a cube to the generic data of a scan that is there."""
-        store = self._store(("radars", radar))
-        store.contents.cubes[radar] = (scan_us, cube.time_us)
-        return store.append(under(f"radars/{radar}/frames/{scan_us}/generic_data", cube.records))
+        base = f"radars/{radar}/frames/{scan_us}/generic_data"
+        written = self.commit(("radars", radar), under(base, cube.records))
+        self._store(("radars", radar)).contents.cubes[radar] = (scan_us, cube.time_us)
+        return written
 
     def alone(self, radar: str, cube: Cube) -> int | str:
         """Append a scan without detections that holds the cube."""
@@ -127,5 +177,8 @@ class StoreSet:
         if group not in self.open:
             path = self._files.store(group, self._kind)
             with disk_errors(path):
-                self.open[group] = create_store(path, self._kind)
+                store = self.open[group] = create_store(path, self._kind)
+            self._names.add(path.parent)
+            with self._lock:
+                self._begun.append(store)
         return self.open[group]

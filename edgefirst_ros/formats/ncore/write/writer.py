@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
@@ -17,12 +18,13 @@ from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.lock import Lock
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.ncore.finish.remarks import Remarks
-from edgefirst_ros.formats.ncore.finish.sequence import complete
+from edgefirst_ros.formats.ncore.finish.sequence import publish_sequence
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.prepare.component import Component, check_components
 from edgefirst_ros.formats.ncore.prepare.parts import Prepared
 from edgefirst_ros.formats.ncore.prepare.roles import prepare
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles
+from edgefirst_ros.formats.ncore.store.journal import FactJournal
 from edgefirst_ros.formats.ncore.write.lidarscale import LidarScales
 from edgefirst_ros.formats.ncore.write.masks import EgoMasks
 from edgefirst_ros.formats.ncore.write.names import InstanceNames
@@ -34,15 +36,16 @@ _LATE_US = 2_000_000
 
 
 class NCoreWriter:
-    """Writes sequences below ``root/<sequence_id>/``; implements MeasurementWriter.
+    """Writes sequences below ``root/<sequence_id>/``; implements MeasurementWriter and CrashSafe.
 
     A sequence has the name of its SequenceInfo; its parts after a split append ``-001``, ``-002`` ...
-    Sequences are finished in a thread of their own, so that a split does not hold up a live capture.
+    Sequences are finished in a thread of their own, so that a split does not hold up a live capture. One that
+    is followed by another gets its name then, unless it replaces an earlier one, which stays until ``close``.
 
     Args:
         root: folder of all sequences.
         options: what to write.
-        overwrite: replace sequences of the same name, each once the new one is complete.
+        overwrite: replace sequences of the same name, once all new ones are complete.
         components: custom components, see ``component.Component``.
         boxes2d_tolerances_ms: by the end of the topic's name, where ``options`` has no tolerance for all.
 
@@ -80,6 +83,10 @@ class NCoreWriter:
         self._waiting: list[SequenceWriter] = []
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ncore-finish")
         self._finished: list[tuple[SequenceFiles, Future[bool]]] = []
+        self._unpublished: list[tuple[SequenceFiles, FactJournal]] = []
+        self._is_complete = False
+        self._lock = threading.Lock()
+        self._incomplete: list[SequenceWriter] = []
 
     def begin(self, sequence: SequenceInfo) -> None:
         """Finish the sequence before and start this one.
@@ -88,7 +95,7 @@ class NCoreWriter:
             OutputExists: the sequence is there and overwriting was not asked for.
             WriteError: the sequence before could not be finished, or another process is writing this one.
         """
-        self._finish_all()
+        self._finish_all(publish=True)
         self._info, self._part = sequence, 0
         self._current = self._open()
 
@@ -107,7 +114,7 @@ class NCoreWriter:
         current = self._sequence()
         for waiting in list(self._waiting):
             if prepared.time_us > waiting.until_us + _LATE_US:
-                self._submit(waiting)
+                self._submit(waiting, publish=True)
         late = next((waiting for waiting in self._waiting if prepared.time_us < waiting.until_us), None)
         if late is not None:
             return late.write(prepared)
@@ -157,19 +164,46 @@ class NCoreWriter:
         """Notes about what was done to the data, one sentence each."""
         return tuple(self._remarks.notes)
 
-    def close(self) -> list[Path]:
-        """Finish every sequence; their meta files.
+    def sync(self) -> None:
+        """Wait until the disk holds what ``write`` and ``pose`` did before; see CrashSafe.
+
+        Raises:
+            WriteError: the disk refuses; what it holds is unknown then.
+        """
+        with self._lock:
+            sequences = list(self._incomplete)
+        for sequence in sequences:
+            sequence.sync()
+
+    def complete(self) -> list[Path]:
+        """Finish every sequence, synced; those that have no name yet wait for ``close``. Their meta files.
 
         Raises:
             WriteError: the disk is full or gone; ``recover`` completes what is on disk.
         """
-        try:
-            self._finish_all()
-        finally:
-            self._pool.shutdown()
-        self._lidars.remark(self._remarks)
-        self._masks.remark(self._remarks)
+        if not self._is_complete:
+            try:
+                self._finish_all(publish=False)
+            finally:
+                self._pool.shutdown()
+            self._lidars.remark(self._remarks)
+            self._masks.remark(self._remarks)
+            self._is_complete = True
         return [files.meta for files, done in self._finished if done.result()]
+
+    def close(self) -> list[Path]:
+        """Complete every sequence and give it its name; their meta files.
+
+        Raises:
+            WriteError: the disk is full or gone; ``recover`` completes what is on disk.
+        """
+        paths = self.complete()
+        try:
+            for files, _ in self._unpublished:
+                publish_sequence(files)
+        finally:
+            self._let_go()
+        return paths
 
     def abort(self) -> None:
         """Release files without finishing; ``recover`` completes what is on disk."""
@@ -177,6 +211,12 @@ class NCoreWriter:
             sequence.abort()
         self._waiting, self._current = [], None
         self._pool.shutdown()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        for _, journal in self._unpublished:
+            journal.close()
+        self._unpublished.clear()
 
     def _sequence(self) -> SequenceWriter:
         if self._current is None:
@@ -194,7 +234,7 @@ class NCoreWriter:
                     f"{files.folder} exists; overwrite it, write elsewhere, or recover it if it is unfinished"
                 )
             _make_room(files)
-        return SequenceWriter(
+        sequence = SequenceWriter(
             files,
             self._info,
             part=self._part,
@@ -204,6 +244,9 @@ class NCoreWriter:
             lidars=self._lidars,
             boxes2d_tolerances_ms=self._boxes2d_tolerances_ms,
         )
+        with self._lock:
+            self._incomplete.append(sequence)
+        return sequence
 
     def _split(self, current: SequenceWriter, time_us: int) -> SequenceWriter:
         self._part += 1
@@ -215,15 +258,28 @@ class NCoreWriter:
         self._current = following
         return following
 
-    def _submit(self, sequence: SequenceWriter) -> None:
+    def _submit(self, sequence: SequenceWriter, *, publish: bool) -> None:
         if sequence in self._waiting:
             self._waiting.remove(sequence)
-        self._finished.append((sequence.files, self._pool.submit(sequence.finish, self._remarks)))
+        self._finished.append((sequence.files, self._pool.submit(self._finish, sequence, publish=publish)))
 
-    def _finish_all(self) -> None:
+    def _finish(self, sequence: SequenceWriter, *, publish: bool) -> bool:
+        """Complete a sequence, and give it its name unless that must wait; False if it is empty."""
+        files, journal = sequence.files, sequence.journal
+        is_complete = sequence.complete(self._remarks)
+        if is_complete and publish and not files.would_replace():
+            publish_sequence(files)
+            journal.close()
+        elif is_complete:
+            self._unpublished.append((files, journal))
+        with self._lock:
+            self._incomplete.remove(sequence)
+        return is_complete
+
+    def _finish_all(self, *, publish: bool) -> None:
         current, self._current = self._current, None
         for sequence in (*self._waiting, *([current] if current else [])):
-            self._submit(sequence)
+            self._submit(sequence, publish=publish)
         for _, done in self._finished:
             done.result()
 
@@ -243,8 +299,8 @@ def _make_room(files: SequenceFiles) -> None:
         disk_errors(files.folder, "cannot be replaced"),
         Lock(files.journal) if files.journal.exists() else nullcontext(),
     ):
-        if files.meta_part.exists():  # killed among its renames: complete, and the one before it is gone
-            complete(files)
+        if files.meta_part.exists() and not files.would_replace():
+            publish_sequence(files)  # complete, and the one before it is gone
         for path in files.leftovers():
             remove(path)
 

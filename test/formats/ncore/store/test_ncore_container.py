@@ -7,6 +7,7 @@ import lzma
 import os
 import struct
 import tarfile
+import zlib
 from pathlib import Path
 
 import cbor2
@@ -15,11 +16,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from edgefirst_ros.errors import WriteError
-from edgefirst_ros.formats.ncore.store.base import Store, new_groups
+from edgefirst_ros.errors import DatasetError, WriteError
+from edgefirst_ros.formats.ncore.store import directory
+from edgefirst_ros.formats.ncore.store.base import Batch, Store, new_groups
 from edgefirst_ros.formats.ncore.store.directory import DirectoryStore
-from edgefirst_ros.formats.ncore.store.itar import RecordIndex, header, members, parse_header, read_index
+from edgefirst_ros.formats.ncore.store.itar import header, members, parse_header, read_index
+from edgefirst_ros.formats.ncore.store.marks import take_mark
 from edgefirst_ros.formats.ncore.store.packed import cbor_head, cbor_uints, consolidate, unxz
+from edgefirst_ros.formats.ncore.store.reading import FinishedTar
 from edgefirst_ros.formats.ncore.store.tarfile import TarStore
 from edgefirst_ros.formats.zarr2.metadata import Record, group, is_metadata
 
@@ -30,6 +34,25 @@ def entry(end_us: int, payload: bytes = b"x" * 700, sensor: str = "lidars/lidar"
     base = f"{sensor}/frames/{end_us}"
     mark = json.dumps({"timestamps_us": [end_us - 5, end_us]}).encode()
     return [*group(base), (f"{base}/data/0", payload), (f"{base}/.zattrs", mark)]
+
+
+def begun(store: Store, *ends_us: int, sensor: str = "lidars/lidar") -> list[Batch]:
+    """A collection of entries, each appended as a batch."""
+    first, *more = ends_us
+    head = new_groups(store, f"{sensor}/frames")
+    return [store.append([*head, *entry(first, sensor=sensor)]), *(store.append(entry(e)) for e in more)]
+
+
+def reopened(kind: type[TarStore | DirectoryStore], part: Path, batches: list[Batch]) -> tuple[Store, int]:
+    """As recovery does: batches kept up to the first that is not whole; and how many bytes are dropped."""
+    store: Store = kind(part)
+    all(store.keep(batch) for batch in batches)
+    return store, store.cut()
+
+
+def ends_of(store: Store, sensor: tuple[str, str] = ("lidars", "lidar")) -> list[int]:
+    times = store.contents.instances.get(sensor)
+    return list(times.ends) if times else []
 
 
 def seal(store: TarStore) -> None:
@@ -112,16 +135,16 @@ def test_a_cut_anywhere_keeps_exactly_the_whole_entries(
 ) -> None:
     path = tmp_path_factory.mktemp("cut") / "s.part"
     store = TarStore.create(path)
-    ends = [store.append([*new_groups(store, "lidars/lidar/frames"), *entry(100)])]
+    batches = begun(store, 100)
     for end_us in (200, 300):
-        ends.append(ends[-1] + store.append(entry(end_us, b"y" * data.draw(st.integers(0, 2000)))))
+        batches.append(store.append(entry(end_us, b"y" * data.draw(st.integers(0, 2000)))))
     store.release()
+    ends = [batch.place + batch.size for batch in batches]
     cut = data.draw(st.integers(0, ends[-1]))
     os.truncate(path, cut)
-    recovered, dropped = TarStore.recover(path)
+    recovered, dropped = reopened(TarStore, path, batches)
     whole = [end for end in ends if end <= cut]
-    times = recovered.contents.instances.get(("lidars", "lidar"))
-    assert (list(times.ends) if times else []) == [100, 200, 300][: len(whole)]
+    assert ends_of(recovered) == [100, 200, 300][: len(whole)]
     assert dropped == cut - (whole[-1] if whole else 0)
     recovered.append([*new_groups(recovered, "lidars/lidar/frames"), *entry(400)])
     recovered.release()
@@ -131,21 +154,62 @@ def test_a_cut_anywhere_keeps_exactly_the_whole_entries(
     assert names[-1] == "lidars/lidar/frames/400/.zattrs"
 
 
-def test_garbage_behind_a_mark_is_cut_off(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["data", "header", "mark"])
+def test_blocks_that_a_power_cut_left_zero_end_what_is_kept(tmp_path: Path, where: str) -> None:
+    """The marks of later entries are whole, and so is that of the entry itself if ``where`` is its data."""
     store = TarStore.create(tmp_path / "s.part")
-    size = store.append([*new_groups(store, "lidars/lidar/frames"), *entry(100)])
+    batches = begun(store, 100, 200, 300)
     store.release()
-    with (tmp_path / "s.part").open("ab") as file:
-        file.write(bytes(range(250)) * 12)
-    recovered, dropped = TarStore.recover(tmp_path / "s.part")
+    block = {"header": 0, "data": 1536, "mark": batches[1].size - 512}[where]
+    with (tmp_path / "s.part").open("r+b") as file:
+        file.seek(batches[1].place + block)
+        file.write(bytes(512))
+    recovered, dropped = reopened(TarStore, tmp_path / "s.part", batches)
+    assert ends_of(recovered) == [100]
+    assert dropped == batches[1].size + batches[2].size
+    recovered.append(entry(400))
+    seal(recovered)
+
+
+def test_a_batch_counts_only_in_its_place(tmp_path: Path) -> None:
+    store = TarStore.create(tmp_path / "s.part")
+    first, second, third = begun(store, 100, 200, 300)
+    store.release()
+    store = TarStore(tmp_path / "s.part")
+    assert store.keep(first)
+    assert not store.keep(third)
+    assert not store.keep(Batch(second.place, 1 << 60, second.crc))
+    assert not store.keep(Batch(second.place, -second.size, second.crc))
+    assert not store.keep(Batch(["lidars/lidar/frames/200/.zattrs"], second.size, second.crc))
+    assert store.keep(second)
+    store.cut()
+    assert ends_of(store) == [100, 200]
+    store.release()
+
+
+def test_a_batch_that_is_no_tar_members_is_not_listed(tmp_path: Path) -> None:
+    store = TarStore.create(tmp_path / "s.part")
+    batches = begun(store, 100)
+    garbage = store._file.append(b"\0" * 1024)
+    store.release()
+    stray = Batch(batches[0].size, garbage, zlib.crc32(bytes(1024)))
+    recovered, _ = reopened(TarStore, tmp_path / "s.part", [*batches, stray])
+    assert ends_of(recovered) == [100]
     recovered.release()
-    assert dropped == 3000
-    assert (tmp_path / "s.part").stat().st_size == size
 
 
-@pytest.mark.parametrize("sync", [False, True])
-def test_what_is_made_on_the_way_is_of_the_whole_file(tmp_path: Path, sync: bool) -> None:
-    store = TarStore.create(tmp_path / "s.part", sync=sync)
+def test_what_the_journal_does_not_have_is_cut_off(tmp_path: Path) -> None:
+    store = TarStore.create(tmp_path / "s.part")
+    batches = begun(store, 100, 200)
+    store.release()
+    recovered, dropped = reopened(TarStore, tmp_path / "s.part", batches[:1])
+    recovered.release()
+    assert dropped == batches[1].size
+    assert (tmp_path / "s.part").stat().st_size == batches[0].size
+
+
+def test_what_is_made_on_the_way_is_of_the_whole_file(tmp_path: Path) -> None:
+    store = TarStore.create(tmp_path / "s.part")
     store.append([*new_groups(store, "lidars/lidar/frames"), *entry(100)])
     for number in range(2, 40):
         store.append(entry(100 * number, bytes([number]) * 70 * number))
@@ -154,31 +218,33 @@ def test_what_is_made_on_the_way_is_of_the_whole_file(tmp_path: Path, sync: bool
 
 def test_what_is_made_on_the_way_is_right_after_a_kill(tmp_path: Path) -> None:
     store = TarStore.create(tmp_path / "s.part")
-    store.append([*new_groups(store, "lidars/lidar/frames"), *entry(100), *entry(200)])
+    batches = begun(store, 100, 200)
     store.append(entry(300)[:-1])
     store.release()
-    recovered, dropped = TarStore.recover(tmp_path / "s.part")
+    recovered, dropped = reopened(TarStore, tmp_path / "s.part", batches)
     assert dropped > 0
     recovered.append(entry(400))
     seal(recovered)
 
 
-def test_a_mark_that_is_no_json_commits_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "mark", [b"{tor", b"\xff", b"[]", b"{}", b'{"timestamps_us":[1]}', b'{"timestamps_us":[-1,2]}']
+)
+def test_a_mark_that_tells_no_times_is_of_no_entry(tmp_path: Path, mark: bytes) -> None:
     store = TarStore.create(tmp_path / "s.part")
-    store.append([*new_groups(store, "lidars/lidar/frames"), *entry(100)])
-    store.append(entry(200)[:-1])
+    batches = begun(store, 100)
     store.release()
-    with (tmp_path / "s.part").open("ab") as file:
-        file.write(header(b"lidars/lidar/frames/200/.zattrs", 4) + b"{tor".ljust(512, b"\0"))
-    recovered, dropped = TarStore.recover(tmp_path / "s.part")
-    recovered.release()
-    assert len(recovered.contents) == 1
-    assert dropped > 0
+    store = TarStore(tmp_path / "s.part")
+    store.keep(batches[0])
+    take_mark(store.contents, "lidars/lidar/frames/200/.zattrs", mark)
+    store.cut()
+    store.release()
+    assert ends_of(store) == [100]
 
 
 def test_a_full_disk_takes_back_the_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = TarStore.create(tmp_path / "s.part")
-    size = store.append([*new_groups(store, "lidars/lidar/frames"), *entry(100)])
+    whole = store.append([*new_groups(store, "lidars/lidar/frames"), *entry(100)])
     real = os.pwritev
 
     def full(descriptor: int, buffers: list[bytes], offset: int) -> int:
@@ -189,7 +255,7 @@ def test_a_full_disk_takes_back_the_frame(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(WriteError, match="No space left"):
         store.append(entry(200))
     monkeypatch.undo()
-    assert (tmp_path / "s.part").stat().st_size == size
+    assert (tmp_path / "s.part").stat().st_size == whole.size
     store.append(entry(300))
     seal(store)
     with tarfile.open(tmp_path / "s.part", "r:") as archive:
@@ -198,7 +264,7 @@ def test_a_full_disk_takes_back_the_frame(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_an_interrupt_takes_back_the_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = TarStore.create(tmp_path / "s.part")
-    size = store.append([*new_groups(store, "lidars/lidar/frames"), *entry(100)])
+    whole = store.append([*new_groups(store, "lidars/lidar/frames"), *entry(100)])
 
     def interrupted(descriptor: int, buffers: list[bytes], offset: int) -> int:
         os.pwrite(descriptor, buffers[0], offset)
@@ -208,7 +274,7 @@ def test_an_interrupt_takes_back_the_frame(tmp_path: Path, monkeypatch: pytest.M
         patched.setattr(os, "pwritev", interrupted)
         with pytest.raises(KeyboardInterrupt):
             store.append(entry(200))
-    assert (tmp_path / "s.part").stat().st_size == size
+    assert (tmp_path / "s.part").stat().st_size == whole.size
     store.append(entry(300))
     seal(store)
     with tarfile.open(tmp_path / "s.part", "r:") as archive:
@@ -217,10 +283,10 @@ def test_an_interrupt_takes_back_the_frame(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_key_that_is_too_long_changes_nothing(tmp_path: Path) -> None:
     store = TarStore.create(tmp_path / "s.part")
-    size = store.append([*new_groups(store, "lidars/lidar/frames"), *entry(100)])
+    whole = store.append([*new_groups(store, "lidars/lidar/frames"), *entry(100)])
     with pytest.raises(ValueError, match="too long"):
         store.append([("lidars/lidar/frames/200/" + "x" * 200, b""), *entry(200)])
-    assert store.append(entry(300)) + size == (tmp_path / "s.part").stat().st_size
+    assert store.append(entry(300)).size + whole.size == (tmp_path / "s.part").stat().st_size
     store.release()
 
 
@@ -230,22 +296,22 @@ def test_a_full_disk_takes_back_the_frame_from_a_directory(
 ) -> None:
     store = DirectoryStore.create(tmp_path / "s.part")
     store.append([*new_groups(store, "radars/radar/frames"), *entry(100, sensor="radars/radar")])
-    before = sorted(path.as_posix() for path in tmp_path.rglob("*"))
+    before = sorted(path.as_posix() for path in tmp_path.rglob("*") if path.is_file())
     records = entry(200, sensor="radars/radar")
     if attached:
         base = "radars/radar/frames/100/generic_data"
         records = [(f"{base}/radar_cube/0", b"abc"), (f"{base}/.zattrs", b"{}")]
-    plain = Path.write_bytes
+    plain = directory._write
 
-    def full(self: Path, data: bytes) -> int:
-        if self.name == ".zattrs":
+    def full(path: Path, payload: bytes) -> None:
+        if path.name == ".zattrs":
             raise OSError(28, "No space left on device")
-        return plain(self, data)
+        plain(path, payload)
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(directory, "_write", full)
     with pytest.raises(WriteError, match="No space left"):
         store.append(records)
-    after = sorted(path.as_posix() for path in tmp_path.rglob("*") if path.name != "generic_data")
+    after = sorted(path.as_posix() for path in tmp_path.rglob("*") if path.is_file())
     assert after == before
 
 
@@ -288,72 +354,88 @@ def test_groups_are_written_once(tmp_path: Path, kind: type[TarStore | Directory
     store.release()
 
 
-def test_a_directory_drops_entries_without_a_whole_mark(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["missing", "short", "zeros", "link", "fifo"])
+def test_a_directory_keeps_batches_up_to_the_first_that_is_not_whole(tmp_path: Path, damage: str) -> None:
     store = DirectoryStore.create(tmp_path / "s.part")
-    store.append([*new_groups(store, "lidars/lidar/frames"), *entry(1000)])
-    store.append(entry(200)[:-1])
-    store.append([*entry(300)[:-1], ("lidars/lidar/frames/300/.zattrs", b"")])
-    recovered, dropped = DirectoryStore.recover(tmp_path / "s.part")
-    assert list(recovered.contents.instances["lidars", "lidar"].ends) == [1000]
+    batches = begun(store, 1000, 2000, 3000)
+    data = tmp_path / "s.part/lidars/lidar/frames/2000/data/0"
+    if damage in {"missing", "fifo"}:
+        data.unlink()
+    if damage == "fifo":
+        os.mkfifo(data)
+    if damage in {"short", "zeros"}:
+        data.write_bytes(bytes(700 if damage == "zeros" else 699))
+    if damage == "link":
+        data.rename(tmp_path / "elsewhere")
+        data.symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(DatasetError, match="data/0: is a symbolic link"):
+            DirectoryStore(tmp_path / "s.part")
+        return
+    recovered, dropped = reopened(DirectoryStore, tmp_path / "s.part", batches)
+    assert ends_of(recovered) == [1000]
     assert sorted(path.name for path in (tmp_path / "s.part/lidars/lidar/frames").iterdir()) == [
         ".zgroup",
         "1000",
     ]
-    assert dropped == 2 * (700 + len(group("")[0][1]))
+    left = {"missing": 0, "fifo": 0, "short": 699, "zeros": 700}[damage]
+    assert dropped == batches[1].size + batches[2].size - 700 + left
+
+
+@pytest.mark.parametrize("kind", [TarStore, DirectoryStore])
+def test_nothing_is_written_through_a_link(tmp_path: Path, kind: type[TarStore | DirectoryStore]) -> None:
+    store: Store = kind.create(tmp_path / "elsewhere")
+    begun(store, 100)
+    store.release()
+    (tmp_path / "s.part").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises((DatasetError, OSError)):
+        kind(tmp_path / "s.part")
+    fresh: Store = kind.create(tmp_path / "s.part")
+    fresh.release()
+    assert not (tmp_path / "s.part").is_symlink()
+    recovered, _ = reopened(kind, tmp_path / "elsewhere", [])
+    recovered.release()
 
 
 def test_a_directory_drops_groups_whose_first_entry_was_torn(tmp_path: Path) -> None:
     store = DirectoryStore.create(tmp_path / "s.part")
-    store.append([*new_groups(store, "lidars/lidar/frames"), *entry(100)])
+    batches = begun(store, 100)
     store.append([("lidars/other/.zgroup", b""), ("cameras/.zgroup", b""), ("cameras/front/.zgroup", b"{")])
-    recovered, dropped = DirectoryStore.recover(tmp_path / "s.part")
+    recovered, dropped = reopened(DirectoryStore, tmp_path / "s.part", batches)
     assert dropped == 1
     assert recovered.has("lidars/.zgroup")
     assert not recovered.has("lidars/other/.zgroup")
     assert sorted(path.name for path in (tmp_path / "s.part").iterdir()) == [".zgroup", "lidars"]
 
 
-def test_directory_entries_come_back_in_order_of_number(tmp_path: Path) -> None:
+def test_entries_come_back_in_the_order_in_which_they_were_committed(tmp_path: Path) -> None:
     store = DirectoryStore.create(tmp_path / "s.part")
-    for end_us in (900, 1000, 11000):
-        store.append(entry(end_us))
-    recovered, _ = DirectoryStore.recover(tmp_path / "s.part")
-    assert list(recovered.contents.instances["lidars", "lidar"].ends) == [900, 1000, 11000]
+    batches = begun(store, 900, 1000, 11000)
+    recovered, _ = reopened(DirectoryStore, tmp_path / "s.part", batches)
+    assert ends_of(recovered) == [900, 1000, 11000]
 
 
 @pytest.mark.parametrize("kind", [TarStore, DirectoryStore])
-def test_a_cube_without_its_attributes_is_dropped_and_its_scan_kept(
+def test_a_cube_that_is_not_committed_is_dropped_and_its_scan_kept(
     tmp_path: Path, kind: type[TarStore | DirectoryStore]
 ) -> None:
     base = "radars/radar/frames/100"
     mark = (f"{base}/.zattrs", b'{"timestamps_us":[100,100]}')
     cube = [(f"{base}/generic_data/radar_cube/.zarray", b"{}"), (f"{base}/generic_data/radar_cube/0", b"abc")]
+    done = (f"{base}/generic_data/.zattrs", b'{"radar_cube":{"timestamp_us":99}}')
     store: Store = kind.create(tmp_path / "s.part")
-    store.append([*group(base), *group(f"{base}/generic_data"), mark])
-    store.append(cube)
+    scan = store.append([*group(base), *group(f"{base}/generic_data"), mark])
+    store.append([*cube, done])
     store.release()
-    recovered, dropped = kind.recover(tmp_path / "s.part")
-    assert list(recovered.contents.instances["radars", "radar"].ends) == [100]
+    recovered, dropped = reopened(kind, tmp_path / "s.part", [scan])
+    assert ends_of(recovered, ("radars", "radar")) == [100]
     assert recovered.contents.cubes == {}
     assert dropped > 0
-    done = (f"{base}/generic_data/.zattrs", b'{"radar_cube":{"timestamp_us":99}}')
-    recovered.append([*cube, done])
+    attached = recovered.append([*cube, done])
     recovered.release()
-    again, dropped = kind.recover(tmp_path / "s.part")
+    again, dropped = reopened(kind, tmp_path / "s.part", [scan, attached])
     again.release()
     assert dropped == 0
     assert again.contents.cubes == {"radar": (100, 99)}
-
-
-def test_the_index_forgets_what_is_taken_back() -> None:
-    index = RecordIndex()
-    index.add(b"a/b", 512, 3)
-    mark = index.mark()
-    index.add(b"c", 2048, 9)
-    index.rewind(mark)
-    index.add(b"\xc3\xa9", 4096, 1)
-    assert list(index) == [("a/b", 512, 3), ("é", 4096, 1)]
-    assert len(index) == 2
 
 
 @pytest.mark.parametrize(
@@ -386,6 +468,34 @@ def test_an_index_of_uneven_columns_is_named(tmp_path: Path) -> None:
             read_index(descriptor)
     finally:
         os.close(descriptor)
+
+
+def test_what_unpacks_to_more_than_it_may_is_refused() -> None:
+    with pytest.raises(ValueError, match="more than 65536 bytes"):
+        unxz(lzma.compress(bytes(1 << 24)), 1 << 16)
+
+
+@pytest.mark.parametrize("data", [b"\x9b" + b"\xff" * 8, b"\x81" * 100_000, b"\x62\xff\xff", b""])
+def test_damaged_cbor_is_named(data: bytes) -> None:
+    with pytest.raises(ValueError, match="are no xz of CBOR"):
+        unxz(lzma.compress(data), 1 << 20)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"items": 3, "offset_datas": [], "sizes": []},
+        {"items": [["a"]], "offset_datas": [1], "sizes": [1]},
+        {"items": ["a", "a"], "offset_datas": [1, 2], "sizes": [1, 2]},
+        {"items": ["a"], "offset_datas": ["1"], "sizes": [1]},
+    ],
+)
+def test_an_index_of_other_things_is_named(tmp_path: Path, table: object) -> None:
+    packed = lzma.compress(cbor2.dumps(table))
+    trailer = struct.pack("<4sIQI", b"itar", 1, 512, len(packed)).ljust(512, b"\0")
+    (tmp_path / "s").write_bytes(bytes(512) + packed.ljust(512, b"\0") + trailer)
+    with pytest.raises(ValueError, match="the itar index has"):
+        FinishedTar(tmp_path / "s")
 
 
 def test_members_stop_at_the_end_of_the_archive(tmp_path: Path) -> None:
@@ -426,7 +536,7 @@ def test_many_integers_are_one_array() -> None:
 
 def test_consolidated_metadata_keeps_large_and_small_records() -> None:
     records = [("a/.zattrs", b'{"x":1}'), ("b/.zattrs", json.dumps(list(range(5000))).encode()), ("c", b"{}")]
-    found = unxz(consolidate(records))
+    found = unxz(consolidate(records), 1 << 20)
     assert found == {
         "zarr_consolidated_format": 1,
         "metadata": {"a/.zattrs": {"x": 1}, "b/.zattrs": list(range(5000)), "c": {}},

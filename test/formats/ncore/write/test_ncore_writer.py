@@ -697,13 +697,6 @@ def test_an_output_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     writer.abort()
 
 
-@pytest.mark.parametrize("store", ["itar", "directory"])
-def test_waiting_for_the_disk_gives_the_same_bytes(tmp_path: Path, store: str) -> None:
-    one(tmp_path / "a", drive(0.1), store=store)
-    one(tmp_path / "b", drive(0.1), store=store, sync=True)
-    assert tree(tmp_path / "a") == tree(tmp_path / "b")
-
-
 class Velocity(Component):
     """What the documentation of Component shows."""
 
