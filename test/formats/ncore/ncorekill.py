@@ -61,7 +61,7 @@ def kill_trial(root: Path, after_s: float, **options: object) -> Trial:
     held: dict[str, set[int]] = defaultdict(set)
     for folder in sorted(root.iterdir()):
         if any(folder.iterdir()):  # else it was killed before the folder's first file
-            _collect(Sequence(folder), held)
+            collect(Sequence(folder), held)
     lost = [
         f"{kind} {time_us}"
         for kind, times in acknowledged.items()
@@ -79,7 +79,8 @@ def kill_trial(root: Path, after_s: float, **options: object) -> Trial:
     )
 
 
-def _collect(sequence: Sequence, held: dict[str, set[int]]) -> None:
+def collect(sequence: Sequence, held: dict[str, set[int]]) -> None:
+    """Add the times of everything in a sequence, by the role that it came with."""
     for kind, path in PLACES.items():
         component, name = path.split("/")
         if name not in sequence.instances(component):

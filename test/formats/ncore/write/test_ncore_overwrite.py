@@ -19,6 +19,7 @@ from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.recover import recover
+from edgefirst_ros.formats.ncore.write import writer as writer_module
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.sample import EgoPose, Observation
 
@@ -220,6 +221,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from ncoremade import SEQUENCE, drive
 from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.write import writer as writer_module
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.sample import EgoPose
 
@@ -274,3 +276,94 @@ def test_sigkill_costs_neither_the_old_sequence_nor_what_was_written(
             assert len(kept.frames("lidars/lidar")) == 10
     else:
         assert done.paths == ()
+
+
+def begun(root: Path, steps: Steps, **options: object) -> NCoreWriter:
+    """A writer that overwrites, with some steps written."""
+    writer = NCoreWriter(root, NCoreOptions(radar_cube=True, **options), overwrite=True)  # type: ignore[arg-type]
+    writer.begin(SEQUENCE)
+    for step in steps:
+        writer.pose(step) if isinstance(step, EgoPose) else writer.write(writer.prepare(step))
+    return writer
+
+
+@pytest.mark.parametrize("new", KINDS)
+@pytest.mark.parametrize("old", [*KINDS, None])
+def test_whenever_giving_the_names_dies_recovery_knows_which_sequence_has_them(
+    tmp_path: Path, trees: dict[tuple[str, str], dict[str, bytes]], old: str | None, new: str
+) -> None:
+    """``complete`` is what the report of the run says, which is written between the two steps."""
+    for limit in count(0):
+        root = tmp_path / str(limit)
+        if old:
+            run(root, OLD, old)
+        writer = begun(root, NEW, store=new)
+        assert writer.complete() == [root / NAME / f"{NAME}.json"]
+        there = tree(root / NAME)
+        assert not old or {name: there[name] for name in trees["old", old]} == trees["old", old]
+        with pytest.raises(WriteError, match="is being written; wait"):
+            recover(root / NAME, complete=True)
+        died = dies(limit, writer.close)
+        writer.abort()
+        for complete in (False, True):
+            left = tmp_path / f"{limit}{complete}"
+            shutil.copytree(root, left)
+            recover(left / NAME, complete=complete)
+            replaced = complete or limit > 0 or not old
+            assert tree(left / NAME) == trees["new" if replaced else "old", new if replaced else old]
+            assert (left / BESIDE).exists() == (not replaced)
+            assert all(found.ok for found in check(left))
+            assert recover_all(left) == []
+        if not died:
+            break
+    assert limit > 5
+    assert tree(root / NAME) == trees["new", new]
+
+
+@pytest.mark.parametrize("store", KINDS)
+def test_a_part_that_replaces_one_waits_for_the_end_of_the_run_and_others_do_not(
+    tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "_LATE_US", 10_000)
+    begun(tmp_path, [camera(START_NS), camera(START_NS + 110 * MS)], store=store, split_s=0.1).close()
+    first, second, third = (tmp_path / name for name in (NAME, f"{NAME}-001", f"{NAME}-002"))
+    before = [tree(folder) for folder in (first, second)]
+    steps = [camera(START_NS + ms * MS, ms) for ms in range(0, 400, 55)]
+    writer = begun(tmp_path, steps, store=store, split_s=0.1)
+    for _, done in writer._finished:
+        assert done.result()
+    assert len(writer._finished) == 3
+    assert {name: (first / name).read_bytes() for name in before[0]} == before[0]
+    assert {name: (second / name).read_bytes() for name in before[1]} == before[1]
+    assert (first / f"{NAME}.json.part").exists()
+    assert not [*third.glob("*.part")], "it replaces nothing, so it has its name"
+    killed = tmp_path / "killed"
+    shutil.copytree(tmp_path, killed, ignore=shutil.ignore_patterns("killed"))
+    recover_all(killed)
+    assert [tree(killed / folder.name) for folder in (first, second)] == before
+    assert len(Sequence(killed / BESIDE).frames("cameras/camera_optical")) == 2
+    assert [path.parent for path in writer.complete()][:3] == [first, second, third]
+    assert {name: (second / name).read_bytes() for name in before[1]} == before[1]
+    writer.close()
+    assert not [*tmp_path.glob("*/*.part")]
+    assert tree(first) != before[0]
+    shutil.rmtree(killed)
+    assert [found.text for found in check(tmp_path) if not found.ok] == []
+
+
+def test_a_run_begins_on_what_another_left_complete(
+    tmp_path: Path, trees: dict[tuple[str, str], dict[str, bytes]]
+) -> None:
+    writer = begun(tmp_path, NEW)
+    writer.complete()
+    writer.abort()
+    begun(tmp_path, []).abort()
+    assert Sequence(tmp_path / NAME).instances("radars") == ["radar"], (
+        "nothing was there before: it has the name"
+    )
+    writer = begun(tmp_path, OLD)
+    writer.complete()
+    writer.abort()
+    begun(tmp_path, []).abort()
+    recover_all(tmp_path)
+    assert tree(tmp_path / NAME) == trees["new", "itar"], "the one that it was to replace stays"

@@ -1,0 +1,250 @@
+"""What a sync promises: it is on the disk, whatever else the disk has, and nothing waits for it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from ncoredisk import Disk
+from ncorekill import collect
+from ncoremade import SEQUENCE, START_NS, camera, cube, drive, lidar, pose, radar
+from ncoreread import Sequence, recover_all, tree
+
+from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.base import CrashSafe
+from edgefirst_ros.formats.crashsafe.appending import AppendFile
+from edgefirst_ros.formats.ncore.check.sequence import check
+from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.write import writer as writer_module
+from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
+from edgefirst_ros.sample import EgoPose, Observation, SequenceInfo
+
+MS = 1_000_000
+FOLDER = SEQUENCE.name
+Said = list[tuple[str, int]]
+
+
+def take(writer: NCoreWriter, step: Observation | EgoPose) -> Said:
+    """Write a step; its role and time, if it was taken."""
+    if isinstance(step, EgoPose):
+        writer.pose(step)
+        return [("pose", step.time_ns // 1000)]
+    written = writer.write(writer.prepare(step))
+    return [(step.role.value, step.measurement.time_ns // 1000)] if written.topics else []
+
+
+def held_by(root: Path) -> dict[str, set[int]]:
+    """Times by role of what is in the finished sequences of a folder."""
+    held: dict[str, set[int]] = defaultdict(set)
+    for folder in sorted(root.iterdir()):
+        if (folder / f"{folder.name}.json").exists():
+            collect(Sequence(folder), held)
+    return held
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    (tmp_path / "out").mkdir()
+    disk = Disk(tmp_path / "out", monkeypatch)
+    yield disk
+    disk.close()
+
+
+@pytest.fixture
+def lost(tmp_path: Path, disk: Disk) -> Callable[[Said, bool], Said]:
+    """Cuts the power, recovers what is left, and says what of something is not there."""
+    numbers = count()
+
+    def after_a_cut(promised: Said, late: bool) -> Said:
+        target = tmp_path / f"cut{next(numbers)}"
+        disk.cut(target, late=late)
+        recover_all(target)
+        assert [found.text for found in check(target) if not found.ok] == []
+        held = held_by(target)
+        return [said for said in promised if said[1] not in held[said[0]]]
+
+    return after_a_cut
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        NCoreOptions(store="itar", profile="separate-sensors", radar_cube=True),
+        NCoreOptions(store="itar", profile="single", split_s=0.3, radar_cube=True),
+        NCoreOptions(store="directory", profile="separate-sensors", split_s=0.3, radar_cube=True),
+        NCoreOptions(store="directory", profile="single", radar_cube=True),
+    ],
+)
+def test_what_was_written_before_a_sync_survives_a_power_cut(
+    tmp_path: Path,
+    lost: Callable[[Said, bool], Said],
+    options: NCoreOptions,
+    late: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writer_module, "_LATE_US", 50_000)
+    writer = NCoreWriter(tmp_path / "out", options)
+    assert isinstance(writer, CrashSafe)
+    writer.begin(SEQUENCE)
+    said, promised = Said(), Said()
+    for number, step in enumerate(drive(0.8)):
+        said += take(writer, step)
+        if number % 43 == 42:
+            writer.sync()
+            promised = list(said)
+        if number % 67 == 66:
+            for _, done in writer._finished:
+                done.result()
+            assert lost(promised, late) == []
+    assert len(promised) > 100
+    writer.complete()
+    assert lost(said, late) == []
+    writer.close()
+    assert lost(said, late) == []
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_synced_cube_is_kept_until_the_disk_has_the_scan_that_it_went_to(
+    tmp_path: Path, lost: Callable[[Said, bool], Said], late: bool
+) -> None:
+    writer = NCoreWriter(tmp_path / "out", NCoreOptions(radar_cube=True))
+    writer.begin(SEQUENCE)
+    said = [*take(writer, radar(START_NS)), *take(writer, cube(START_NS + 40 * MS))]
+    writer.sync()
+    assert lost(said, late) == []
+    take(writer, radar(START_NS + 50 * MS))  # the cube goes there
+    assert lost(said, late) == []
+    (held,) = (tmp_path / "out" / FOLDER).glob("*.cube-*.part")
+    writer.sync()
+    assert not held.exists()
+    assert lost(said, late) == []
+    take(writer, cube(START_NS + 90 * MS))  # placed before any sync: nothing is promised, nothing kept
+    take(writer, radar(START_NS + 100 * MS))
+    assert not [*(tmp_path / "out" / FOLDER).glob("*.cube-*.part")]
+    writer.abort()
+
+
+def test_data_is_on_the_disk_before_names_and_names_before_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = NCoreWriter(tmp_path, NCoreOptions(radar_cube=True))
+    writer.begin(SEQUENCE)
+    for step in (radar(START_NS), cube(START_NS + 40 * MS), lidar(START_NS + 41 * MS), pose(START_NS)):
+        take(writer, step)
+    synced: list[str] = []
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, lambda fd: synced.append(str(Path(f"/proc/self/fd/{fd}").readlink())))
+    writer.sync()
+    stores = [".ncore4-radar.zarr.itar.part", ".ncore4-lidar.zarr.itar.part"]
+    names = [path.rpartition(FOLDER)[2] for path in synced]
+    assert names == ["", ".cube-1.part", *stores, "", ".journal.part"]
+    synced.clear()
+    take(writer, lidar(START_NS + 141 * MS))
+    writer.sync()
+    assert [path.rpartition(FOLDER)[2] for path in synced] == [*stores, ".journal.part"]
+    writer.abort()
+
+
+@pytest.mark.parametrize("store", ["itar", "directory"])
+def test_writing_goes_on_while_a_sync_waits_for_the_disk(
+    tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "_LATE_US", 10_000)
+    reached, go_on = threading.Event(), threading.Event()
+    real = AppendFile.sync
+
+    def slow(file: AppendFile) -> None:
+        if threading.current_thread().name == "sync" and not reached.is_set():
+            reached.set()
+            assert go_on.wait(60)
+        real(file)
+
+    monkeypatch.setattr(AppendFile, "sync", slow)
+    options = NCoreOptions(store=store, split_s=0.05)  # type: ignore[arg-type]
+    writer = NCoreWriter(tmp_path / "out", options)
+    writer.begin(SEQUENCE)
+    take(writer, camera(START_NS))
+    failures: list[BaseException] = []
+
+    def sync() -> None:
+        try:
+            writer.sync()
+        except BaseException as failure:  # noqa: BLE001 - for the test to judge
+            failures.append(failure)
+
+    thread = threading.Thread(target=sync, name="sync")
+    thread.start()
+    assert reached.wait(60)
+    for ms in range(1, 200, 10):  # three splits; the sequence that is being synced gets its name
+        take(writer, camera(START_NS + ms * MS))
+    for _, done in writer._finished:
+        done.result()
+    writer.begin(SequenceInfo("second", "host", 0))
+    take(writer, camera(START_NS))
+    assert (tmp_path / "out" / FOLDER / f"{FOLDER}.json").exists()
+    assert thread.is_alive()
+    go_on.set()
+    thread.join(60)
+    assert failures == []
+    writer.close()
+    assert all(found.ok for found in check(tmp_path / "out"))
+    assert len(held_by(tmp_path / "out")["camera"]) == 21
+
+
+@pytest.mark.parametrize("store", ["itar", "directory"])
+def test_syncing_changes_no_byte(tmp_path: Path, store: str) -> None:
+    for name in ("synced", "not"):
+        writer = NCoreWriter(tmp_path / name, NCoreOptions(store=store, radar_cube=True))  # type: ignore[arg-type]
+        writer.begin(SEQUENCE)
+        for step in drive(0.2):
+            take(writer, step)
+            if name == "synced":
+                writer.sync()
+        writer.close()
+    assert tree(tmp_path / "synced") == tree(tmp_path / "not")
+
+
+@pytest.mark.parametrize("close", [False, True])
+def test_a_disk_that_refuses_is_said(tmp_path: Path, close: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = NCoreWriter(tmp_path, NCoreOptions())
+    writer.begin(SEQUENCE)
+    said = take(writer, lidar(START_NS))
+
+    def refuse(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", refuse)
+        with pytest.raises(WriteError, match="Input/output error; edgefirst-ros recover keeps"):
+            writer.close() if close else writer.sync()
+    writer.abort()
+    recover_all(tmp_path)
+    assert {time_us for _, time_us in said} == held_by(tmp_path)["lidar_points"]
+
+
+def test_nothing_follows_what_the_journal_does_not_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = NCoreWriter(tmp_path, NCoreOptions())
+    writer.begin(SEQUENCE)
+    said = take(writer, lidar(START_NS))
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writer._current.journal, "append", full)
+        with pytest.raises(WriteError, match="No space left"):
+            take(writer, lidar(START_NS + 100 * MS))
+    with pytest.raises(WriteError):
+        take(writer, lidar(START_NS + 200 * MS))
+    writer.abort()
+    recover_all(tmp_path)
+    assert {time_us for _, time_us in said} == held_by(tmp_path)["lidar_points"]
