@@ -7,6 +7,7 @@ import tarfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from ncoremade import SEQUENCE, START_NS, cube, drive, lidar, pose, radar
 from ncoreread import Sequence, recover_all, tree
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound, WriteError
+from edgefirst_ros.errors import DatasetError, DatasetNotFound, EdgeFirstError, WriteError
 from edgefirst_ros.formats.crashsafe.journal import read_journal
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore import recover as recover_module
@@ -362,3 +363,156 @@ def test_facts_of_a_later_version_are_passed_over(tmp_path: Path) -> None:
 
 def test_the_module_finishes_with_the_same_code_as_close() -> None:
     assert recover_module.complete_sequence is finish.complete_sequence
+
+
+def _damaged(folder: Path, data: st.DataObject) -> None:
+    """Some bytes of a file are others, are gone, or are twice there."""
+    path = data.draw(st.sampled_from(sorted(path for path in folder.rglob("*") if path.is_file())))
+    content = bytearray(path.read_bytes())
+    where = data.draw(st.integers(0, max(0, len(content) - 1)))
+    some = data.draw(st.binary(min_size=1, max_size=20))
+    match data.draw(st.sampled_from(["other", "gone", "more"])):
+        case "other":
+            content[where : where + len(some)] = some
+        case "gone":
+            del content[where : where + len(some)]
+        case "more":
+            content[where:where] = some
+    path.write_bytes(content)
+
+
+@pytest.fixture(scope="module")
+def unfinished(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A sequence killed while it was written, and one that is complete but for names, of each store."""
+    found = []
+    for store in ("itar", "directory"):
+        writing = tmp_path_factory.mktemp("writing")
+        killed(writing, drive(0.12), store=store)
+        complete = tmp_path_factory.mktemp("complete")
+        writer = NCoreWriter(complete, NCoreOptions(radar_cube=True, store=store))  # type: ignore[arg-type]
+        writer.begin(SEQUENCE)
+        for step in drive(0.05):
+            writer.pose(step) if isinstance(step, EgoPose) else writer.write(writer.prepare(step))
+        writer.complete()
+        writer.abort()
+        found += [writing, complete]
+    return found
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damage_costs_what_is_damaged_or_is_said(
+    data: st.DataObject, unfinished: list[Path], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.mktemp("damaged") / "root"
+    shutil.copytree(data.draw(st.sampled_from(unfinished)), root)
+    for _ in range(data.draw(st.integers(1, 3))):
+        _damaged(root, data)
+    for complete in (False, True):
+        with suppress(EdgeFirstError):
+            recover(root / SEQUENCE.name, complete=complete)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("sequence", {"store": 7}),
+        ("sequence", 3),
+        ("pose", [1]),
+        ("pose", [1 << 70, *range(15)]),
+        ("row", ["no such series", 1]),
+        ("series", "x"),
+        ("instance", {"component": []}),
+        ("generic", ["radars", "radar", "x", "no dtype", [1], b""]),
+        ("generic", ["radars", "radar", "x", "<f8", [1 << 60], b""]),
+        ("cuboids", [None] * 6),
+        ("mask", ["camera_optical", "ego", b"no PNG"]),
+        ("label", []),
+        ("sweep", ["lidar", "x", 1, 2, 3]),
+        ("batch", 1),
+        ("batch", ["lidar", {}, [], None]),
+        ("batch", ["lidar", 0, 1 << 62, 0]),
+        ("batch", ["lidar", ["../../../../etc/passwd", 3], 1, 0]),
+    ],
+)
+@pytest.mark.parametrize("store", ["itar", "directory"])
+def test_a_record_that_this_package_does_not_write_is_no_traceback(
+    tmp_path: Path, store: str, kind: str, value: object
+) -> None:
+    writer = NCoreWriter(tmp_path, NCoreOptions(store=store))  # type: ignore[arg-type]
+    writer.begin(SEQUENCE)
+    for step in (pose(START_NS), lidar(START_NS), radar(START_NS), pose(START_NS + 20 * MS)):
+        writer.pose(step) if isinstance(step, EgoPose) else writer.write(writer.prepare(step))
+    writer._current.journal.record(kind, value)
+    writer.abort()
+    with suppress(DatasetError):
+        recover(tmp_path / SEQUENCE.name)
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        b"",
+        b"\xff",
+        b"[1]",
+        b'{"component_stores": 3}',
+        b'{"component_stores": [{}]}',
+        b'{"component_stores": [{"path": "../elsewhere"}]}',
+        b'{"component_stores": [{"path": "maivin_2026_03_14_10_20_30.ncore4/../../elsewhere.zarr"}]}',
+        b"[" * 100_000,
+    ],
+)
+def test_a_damaged_meta_file_moves_nothing(tmp_path: Path, meta: bytes) -> None:
+    writer = NCoreWriter(tmp_path / "out", NCoreOptions())
+    writer.begin(SEQUENCE)
+    writer.write(writer.prepare(lidar(START_NS)))
+    writer.complete()
+    writer.abort()
+    (tmp_path / "elsewhere.part").write_bytes(b"")
+    (tmp_path / "out" / SEQUENCE.name / f"{SEQUENCE.name}.json.part").write_bytes(meta)
+    before = tree(tmp_path)
+    with pytest.raises(DatasetError, match=r"json\.part"):
+        recover(tmp_path / "out" / SEQUENCE.name)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("store", ["itar", "directory"])
+@pytest.mark.parametrize("what", ["store", "journal", "cube", "note", "in a store"])
+def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path, store: str, what: str) -> None:
+    folder = killed(
+        tmp_path / "out", [lidar(START_NS), radar(START_NS), cube(START_NS + 40 * MS)], store=store
+    )
+    names = {
+        "store": f".ncore4-lidar.zarr{'.itar' if store == 'itar' else ''}.part",
+        "journal": ".journal.part",
+        "cube": ".cube-1.part",
+        "note": ".aside.part",
+        "in a store": ".ncore4-lidar.zarr.part/lidars",
+    }
+    path = folder / f"{SEQUENCE.name}{names[what]}"
+    elsewhere = tmp_path / "elsewhere"
+    if what == "note":
+        elsewhere.write_bytes(b"precious")
+    elif path.exists():
+        path.rename(elsewhere)
+    else:
+        return
+    path.symlink_to(elsewhere)
+    before = elsewhere.read_bytes() if elsewhere.is_file() else tree(elsewhere)
+    with suppress(EdgeFirstError):
+        recover(folder)
+    assert (elsewhere.read_bytes() if elsewhere.is_file() else tree(elsewhere)) == before
+
+
+def test_batches_that_a_store_lost_are_said(tmp_path: Path) -> None:
+    folder = killed(tmp_path, [lidar(START_NS), lidar(START_NS + 100 * MS), lidar(START_NS + 200 * MS)])
+    (store,) = folder.glob("*lidar*")
+    first, second, third = (batch for _, batch in read_batches(folder / f"{SEQUENCE.name}.journal.part"))
+    with store.open("r+b") as file:
+        file.seek(second.place + 4096)
+        file.write(bytes(4096))
+    (done,) = recover_all(tmp_path)
+    assert (done.lost, done.dropped) == ({"entries": 2}, second.size + third.size)
+    assert "2 entries were damaged and are lost" in done.text
+    assert len(Sequence(folder).frames("lidars/lidar")) == 1
+    assert first.place == 0

@@ -14,9 +14,9 @@ from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.sync import sync_file_system
 from edgefirst_ros.formats.ncore.store.base import ADVICE, Batch
-from edgefirst_ros.formats.ncore.store.packed import KEY, consolidate
 from edgefirst_ros.formats.ncore.store.marks import Contents, take_mark
 from edgefirst_ros.formats.ncore.store.meta import md5_of
+from edgefirst_ros.formats.ncore.store.packed import KEY, consolidate
 from edgefirst_ros.formats.zarr2.metadata import Record, is_metadata
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW

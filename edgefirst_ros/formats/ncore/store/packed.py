@@ -91,10 +91,11 @@ def unxz(data: bytes, limit: int) -> object:
     try:
         unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_UNPACKER)
         unpacked = unpacker.decompress(data, limit)
-        whole = unpacked if unpacker.eof else b""
-        return cbor2.loads(whole)
+        if unpacker.eof:
+            return cbor2.loads(unpacked)
     except (lzma.LZMAError, EOFError, MemoryError, RecursionError, cbor2.CBORError) as error:
         raise ValueError(f"{len(data)} bytes are no xz of CBOR: {error}") from error
+    raise ValueError(f"{len(data)} bytes are no xz of CBOR: cut off, or more than {limit} bytes unpacked")
 
 
 KEY = ".zmetadata.cbor.xz"

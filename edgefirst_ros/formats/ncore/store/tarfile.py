@@ -10,9 +10,9 @@ from typing import Self
 from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.formats.crashsafe.appending import AppendFile, disk_errors
 from edgefirst_ros.formats.ncore.store.base import ADVICE, Batch
-from edgefirst_ros.formats.ncore.store.packed import KEY, Consolidation
 from edgefirst_ros.formats.ncore.store.itar import BLOCK, RecordIndex, header, members, padded, tail
 from edgefirst_ros.formats.ncore.store.marks import Contents, take_mark
+from edgefirst_ros.formats.ncore.store.packed import KEY, Consolidation
 from edgefirst_ros.formats.zarr2.metadata import Record, is_metadata
 
 _SHALLOW = 3

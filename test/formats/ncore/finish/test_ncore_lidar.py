@@ -13,6 +13,7 @@ import pytest
 from ncoremade import SEQUENCE, START_NS, cloud, observation
 from ncoreread import Sequence, recover_all, tree
 
+from edgefirst_ros.formats.ncore.finish import sequence as finish
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.prepare.lidarmodel import Sweeps, grid_of
 from edgefirst_ros.formats.ncore.prepare.rays import rays_of
@@ -204,12 +205,24 @@ def test_what_follows_no_model_for_long_is_given_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("store", ["itar", "directory"])
 @pytest.mark.parametrize("count", [6, 21, 60])
-def test_a_killed_sequence_gets_the_same_model(store: str, count: int, tmp_path: Path) -> None:
+def test_a_killed_sequence_gets_the_same_model(
+    store: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if its first recovery is killed, too."""
     rng = np.random.default_rng(9)
     steps = sweeps(count, lambda n: blind(wire(rng, lost=0.5), slice(0, 0 if n > 30 else 3)))
     write(tmp_path / "closed", steps, store=store)
     write(tmp_path / "killed", steps, store=store, kill=True)
-    recover_all(tmp_path / "killed")
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(finish, "write_meta", die)
+        with pytest.raises(KeyboardInterrupt):
+            recover_all(tmp_path / "killed")
+    (done,) = recover_all(tmp_path / "killed")
+    assert not +done.lost
     closed, killed = (Sequence(tmp_path / name / SEQUENCE.name) for name in ("closed", "killed"))
     assert len(elements(killed)) == count
     assert parameters(closed) == parameters(killed)
