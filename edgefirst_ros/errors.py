@@ -42,6 +42,10 @@ class WriteError(EdgeFirstError, OSError):
     """The output cannot be written: the disk is full, read-only or gone."""
 
 
+class OutputBusy(WriteError):
+    """Another process is writing or recovering it."""
+
+
 class DatasetError(EdgeFirstError, ValueError):
     """A dataset that does not comply with its format, or is damaged."""
 

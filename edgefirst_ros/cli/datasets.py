@@ -66,7 +66,9 @@ def check(
     probabilities. NCore: container, index, metadata, times, unit rays, pose tree. Prints what is wrong, then
     one line per dataset. Nothing is written.
 
-    Exit codes: 0 sound; 1 errors; 2 no dataset there.
+    A dataset that a process is writing is not looked at: a line says so, and which process it is.
+
+    Exit codes: 0 sound; 1 errors, or still being written; 2 no dataset there.
 
     [bold]Examples[/]
 

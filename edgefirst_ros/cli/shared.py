@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from edgefirst_ros.cli.terminal import print_line
-from edgefirst_ros.errors import ConfigError, EdgeFirstError, OutputExists, WriteError
+from edgefirst_ros.errors import ConfigError, EdgeFirstError, OutputBusy, OutputExists, WriteError
 from edgefirst_ros.live.signals import asked_to_finish
 
 if TYPE_CHECKING:
@@ -115,6 +115,8 @@ def guarded(
         _fail(console, faults, as_json=as_json)
         if isinstance(error, OutputExists) and instead:
             console.print(f"  {instead}", highlight=False)
+        elif isinstance(error, OutputBusy):
+            pass  # nothing is to be recovered while it is written
         elif isinstance(error, WriteError) and output is not None and _has_parts(output):
             text = f"  {_recovery(output)} what was committed, of every format"
             print_line(console, escape(text))

@@ -9,6 +9,7 @@ import yaml
 
 from edgefirst_ros.config.model import NODE_PARAMETERS
 from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.formats.crashsafe.reading import read_regular
 
 
 class _Loader(yaml.SafeLoader):
@@ -34,6 +35,26 @@ def _list(loader: _Loader, node: yaml.SequenceNode) -> list[Any]:
 _Loader.add_constructor("tag:yaml.org,2002:python/tuple", _list)
 
 
+MOST_CONFIG_BYTES = 16 << 20
+"""A larger configuration file is not read."""
+
+
+def read_named(path: Path) -> str:
+    """The text of a configuration file.
+
+    Raises:
+        ConfigError: it is missing, no regular file, too large or not UTF-8.
+    """
+    try:
+        return read_regular(path, MOST_CONFIG_BYTES).decode()
+    except FileNotFoundError as error:
+        raise ConfigError([f"{path}: no such configuration file"]) from error
+    except OSError as error:
+        raise ConfigError([f"{path}: cannot be read: {error.strerror or error}"]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{path}: is not UTF-8"]) from error
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML file as it is; an empty one holds nothing.
 
@@ -41,16 +62,12 @@ def read_yaml(path: Path) -> dict[str, Any]:
         ConfigError: if the file is missing, not YAML or not a mapping.
     """
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), _Loader)
-    except FileNotFoundError as error:
-        raise ConfigError([f"{path}: no such configuration file"]) from error
-    except OSError as error:
-        raise ConfigError([f"{path}: cannot be read: {error.strerror or error}"]) from error
+        data = yaml.load(read_named(path), _Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark else ""
         raise ConfigError([f"{path}{line}: cannot be read as YAML: {error.problem}"]) from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
+    except (RecursionError, yaml.YAMLError) as error:
         raise ConfigError([f"{path}: cannot be read as YAML: {error}"]) from error
     if data is None:
         return {}

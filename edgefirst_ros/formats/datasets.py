@@ -11,6 +11,7 @@ from typing import Any
 
 from edgefirst_ros.errors import DatasetNotFound, EdgeFirstError, WriteError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
+from edgefirst_ros.formats.crashsafe.lock import Lock, being_written, holder, refuse_busy
 from edgefirst_ros.formats.crashsafe.names import PART, finished_path, old_path, part_path
 from edgefirst_ros.formats.crashsafe.replacing import take_name
 from edgefirst_ros.formats.findings import Check
@@ -101,19 +102,22 @@ def recover(path: Path) -> Iterator[Recovered]:
     for each, dataset in find(path, *(file for run in runs for file in run.files)):
         mine = [run for run in runs if run.wrote(dataset)]
         try:
+            for run in mine:
+                refuse_busy(part_path(run.report))
             done = Recovered(dataset, each.recover(dataset, complete=bool(mine)).text)
         except EdgeFirstError as error:
             done = Recovered(dataset, str(error), failed=True)
             failed |= {run.report for run in mine}
         yield done
     for run in runs:
-        if run.report not in failed:
+        if run.report not in failed and part_path(run.report).exists():
             yield _publish_report(run)
 
 
 def _publish_report(run: CompleteRun) -> Recovered:
     try:
-        with disk_errors(run.report, "cannot be recovered"):
+        part = part_path(run.report)
+        with disk_errors(run.report, "cannot be recovered"), Lock(part):
             take_name(run.report)
     except WriteError as error:
         return Recovered(run.report, str(error), failed=True)
@@ -131,4 +135,15 @@ def check(path: Path, *, official_python: Path | None = None) -> Iterator[Check]
         DatasetNotFound: no such path, or no dataset there.
     """
     for each, dataset in find(path):
-        yield each.check(dataset, official_python=official_python)
+        if not (owner := _owner(each, dataset)):
+            checked = each.check(dataset, official_python=official_python)
+            # What looks damaged may have begun to grow, or got its names meanwhile.
+            if checked.ok or not (owner := _owner(each, dataset)):
+                yield checked
+                continue
+        yield Check(each.name, finished_path(dataset).name, (), 0, 0, {}, being_written(owner))
+
+
+def _owner(each: Format[Any], dataset: Path) -> str:
+    """The process that writes or recovers a dataset, for ``being_written``; empty if none does."""
+    return next(filter(None, map(holder, each.locks(dataset))), "")

@@ -67,6 +67,7 @@ class Check:
         errors: how many errors there were.
         warnings: how many warnings there were.
         counts: what it holds, by kind.
+        busy: what to say of a dataset that a process is writing, and that was not looked at; else empty.
     """
 
     format: str
@@ -75,15 +76,18 @@ class Check:
     errors: int
     warnings: int
     counts: Mapping[str, int]
+    busy: str = ""
 
     @property
     def ok(self) -> bool:
-        """No errors."""
-        return not self.errors
+        """Complete, without errors."""
+        return not (self.errors or self.busy)
 
     @property
     def text(self) -> str:
         """Findings, one a line, and a summary."""
+        if self.busy:
+            return visible(f"BUSY: {self.format}/{self.name} is {self.busy}")
         lines = [f"{finding.level.upper():7} {finding.where}: {finding.what}" for finding in self.findings]
         held = ", ".join(f"{count} {name}" for name, count in self.counts.items())
         verdict = "OK" if self.ok else "FAIL"

@@ -98,6 +98,10 @@ class Format(ABC, Generic[Options]):
             EdgeFirstError: it is not there, not finished, or damaged.
         """
 
+    def locks(self, path: Path) -> tuple[Path, ...]:  # noqa: ARG002 - for those that override it
+        """What a process locks while it writes or recovers a dataset; ``path`` as ``find`` returns it."""
+        return ()
+
     def companions(self, options: Options) -> frozenset[Role]:  # noqa: ARG002 - for those that override it
         """Roles that a sample is made of; a format of measurements has none."""
         return frozenset(Role)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config
+from edgefirst_ros.formats.crashsafe.links import refuse_links
 from edgefirst_ros.live.recorder import FOLDER, Recorder, RecordingResult
 from edgefirst_ros.live.recordingfile import Latched
 from edgefirst_ros.messages.measurement import RawMessage
@@ -45,11 +46,15 @@ class LiveRecording:
         config: the capture's configuration.
         output: the output folder; recordings lie in a folder of their own below it.
         offered: QoS of the publishers by topic, see ``Recorder``; may grow.
+
+    Raises:
+        WriteError: the folder of the recordings is a symbolic link.
     """
 
     def __init__(self, config: Config, output: Path, offered: Mapping[str, str] | None = None) -> None:
         self._config = config
         self._folder = output / FOLDER
+        refuse_links(output, self._folder)
         self._offered = offered
         self._latched = Latched(config)
         self._recorder: Recorder | None = None

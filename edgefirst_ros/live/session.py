@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.errors import OutputExists
+from edgefirst_ros.errors import OutputBusy, OutputExists
 from edgefirst_ros.live.recording import LiveRecording, PendingRecording, recording_report
 from edgefirst_ros.live.status import shed_counts, shed_warnings, silent_roles
 from edgefirst_ros.naming import renaming, safe_name, sequence_name
@@ -154,6 +154,7 @@ def begin_session(
 
     Raises:
         OutputExists: the dataset that the user named exists.
+        OutputBusy: another process is writing the dataset that the user named.
         WriteError: the output cannot be written.
     """
     candidates = names.candidates(now_ns)
@@ -166,7 +167,7 @@ def begin_session(
                 raise OutputExists(f"{report}: exists: choose another name")  # noqa: TRY301
             job = Job(config, output, dataset, committed=committed, overload=overload, durable=durable)
             break
-        except OutputExists:
+        except (OutputBusy, OutputExists):
             if names.given:
                 raise
     names.claim(dataset, sequence)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from pathlib import Path
 
+from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.naming import readable
 from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
@@ -110,13 +111,12 @@ def _metadata(path: Path) -> list[str]:
     """File names in a rosbag2 metadata.yaml; empty if there is none, or it cannot be read."""
     if not path.is_file():
         return []
-    import yaml  # noqa: PLC0415 - takes a moment, and few recordings come from rosbag2
+    from edgefirst_ros.config.files import read_yaml  # noqa: PLC0415 - takes a moment, and few recordings come from rosbag2
 
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        bag = read_yaml(path).get("rosbag2_bagfile_information")
+    except ConfigError:
         return []
-    bag = data.get("rosbag2_bagfile_information") if isinstance(data, Mapping) else None
     names = bag.get("relative_file_paths") if isinstance(bag, Mapping) else None
     if not isinstance(names, list):
         return []

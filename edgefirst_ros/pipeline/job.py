@@ -12,6 +12,8 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.base import Writer
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
+from edgefirst_ros.formats.crashsafe.links import refuse_links
+from edgefirst_ros.formats.crashsafe.lock import Lock
 from edgefirst_ros.formats.crashsafe.names import part_path
 from edgefirst_ros.formats.crashsafe.replacing import replace_file, take_name
 from edgefirst_ros.formats.crashsafe.sync import make_folder
@@ -32,7 +34,8 @@ class Job:
 
     Raises:
         OutputExists: an output is there already and ``overwrite`` is off.
-        WriteError: the output folder cannot be made.
+        OutputBusy: another process is writing it.
+        WriteError: the output folder cannot be made, or a folder in it is a symbolic link.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Job:
         self._config = config
         if overwrite:
             _finish_earlier(report_path(config, output, self.dataset))
+        refuse_links(output, *(output / each.name for each in config.chosen_formats))
         self.writers: list[Writer] = []
         for each in config.chosen_formats:
             target = Target(
@@ -92,8 +96,9 @@ class Job:
         ):
             make_folder(path.parent)
             replace_file(part_path(path), (json.dumps(report, indent=2, ensure_ascii=False) + "\n").encode())
-            self.pipeline.close()
-            take_name(path)
+            with Lock(part_path(path)):  # so that no recovery gives the names as well
+                self.pipeline.close()
+                take_name(path)
         return [*paths, path], report
 
     def _report_place(self, paths: Sequence[Path]) -> Path:

@@ -11,6 +11,7 @@ from pathlib import Path
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.appending import AppendFile
 from edgefirst_ros.formats.crashsafe.lock import lock_open_file
+from edgefirst_ros.formats.crashsafe.reading import open_regular
 
 _PREFIX = b"edgefirst_ros journal "
 _HEAD_BYTES = 64
@@ -55,6 +56,11 @@ class Journal:
         except BaseException:
             self._file.close()
             raise
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the file has no bytes: it was made by opening it."""
+        return not self._file.size
 
     def begin(self) -> None:
         """Begin anew, with nothing committed.
@@ -107,7 +113,11 @@ def read_journal(path: Path, format_version: str) -> Iterator[JournalRecord]:
 
 def journal_format(path: Path) -> str | None:
     """Name of the format whose journal the file is; None for other files, and one killed at its birth."""
-    with path.open("rb") as file:
+    try:
+        file = open_regular(path)
+    except OSError:
+        return None
+    with file:
         head = file.read(_HEAD_BYTES).partition(b"\n")[0]
     name = head.removeprefix(_PREFIX).split(b" ")[0]
     return name.decode(errors="replace") if head.startswith(_PREFIX) else None
@@ -122,7 +132,7 @@ def _crc(offset: int, payload: bytes) -> int:
 
 
 def _read(path: Path, head: bytes) -> Iterator[JournalRecord]:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         found = file.read(len(head))
         if found != head:
             if head.startswith(found) or not (found + file.read(_BIRTH)).strip(b"\0"):

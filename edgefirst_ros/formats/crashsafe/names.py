@@ -8,10 +8,13 @@ from itertools import count
 from pathlib import Path
 
 from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_file, sync_path, sync_paths
+from edgefirst_ros.formats.crashsafe.links import refuse_links
+from edgefirst_ros.formats.crashsafe.reading import read_regular
 
 PART = ".part"
 OLD = ".old.part"
 RECOVERED = "_recovered"
+_MOST_NOTE_BYTES = 1024
 
 
 def part_path(path: Path) -> Path:
@@ -63,9 +66,9 @@ def move_aside(note: Path, moves: Callable[[Path], Iterable[tuple[Path, Path]]])
     Raises:
         OSError: a file cannot be moved.
     """
-    name = note.read_bytes().decode(errors="replace") if note.is_file() else ""
-    if not re.fullmatch(rf"{re.escape(note.parent.name)}{RECOVERED}\w*(\.zarr)?\n", name):
-        # killed before anything was moved
+    name = read_regular(note, _MOST_NOTE_BYTES).decode(errors="replace") if note.exists() else ""
+    own = re.escape(note.parent.name + RECOVERED) + r"(_\d+)?\n"
+    if not re.fullmatch(own, name):  # killed before anything was moved
         name = f"{free_name(note.parent).name}\n"
         note.unlink(missing_ok=True)  # a link to elsewhere is not written through
         with note.open("x", encoding="utf-8") as file:
@@ -74,6 +77,7 @@ def move_aside(note: Path, moves: Callable[[Path], Iterable[tuple[Path, Path]]])
             sync_file(file.fileno())
         sync_path(note.parent)
     folder = note.parent.with_name(name.removesuffix("\n"))
+    refuse_links(folder.parent, folder)
     make_folder(folder)
     *files, journal = moves(folder)
     for some in (files, (journal,)):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.formats.crashsafe.names import part_path
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.format import Format, Target, below
 from edgefirst_ros.naming import REPORT
@@ -54,6 +55,13 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
         from edgefirst_ros.formats.edgefirst.check.dataset import check
 
         return check(path)
+
+    def locks(self, path: Path) -> tuple[Path, ...]:
+        """The journal, and the report of a run whose datasets get their names."""
+        from edgefirst_ros.formats.edgefirst.store.paths import DatasetPaths
+
+        folder = path if path.is_dir() else path.parent
+        return (DatasetPaths(folder).journal, part_path(folder / REPORT))
 
     def read(self, path: Path) -> pl.DataFrame:
         """The annotation table, one row per annotation."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from edgefirst_ros.errors import EdgeFirstError, RecordingNotFound, WriteError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
+from edgefirst_ros.formats.crashsafe.links import refuse_links
 from edgefirst_ros.formats.crashsafe.names import move_aside, part_path
 from edgefirst_ros.formats.crashsafe.replacing import remove, restore_old
 from edgefirst_ros.formats.crashsafe.report import Recovery
@@ -37,9 +38,11 @@ def recover(dataset_folder: Path, *, complete: bool = False) -> Recovery:
     Raises:
         RecordingNotFound: there is no dataset in that folder.
         DatasetError: its journal was written by another version.
-        WriteError: it is being written, its journal is missing, or the file system reports an error.
+        OutputBusy: it is being written.
+        WriteError: its journal is missing, a file is a symbolic link, or the file system reports an error.
     """
     paths = DatasetPaths(dataset_folder.resolve())
+    refuse_links(paths.folder, *paths.unfinished())
     if not paths.journal.exists():
         return _without_journal(paths)
     with disk_errors(paths.folder, "cannot be recovered"), closing(SampleJournal(paths.journal)) as journal:

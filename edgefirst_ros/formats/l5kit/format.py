@@ -55,6 +55,10 @@ class L5KitFormat(Format[L5KitOptions]):
 
         return check(path)
 
+    def locks(self, path: Path) -> tuple[Path, ...]:
+        """The folder that grows."""
+        return (part_path(finished_path(path)),)
+
     def read(self, path: Path) -> ChunkedDataset:
         """The dataset as L5Kit itself opens it."""
         from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset

@@ -60,6 +60,12 @@ class NCoreFormat(Format[NCoreOptions]):
 
         return check_sequence(path, official_python)
 
+    def locks(self, path: Path) -> tuple[Path, ...]:
+        """The journal."""
+        from edgefirst_ros.formats.ncore.store.files import SequenceFiles
+
+        return (SequenceFiles(path, path.name).journal,)
+
     def read(self, path: Path) -> dict[str, FinishedStore]:
         """The sequence's stores by file name: records by key, as bytes."""
         from edgefirst_ros.formats.ncore.store.reading import Reading

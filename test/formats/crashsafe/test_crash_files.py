@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,12 +14,13 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from zenoh_loopback import await_condition
 
-from edgefirst_ros.errors import OutputExists, WriteError
+from edgefirst_ros.errors import OutputBusy, OutputExists, WriteError
 from edgefirst_ros.formats.crashsafe import lock as lock_module
 from edgefirst_ros.formats.crashsafe import sync as sync_module
 from edgefirst_ros.formats.crashsafe.appending import AppendFile, disk_errors
-from edgefirst_ros.formats.crashsafe.lock import Lock
+from edgefirst_ros.formats.crashsafe.lock import Lock, holder
 from edgefirst_ros.formats.crashsafe.names import finished_path, free_name, move_aside, old_path, part_path
 from edgefirst_ros.formats.crashsafe.replacing import remove, replace_file, restore_old, take_name
 from edgefirst_ros.formats.crashsafe.sync import Unsynced, make_folder, sync_file_system, sync_trees
@@ -67,11 +70,21 @@ def test_a_lock_of_another_process_lasts_until_it_ends(tmp_path: Path, folder: b
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
-        with pytest.raises(WriteError, match=r"x: this dataset is being written; wait until that has ended"):
+        who = rf"process {process.pid} \({re.escape(sys.executable)} -c .*\) has ended"
+        with pytest.raises(OutputBusy, match=rf"x: this dataset is being written; wait until {who}$"):
+            Lock(path)
+        assert re.fullmatch(who, holder(path))
+        process.send_signal(signal.SIGSTOP)
+        await_condition("stopped", lambda: "is stopped" in holder(path))
+        with pytest.raises(
+            OutputBusy, match=rf"{who}; it is stopped: kill -CONT {process.pid} lets it go on"
+        ):
             Lock(path)
         process.kill()
-    with Lock(path), pytest.raises(WriteError, match="is being written"):
+    assert holder(path) == ""
+    with Lock(path), pytest.raises(OutputBusy, match="being written; wait until this process has ended it"):
         Lock(path)
+    assert holder(path) == ""
     Lock(path).release()
 
 

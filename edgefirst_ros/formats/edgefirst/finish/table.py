@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.sync import sync_file
 from edgefirst_ros.formats.edgefirst.finish.columns import Column, TableRow, columns
 from edgefirst_ros.formats.edgefirst.finish.split import BlockSplit
@@ -50,7 +51,8 @@ def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -
     }
     schema = _to_arrow([], schema_columns).schema.with_metadata({"schema_version": options.schema_version})
     rows = 0
-    with path.open("wb") as file:
+    remove(path)  # a link to elsewhere is not written through
+    with path.open("xb") as file:
         with pa.ipc.new_file(file, schema) as writer:
             for batch in _batches(journal, splits):
                 writer.write_table(_to_arrow(batch, schema_columns).replace_schema_metadata(schema.metadata))

@@ -18,6 +18,9 @@ from typing import Protocol
 
 from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.formats.crashsafe.appending import AppendFile
+from edgefirst_ros.formats.crashsafe.links import refuse_links
+from edgefirst_ros.formats.crashsafe.reading import open_regular
+from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.sync import Unsynced, sync_trees
 
 LOCAL = struct.Struct("<4sHHHHHIIIHH")
@@ -197,12 +200,14 @@ class FolderArchive:
         """Keep these files, if they are complete; see Archive."""
         for record in records:
             try:
-                with (self._root / record.path).open("rb") as file:
+                path = self._root / record.path
+                refuse_links(self._root, path)
+                with open_regular(path) as file:
                     if os.fstat(file.fileno()).st_size != record.size:
                         return False
                     if not _is_whole(file.fileno(), 0, record.size, record.crc):
                         return False
-            except OSError:
+            except (OSError, ValueError):  # it is not there, or is no path at all
                 return False
         for record in records:
             sequence, frame = _sequence_and_frame(record.path)
@@ -212,12 +217,15 @@ class FolderArchive:
     def cut(self) -> int:
         """Remove the files of frames after the last kept of each sequence; see Archive."""
         dropped = 0
-        for folder in filter(Path.is_dir, self._root.iterdir()):
+        for folder in self._root.iterdir():
+            if folder.is_symlink() or not folder.is_dir():
+                folder.unlink()
+                continue
             for path in folder.iterdir():
                 sequence, frame = _sequence_and_frame(f"{folder.name}/{path.name}")
                 if frame > self._kept.get(sequence, -1):
-                    dropped += path.stat().st_size
-                    path.unlink()
+                    dropped += path.lstat().st_size
+                    remove(path)
             if folder.name not in self._kept:
                 folder.rmdir()
         return dropped

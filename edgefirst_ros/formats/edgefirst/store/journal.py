@@ -7,12 +7,17 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
 
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.journal import Journal
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.store.archive import FileRecord
+
+Unsigned32 = Annotated[int, Field(ge=0, lt=1 << 32)]
+Time = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +37,14 @@ class Annotation:
     """
 
     label: str | None = None
-    label_index: int | None = None
+    label_index: Annotated[int, Field(ge=0, lt=1 << 64)] | None = None
     object_id: str | None = None
     polygons: tuple[str, ...] | None = None
     mask: str | None = None
-    box2d: tuple[float, float, float, float] | None = None
-    box2d_score: float | None = None
-    box3d: tuple[float, float, float, float, float, float] | None = None
-    box3d_score: float | None = None
+    box2d: tuple[FiniteFloat, FiniteFloat, FiniteFloat, FiniteFloat] | None = None
+    box2d_score: FiniteFloat | None = None
+    box3d: tuple[FiniteFloat, FiniteFloat, FiniteFloat, FiniteFloat, FiniteFloat, FiniteFloat] | None = None
+    box3d_score: FiniteFloat | None = None
 
     @property
     def size(self) -> int:
@@ -62,24 +67,17 @@ class SampleRecord:
     """
 
     sequence: str
-    frame: int
-    time_ns: int
-    size: tuple[int, int] | None
-    location: tuple[float, float] | None
-    pose: tuple[float, float, float] | None
-    annotations: tuple[Annotation, ...]
+    frame: Unsigned32
+    time_ns: Time
+    size: tuple[Unsigned32, Unsigned32] | None = None
+    location: tuple[FiniteFloat, FiniteFloat] | None = None
+    pose: tuple[FiniteFloat, FiniteFloat, FiniteFloat] | None = None
+    annotations: tuple[Annotation, ...] = ()
 
     def to_json(self) -> str:
-        """JSON; fields that are None are left out."""
+        """JSON; fields that are None are left out. Read back, sequences are tuples."""
         record = asdict(self) | {"annotations": [_without_none(asdict(a)) for a in self.annotations]}
         return _compact(_without_none(record))
-
-    @classmethod
-    def from_json(cls, record: dict[str, Any]) -> SampleRecord:
-        """The inverse of ``to_json``; tuples are returned as lists, except for ``annotations``."""
-        empty = {"size": None, "location": None, "pose": None}
-        annotations = tuple(Annotation(**a) for a in record["annotations"])
-        return cls(**{**empty, **record, "annotations": annotations})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +87,11 @@ class Committed:
     files: tuple[FileRecord, ...]
     record: SampleRecord
     end: int
+
+
+_FilePath = Annotated[str, Field(pattern=r"^[^./\x00][^/\x00]*/[^./\x00][^/\x00]*$")]
+_FileFields = tuple[_FilePath, Annotated[int, Field(ge=0, lt=1 << 63)], Unsigned32]
+_RECORD = TypeAdapter(tuple[tuple[_FileFields, ...], SampleRecord])
 
 
 class SampleJournal(Journal):
@@ -125,11 +128,19 @@ class SampleJournal(Journal):
             raise DatasetError(f"{self.path}: options of another version of this package: {error}") from error
 
     def __iter__(self) -> Iterator[Committed]:
-        """The committed samples in order."""
+        """The committed samples in order.
+
+        Raises:
+            DatasetError: a record is none that ``commit`` writes.
+        """
         for committed in islice(self.records(), 1, None):
-            files, record = json.loads(committed.payload)
-            found = tuple(FileRecord(*f) for f in files)
-            yield Committed(found, SampleRecord.from_json(record), committed.end)
+            try:
+                files, record = _RECORD.validate_json(committed.payload)
+            except ValidationError as error:
+                first = error.errors(include_url=False)[0]
+                place = f"{self.path}: the record that ends at byte {committed.end:,}"
+                raise DatasetError(f"{place} is none of this version: {first['msg']}") from error
+            yield Committed(tuple(FileRecord(*file) for file in files), record, committed.end)
 
 
 def _compact(record: dict[str, Any]) -> str:

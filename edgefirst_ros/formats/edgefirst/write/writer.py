@@ -10,6 +10,8 @@ from pathlib import Path
 from edgefirst_ros.errors import OutputExists, WriteError
 from edgefirst_ros.formats.base import LeftOut, Written
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
+from edgefirst_ros.formats.crashsafe.links import refuse_links
+from edgefirst_ros.formats.crashsafe.lock import refuse_busy
 from edgefirst_ros.formats.crashsafe.names import part_path
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_path
@@ -41,6 +43,8 @@ class EdgeFirstWriter:
 
     Raises:
         OutputExists: the dataset exists, finished or not, and ``overwrite`` is false.
+        OutputBusy: another process is writing it.
+        WriteError: its folder, or a file of it, is a symbolic link.
     """
 
     name = "edgefirst"
@@ -52,6 +56,9 @@ class EdgeFirstWriter:
         self.options = options
         self._warnings: list[str] = []
         self.paths = DatasetPaths(root / safe_name(dataset))
+        self._overwrite = overwrite
+        refuse_links(root, *self.paths.finished(), *self.paths.unfinished())
+        refuse_busy(self.paths.journal)
         if not overwrite:
             _refuse_existing(self.paths)
         self._journal: SampleJournal | None = None
@@ -178,6 +185,8 @@ class EdgeFirstWriter:
     def _open(self) -> None:
         make_folder(self.paths.folder)
         self._journal = SampleJournal(self.paths.journal)
+        if not self._overwrite:
+            self._refuse_newer(self._journal)
         if finish_replacement(self.paths, self._journal):
             self._journal = SampleJournal(self.paths.journal)
         self._journal.start(self.options)
@@ -187,6 +196,16 @@ class EdgeFirstWriter:
         self._archive = open_archive(part_path(container), self.options.container)
         self._journal.sync()
         sync_path(self.paths.folder)
+
+    def _refuse_newer(self, journal: SampleJournal) -> None:
+        """Refuse what another run has left or finished since this one began; its files stay."""
+        others = (*self.paths.finished(), *self.paths.unfinished()[:-1])
+        if not journal.is_empty or any(path.exists() for path in others):
+            if journal.is_empty:
+                self.paths.journal.unlink()
+            self._journal = None
+            journal.close()
+            _refuse_existing(self.paths)
 
     def _open_parts(self) -> tuple[SampleJournal, Archive]:
         if self._failed or self._journal is None or self._archive is None:

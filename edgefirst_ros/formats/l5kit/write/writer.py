@@ -13,6 +13,8 @@ import numpy as np
 from edgefirst_ros.errors import EdgeFirstError, OutputExists, WriteError
 from edgefirst_ros.formats.base import LeftOut, NoPlace, Written
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
+from edgefirst_ros.formats.crashsafe.links import refuse_links
+from edgefirst_ros.formats.crashsafe.lock import refuse_busy
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
@@ -63,6 +65,8 @@ class L5KitWriter:
         self.options = options
         self._warnings: list[str] = []
         self.path = root / f"{safe_name(dataset)}.zarr"
+        refuse_links(root, self.path, part_path(self.path))
+        refuse_busy(part_path(self.path))
         if not overwrite:
             self._refuse_existing()
         self._store: GrowingDataset | None = None

@@ -9,7 +9,11 @@ from pathlib import Path
 from PIL import Image, UnidentifiedImageError
 
 from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.formats.crashsafe.reading import read_regular
 from edgefirst_ros.formats.ncore.finish.remarks import Remarks
+
+_MOST_BYTES = 64 << 20
+"""A larger mask is not read."""
 
 Size = tuple[int, int]
 
@@ -36,7 +40,7 @@ class EgoMasks:
         for camera, named in paths.items():
             for name, path in named.items():
                 try:
-                    png = path.read_bytes()
+                    png = read_regular(path, _MOST_BYTES)
                     with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
                         self._sizes[camera, name] = image.size
                         image.verify()

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from edgefirst_ros.errors import OutputExists
 from edgefirst_ros.formats.base import Written
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.lock import Lock
+from edgefirst_ros.formats.crashsafe.links import refuse_links
+from edgefirst_ros.formats.crashsafe.lock import Lock, refuse_busy
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.ncore.finish.remarks import Remarks
 from edgefirst_ros.formats.ncore.finish.sequence import publish_sequence
@@ -228,7 +229,9 @@ class NCoreWriter:
             raise RuntimeError("begin() comes first")
         name = f"{self._info.name}-{self._part:03d}" if self._part else self._info.name
         files = SequenceFiles(self._root / name, name)
+        refuse_links(self._root, files.folder)
         if files.exists():
+            refuse_busy(files.journal)
             if not self._overwrite:
                 raise OutputExists(
                     f"{files.folder} exists; overwrite it, write elsewhere, or recover it if it is unfinished"
