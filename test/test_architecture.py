@@ -51,7 +51,7 @@ FORMATS_MAY_IMPORT = {
     "edgefirst.recover": "crashsafe edgefirst.finish edgefirst.options edgefirst.store",
     "edgefirst.write": "base crashsafe edgefirst.finish edgefirst.options "
     "edgefirst.prepare edgefirst.recover edgefirst.store",
-    "edgefirst.check": "edgefirst.finish edgefirst.prepare edgefirst.store findings motion",
+    "edgefirst.check": "crashsafe edgefirst.finish edgefirst.prepare edgefirst.store findings motion",
     "edgefirst.format": "crashsafe findings format edgefirst.check edgefirst.options "
     "edgefirst.recover edgefirst.store edgefirst.write",
     "l5kit.geometry": "",

@@ -43,6 +43,7 @@ def capture(
     output: options.Output,
     connect: options.Connect = None,
     listen: options.Listen = None,
+    zenoh_config: options.ZenohConfig = None,
     namespace: Annotated[
         str, typer.Option(metavar="HOST", help="Prefix of the device's topics; default: any.")
     ] = "",
@@ -145,7 +146,7 @@ def capture(
         compile_ahead(lambda text: None if quiet or as_json else _note(err, text))
         with interruptible(stop, err, "finishing what was received", output):
             taking = LiveCapture(config, output, host)
-            with open_session(connect or [], listen or []) as link:
+            with open_session(connect or [], listen or [], zenoh_config) as link:
                 source = partial(
                     ZenohSource,
                     link,

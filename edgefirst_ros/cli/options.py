@@ -39,6 +39,14 @@ Listen = Annotated[
         "--zenoh-listen", metavar="ENDPOINT", help="Listen on this endpoint, e.g. tcp/[::]:7447; repeatable."
     ),
 ]
+ZenohConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--zenoh-config",
+        metavar="FILE",
+        help="Zenoh's own configuration, JSON5 or YAML: TLS, user and password; docs/security.md.",
+    ),
+]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the datasets.")]
 Formats = Annotated[
     list[str] | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgefirst_ros.cli.options import Connect, Listen
+from edgefirst_ros.cli.options import Connect, Listen, ZenohConfig
 from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, guarded, interruptible
 from edgefirst_ros.cli.terminal import clock, make_console, print_line
 from edgefirst_ros.errors import RecordingNotFound, TransportError
@@ -34,6 +34,7 @@ def play(
     *,
     connect: Connect = None,
     listen: Listen = None,
+    zenoh_config: ZenohConfig = None,
     rate: Annotated[float, typer.Option(help="Pace: 1 as recorded, 2 twice as fast.")] = 1.0,
     names: Annotated[
         NamesChoice,
@@ -75,7 +76,8 @@ def play(
         generation = Names.HOST if namespace else Names(names.value)
         keys = keys_of(source.topics(), generation, namespace.strip("/") or source.host, prefix)
         stop = threading.Event()
-        with interruptible(stop, err, "stopping"), open_session(connect or [], listen or []) as link:
+        opening = open_session(connect or [], listen or [], zenoh_config)
+        with interruptible(stop, err, "stopping"), opening as link:
             player = Player(link, source, keys)
             if wait and not player.wait_for_subscriber(wait, stop) and not stop.is_set():
                 raise TransportError(f"nobody subscribed within {wait:g} s")

@@ -13,6 +13,7 @@ from edgefirst_ros.errors import DatasetNotFound, EdgeFirstError, WriteError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.lock import Lock, being_written, holder, refuse_busy
 from edgefirst_ros.formats.crashsafe.names import PART, finished_path, old_path, part_path
+from edgefirst_ros.formats.crashsafe.reading import MOST_REPORT_BYTES, read_regular
 from edgefirst_ros.formats.crashsafe.replacing import take_name
 from edgefirst_ros.formats.findings import Check
 from edgefirst_ros.formats.format import Format
@@ -80,9 +81,9 @@ def complete_runs(path: Path) -> list[CompleteRun]:
     for report in sorted(map(finished_path, reports)):
         output = report.parents[2 if report.name == REPORT else 1]
         try:
-            files = json.loads(part_path(report).read_bytes())["files"]
+            files = json.loads(read_regular(part_path(report), MOST_REPORT_BYTES))["files"]
             runs.append(CompleteRun(report, tuple((output / str(file)).resolve() for file in files)))
-        except (OSError, ValueError, LookupError, TypeError):  # no run leaves such a report
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):  # no run leaves such a report
             continue
     return runs
 

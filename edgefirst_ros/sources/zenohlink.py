@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from edgefirst_ros.errors import ConfigError, TransportError, extra
+from edgefirst_ros.sources.zenohconfig import load_zenoh_config
 
 with extra("zenoh"):
     import zenoh
@@ -14,49 +18,131 @@ with extra("zenoh"):
 CDR = "application/cdr"
 _ENDPOINT = re.compile(r"[a-z][a-z0-9_-]*/\S+")
 _RETRY = {"period_init_ms": 250, "period_max_ms": 2000, "period_increase_factor": 2}
+_ADDRESS = re.compile(
+    r"(?:tcp|tls)/(?:\[(?P<bracketed>[^\]]+)\]|(?P<host>[^\]/?#:]+)):(?P<port>\d{1,5})(?:[?#]\S*)?"
+)
+_REACH_S = 2.0
+_WHERE = re.compile(r" at /\S+?\.rs:\d+\.?|#\S*(?=:)")
+"""What of Zenoh's errors is of its source code, or may hold keys."""
+_UNTRUSTED = re.compile(r"certificate|TLS|alert|root_ca|No such file", re.I)
+_TURNED_AWAY = re.compile(r"Received a close message")
 
 
-def open_session(connect: Sequence[str], listen: Sequence[str]) -> zenoh.Session:
+def open_session(
+    connect: Sequence[str], listen: Sequence[str], config_file: Path | None = None
+) -> zenoh.Session:
     """Open a peer that connects to some endpoints, retrying forever, and listens on others.
 
-    Multicast scouting is off, so it only talks to these endpoints and to peers that they know.
+    Multicast scouting is off unless the file turns it on, so it only talks to these endpoints and to peers
+    that they know.
 
     Args:
-        connect: endpoints such as ``tcp/192.168.1.5:7447``.
-        listen: endpoints such as ``tcp/[::]:7447``.
+        connect: endpoints such as ``tcp/192.168.1.5:7447``; they replace those of the file.
+        listen: endpoints such as ``tcp/[::]:7447``; likewise.
+        config_file: a configuration as Zenoh takes it, for TLS, user and password.
 
     Raises:
-        ConfigError: an endpoint is malformed, or there is none.
-        TransportError: an endpoint cannot be listened on.
+        ConfigError: an endpoint is malformed, there is none, or the file has faults.
+        TransportError: an endpoint cannot be listened on, or refuses certificate, user or password.
     """
     faults = [
-        f"Zenoh endpoint {endpoint!r}: expected PROTOCOL/ADDRESS, e.g. tcp/192.168.1.5:7447"
+        f"Zenoh endpoint {_public(endpoint)!r}: expected PROTOCOL/ADDRESS, e.g. tcp/192.168.1.5:7447"
         for endpoint in (*connect, *listen)
         if not _ENDPOINT.fullmatch(endpoint)
     ]
+    config = zenoh.Config() if config_file is None else load_zenoh_config(config_file)
+    connect = [*(connect or _endpoints(config, "connect"))]
+    listen = [*(listen or _endpoints(config, "listen"))]
     if not connect and not listen:
         faults.append("no Zenoh endpoint: give one to connect to (--zenoh) or to listen on (--zenoh-listen)")
     if faults:
         raise ConfigError(faults)
+    try:
+        if config.get_json("mode") == "null":
+            config.insert_json5("mode", json.dumps("peer"))
+        if config.get_json("scouting/multicast/enabled") == "null":
+            config.insert_json5("scouting/multicast/enabled", "false")
+        if config_file is not None or any(endpoint.startswith("tls/") for endpoint in connect):
+            _refuse_early(config, connect, config_file)
+        _set_endpoints(config, connect, listen)
+        return zenoh.open(config)
+    except zenoh.ZError as error:
+        shown = ", ".join(map(_public, [*connect, *(f"{endpoint} (listening)" for endpoint in listen)]))
+        raise TransportError(f"Zenoh cannot use {shown}: {_plain(error)}") from error
+
+
+def _endpoints(config: zenoh.Config, side: str) -> list[str]:
+    """Endpoints to connect to or to listen on that a file gives for a peer; Zenoh's own defaults are none."""
+    found = json.loads(config.get_json(f"{side}/endpoints"))
+    if found == json.loads(zenoh.Config().get_json(f"{side}/endpoints")):
+        return []
+    if isinstance(found, dict):
+        found = found.get(json.loads(config.get_json("mode")) or "peer") or []
+    return [found] if isinstance(found, str) else [str(each) for each in found]
+
+
+def _set_endpoints(
+    config: zenoh.Config, connect: Sequence[str], listen: Sequence[str], *, once: bool = False
+) -> None:
     settings = {
-        "mode": "peer",
-        "scouting/multicast/enabled": False,
         "connect/endpoints": list(connect),
-        "connect/timeout_ms": -1,
-        "connect/exit_on_failure": False,
+        "connect/timeout_ms": 0 if once else -1,
+        "connect/exit_on_failure": once,
         "connect/retry": _RETRY,
         "listen/endpoints": list(listen),
         "listen/timeout_ms": 0,
         "listen/exit_on_failure": True,
     }
-    config = zenoh.Config()
-    try:
-        for key, value in settings.items():
-            config.insert_json5(key, json.dumps(value))
-        return zenoh.open(config)
-    except zenoh.ZError as error:
-        shown = ", ".join([*connect, *(f"{endpoint} (listening)" for endpoint in listen)])
-        raise TransportError(f"Zenoh cannot use {shown}: {error}") from error
+    for key, value in settings.items():
+        config.insert_json5(key, json.dumps(value))
+
+
+def _refuse_early(config: zenoh.Config, connect: Sequence[str], config_file: Path | None) -> None:
+    """Try each endpoint that can be reached once: what it refuses now, it would refuse forever.
+
+    Raises:
+        TransportError: certificate, user or password are refused.
+    """
+    place = f" in {config_file}" if config_file else ", with --zenoh-config FILE"
+    for endpoint in connect:
+        if not _answers(endpoint):
+            continue
+        _set_endpoints(config, [endpoint], [], once=True)
+        try:
+            zenoh.open(config).close()
+        except zenoh.ZError as error:
+            said = _plain(error)
+            if _TURNED_AWAY.search(said):
+                raise TransportError(
+                    f"{_public(endpoint)} refuses the connection: it expects another user or password "
+                    f"(transport/auth/usrpwd{place}), or takes no more peers"
+                ) from None
+            if _UNTRUSTED.search(said) and "Connection refused" not in said:
+                raise TransportError(
+                    f"{_public(endpoint)}: no trusted connection: {said}; look at transport/link/tls{place}: "
+                    "root_ca_certificate must have signed its certificate, which must bear its name"
+                ) from None
+
+
+def _answers(endpoint: str) -> bool:
+    found = _ADDRESS.fullmatch(endpoint)
+    if found is None:
+        return False
+    with (
+        suppress(OSError),
+        socket.create_connection((found["bracketed"] or found["host"], int(found["port"])), _REACH_S),
+    ):
+        return True
+    return False
+
+
+def _public(endpoint: str) -> str:
+    """An endpoint without its settings, which may be keys."""
+    return endpoint.partition("#")[0]
+
+
+def _plain(error: zenoh.ZError) -> str:
+    return _WHERE.sub("", str(error)).rstrip(". ")
 
 
 def subscribe(

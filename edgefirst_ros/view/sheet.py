@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -11,9 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from PIL import Image, ImageDraw, ImageFilter, UnidentifiedImageError
+from PIL import Image, ImageDraw, ImageFilter
 
 from edgefirst_ros.errors import RecordingError, RecordingNotFound
+from edgefirst_ros.formats.crashsafe.reading import read_regular
+from edgefirst_ros.formats.edgefirst.check.container import MOST_BYTES, ZIP_DAMAGE
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.messages.radar import Axis
 
@@ -26,6 +30,12 @@ LEAST_CONTRAST_DB = 20.0
 COLUMNS = ("camera", "lidar from above", "radar from above", "radar cube")
 
 Row = Mapping[str, Any]
+_SAMPLE = re.compile(r"([^\x00-\x1f]+_[0-9]{1,9})\.[a-z.]+")
+_DAMAGE = (
+    *ZIP_DAMAGE, ArithmeticError, LookupError, MemoryError, RuntimeError, SyntaxError, TypeError,
+    Image.DecompressionBombError, pl.exceptions.PolarsError, pl.exceptions.PanicException,
+)  # fmt: skip
+"""What libraries raise for damaged files."""
 
 
 class DatasetFiles:
@@ -44,14 +54,14 @@ class DatasetFiles:
         if archive.is_file():
             try:
                 opened = zipfile.ZipFile(archive)
-            except zipfile.BadZipFile as error:
+            except ZIP_DAMAGE as error:
                 raise RecordingError(
                     f"{archive} is not a complete ZIP file; was it copied completely?"
                 ) from error
-            self.names, self._read = frozenset(opened.namelist()), opened.read
+            self.names, self._read = frozenset(opened.namelist()), partial(_entry, opened)
         elif folder.is_dir():
             files = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
-            self.names, self._read = frozenset(files), lambda n: files[n].read_bytes()
+            self.names, self._read = frozenset(files), lambda n: read_regular(files[n], MOST_BYTES)
         else:
             below = sorted(p.parent for p in dataset.glob("**/*.arrow"))[:3] if dataset.is_dir() else []
             hint = f"; there is {', '.join(map(str, below))}" if below else ""
@@ -68,7 +78,7 @@ class DatasetFiles:
 
     def stems(self) -> list[str]:
         """The paths of all samples, without sensor and extension."""
-        return sorted({n[: n.index(".", n.rindex("_"))] for n in self.names if "_" in PurePosixPath(n).name})
+        return sorted({found[1] for name in self.names if (found := _SAMPLE.fullmatch(name))})
 
 
 def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
@@ -85,7 +95,7 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
     chosen = [stems[i] for i in np.unique(np.linspace(0, len(stems) - 1, rows).round().astype(int))]
     try:
         table = pl.read_ipc(files.table) if files.table.is_file() else pl.DataFrame()
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise RecordingError(f"{files.table} is not a complete Arrow file: {error}") from error
     width = len(COLUMNS) * (CELL[0] + GAP) + GAP
     sheet = Image.new("RGB", (width, len(chosen) * (CELL[1] + 22 + GAP) + 28), BACKGROUND)
@@ -97,11 +107,22 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
         draw.text((GAP, top + 4), PurePosixPath(stem).name, INK)
         try:
             cells = list(_cells(files, stem, _rows_of(table, stem)))
-        except (ValueError, UnidentifiedImageError, OSError, zipfile.BadZipFile) as error:
+        except _DAMAGE as error:
             raise RecordingError(f"{dataset}: {stem} cannot be read: {error}") from error
         for column, cell in enumerate(cells):
             sheet.paste(cell, (GAP + column * (CELL[0] + GAP), top + 22))
     return sheet
+
+
+def _entry(archive: zipfile.ZipFile, name: str) -> bytes:
+    """A file of a ZIP.
+
+    Raises:
+        RecordingError: it is larger than any sensor file.
+    """
+    if (size := archive.getinfo(name).file_size) > MOST_BYTES:
+        raise RecordingError(f"{name} has {size:,} bytes, more than any sensor file")
+    return archive.read(name)
 
 
 def _rows_of(table: pl.DataFrame, stem: str) -> list[dict[str, Any]]:

@@ -8,6 +8,9 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+MOST_REPORT_BYTES = 64 << 20
+"""A larger report is of no run of this package."""
+
 
 def open_regular(path: Path) -> BinaryIO:
     """Open a file for reading, through symbolic links; a FIFO or a device is not waited for.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.formats.crashsafe.names import part_path
+from edgefirst_ros.formats.crashsafe.reading import open_regular
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.format import Format, Target, below
 from edgefirst_ros.naming import REPORT
@@ -69,10 +70,11 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
 
         table = path / f"{path.name}{_TABLE}" if path.is_dir() else path
         try:
+            open_regular(table).close()
             return pl.read_ipc(table)
         except FileNotFoundError as error:
             raise DatasetNotFound(f"{table}: no annotation table; is the dataset finished?") from error
-        except (pl.exceptions.PolarsError, OSError) as error:
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
             raise DatasetError(f"{table}: not a complete Arrow file: {error}") from error
 
     def report(self, target: Target) -> Path:

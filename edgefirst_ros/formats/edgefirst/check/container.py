@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo, is_zipfile
 
+from edgefirst_ros.formats.crashsafe.reading import read_regular
 from edgefirst_ros.formats.edgefirst.store.archive import END, END64, LOCAL, LOCATOR
 from edgefirst_ros.formats.findings import Findings
 
@@ -18,7 +19,7 @@ MOST_BYTES = 1 << 28
 
 _ENCRYPTED, _CRC_FOLLOWS = 1, 1 << 3
 _JUNK = ("__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini")
-_DAMAGE = (
+ZIP_DAMAGE = (
     BadZipFile, EOFError, NotImplementedError, OSError, OverflowError, ValueError, struct.error, zlib.error,
 )  # fmt: skip
 """What zipfile raises for damaged files."""
@@ -42,7 +43,7 @@ def zip_files(path: Path, findings: Findings) -> Iterator[File]:
         try:
             archive = ZipFile(file)
             count, start = _end_record(file, archive.comment)
-        except _DAMAGE as error:
+        except ZIP_DAMAGE as error:
             findings.error(path.name, "ZIP directory is damaged", str(error))
             return
         entries = archive.infolist()
@@ -69,10 +70,7 @@ def folder_files(path: Path, findings: Findings) -> Iterator[File]:
 
 def _content(file: Path, where: str, findings: Findings) -> bytes | None:
     try:
-        size = file.stat().st_size
-        if size <= MOST_BYTES:
-            return file.read_bytes()
-        findings.error(where, "is larger than any sensor file", f"{size:,} bytes")
+        return read_regular(file, MOST_BYTES)
     except OSError as error:
         findings.error(where, "cannot be read", error.strerror or str(error))
     return None
@@ -110,7 +108,7 @@ def _read(archive: ZipFile, file: BinaryIO, entry: ZipInfo, name: str, findings:
         data = archive.read(entry)
         file.seek(entry.header_offset)
         _, _, flags, own_method, _, _, crc, *_ = LOCAL.unpack(file.read(LOCAL.size))
-    except _DAMAGE as error:
+    except ZIP_DAMAGE as error:
         findings.error(where, "is damaged", str(error))
         return None
     if own_method != method or not (flags & _CRC_FOLLOWS or crc == entry.CRC):

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from edgefirst_ros.errors import DatasetNotFound
+from edgefirst_ros.formats.crashsafe.reading import MOST_REPORT_BYTES, read_regular
 from edgefirst_ros.formats.edgefirst.check.container import folder_files, zip_files
 from edgefirst_ros.formats.edgefirst.check.files import SensorFiles, check_files
 from edgefirst_ros.formats.edgefirst.check.samples import FILES, Samples
@@ -71,11 +72,19 @@ def _check_report(path: Path, samples: dict[str, int], findings: Findings) -> No
     if not path.is_file():
         return
     try:
-        report = json.loads(path.read_bytes())
-        reported = {each["name"]: each["sample"] for each in report["sequences"] if each["sample"]}
+        report = json.loads(read_regular(path, MOST_REPORT_BYTES))
+        reported = {str(each["name"]): int(each["sample"]) for each in report["sequences"] if each["sample"]}
         total = report.get("formats", {}).get("edgefirst", report)["samples"]
         others = report["samples"] - total
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (
+        OSError,
+        ArithmeticError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         findings.error(path.name, "is not a capture report", repr(error))
         return
     if total != sum(samples.values()):

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.crashsafe.reading import open_regular
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.sync import sync_file
 from edgefirst_ros.formats.edgefirst.finish.columns import Column, TableRow, columns
@@ -71,15 +72,17 @@ def count_samples(path: Path) -> tuple[int, int]:
     samples = rows = 0
     last = None
     try:
+        open_regular(path).close()
         with pa.memory_map(str(path)) as file:
             table = pa.ipc.open_file(file)
             for number in range(table.num_record_batches):
                 batch = table.get_batch(number)
+                batch.validate(full=True)  # Arrow has no checksums, and does not check offsets by itself
                 rows += batch.num_rows
                 for key in zip(batch["name"].to_pylist(), batch["frame"].to_pylist(), strict=True):
                     samples += key != last
                     last = key
-    except (pa.ArrowException, KeyError) as error:
+    except (pa.ArrowException, KeyError, OSError, UnicodeDecodeError, MemoryError) as error:
         raise WriteError(f"{path}: not an annotation table of this package: {error}") from error
     return samples, rows
 
