@@ -52,7 +52,7 @@ FORMATS_MAY_IMPORT = {
     "edgefirst.write": "base crashsafe edgefirst.finish edgefirst.options "
     "edgefirst.prepare edgefirst.recover edgefirst.store",
     "edgefirst.check": "crashsafe edgefirst.finish edgefirst.prepare edgefirst.store findings motion",
-    "edgefirst.format": "crashsafe findings format edgefirst.check edgefirst.options "
+    "edgefirst.format": "crashsafe findings format edgefirst.check edgefirst.finish edgefirst.options "
     "edgefirst.recover edgefirst.store edgefirst.write",
     "l5kit.geometry": "",
     "l5kit.store": "crashsafe zarr2",

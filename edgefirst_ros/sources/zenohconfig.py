@@ -10,13 +10,12 @@ from typing import Any
 
 import yaml
 
+from edgefirst_ros.config.files import read_named
 from edgefirst_ros.errors import ConfigError, extra
-from edgefirst_ros.formats.crashsafe.reading import read_regular
 
 with extra("zenoh"):
     import zenoh
 
-_MOST_BYTES = 1 << 20
 _TOKEN = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|(//[^\n]*|/\*.*?\*/|\t)|(:)""", re.S)
 """Strings, comments and colons of JSON5."""
 _PLACE = re.compile(r"--> (\d+):(\d+)")
@@ -30,12 +29,7 @@ def load_zenoh_config(path: Path) -> zenoh.Config:
         ConfigError: the file cannot be read, or Zenoh does not take a value, whose key is named; no value is
             shown, as it may be a secret.
     """
-    try:
-        text = read_regular(path, _MOST_BYTES).decode()
-    except OSError as error:
-        raise ConfigError([f"{path}: cannot be read: {error.strerror or error}"]) from error
-    except UnicodeDecodeError as error:
-        raise ConfigError([f"{path}: is not UTF-8"]) from error
+    text = read_named(path)
     if path.suffix.lower() not in {".yaml", ".yml"}:
         return _parsed(path, text, text)
     try:

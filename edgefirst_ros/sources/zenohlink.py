@@ -109,7 +109,7 @@ def _refuse_early(config: zenoh.Config, connect: Sequence[str], config_file: Pat
             continue
         _set_endpoints(config, [endpoint], [], once=True)
         try:
-            zenoh.open(config).close()
+            zenoh.open(config).close()  # type: ignore[no-untyped-call]
         except zenoh.ZError as error:
             said = _plain(error)
             if _TURNED_AWAY.search(said):

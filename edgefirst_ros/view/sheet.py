@@ -18,6 +18,7 @@ from PIL import Image, ImageDraw, ImageFilter
 from edgefirst_ros.errors import RecordingError, RecordingNotFound
 from edgefirst_ros.formats.crashsafe.reading import read_regular
 from edgefirst_ros.formats.edgefirst.check.container import MOST_BYTES, ZIP_DAMAGE
+from edgefirst_ros.formats.edgefirst.finish.table import read_table
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.messages.radar import Axis
 
@@ -87,16 +88,14 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
     Raises:
         RecordingNotFound: there is no dataset.
         RecordingError: the dataset holds no samples, or a file cannot be read.
+        DatasetError: its table is damaged.
     """
     files = DatasetFiles(dataset)
     stems = files.stems()
     if not stems:
         raise RecordingError(f"{dataset}: the dataset holds no samples")
     chosen = [stems[i] for i in np.unique(np.linspace(0, len(stems) - 1, rows).round().astype(int))]
-    try:
-        table = pl.read_ipc(files.table) if files.table.is_file() else pl.DataFrame()
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        raise RecordingError(f"{files.table} is not a complete Arrow file: {error}") from error
+    table = read_table(files.table) if files.table.is_file() else pl.DataFrame()
     width = len(COLUMNS) * (CELL[0] + GAP) + GAP
     sheet = Image.new("RGB", (width, len(chosen) * (CELL[1] + 22 + GAP) + 28), BACKGROUND)
     draw = ImageDraw.Draw(sheet)

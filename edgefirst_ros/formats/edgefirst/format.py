@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.crashsafe.names import part_path
-from edgefirst_ros.formats.crashsafe.reading import open_regular
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.format import Format, Target, below
 from edgefirst_ros.naming import REPORT
@@ -65,17 +64,13 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
         return (DatasetPaths(folder).journal, part_path(folder / REPORT))
 
     def read(self, path: Path) -> pl.DataFrame:
-        """The annotation table, one row per annotation."""
-        import polars as pl
+        """The annotation table, a row an annotation."""
+        from edgefirst_ros.formats.edgefirst.finish.table import read_table
 
         table = path / f"{path.name}{_TABLE}" if path.is_dir() else path
-        try:
-            open_regular(table).close()
-            return pl.read_ipc(table)
-        except FileNotFoundError as error:
-            raise DatasetNotFound(f"{table}: no annotation table; is the dataset finished?") from error
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-            raise DatasetError(f"{table}: not a complete Arrow file: {error}") from error
+        if not table.exists():
+            raise DatasetNotFound(f"{table}: no annotation table; is the dataset finished?")
+        return read_table(table)
 
     def report(self, target: Target) -> Path:
         """The report's path, beside the dataset's files."""

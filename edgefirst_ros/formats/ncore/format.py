@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound, OutputExists
+from edgefirst_ros.formats.crashsafe.links import refuse_links
 from edgefirst_ros.formats.format import Format, Target, below
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.naming import safe_name
@@ -30,7 +31,8 @@ class NCoreFormat(Format[NCoreOptions]):
         from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 
         for name in () if target.overwrite else target.sequences:
-            if (folder := target.root / safe_name(name)).exists():
+            refuse_links(target.root, folder := target.root / safe_name(name))
+            if folder.exists():
                 raise OutputExists(f"{folder}: is there already")
         return NCoreWriter(
             target.root,

@@ -14,6 +14,7 @@ from edgefirst_ros.formats.edgefirst.check.motion import FrameLocations, check_m
 from edgefirst_ros.formats.edgefirst.check.samples import ANNOTATED, BARE, FILES, ROWS
 from edgefirst_ros.formats.edgefirst.check.values import Table, check_values
 from edgefirst_ros.formats.edgefirst.finish.columns import columns
+from edgefirst_ros.formats.edgefirst.finish.table import UNREADABLE, refuse_unsound
 from edgefirst_ros.formats.findings import Findings
 
 ROWS_AT_ONCE = 1 << 15
@@ -39,15 +40,6 @@ _FURTHER: Mapping[str, tuple[Any, ...]] = {
 }
 """Columns that the vendor's client writes and this package does not."""
 
-_UNREADABLE = (
-    pa.ArrowException,
-    pl.exceptions.PolarsError,
-    pl.exceptions.PanicException,
-    OSError,
-    UnicodeDecodeError,
-)
-"""What libraries raise for damaged tables, as Arrow has no checksums."""
-
 _CLIENT_PANICS = (
     pl.UInt8,
     pl.Int8,
@@ -67,12 +59,13 @@ def check_table(path: Path, seen: SensorFiles, findings: Findings) -> int:
     try:
         with pa.memory_map(str(path)) as source:
             file = pa.ipc.open_file(source)
+            refuse_unsound(file.schema)
             version = _version(file.schema.metadata or {}, where, findings)
             table = Table(path, version, _check_columns(path, version, findings))
             if {"name", "frame"} <= set(table.usable):
                 for batch in _batches(file):
                     _check_batch(table, batch, seen, findings)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         findings.error(where, "is not a complete Arrow file", str(error))
         return 0
     _check_samples(table, seen, findings)

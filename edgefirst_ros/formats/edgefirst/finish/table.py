@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
-from edgefirst_ros.errors import WriteError
+from edgefirst_ros.errors import DatasetError, WriteError
 from edgefirst_ros.formats.crashsafe.reading import open_regular
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.sync import sync_file
@@ -21,6 +22,18 @@ from edgefirst_ros.formats.edgefirst.store.journal import Annotation, SampleJour
 BATCH_BYTES = 8 << 20
 """A record batch ends with the sample that reaches this many bytes of the journal."""
 ALWAYS = frozenset({"name", "frame", "group"})
+
+
+UNREADABLE = (
+    pa.ArrowException,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+    MemoryError,
+    OSError,
+    UnicodeDecodeError,
+)
+"""What libraries raise for a damaged table; Arrow has no checksums."""
+_CATEGORICAL = re.compile(rb"\d{1,9};\d{1,9};u(?:8|16|32);\w*")
 
 
 @dataclass(slots=True)
@@ -63,6 +76,55 @@ def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -
     return rows
 
 
+def refuse_unsound(schema: pa.Schema) -> None:
+    """Refuse a schema whose notes for polars are damaged, on which it panics.
+
+    Raises:
+        pa.ArrowInvalid: naming the column.
+    """
+    fields = list(schema)
+    while fields:
+        field = fields.pop()
+        fields += [field.type.field(number) for number in range(field.type.num_fields)]
+        for key, value in (field.metadata or {}).items():
+            if key.startswith(b"_PL_") and not (
+                _CATEGORICAL.fullmatch(value) if key == b"_PL_CATEGORICAL2" else _are_categories(value)
+            ):
+                raise pa.ArrowInvalid(f"column {field.name}: damaged {key.decode(errors='replace')}")
+
+
+def _are_categories(value: bytes) -> bool:
+    """Whether they are distinct categories, each after its length in bytes and a semicolon."""
+    seen = set()
+    while value:
+        length, found, rest = value.partition(b";")
+        if not found or not re.fullmatch(rb"\d{1,9}", length) or len(rest) < int(length):
+            return False
+        category, value = rest[: int(length)], rest[int(length) :]
+        if category in seen:
+            return False
+        seen.add(category)
+    return True
+
+
+def read_table(path: Path) -> pl.DataFrame:
+    """The rows of a table.
+
+    Raises:
+        DatasetError: it is no Arrow file, or damaged.
+    """
+    try:
+        open_regular(path).close()
+        with pa.memory_map(str(path)) as file:
+            table = pa.ipc.open_file(file)
+            refuse_unsound(table.schema)
+            for number in range(table.num_record_batches):
+                table.get_batch(number).validate(full=True)  # polars does not check offsets
+        return pl.read_ipc(path)
+    except UNREADABLE as error:
+        raise DatasetError(f"{path} is not a complete Arrow file: {error}") from error
+
+
 def count_samples(path: Path) -> tuple[int, int]:
     """Number of samples and rows in a table of ``write_table``, where the rows of a sample are adjacent.
 
@@ -82,7 +144,7 @@ def count_samples(path: Path) -> tuple[int, int]:
                 for key in zip(batch["name"].to_pylist(), batch["frame"].to_pylist(), strict=True):
                     samples += key != last
                     last = key
-    except (pa.ArrowException, KeyError, OSError, UnicodeDecodeError, MemoryError) as error:
+    except (KeyError, *UNREADABLE) as error:
         raise WriteError(f"{path}: not an annotation table of this package: {error}") from error
     return samples, rows
 
