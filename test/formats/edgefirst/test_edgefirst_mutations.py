@@ -9,16 +9,20 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from edgefirst_mutations import damage
 from edgefirst_samples import SEQUENCE, full_sample
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
+from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+from edgefirst_ros.formats.edgefirst.store.archive import FileRecord
+from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
 from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
 
-ROUNDS = int(os.environ.get("MUTATIONS", "40"))
+ROUNDS = int(os.environ.get("MUTATIONS", "12"))
 SEED = int(os.environ.get("MUTATIONS_SEED", "12"))
 REPORT = "capture_report.json"
 
@@ -98,3 +102,84 @@ def test_no_damage_ends_in_a_traceback_or_changes_what_is_elsewhere(
         assert {p: p.read_bytes() for p in elsewhere.rglob("*") if p.is_file()} == before, done
         shutil.rmtree(output)
         shutil.rmtree(elsewhere)
+
+
+def said(*command: str | Path) -> tuple[int, str]:
+    ran = CliRunner().invoke(app, [*map(str, command)])
+    assert ran.exception is None or isinstance(ran.exception, SystemExit), repr(ran.exception)
+    return ran.exit_code, " ".join(ran.output.split())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"frame": -1}, {"frame": 1 << 32}, {"time_ns": 10**400}, {"annotations": [{"label": "\ud800"}]},
+        {"pose": [1, 2]}, {"size": ["x", 1]}, {"sequence": None}, None,
+    ],
+)  # fmt: skip
+def test_a_record_with_a_right_checksum_and_wrong_content_is_refused(
+    tmp_path: Path, change: dict[str, object] | None
+) -> None:
+    unfinished(tmp_path, "zip")
+    folder = tmp_path / "edgefirst" / "ds"
+    journal = SampleJournal(folder / "ds.journal.part")
+    record = json.loads(list(journal.records())[-1].payload)
+    content = None if change is None else [record[0], {**record[1], **change}]
+    journal.append(json.dumps(content).encode())
+    journal.close()
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    code, words = said("recover", tmp_path)
+    assert code == 2
+    assert "is none of this version" in words
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("path", ["../../x", "/etc/passwd", "a/../b", "a/.b", "a"])
+def test_a_record_cannot_name_a_file_elsewhere(tmp_path: Path, path: str) -> None:
+    journal = SampleJournal(tmp_path / "ds.journal.part")
+    journal.start(EdgeFirstOptions())
+    journal.commit([FileRecord(path, 1, 1)], '{"sequence":"s","frame":1,"time_ns":1,"annotations":[]}')
+    with pytest.raises(DatasetError, match="is none of this version"):
+        list(journal)
+    journal.close()
+
+
+@pytest.mark.parametrize("place", ["ds.part", f"ds.part/{SEQUENCE.name}", "ds.journal.part", "ds.arrow.part"])
+def test_recovery_leaves_what_a_link_leads_to(tmp_path: Path, place: str) -> None:
+    unfinished(tmp_path, "folder")
+    link, elsewhere = tmp_path / "edgefirst" / "ds" / place, tmp_path / "elsewhere"
+    if link.exists():
+        link.rename(elsewhere)
+    else:
+        elsewhere.write_bytes(b"untouched")
+    link.symlink_to(elsewhere)
+    before = {path: path.read_bytes() for path in (elsewhere, *elsewhere.rglob("*")) if path.is_file()}
+    said("recover", tmp_path / "edgefirst")
+    assert {p: p.read_bytes() for p in (elsewhere, *elsewhere.rglob("*")) if p.is_file()} == before
+
+
+@pytest.mark.parametrize("name", ["ds.arrow", "ds.zip", REPORT, f"{REPORT}.part", "ds.journal.part"])
+def test_nothing_waits_for_a_fifo(tmp_path: Path, name: str) -> None:
+    finished(tmp_path, "zip")
+    folder = tmp_path / "edgefirst" / "ds"
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    for command in ("check", "recover", "check"):
+        said(command, tmp_path)
+    said("sheet", folder, "-o", tmp_path / "sheet.png")
+
+
+@pytest.mark.parametrize("notes", [b"1;x1;x", b"zz", b"5;x"])
+def test_a_table_on_which_polars_panics_is_refused_before(
+    tmp_path: Path, notes: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    finished(tmp_path, "zip")
+    folder = tmp_path / "edgefirst" / "ds"
+    labels = pa.array(["x"]).dictionary_encode().cast(pa.dictionary(pa.uint32(), pa.large_string()))
+    field = pa.field("label", labels.type, metadata={"_PL_ENUM_VALUES2": notes})
+    table = pa.Table.from_arrays([labels], schema=pa.schema([field]))
+    with pa.OSFile(str(folder / "ds.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    assert "column label: damaged _PL_ENUM_VALUES2" in said("check", tmp_path)[1]
+    assert "column label: damaged" in said("sheet", folder, "-o", tmp_path / "sheet.png")[1]
+    assert "panicked" not in capfd.readouterr().err
