@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +14,7 @@ from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.lock import Lock, being_written, holder, refuse_busy
 from edgefirst_ros.formats.crashsafe.names import PART, finished_path, old_path, part_path
 from edgefirst_ros.formats.crashsafe.reading import MOST_REPORT_BYTES, read_regular
-from edgefirst_ros.formats.crashsafe.replacing import take_name
+from edgefirst_ros.formats.crashsafe.replacing import remove, take_name
 from edgefirst_ros.formats.findings import Check
 from edgefirst_ros.formats.format import Format
 from edgefirst_ros.formats.registry import FORMATS
@@ -71,21 +71,25 @@ class CompleteRun:
         return any(resolved in (file, *file.parents) for file in self.files)
 
 
-def complete_runs(path: Path) -> list[CompleteRun]:
-    """Such runs at or below a path, and of the output folder that the path is in."""
+def complete_runs(path: Path) -> tuple[list[CompleteRun], list[Path]]:
+    """Such runs at or below a path, and of the output folder that the path is in.
+
+    Returns:
+        The runs, and the final names of reports that a kill or a power cut left incomplete.
+    """
     reports = set(path.rglob(f"*{REPORT}{PART}"))
     for output, child in pairwise(reversed((path, *path.parents))):
         if child.name in FORMATS:
             reports |= {*child.glob(f"*{REPORT}{PART}"), *output.glob(f"*/*/{REPORT}{PART}")}
-    runs = []
+    runs, torn = [], []
     for report in sorted(map(finished_path, reports)):
         output = report.parents[2 if report.name == REPORT else 1]
         try:
             files = json.loads(read_regular(part_path(report), MOST_REPORT_BYTES))["files"]
             runs.append(CompleteRun(report, tuple((output / str(file)).resolve() for file in files)))
-        except (OSError, ValueError, LookupError, TypeError, RecursionError):  # no run leaves such a report
-            continue
-    return runs
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            torn.append(report)
+    return runs, torn
 
 
 def recover(path: Path) -> Iterator[Recovered]:
@@ -98,7 +102,7 @@ def recover(path: Path) -> Iterator[Recovered]:
     Raises:
         DatasetNotFound: no such path, or no dataset there.
     """
-    runs = complete_runs(path)
+    runs, torn = complete_runs(path)
     failed = set[Path]()
     for each, dataset in find(path, *(file for run in runs for file in run.files)):
         mine = [run for run in runs if run.wrote(dataset)]
@@ -112,17 +116,19 @@ def recover(path: Path) -> Iterator[Recovered]:
         yield done
     for run in runs:
         if run.report not in failed and part_path(run.report).exists():
-            yield _publish_report(run)
+            yield _settle_report(run.report, "the report of a run that was complete", take_name)
+    for report in torn:
+        text = "the run was killed while it wrote its report, which is removed"
+        yield _settle_report(report, text, lambda report: remove(part_path(report)))
 
 
-def _publish_report(run: CompleteRun) -> Recovered:
+def _settle_report(report: Path, text: str, settle: Callable[[Path], None]) -> Recovered:
     try:
-        part = part_path(run.report)
-        with disk_errors(run.report, "cannot be recovered"), Lock(part):
-            take_name(run.report)
+        with disk_errors(report, "cannot be recovered"), Lock(part_path(report)):
+            settle(report)
     except WriteError as error:
-        return Recovered(run.report, str(error), failed=True)
-    return Recovered(run.report, "the report of a run that was complete")
+        return Recovered(report, str(error), failed=True)
+    return Recovered(report, text)
 
 
 def check(path: Path, *, official_python: Path | None = None) -> Iterator[Check]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.base import Writer
-from edgefirst_ros.formats.crashsafe.appending import disk_errors
+from edgefirst_ros.formats.crashsafe.appending import AppendFile, disk_errors
 from edgefirst_ros.formats.crashsafe.links import refuse_links
-from edgefirst_ros.formats.crashsafe.lock import Lock
+from edgefirst_ros.formats.crashsafe.lock import lock_open_file
 from edgefirst_ros.formats.crashsafe.names import part_path
-from edgefirst_ros.formats.crashsafe.replacing import replace_file, take_name
-from edgefirst_ros.formats.crashsafe.sync import make_folder
+from edgefirst_ros.formats.crashsafe.replacing import remove, take_name
+from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_path
 from edgefirst_ros.formats.datasets import recover
 from edgefirst_ros.formats.format import Target
 from edgefirst_ros.formats.registry import FORMATS
@@ -95,8 +96,14 @@ class Job:
             path, advice=f"edgefirst-ros recover {self._output} completes what is in .part files"
         ):
             make_folder(path.parent)
-            replace_file(part_path(path), (json.dumps(report, indent=2, ensure_ascii=False) + "\n").encode())
-            with Lock(part_path(path)):  # so that no recovery gives the names as well
+            remove(part_path(path))
+            with closing(AppendFile(part_path(path), exclusive=True)) as part:
+                lock_open_file(
+                    part.descriptor, part_path(path)
+                )  # so that no recovery gives the names as well
+                part.append((json.dumps(report, indent=2, ensure_ascii=False) + "\n").encode())
+                part.sync()
+                sync_path(path.parent)
                 self.pipeline.close()
                 take_name(path)
         return [*paths, path], report

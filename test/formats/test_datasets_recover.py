@@ -1,6 +1,11 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import sha256
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -11,11 +16,11 @@ from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.datasets import recover
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
-from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
 from edgefirst_ros.formats.ncore.store.journal import FactJournal
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
@@ -104,23 +109,76 @@ def test_a_report_stays_with_its_dataset_and_goes_to_no_other(tmp_path: Path) ->
     assert sorted(p.name for p in beside.iterdir()) == ["d_recovered.arrow", "d_recovered.zip"]
 
 
-def test_a_report_is_gone_before_its_dataset_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture(scope="module")
+def old_and_new(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Recordings of two drives of one name and start, of different length."""
+    options = DriveOptions(seconds=1, fps=5, width=160, height=90, lidar_points=64, cube_hz=0, imu_hz=10)
+    one, other = (tmp_path_factory.mktemp(name) for name in ("one", "other"))
+    return simulate(one, options).mcap, simulate(other, replace(options, seconds=1.4)).mcap
+
+
+class Died(Exception):
+    """Stands for the death of the process."""
+
+
+def contents_of(folder: Path) -> dict[str, str]:
+    """A digest of every file, by its path in the folder."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(p.relative_to(folder)): sha256(p.read_bytes()).hexdigest() for p in files}
+
+
+@pytest.mark.parametrize("container", ["zip", "folder"])
+def test_wherever_an_overwriting_run_dies_each_dataset_is_the_old_or_the_new_with_its_report(
+    tmp_path: Path, old_and_new: tuple[Path, Path], container: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = DriveOptions(seconds=1, fps=10, width=160, height=90, lidar_points=64, cube_hz=0, imu_hz=10)
-    recording = simulate(tmp_path, options).mcap
-    *_, report = convert([recording], tmp_path / "out", build_config({}), dataset="d").paths
-    seen: list[bool] = []
-    close = EdgeFirstWriter.close
+    """Dying before the report is on disk leaves the old, dying later the new, in all formats at once."""
+    formats = {"formats": ["edgefirst", "ncore", "l5kit"], "sync_s": "off"}
+    before, after = build_config(formats), build_config({**formats, "edgefirst": {"container": container}})
+    old, new = old_and_new
+    convert([old], tmp_path / "old", before, dataset="d")
+    convert([new], tmp_path / "new", after, dataset="d")
+    whole = {name: contents_of(tmp_path / name) for name in ("old", "new")}
+    assert len({frozenset(each.items()) for each in whole.values()}) == 2
+    left: Iterator[int] = count()
+    is_final = False
 
-    def watched(writer: EdgeFirstWriter) -> list[Path]:
-        seen.append(report.exists())
-        return close(writer)
+    def counted(real: Callable[..., object]) -> Callable[..., object]:
+        def step(*args: object, **options: object) -> object:
+            if is_final and next(left, None) is None:
+                raise Died
+            return real(*args, **options)
 
-    monkeypatch.setattr(EdgeFirstWriter, "close", watched)
-    convert([recording], tmp_path / "out", build_config({}), dataset="d", overwrite=True)
-    assert seen == [False]
-    assert report.exists()
+        return step
+
+    complete = Pipeline.complete
+
+    def completing(pipeline: Pipeline) -> list[Path]:
+        nonlocal is_final
+        is_final = True
+        return complete(pipeline)
+
+    outcomes = []
+    for steps in count(0, 3):
+        out = tmp_path / str(steps)
+        shutil.copytree(tmp_path / "old", out)
+        with monkeypatch.context() as patch:
+            left, is_final = iter(range(steps)), False
+            for name in ("replace", "unlink", "mkdir"):
+                patch.setattr(Path, name, counted(getattr(Path, name)))
+            patch.setattr(Pipeline, "complete", completing)
+            with suppress(Died):
+                convert([new], out, after, dataset="d", overwrite=True)
+                break
+        for done in recover(out):
+            assert not done.failed, done.text
+        found = contents_of(out)
+        assert not [name for name in found if ".part" in name or ".new" in name]
+        own = {name: digest for name, digest in found.items() if "_recovered" not in name}
+        outcomes.append(next(name for name, files in whole.items() if own == files))
+        shutil.rmtree(out)
+    assert contents_of(out) == whole["new"]
+    assert outcomes == sorted(outcomes, reverse=True), "old up to some step, new from there on"
+    assert set(outcomes) == {"old", "new"}
 
 
 @pytest.mark.parametrize("left", ["both", "old", "new"])

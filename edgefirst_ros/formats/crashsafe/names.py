@@ -79,8 +79,8 @@ def move_aside(note: Path, moves: Callable[[Path], Iterable[tuple[Path, Path]]])
     folder = note.parent.with_name(name.removesuffix("\n"))
     refuse_links(folder.parent, folder)
     make_folder(folder)
-    *files, journal = moves(folder)
-    for some in (files, (journal,)):
+    pairs = [*moves(folder)]
+    for some in (pairs[:-1], pairs[-1:]):
         for source, target in some:
             if source.exists():
                 source.replace(target)
