@@ -19,7 +19,7 @@ from ncoreread import Sequence, recover_all, tree
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.base import CrashSafe
 from edgefirst_ros.formats.crashsafe.appending import AppendFile
-from edgefirst_ros.formats.ncore.check.sequence import check
+from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.write import writer as writer_module
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
