@@ -129,7 +129,7 @@ def _note(path: Path, _: Path, rng: random.Random) -> None:
 def _json(path: Path, _: Path, rng: random.Random) -> None:
     try:
         content = json.loads(path.read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     path.write_text(json.dumps(_changed(content, rng)), errors="replace")
 
@@ -151,7 +151,7 @@ def _journal(path: Path, _: Path, rng: random.Random) -> None:
     if chosen < len(records):
         try:
             text = json.dumps(_changed(json.loads(records[chosen]), rng))
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         records[chosen] = rng.choice((text.encode(errors="replace"), b"[" * 5000, b"", b"null"))
     for record in records:
