@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := demo
 ROUNDS ?= 5
 
-.PHONY: help setup demo test search oracles clean
+.PHONY: help setup demo test search torture oracles clean
 help: ## show this
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -34,6 +34,11 @@ test: $(VENV)/ready oracles ## lint, types and the whole suite
 search: $(VENV)/ready oracles ## the property tests again with random draws, ROUNDS=5 times
 	for round in $$(seq $(ROUNDS)); do \
 		$(BIN)/python -m pytest -q -m hypothesis --hypothesis-profile=search || exit 1; done
+
+# Needs root, and what it says; PARTS=a,b (kills, power cuts, errors, full disks), FORMATS=ncore, ONLY='kill/l5kit/12'.
+torture: $(VENV)/ready ## kills, power cuts, errors and full disks at every step of every format (half an hour, root)
+	$(BIN)/python test/torture $(foreach name,PARTS FORMATS ONLY SEED JOBS CUTS,\
+		$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) '$($(name))'))
 
 # The vendors' own readers judge what is written. They live in venvs of their own because what they pin would
 # hold the project back; where such a venv cannot be made, the tests that need it skip and say so.
