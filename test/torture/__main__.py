@@ -6,6 +6,7 @@ import argparse
 import importlib
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -24,19 +25,22 @@ PARTS = {"a": "killing", "b": "powercut", "c": "failing", "d": "fulldisk"}
 def main() -> int:
     """Run the parts; 1 if anything failed, 2 if something that it takes is lacking."""
     given = _arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # unmount before
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
         options = Options(
             Path(folder).resolve(),
             given.formats.split(","),
+            given.scenarios.split(",") if given.scenarios else (),
             given.only,
             given.jobs,
             given.seed,
             given.most,
             given.cuts,
             given.filesystems.split(","),
+            strace=not given.no_strace,
         )
         parts = {name: importlib.import_module(PARTS[name]) for name in given.parts.split(",")}
-        if lacking := "".join(part.lacking() for part in parts.values()):
+        if lacking := "".join(dict.fromkeys(part.lacking(options) for part in parts.values())):
             say(lacking)
             return 2
         import_everything(options.work)
@@ -48,6 +52,9 @@ def main() -> int:
         if given.output:
             given.output.write_text(f"{text}\n")
         shutil.rmtree(options.work, ignore_errors=True)
+    if not table.results:
+        say("nothing was tried: no trial has such a name")
+        return 2
     return 1 if table.failed else 0
 
 
@@ -57,6 +64,10 @@ def _arguments() -> argparse.Namespace:
         "--parts", default=",".join(PARTS), help="a: kills, b: power cuts, c: errors, d: full disks"
     )
     parser.add_argument("--formats", default=",".join(FORMATS))
+    parser.add_argument("--scenarios", default="", help="names of conversions, as the table shows them")
+    parser.add_argument(
+        "--no-strace", action="store_true", help="do not look for calls that no trial stops at"
+    )
     parser.add_argument("--only", default="", help="pattern of trial names, as the table shows them")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seed", type=int, default=0)

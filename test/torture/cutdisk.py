@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from trials import Options
+
 SIZE_MB = 400
 PROGRAMS = {
     "nbdkit": "nbdkit",
@@ -28,11 +30,11 @@ _MAKE = {
 _LIMIT_S = 60.0
 
 
-def lacking() -> str:
+def lacking(_: Options) -> str:
     """What this machine lacks; empty if nothing."""
     found = []
     if os.geteuid() != 0:
-        found.append("power cuts and full disks: need root")
+        found.append("power cuts: need root")
     if not Path("/dev/fuse").exists() or not Path("/dev/loop-control").exists():
         found.append("power cuts: need /dev/fuse and /dev/loop-control")
     packages = [

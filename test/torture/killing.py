@@ -24,7 +24,8 @@ TORN_EVERY = 3
 """Each so many writes are also killed in their middle."""
 RECOVERIES = 3
 """States that recovery is killed in, at each of its calls."""
-MOST_OF_RECOVERY = 60
+RECOVERY_SHARE = 5
+"""A recovery is killed at so many times fewer points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +55,10 @@ class Point:
         )
 
 
-def lacking() -> str:
+def lacking(options: Options) -> str:
     """What this machine lacks for it."""
     why = unavailable()
-    return (f"kills and errors: {why}\n" if why else "") + straced.lacking()
+    return (f"kills and errors: {why}\n" if why else "") + (straced.lacking() if options.strace else "")
 
 
 def run_part(options: Options, table: Table) -> None:
@@ -69,7 +70,7 @@ def run_part(options: Options, table: Table) -> None:
         tasks: list[tuple[Callable[..., list[Result]], object]] = [
             (_recovery if point.recovery else _kill, point) for point in points
         ]
-        if options.wants(f"{PART}/{prepared.scenario.name}/strace"):
+        if options.strace and options.wants(f"{PART}/{prepared.scenario.name}/strace"):
             tasks.insert(0, (_straced, (prepared, options)))
         table.take(in_parallel(options.jobs, tasks), len(tasks))
 
@@ -121,7 +122,7 @@ def _recovery(point: Point) -> list[Result]:
     shutil.copytree(left, output)
     counted = run(command("recover", output), root=output, decide=lambda _: GO)
     results = []
-    for number in thinned(len(counted.calls), MOST_OF_RECOVERY):
+    for number in thinned(len(counted.calls), point.options.most // RECOVERY_SHARE):
         name = f"{point.name}/{number}"
         if not point.options.wants(name):
             continue

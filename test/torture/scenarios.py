@@ -129,6 +129,8 @@ class Prepared:
 def wanted(part: str, options: Options, ends: tuple[str, ...] = ()) -> Iterator[Prepared]:
     """Scenarios of the formats that were asked for, one after another; ``ends`` are of the trials' names."""
     for scenario in SCENARIOS.values():
+        if options.scenarios and scenario.name not in options.scenarios:
+            continue
         names = [f"{part}/{scenario.name}-{end}" for end in ends] or [f"{part}/{scenario.name}"]
         if {*scenario.formats} <= {*options.formats} and any(map(options.wants, names)):
             prepared = prepare(scenario, options.work)

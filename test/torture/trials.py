@@ -23,22 +23,26 @@ class Options:
     Attributes:
         work: folder for everything, empty.
         formats: names of formats.
+        scenarios: names of scenarios; empty for all.
         only: pattern of trial names; empty for all.
         jobs: processes.
         seed: of everything that is random.
         most: crash points of a command; more are thinned out in its middle. 0: all of them.
         cuts: power cuts of a live capture on each file system.
         filesystems: for power cuts.
+        strace: whether to look for calls that no trial stops at.
     """
 
     work: Path
     formats: Sequence[str]
+    scenarios: Sequence[str] = ()
     only: str = ""
     jobs: int = 2
     seed: int = 0
     most: int = 300
     cuts: int = 20
     filesystems: Sequence[str] = ("ext4", "xfs")
+    strace: bool = True
 
     def wants(self, name: str) -> bool:
         """Whether a trial of this name, or one whose name begins so, is to be tried."""
