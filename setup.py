@@ -38,7 +38,6 @@ REQUIRES = [
     "lz4>=4.3,<5",
     "zstandard>=0.22,<1",
     "edgefirst-schemas>=4.1,<5",
-    "mcap-ros2-support>=0.5,<1",
     "av>=18,<19",
     "simplejpeg>=1.8,<2",
     'isal>=1.6,<2; platform_machine in "x86_64 AMD64 aarch64 arm64"',
@@ -197,6 +196,8 @@ setup(
         **EXTRAS,
         "all": ALL_EXTRAS,
         "test": [
+            # Another reader of messages by their definitions, to compare with.
+            "mcap-ros2-support>=0.5,<1",
             *ALL_EXTRAS,
             "pytest>=8",
             "setuptools>=64",  # installs the example format

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -13,6 +14,7 @@ from edgefirst.schemas import BorrowedBuf, builtin_interfaces
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.definitions import definition as own_definition
+from edgefirst_ros.messages.dynamic import MAX_TEXT, Layouts, parse_definition, read_dynamic
 
 _LITTLE_ENDIAN = b"\x00\x01"
 _BIG_ENDIAN = b"\x00\x00"
@@ -20,8 +22,8 @@ _MAX_PADDING = 3
 _GROWING = frozenset({"edgefirst_msgs/ModelInfo"})
 """Types that got more fields over time; edgefirst-schemas reads messages with and without these."""
 
-Bulk: TypeAlias = BorrowedBuf | bytes | list[int]
-"""A sequence in a message object: BorrowedBuf of edgefirst-schemas, bytes or list of mcap-ros2-support."""
+Bulk: TypeAlias = BorrowedBuf | bytes | npt.NDArray[Any]
+"""A sequence in a message object: BorrowedBuf of edgefirst-schemas; bytes or an array as ``dynamic`` reads it."""
 
 Datum_co = TypeVar("Datum_co", covariant=True)
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -90,7 +92,7 @@ def read(schema: str, data: bytes, definition: str = "") -> Message:
     """The message object of CDR bytes; its fields have the names of the message definition.
 
     Little-endian messages of types that edgefirst-schemas knows become views of ``data``, with ``stamp`` and
-    ``frame_id`` in place of a header. All others are read by mcap-ros2-support, with a nested header: other
+    ``frame_id`` in place of a header. All others are read field by field, with a nested header: other
     types, big-endian messages, and messages of older or newer definitions, which must come with them. Up to
     3 bytes of padding may follow a message, as DDS adds.
 
@@ -111,10 +113,10 @@ def read(schema: str, data: bytes, definition: str = "") -> Message:
             return _exactly(compiled, plain, schema, growing=schema in _GROWING)
         except DecodeError as error:
             refusal = error
-    parse = _dynamic(schema, definition) if definition or compiled is None else None
-    if parse is not None:
+    layouts = _layouts(schema, definition[: MAX_TEXT + 1]) if definition or compiled is None else None
+    if layouts is not None:
         try:
-            return _exactly(parse, _Strict(data), schema)
+            return _by_definition(schema, layouts, data)
         except DecodeError as error:
             refusal = refusal or error
     raise refusal or DecodeError(f"no readable definition of {schema}")
@@ -131,16 +133,13 @@ def header_of(message: Message) -> tuple[int, str]:
 
 def time_ns(time: builtin_interfaces.Time) -> int:
     """Nanoseconds of a builtin_interfaces/Time or Duration, which may be negative."""
-    seconds = int(time.sec)
-    if seconds >= 1 << 31:  # mcap-ros2-support reads them as unsigned if the definition does not define Time
-        seconds -= 1 << 32
-    return seconds * 1_000_000_000 + int(time.nanosec)
+    return int(time.sec) * 1_000_000_000 + int(time.nanosec)
 
 
 def array(bulk: Bulk, dtype: type[Scalar]) -> npt.NDArray[Scalar]:
     """A message's sequence as a read-only array (n,) of native ``dtype``, a view of its bytes if possible."""
-    if isinstance(bulk, list):
-        values = np.array(bulk, dtype)
+    if isinstance(bulk, np.ndarray):
+        values: npt.NDArray[Scalar] = bulk.astype(dtype)
         values.flags.writeable = False
         return values
     view: npt.NDArray[Scalar] = np.frombuffer(_buffer(bulk), np.dtype(dtype).newbyteorder("<"))
@@ -165,39 +164,26 @@ def _compiled(schema: str) -> _Parser | None:
 
 
 @lru_cache(maxsize=64)
-def _dynamic(schema: str, definition: str) -> _Parser | None:
-    from mcap.records import Schema  # noqa: PLC0415 - all three take a moment; seldom needed
-    from mcap.well_known import MessageEncoding, SchemaEncoding  # noqa: PLC0415
-    from mcap_ros2.decoder import DecoderFactory  # noqa: PLC0415
-
+def _layouts(schema: str, definition: str) -> Layouts | None:
     try:
         texts = [definition, own_definition(schema)]
     except KeyError:
         texts = [definition]
     for text in filter(None, texts):
-        record = Schema(id=1, data=text.encode(), encoding=SchemaEncoding.ROS2, name=schema)
         try:
-            parse: _Parser | None = DecoderFactory().decoder_for(MessageEncoding.CDR, record)
-        except Exception:  # noqa: BLE001 - a recording's text may be anything: ours is tried next
-            continue
-        return parse
+            return parse_definition(schema, text)
+        except ValueError:
+            continue  # a foreign text: ours is tried next
     return None
 
 
-def _exactly(parse: _Parser, data: bytes, schema: str, *, growing: bool = False) -> Message:
+def _exactly(parse: _Parser, data: bytes, schema: str, *, growing: bool) -> Message:
     try:
         message = parse(data)
     except Exception as error:
         raise DecodeError(f"truncated or damaged {schema}") from error
-    text = _last_text(message) if isinstance(data, _Strict) else None
-    # mcap-ros2-support skips a string's terminating zero without checking that it is there
-    spare = _MAX_PADDING if text is None else _MAX_PADDING + 1
-    if not growing and _parses(parse, type(data)(data[: -spare - 1])):
+    if not growing and _parses(parse, data[: -_MAX_PADDING - 1]):
         raise DecodeError(f"bytes after the end of the {schema}")
-    if text:
-        end = text.encode() + b"\x00"
-        if end not in bytes(data)[-len(end) - _MAX_PADDING :]:
-            raise DecodeError(f"truncated or damaged {schema}")
     return message
 
 
@@ -209,16 +195,11 @@ def _parses(parse: _Parser, data: bytes) -> bool:
     return True
 
 
-def _last_text(message: Message) -> str | None:
-    names = getattr(message, "__slots__", ())
-    last = getattr(message, names[-1], None) if names else None
-    return last if isinstance(last, str) else None
-
-
-class _Strict(bytes):
-    """Bytes that raise an IndexError for a slice beyond their end, where bytes return a shorter slice."""
-
-    def __getitem__(self, key: Any) -> Any:  # noqa: ANN401 - the overloads of bytes say nothing more here
-        if isinstance(key, slice) and key.stop is not None and key.stop > len(self):
-            raise IndexError("beyond the end")
-        return super().__getitem__(key)
+def _by_definition(schema: str, layouts: Layouts, data: bytes) -> Message:
+    try:
+        message, end = read_dynamic(schema, layouts, data)
+    except (KeyError, ValueError, struct.error) as error:
+        raise DecodeError(f"truncated or damaged {schema}") from error
+    if len(data) - end > _MAX_PADDING:
+        raise DecodeError(f"bytes after the end of the {schema}")
+    return message
