@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import islice
 from typing import Any
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
@@ -15,6 +16,8 @@ SIMILAR = 0.6
 """Names at least this similar (0 to 1) give a hint for a role that the user has not configured."""
 SHOWN = 3
 """A hint names at most this many topics."""
+MOST_COMPARED = 256
+"""Topics whose names are compared with those of a role; there are more on no robot."""
 FIRST_S = 5.0
 """How long a live session waits for its topics before it gives hints."""
 
@@ -96,9 +99,8 @@ def _alternatives(
     entry, rule = next(iter(entries.items()))
     is_wanted = is_reference or not explicit_entries(config).isdisjoint(entries)
     ranked: list[tuple[float, ExistingTopic]] = []
-    for each in seen:
-        if full_type(each.type) not in TYPES[rule.role]:
-            continue
+    fitting = (each for each in seen if full_type(each.type) in TYPES[rule.role])
+    for each in islice(fitting, MOST_COMPARED):
         similarity = max(_similarity(each.topic, name) for r in entries.values() for name in r.names)
         likely = _likely_role(each)
         exclusive = sum(full_type(each.type) in kinds for kinds in TYPES.values()) == 1

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from datetime import UTC, datetime
 from functools import lru_cache
+from zlib import crc32
 
 REPORT = "capture_report.json"
 """The report beside every dataset."""
@@ -47,6 +48,22 @@ def visible(text: str, keep: str = "") -> str:
     Characters in ``keep`` stay.
     """
     return _UNPRINTABLE.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
+
+
+MAX_DISPLAYED = 160
+"""Longest name in characters that is shown whole; no ROS topic may be longer than 256."""
+
+
+@lru_cache(maxsize=1024)
+def displayed(name: str) -> str:
+    """A topic, type or frame as it is called everywhere: without control characters, and of sane length.
+
+    A name that is too long ends in ``…`` and a checksum that tells it from others.
+    """
+    shown = visible(name)
+    if len(shown) <= MAX_DISPLAYED:
+        return shown
+    return f"{shown[:MAX_DISPLAYED]}…{crc32(name.encode('utf-8', 'surrogatepass')):08x}"
 
 
 def sequence_name(host: str, start_ns: int) -> str:

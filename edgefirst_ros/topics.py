@@ -77,7 +77,7 @@ def find_prefix(topics: Iterable[str], config: Config) -> str:
         return ""
     tied = sorted(prefix for prefix, count in ranked if count == ranked[0][1])
     if len(tied) > 1:
-        shown = ", ".join(repr(p) for p in tied)
+        shown = ", ".join(repr(p) for p in tied[:SHOWN_TOPICS]) + ", …" * (len(tied) > SHOWN_TOPICS)
         raise ConfigError([f"topics of more than one device: prefixes {shown}; choose one with --prefix"])
     return tied[0]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,8 @@ from edgefirst_ros.topics import TopicMap, find_prefix, full_type
 
 GAP_FACTOR = 3.0
 """A gap is an interval of more than this many usual ones."""
+MOST_UNUSED = 256
+"""Topics without a use that are listed; the rest is one entry."""
 
 
 @dataclass(slots=True)
@@ -37,7 +39,7 @@ class TopicStats:
 
     def add(self, message: RawMessage) -> None:
         """Count one message; call in order of receipt."""
-        if self.count:
+        if self.last_ns:
             interval_ms = max(0, (message.receive_ns - self.last_ns) // 1_000_000)
             self.intervals[interval_ms] = self.intervals.get(interval_ms, 0) + 1
         else:
@@ -72,12 +74,13 @@ def inspect(recording: McapRecording, config: Config) -> dict[str, Any]:
     Raises:
         RecordingError: the file cannot be read.
     """
-    names = [t.topic for t in recording.topics()]
+    known = recording.topics()
+    names = [t.topic for t in known]
     try:
         prefix, ambiguity = find_prefix(names, config), None
     except ConfigError as error:
         prefix, ambiguity = "", str(error)
-    routes = TopicMap(config, prefix, recording.topics())
+    routes = TopicMap(config, prefix, known)
     topics: dict[str, TopicStats] = {}
     finder: ClockFinder[MessageTimes] = ClockFinder(round(config.clock_window_s * 1e9))
     boundaries: list[str] = []
@@ -122,7 +125,7 @@ def inspect(recording: McapRecording, config: Config) -> dict[str, Any]:
             hint.text for hint in hints_of(config, routes, {n: _account(t) for n, t in topics.items()})
         ],
         "messages": sum(t.count for t in topics.values()),
-        "topics": {name: _topic(t, clocks.get(name)) for name, t in sorted(topics.items())},
+        "topics": {name: _topic(t, clocks.get(name)) for name, t in _listed(topics)},
         "clock_breaks": boundaries,
         "note": recording.note or None,
         "displaced": {
@@ -131,6 +134,21 @@ def inspect(recording: McapRecording, config: Config) -> dict[str, Any]:
         },
         "faults": [{"offset": f.offset, "bytes": f.bytes, "what": f.text} for f in recording.faults],
     }
+
+
+def _listed(topics: Mapping[str, TopicStats]) -> Iterator[tuple[str, TopicStats]]:
+    """Topics by name, those of no use up to ``MOST_UNUSED``; the rest as one."""
+    unlisted: list[TopicStats] = []
+    unused = 0
+    for name, stats in sorted(topics.items()):
+        unused += not stats.use
+        if stats.use or unused <= MOST_UNUSED:
+            yield name, stats
+        else:
+            unlisted.append(stats)
+    if unlisted:
+        counts = sum(s.count for s in unlisted), sum(s.bytes for s in unlisted)
+        yield f"{len(unlisted):,} more without a use", TopicStats("", "", *counts)
 
 
 def _account(stats: TopicStats) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -23,6 +24,7 @@ from edgefirst_ros.sources.records import (
     MessageRecord,
     RecordingFault,
     RecordReader,
+    add_fault,
     footer,
     metadata,
 )
@@ -147,10 +149,12 @@ class McapRecording:
                 size = message.end - message.start
                 if channel is None:
                     text = f"message of no channel {message.channel}"
-                    self.faults.append(RecordingFault(self.position, size, text))
+                    add_fault(self.faults, RecordingFault(self.position, size, text))
                     continue
                 topic, schema, definition = channel
                 data = loaded.plain[message.start : message.end]
+                fault = loaded.fault or message.fault or reader.channel_faults.get(message.channel, "")
+                del loaded  # one section at a time is in memory
                 yield RawMessage(
                     topic,
                     schema,
@@ -159,7 +163,7 @@ class McapRecording:
                     message.publish_ns,
                     arrival,
                     definition,
-                    loaded.fault or reader.channel_faults.get(message.channel, ""),
+                    fault,
                     repeated=self.session is not None and message.sequence == REPEATED,
                 )
                 arrival += 1
@@ -172,10 +176,7 @@ class McapRecording:
         if self.session is not None:
             # Live recordings are in order of receipt, whatever their times are.
             for section in reader.walk(file, self.size):
-                loaded = reader.load(file, section)
-                self.position = section.end
-                for message in loaded.messages:
-                    yield loaded, message
+                yield from self._read(reader.load(file, section), section)
             return
         as_received: bool | None = None
         if is_suspect(self.spans):
@@ -193,15 +194,19 @@ class McapRecording:
                 return
         for section in reader.walk(file, self.size):
             loaded = reader.load(file, section)
-            self.position = section.end
             messages = within(loaded) if self.is_sorted and not as_received else loaded.messages
             if messages is not loaded.messages and as_received is None:
                 # Only with the messages around them one can tell whether the clock was set back here.
                 with self.path.open("rb") as again:
                     as_received = survey(RecordReader(), again, self.size).as_received
                 messages = loaded.messages if as_received else messages
-            for message in messages:
-                yield loaded, message
+            yield from self._read(replace(loaded, messages=messages), section)
+            del loaded, messages
+
+    def _read(self, loaded: Loaded, section: FileSection) -> Iterator[tuple[Loaded, MessageRecord]]:
+        self.position = section.end
+        for message in loaded.messages:
+            yield loaded, message
 
     def _reading(self, section: FileSection) -> None:
         self.position += section.bytes

@@ -11,8 +11,10 @@ from typing import BinaryIO, TypeVar
 from edgefirst_ros.sources.disorder import BEGINNING, DISORDER_NS, STEP_NS, Disorder, Displaced, Setbacks
 from edgefirst_ros.sources.records import FileSection, Loaded, MessageRecord, RecordReader
 
-MAX_OPEN_BYTES = 512 << 20
-"""Limit of decompressed data that is held while a file is put in order."""
+MAX_OPEN_BYTES = 192 << 20
+"""Limit of the memory that decompressed data take while a file is put in order."""
+RECORD_BYTES = 600
+"""Memory that a message takes there in addition to its data."""
 
 
 _Key = TypeVar("_Key")
@@ -21,7 +23,7 @@ _Spans = dict[_Key, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A section with messages: their first and last key (time base, log time), and its decompressed size.
+    """A section with messages: their first and last key (time base, log time), and the memory that it takes.
 
     ``before`` holds, by channel, the time base at the beginning of the section and the latest log time in it;
     only if the clock was set back.
@@ -72,28 +74,36 @@ def survey(reader: RecordReader, file: BinaryIO, size: int) -> FileSurvey:
     found: list[tuple[FileSection, _Spans[int], int, _Spans[tuple[int, int]]]] = []
     for section in reader.walk(file, size):
         loaded = reader.load(file, section)
-        if not loaded.messages:
-            continue
-        before = {c: (len(spans) - 1, spans[-1][1]) for c, spans in disorder.bases.items()}
+        before: dict[int, tuple[int, int] | None] = {}
         spans: dict[tuple[int, int], tuple[int, int]] = {}
+        count = 0
         for message in loaded.messages:
-            key = message.channel, disorder.add(message.channel, message.log_ns)
+            count += 1
+            channel = message.channel
+            if channel not in before:
+                own = disorder.bases.get(channel)
+                before[channel] = None if own is None else (len(own) - 1, own[-1][1])
+            key = channel, disorder.add(channel, message.log_ns)
             beginning = loaded.plain[message.start : min(message.end, message.start + BEGINNING)]
             setbacks.add(message.channel, message.log_ns, beginning)
             first_ns, last_ns = spans.get(key, (message.log_ns, message.log_ns))
             spans[key] = min(first_ns, message.log_ns), max(last_ns, message.log_ns)
-        stepped = any(base for base, _ in before.values()) or any(base for _, base in spans)
-        found.append((section, before if stepped else {}, len(loaded.plain), spans))
+        if not spans:
+            continue
+        stepped = any(base for _, base in spans)
+        known = {channel: latest for channel, latest in before.items() if latest is not None}
+        memory = len(loaded.plain) + RECORD_BYTES * count
+        found.append((section, known if stepped else {}, memory, spans))
     bases = disorder.time_bases()
     pieces = [
         Piece(
             section,
             min((bases.get(key, 0), first_ns) for key, (first_ns, _) in spans.items()),
             max((bases.get(key, 0), last_ns) for key, (_, last_ns) in spans.items()),
-            plain_bytes,
+            memory,
             before,
         )
-        for section, before, plain_bytes, spans in found
+        for section, before, memory, spans in found
     ]
     if setbacks.explain:
         return FileSurvey(pieces, {}, {}, as_received=True)
@@ -132,10 +142,10 @@ def merged(
             advance(offset)
 
 
-def within(loaded: Loaded) -> list[MessageRecord]:
-    """The messages of one section in order of receipt."""
+def within(loaded: Loaded) -> Iterable[MessageRecord]:
+    """The messages of one section in order of receipt; very many stay as they lie."""
     messages = loaded.messages
-    if all(a.log_ns <= b.log_ns for a, b in pairwise(messages)):
+    if not isinstance(messages, list) or all(a.log_ns <= b.log_ns for a, b in pairwise(messages)):
         return messages
     disorder = Disorder()
     for message in messages:
@@ -146,7 +156,7 @@ def within(loaded: Loaded) -> list[MessageRecord]:
 
 
 def _keyed(
-    messages: Sequence[MessageRecord],
+    messages: Iterable[MessageRecord],
     before: Mapping[int, tuple[int, int]],
     bases: Mapping[tuple[int, int], int],
 ) -> list[tuple[tuple[int, int], int, MessageRecord]]:

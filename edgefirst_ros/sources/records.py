@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
-from io import BytesIO
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from io import SEEK_CUR, BytesIO
 from typing import BinaryIO, NamedTuple
 
 import lz4.frame
 from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
 from mcap.records import Channel, Metadata, MetadataIndex, Schema
+
+from edgefirst_ros.naming import displayed
 
 FAULT = "edgefirst_ros.fault"
 """Key in a channel's metadata, written by live capture: why its messages are refused."""
@@ -21,10 +23,29 @@ _RECORD = struct.Struct("<BQ")
 _MESSAGE = struct.Struct("<HIQQ")
 _CHUNK = struct.Struct("<QQQII")
 _SPAN = struct.Struct("<QQQ")
+_LONGEST_NAME = 64
 _LEADING = frozenset({Opcode.HEADER, Opcode.METADATA})
 _IN_DATA = frozenset({Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE})
 _RUN_BYTES = 1 << 20
+MAX_CHUNK_BYTES = 128 << 20
+"""Largest section of a file that is read, decompressed."""
+MAX_RATIO = 1000
+"""Plausible size of a chunk over that of its compressed bytes; zeros alone reach 30,000."""
+FREE_BYTES = 32 << 20
+"""What all chunks of a file may hold in addition to that."""
+MAX_LISTED = 100_000
+"""Messages of a section that are listed in memory; if there are more, they are parsed whenever needed."""
+MAX_DECLARATION_BYTES = 4 << 20
+"""Largest record of a schema, a channel or metadata that is read."""
+MAX_FAULTS = 1000
+"""Faults of a file that are kept one by one."""
+MAX_TIME_NS = 1 << 62
+"""No clock shows a later time, which is in the year 2116; arithmetic with later ones would overflow."""
 CHECKSUM = "damaged chunk (its checksum does not match)"
+BAD_TIME = "its log time is after the year 2116"
+TOO_LARGE = f"a chunk or record of more than {MAX_CHUNK_BYTES >> 20} MiB is not read; write smaller chunks"
+IMPLAUSIBLE = "a chunk holds more than its compressed size allows for, and is not read"
+FURTHER = "further damage, counted together"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +83,8 @@ class MessageRecord(NamedTuple):
     start: int
     end: int
     sequence: int = 0
+    fault: str = ""
+    """Why it is refused, empty if it is not; its times are made up then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +92,43 @@ class Loaded:
     """A section's decompressed records, and its messages in file order."""
 
     plain: bytes
-    messages: list[MessageRecord]
+    messages: Iterable[MessageRecord]
+    """A list unless there are more than ``MAX_LISTED``."""
     fault: str = ""
     """Why all of its messages are refused; empty if they are not."""
+
+
+_NOTHING = Loaded(b"", [])
+
+
+@dataclass(frozen=True, slots=True)
+class _Unlisted:
+    """The messages of a section, parsed anew in every iteration."""
+
+    plain: bytes
+    before_ns: int
+
+    def __iter__(self) -> Iterator[MessageRecord]:
+        at, latest_ns = 0, self.before_ns
+        while at + _RECORD.size <= len(self.plain):
+            opcode, length = _RECORD.unpack_from(self.plain, at)
+            start = at + _RECORD.size
+            at = start + length
+            if opcode == Opcode.MESSAGE and length >= _MESSAGE.size and at <= len(self.plain):
+                message = _message(self.plain, start, at, latest_ns)
+                latest_ns = message.log_ns
+                yield message
+
+
+def _message(plain: bytes, start: int, end: int, latest_ns: int) -> MessageRecord:
+    """The message whose record begins at ``start``; without a sane time it gets that of the one before."""
+    channel, sequence, log_ns, publish_ns = _MESSAGE.unpack_from(plain, start)
+    fault = ""
+    if log_ns > MAX_TIME_NS:
+        log_ns, fault = latest_ns, BAD_TIME
+    if publish_ns > MAX_TIME_NS:
+        publish_ns = log_ns
+    return MessageRecord(log_ns, channel, publish_ns, start + _MESSAGE.size, end, sequence, fault)
 
 
 class RecordReader:
@@ -86,12 +143,16 @@ class RecordReader:
     """
 
     def __init__(self) -> None:
-        self.schemas: dict[int, Schema] = {}
+        self.schemas: dict[int, tuple[str, str]] = {}
+        """Name and definition by id."""
         self.channels: dict[int, tuple[str, str, str]] = {}
         self.channel_faults: dict[int, str] = {}
         self.faults: list[RecordingFault] = []
         self.ended = False
         self.spans: list[tuple[int, int]] = []
+        self._room_bytes = FREE_BYTES
+        self._latest_ns = 0
+        """Log time of the last message."""
 
     def read_summary(self, file: BinaryIO, size: int) -> None:
         """Read channels and the chunks' log times from the summary, if there is one."""
@@ -104,6 +165,9 @@ class RecordReader:
             opcode, length = _RECORD.unpack(head)
             if opcode in {Opcode.DATA_END, Opcode.FOOTER} or length > size - file.tell():
                 break
+            if length > MAX_DECLARATION_BYTES:
+                file.seek(length, SEEK_CUR)
+                continue
             body = file.read(length)
             if opcode in {Opcode.SCHEMA, Opcode.CHANNEL}:
                 self._declared(opcode, body)
@@ -121,7 +185,8 @@ class RecordReader:
             opcode, length = _RECORD.unpack(head) if len(head) == _RECORD.size else (0, 0)
             left = size - at - _RECORD.size
             whole = length <= left
-            if start < at and (opcode not in _IN_DATA or not whole or at - start >= _RUN_BYTES):
+            full = max(at - start, length) >= _RUN_BYTES
+            if start < at and (opcode not in _IN_DATA or not whole or full):
                 yield FileSection(start, at - start, is_chunk=False, whole=True)
                 start = at
             if len(head) < _RECORD.size:
@@ -146,28 +211,39 @@ class RecordReader:
 
     def load(self, file: BinaryIO, section: FileSection) -> Loaded:
         """Read a section: its messages, its channels and its faults."""
-        file.seek(section.offset)
-        body = file.read(section.bytes)
         if not section.is_chunk:
+            if section.bytes > MAX_CHUNK_BYTES:
+                self._note(section.offset, section.bytes, TOO_LARGE)
+                return _NOTHING
+            file.seek(section.offset)
+            body = file.read(section.bytes)
             return Loaded(body, self._messages(body)[0])
-        body = body[_RECORD.size :]
-        if len(body) < _CHUNK.size:
-            self._note(section.offset, len(body), "the recording ends in the middle of a record")
-            return Loaded(b"", [])
-        _, _, plain_size, crc, name_length = _CHUNK.unpack_from(body)
-        name_end = _CHUNK.size + name_length
-        compression = body[_CHUNK.size : name_end].decode("ascii", "replace")
-        packed = body[name_end + 8 :]
-        try:
-            plain = _decompress(compression, packed, plain_size, whole=section.whole)
-        except (RuntimeError, ValueError, MemoryError) as error:
-            text = f"a chunk does not decompress ({compression or 'plain'}): {error}"
-            self._note(section.offset, len(body), text)
-            return Loaded(b"", [])
+        return self._chunk(file, section)
+
+    def _chunk(self, file: BinaryIO, section: FileSection) -> Loaded:
+        start, stored = section.offset + _RECORD.size, section.bytes - _RECORD.size
+        file.seek(start)
+        head = file.read(min(_CHUNK.size, max(0, stored)))
+        if len(head) < _CHUNK.size:
+            self._note(section.offset, len(head), "the recording ends in the middle of a record")
+            return _NOTHING
+        _, _, plain_size, crc, name_length = _CHUNK.unpack(head)
+        compression = file.read(min(name_length, _LONGEST_NAME)).decode("ascii", "replace")
+        place = start + _CHUNK.size + name_length + 8
+        packed_bytes = max(0, section.end - place)
+        most = min(MAX_CHUNK_BYTES, self._room_bytes + MAX_RATIO * packed_bytes)
+        plain, fault = b"", TOO_LARGE
+        if packed_bytes <= MAX_CHUNK_BYTES:
+            file.seek(place)
+            plain, fault = _unpacked(compression, file.read(packed_bytes), plain_size, most, section.whole)
+        if fault:
+            self._note(section.offset, stored, fault)
+            return _NOTHING
+        self._room_bytes += MAX_RATIO * packed_bytes - len(plain)
         messages, read = self._messages(plain)
         if not section.whole:
             # In bytes of the file, as everywhere; the size of the whole chunk is unknown.
-            lost = len(body) * (len(plain) - read) // len(plain) if plain else len(body)
+            lost = stored * (len(plain) - read) // len(plain) if plain else stored
             self._note(section.offset, lost, "the recording ends in the middle of a chunk")
             return Loaded(plain, messages)
         if read < len(plain):
@@ -189,9 +265,11 @@ class RecordReader:
         """Topic and schema name of every channel so far."""
         return {(topic, schema) for topic, schema, _ in self.channels.values()}
 
-    def _messages(self, plain: bytes) -> tuple[list[MessageRecord], int]:
+    def _messages(self, plain: bytes) -> tuple[Iterable[MessageRecord], int]:
         """The messages of successive records, and the offset after the last complete record."""
-        at, messages = 0, []
+        messages: list[MessageRecord] = []
+        is_long, before_ns = False, self._latest_ns
+        at = 0
         while at + _RECORD.size <= len(plain):
             opcode, length = _RECORD.unpack_from(plain, at)
             start = at + _RECORD.size
@@ -199,33 +277,47 @@ class RecordReader:
             if end > len(plain):
                 break
             if opcode == Opcode.MESSAGE and length >= _MESSAGE.size:
-                channel, sequence, log_ns, publish_ns = _MESSAGE.unpack_from(plain, start)
-                messages.append(
-                    MessageRecord(log_ns, channel, publish_ns, start + _MESSAGE.size, end, sequence)
-                )
+                if len(messages) < MAX_LISTED:
+                    message = _message(plain, start, end, self._latest_ns)
+                    self._latest_ns = message.log_ns
+                    messages.append(message)
+                else:
+                    is_long = True
             elif opcode in {Opcode.SCHEMA, Opcode.CHANNEL}:
-                self._declared(opcode, plain[start:end])
+                self._declared(opcode, plain[start : min(end, start + MAX_DECLARATION_BYTES + 1)])
             at = end
-        return messages, at
+        return _Unlisted(plain, before_ns) if is_long else messages, at
 
     def _declared(self, opcode: int, body: bytes) -> None:
+        if len(body) > MAX_DECLARATION_BYTES:
+            self._note(0, len(body), f"a {Opcode(opcode).name.lower()} record of absurd size")
+            return
         try:
             if opcode == Opcode.SCHEMA:
                 schema = Schema.read(ReadDataStream(BytesIO(body)))
-                self.schemas[schema.id] = schema
+                text = schema.data.decode("utf-8", "replace")
+                self.schemas[schema.id] = displayed(schema.name), text
             elif opcode == Opcode.CHANNEL:
                 channel = Channel.read(ReadDataStream(BytesIO(body)))
-                known = self.schemas.get(channel.schema_id)
-                name = known.name if known is not None else ""
-                text = known.data.decode("utf-8", "replace") if known is not None else ""
-                self.channels[channel.id] = (channel.topic, name, text)
+                name, text = self.schemas.get(channel.schema_id, ("", ""))
+                self.channels[channel.id] = (displayed(channel.topic), name, text)
                 if FAULT in channel.metadata:
-                    self.channel_faults[channel.id] = channel.metadata[FAULT]
+                    self.channel_faults[channel.id] = displayed(channel.metadata[FAULT])
         except Exception as error:  # noqa: BLE001 - damaged bytes make the parser raise whatever they hit
             self._note(0, len(body), f"a damaged {Opcode(opcode).name.lower()} record: {error}")
 
     def _note(self, offset: int, size: int, text: str) -> None:
-        self.faults.append(RecordingFault(offset, size, text))
+        add_fault(self.faults, RecordingFault(offset, size, text))
+
+
+def add_fault(faults: list[RecordingFault], fault: RecordingFault) -> None:
+    """Append a fault; beyond ``MAX_FAULTS`` they are one, whose bytes grow."""
+    if len(faults) < MAX_FAULTS:
+        faults.append(fault)
+    elif len(faults) == MAX_FAULTS:
+        faults.append(replace(fault, text=FURTHER))
+    else:
+        faults[-1] = replace(faults[-1], bytes=faults[-1].bytes + fault.bytes)
 
 
 def footer(file: BinaryIO, size: int) -> int | None:
@@ -249,6 +341,8 @@ def metadata(file: BinaryIO, size: int, name: str) -> dict[str, str] | None:
     start = footer(file, size)
     for opcode, at, length in _records(file, size, len(MAGIC) if start is None else start):
         if opcode == Opcode.METADATA_INDEX and start is not None:
+            if length > MAX_DECLARATION_BYTES:
+                continue
             file.seek(at)
             index = MetadataIndex.read(ReadDataStream(BytesIO(file.read(length))))
             found = next(_records(file, size, index.offset), None) if index.name == name else None
@@ -256,7 +350,7 @@ def metadata(file: BinaryIO, size: int, name: str) -> dict[str, str] | None:
             found = (opcode, at, length) if opcode == Opcode.METADATA else None
             if start is None and opcode not in _LEADING:
                 return None
-        if found is not None and found[0] == Opcode.METADATA:
+        if found is not None and found[0] == Opcode.METADATA and found[2] <= MAX_DECLARATION_BYTES:
             file.seek(found[1])
             record = Metadata.read(ReadDataStream(BytesIO(file.read(found[2]))))
             if record.name == name:
@@ -277,20 +371,35 @@ def _records(file: BinaryIO, size: int, start: int) -> Iterator[tuple[int, int, 
         at += length
 
 
-def _decompress(compression: str, packed: bytes, plain_size: int, *, whole: bool) -> bytes:
-    """A chunk's decompressed records; of a truncated chunk what its complete blocks hold."""
+def _unpacked(compression: str, packed: bytes, plain_size: int, most: int, whole: bool) -> tuple[bytes, str]:
+    """A chunk's decompressed records, or why there are none; little more than ``most`` is decompressed."""
+    try:
+        plain = _decompress(compression, packed, plain_size, most, whole)
+    except (RuntimeError, ValueError, OverflowError, MemoryError) as error:
+        return b"", f"a chunk does not decompress ({displayed(compression) or 'plain'}): {error}"
+    if plain is None or len(plain) > most:
+        return b"", TOO_LARGE if most == MAX_CHUNK_BYTES else IMPLAUSIBLE
+    return plain, ""
+
+
+def _decompress(compression: str, packed: bytes, plain_size: int, most: int, whole: bool) -> bytes | None:
+    """A chunk's records, of a truncated chunk what its complete blocks hold; None if more are declared."""
     if compression == "":
         return packed
     if compression == "lz4":
-        plain: bytes = lz4.frame.LZ4FrameDecompressor().decompress(packed)
+        plain: bytes = lz4.frame.LZ4FrameDecompressor().decompress(packed, max_length=most + 1)
         return plain
     if compression == "zstd":
         import zstandard  # noqa: PLC0415 - takes a moment, and EdgeFirst's recorder uses lz4
 
         try:
-            if whole:
-                return zstandard.ZstdDecompressor().decompress(packed, max_output_size=plain_size)
-            return zstandard.ZstdDecompressor().decompressobj().decompress(packed)
+            if not whole:
+                with zstandard.ZstdDecompressor().stream_reader(packed) as reader:
+                    return reader.read(most + 1)
+            declared: int = zstandard.frame_content_size(packed)
+            if (plain_size if declared < 0 else declared) > most:
+                return None
+            return zstandard.ZstdDecompressor().decompress(packed, max_output_size=plain_size)
         except zstandard.ZstdError as error:
             raise ValueError(str(error)) from error
-    raise ValueError(f"compression {compression!r} is not known; expected none, lz4 or zstd")
+    raise ValueError(f"compression {displayed(compression)!r} is not known; expected none, lz4 or zstd")

@@ -11,6 +11,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.names import fits, is_full, is_pattern, key_expression
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.naming import displayed
 from edgefirst_ros.sample import Role
 from edgefirst_ros.sources.session import recorded_topics
 from edgefirst_ros.sources.zenohlink import CDR, is_put, subscribe
@@ -54,9 +55,9 @@ def message_type(encoding: str, role: Role) -> tuple[str, str]:
     """
     kind, _, schema = encoding.partition(";")
     if kind == CDR and schema:
-        return full_type(schema), ""
+        return full_type(displayed(schema)), ""
     if kind != CDR and kind not in UNTYPED:
-        return full_type(schema), f"encoding {kind}, expected {CDR}"
+        return full_type(displayed(schema)), f"encoding {displayed(kind)}, expected {CDR}"
     if len(TYPES[role]) == 1:
         return TYPES[role][0], ""
     return "", f"the encoding names no type, and {role} has {len(TYPES[role])} possible ones"
@@ -158,7 +159,7 @@ class ZenohSource:
             if not self._is_ours(key.removesuffix(name[1:]).strip("/")):
                 name = "/" + key
         data = sample.payload.to_bytes()
-        self._put(RawMessage(name, schema, data, receive_ns, receive_ns, 0, fault=fault))
+        self._put(RawMessage(displayed(name), schema, data, receive_ns, receive_ns, 0, fault=fault))
 
     def _on_match(self, pattern: str, role: Role, sample: zenoh.Sample) -> None:
         """Handle a key that several regular expressions may match; only the first that does passes it on."""
@@ -173,7 +174,7 @@ class ZenohSource:
         schema, fault = message_type(str(sample.encoding), role)
         if self._routes.route(name, schema) is not None:
             data = sample.payload.to_bytes()
-            self._put(RawMessage(name, schema, data, receive_ns, receive_ns, 0, fault=fault))
+            self._put(RawMessage(displayed(name), schema, data, receive_ns, receive_ns, 0, fault=fault))
 
     def _name(self, pattern: str, key: str) -> str | None:
         """The topic of a key that a regular expression matches; None if it does not, or for other devices."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config
 from edgefirst_ros.hints import FIRST_S, ExistingTopic, explicit_entries
+from edgefirst_ros.naming import displayed
 from edgefirst_ros.sources.zenohlink import CDR, key_includes, subscribe
 from edgefirst_ros.topics import full_type, reference_role
 
@@ -62,7 +63,7 @@ class UnusedTopics:
         name = self._name(key, device)
         if name is None or not self._wanted(f"/{name}", schema):
             return None
-        return f"/{name}", full_type(schema)
+        return displayed(f"/{name}"), full_type(displayed(schema))
 
     def _is_used(self, key: str) -> bool:
         if not self._namespace:
@@ -131,4 +132,5 @@ class OtherTopics:
     def _on_sample(self, sample: zenoh.Sample) -> None:
         key = str(sample.key_expr)
         if len(self._found) < MOST_TOPICS and not any(key_includes(each, key) for each in self._keys):
-            self._found[f"/{key}"] = full_type(str(sample.encoding).partition(";")[2])
+            kind = str(sample.encoding).partition(";")[2]
+            self._found[displayed(f"/{key}")] = full_type(displayed(kind))

@@ -12,6 +12,7 @@ from mcap.writer import CompressionType, Writer
 
 from edgefirst_ros.sources import mcap
 from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.sources.order import RECORD_BYTES
 
 SECOND = 1_000_000_000
 START = 1_777_626_000 * SECOND
@@ -220,7 +221,7 @@ def test_a_file_in_which_everything_spans_everything_is_read_as_it_lies_and_says
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording = write(tmp_path / "a.mcap", by_topic(drive()))
-    monkeypatch.setattr(mcap, "MAX_OPEN_BYTES", 60_000)
+    monkeypatch.setattr(mcap, "MAX_OPEN_BYTES", 60_000 + RECORD_BYTES * len(drive()))
     assert read(recording) == drive()
     assert recording.is_sorted
     monkeypatch.setattr(mcap, "MAX_OPEN_BYTES", 8_000)

@@ -1,0 +1,197 @@
+"""Files that declare more than they hold, or hold more than anybody reads: bounded memory, and a finding."""
+
+from __future__ import annotations
+
+import os
+import resource
+import struct
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcapbytes import BEGINNING, END, NOW_NS, channel, chunk, compressed, mcap, message, record, schema
+
+from edgefirst_ros import hints
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.naming import MAX_DISPLAYED, displayed
+from edgefirst_ros.sources import records
+from edgefirst_ros.sources.info import MOST_UNUSED, inspect
+from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.sources.records import BAD_TIME, FURTHER, IMPLAUSIBLE, MAX_FAULTS, MAX_TIME_NS, TOO_LARGE
+
+MOST_MB = 512
+DECLARED = schema(1, "sensor_msgs/msg/Image") + channel(1, 1, "/camera/image")
+CONFIG = build_config({})
+
+
+def saved(path: Path, content: bytes) -> McapRecording:
+    path.write_bytes(content)
+    return McapRecording(path)
+
+
+def peak_mb(*words: str) -> tuple[int, float, str]:
+    """Exit code, peak memory and output of the command, which dies if it wants four times what it may."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.dup2(writing, 1)
+        os.dup2(writing, 2)
+        resource.setrlimit(resource.RLIMIT_DATA, (4 * MOST_MB << 20, 4 * MOST_MB << 20))
+        os.execv(sys.executable, [sys.executable, "-m", "edgefirst_ros", *words])
+    os.close(writing)
+    with os.fdopen(reading, "rb") as output:
+        shown = output.read().decode()
+    _, status, usage = os.wait4(child, 0)
+    return os.waitstatus_to_exitcode(status), usage.ru_maxrss / 1024, shown
+
+
+@cache
+def bomb(compression: str) -> tuple[bytes, int]:
+    """A chunk's compressed bytes, a message of zeros, and their size."""
+    size = 1 << 30
+    head = DECLARED + struct.pack("<BQ", 5, 22 + size) + struct.pack("<HIQQ", 1, 0, NOW_NS, NOW_NS)
+    return compressed(compression, head, size >> 20), len(head) + size
+
+
+@pytest.mark.parametrize("declared", [None, 1000, 2**64 - 1])
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+def test_a_chunk_that_would_unpack_to_a_gigabyte_is_not_read(
+    tmp_path: Path, compression: str, declared: int | None
+) -> None:
+    path = tmp_path / "bomb.mcap"
+    packed, size = bomb(compression)
+    path.write_bytes(mcap(chunk(compression, packed, declared or size)))
+    code, mb, shown = peak_mb("info", str(path))
+    assert (code, mb < MOST_MB, "damage:" in shown) == (0, True, True), shown
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+def test_nor_is_one_that_is_cut_off_nor_in_a_conversion(tmp_path: Path, compression: str) -> None:
+    path = tmp_path / "bomb.mcap"
+    packed, size = bomb(compression)
+    path.write_bytes(mcap(chunk(compression, packed, size))[:-100])
+    code, mb, shown = peak_mb("convert", str(path), "-o", str(tmp_path / "out"))
+    assert (code, mb < MOST_MB) == (2, True), shown
+
+
+@pytest.mark.parametrize("opcode", [3, 4, 5, 12])
+def test_a_record_of_a_gigabyte_is_not_read(tmp_path: Path, opcode: int) -> None:
+    """The file is a hole on disk, and a gigabyte long all the same."""
+    path, size = tmp_path / "large.mcap", 1 << 30
+    with path.open("wb") as file:
+        file.write(BEGINNING + DECLARED + struct.pack("<BQ", opcode, size))
+        file.write(struct.pack("<HIQQ", 1, 0, NOW_NS, NOW_NS))
+        file.seek(size - 22 - 1, os.SEEK_CUR)
+        file.write(b"\0" + message(1) + END)
+    code, mb, shown = peak_mb("info", str(path))
+    assert (code, mb < MOST_MB, "1 message," in shown) == (0, True, True), shown
+
+
+def test_what_a_chunk_may_hold_depends_on_its_size_and_on_those_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "FREE_BYTES", 3 << 20)
+    monkeypatch.setattr(records, "MAX_CHUNK_BYTES", 8 << 20)
+    head = DECLARED + message(1)
+    small, large = (chunk("zstd", compressed("zstd", head, mib), len(head) + (mib << 20)) for mib in (1, 20))
+    recording = saved(tmp_path / "a.mcap", mcap(*[small] * 6, large))
+    assert 3 <= len(list(recording.messages())) < 6
+    texts = {fault.text for fault in recording.faults}
+    assert {IMPLAUSIBLE, TOO_LARGE} & texts == {IMPLAUSIBLE}
+    honest = os.urandom(1 << 20)
+    plain = chunk("", DECLARED + message(1, honest), 0)
+    recording = saved(tmp_path / "b.mcap", mcap(*[plain] * 12))
+    assert len(list(recording.messages())) == 12
+
+
+def test_very_many_messages_of_a_chunk_are_not_listed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = DECLARED + b"".join(message(1, struct.pack("<I", n), NOW_NS + n) for n in range(50))
+    path = tmp_path / "a.mcap"
+    whole = list(saved(path, mcap(chunk("", content, 0))).messages())
+    monkeypatch.setattr(records, "MAX_LISTED", 7)
+    assert list(McapRecording(path).messages()) == whole
+    assert not isinstance(next(_loaded(path)).messages, list)
+
+
+def _loaded(path: Path) -> Any:  # noqa: ANN401
+    reader = records.RecordReader()
+    with path.open("rb") as file:
+        for section in reader.walk(file, path.stat().st_size):
+            if section.is_chunk:
+                yield reader.load(file, section)
+
+
+@pytest.mark.parametrize("log_ns", [MAX_TIME_NS + 1, 2**63, 2**64 - 1])
+@pytest.mark.parametrize("in_chunk", [True, False])
+def test_a_message_without_a_sane_time_is_refused_alone(tmp_path: Path, log_ns: int, in_chunk: bool) -> None:
+    content = DECLARED + message(1) + message(1, log_ns=log_ns) + message(1, publish_ns=log_ns)
+    recording = saved(tmp_path / "a.mcap", mcap(chunk("", content, 0) if in_chunk else content))
+    found = list(recording.messages())
+    assert [m.fault for m in found] == ["", BAD_TIME, ""]
+    assert [(m.receive_ns, m.publish_ns) for m in found] == [(NOW_NS, NOW_NS)] * 3
+    info = inspect(recording, CONFIG)
+    assert (info["messages"], info["duration_s"]) == (3, 0.0)
+
+
+def test_names_are_shown_without_control_characters_and_short(tmp_path: Path) -> None:
+    long, evil = "/" + "a" * 65_000, "/\x1b[31mred\x07[bold]x[/]\u202e\r\n"
+    content = schema(1, "x\x1b[2J/msg/" + "B" * 5_000)
+    content += b"".join(channel(n, 1, topic) + message(n) for n, topic in enumerate((long, evil, long + "b")))
+    path = tmp_path / "a.mcap"
+    found = list(saved(path, mcap(content)).messages())
+    assert len({m.topic for m in found}) == 3
+    for each in found:
+        assert each.topic.isprintable()
+        assert each.schema.isprintable()
+        assert max(len(each.topic), len(each.schema)) < MAX_DISPLAYED + 20
+    assert found[1].topic == "/\\x1b[31mred\\x07[bold]x[/]\\u202e\\r\\n"
+    for command in (["info"], ["convert", "-o", str(tmp_path / "out")]):
+        _, _, shown = peak_mb(*command, str(path))
+        assert "\x1b" not in shown
+        assert len(shown) < 4_000
+    assert displayed("/camera/h264") == "/camera/h264"
+
+
+def test_many_topics_are_neither_listed_nor_compared_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"/t/{n:05d}/camera/h264" for n in range(2_000)]
+    content = schema(1, "foxglove_msgs/msg/CompressedVideo")
+    content += b"".join(channel(n, 1, name) + message(n) for n, name in enumerate(names))
+    recording = saved(tmp_path / "a.mcap", mcap(content))
+    compared = 0
+
+    def alike(*_: str) -> float:
+        nonlocal compared
+        compared += 1
+        return 0.5
+
+    monkeypatch.setattr(hints, "_similarity", alike)
+    found = inspect(recording, CONFIG)
+    assert 0 < compared < 10 * hints.MOST_COMPARED
+    assert len(found["topics"]) == MOST_UNUSED + 1
+    assert found["topics"][f"{2_000 - MOST_UNUSED:,} more without a use"]["messages"] == 2_000 - MOST_UNUSED
+    assert found["messages"] == 2_000
+    assert len(found["ambiguous"]) < 1_000
+
+
+def test_faults_beyond_many_are_counted_together(tmp_path: Path) -> None:
+    count = MAX_FAULTS + 500
+    recording = saved(tmp_path / "a.mcap", mcap(*(message(n + 1) for n in range(count))))
+    assert not list(recording.messages())
+    assert len(recording.faults) == MAX_FAULTS + 1
+    *single, rest = recording.faults
+    assert rest.text == FURTHER
+    assert sum(fault.bytes for fault in recording.faults) == 4 * count
+    assert len({fault.text for fault in single}) == MAX_FAULTS
+
+
+def test_a_schema_of_absurd_size_leaves_the_rest_readable(tmp_path: Path) -> None:
+    huge = schema(2, "x/msg/Y", bytes(5 << 20))
+    recording = saved(tmp_path / "a.mcap", mcap(DECLARED, huge, message(1), record(0x80, b"private")))
+    assert len(list(recording.messages())) == 1
+    assert "a schema record of absurd size" in [fault.text for fault in recording.faults]
