@@ -293,7 +293,7 @@ class LiveCapture:
             item = self._queue.get(POLL_S)
             try:
                 for lost in self._queue.dropped():
-                    job.pipeline.ledger.lose(lost.topic, lost.schema, lost.messages, lost.bytes, QUEUE_FULL)
+                    job.pipeline.lose(lost.topic, lost.schema, lost.messages, lost.bytes, QUEUE_FULL)
                 if self.failure is not None:
                     self._give_up(job, f"failed: {self.failure}")
                 elif self._aborting:
@@ -330,7 +330,7 @@ class LiveCapture:
         self._tail.feed(message, self._queue.taken_s)
         if self._late:
             size = len(message.data)
-            job.pipeline.ledger.lose(message.topic, full_type(message.schema), 1, size, CUT_OFF)
+            job.pipeline.lose(message.topic, full_type(message.schema), 1, size, CUT_OFF)
             return
         if job.overload is not None:
             job.overload.feeding(self._queue.taken_s, message.receive_ns)

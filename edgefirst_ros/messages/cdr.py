@@ -23,7 +23,7 @@ _GROWING = frozenset({"edgefirst_msgs/ModelInfo"})
 """Types that got more fields over time; edgefirst-schemas reads messages with and without these."""
 
 Bulk: TypeAlias = BorrowedBuf | bytes | npt.NDArray[Any]
-"""A sequence in a message object: BorrowedBuf of edgefirst-schemas; bytes or an array as ``dynamic`` reads it."""
+"""A sequence in a message object: BorrowedBuf of edgefirst-schemas; bytes or an array if read by ``dynamic``."""
 
 Datum_co = TypeVar("Datum_co", covariant=True)
 Scalar = TypeVar("Scalar", bound=np.generic)

@@ -10,7 +10,7 @@ import re
 import struct
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,11 +44,11 @@ _BYTES = frozenset({"byte", "uint8"})
 
 
 class Field(NamedTuple):
-    """A field of a message: ``count`` is None for a single value, -1 for a sequence, else an array's size."""
+    """A field of a message: ``size`` is None for a single value, -1 for a sequence, else an array's."""
 
     name: str
     type: str
-    count: int | None
+    size: int | None
 
 
 Layouts = Mapping[str, tuple[Field, ...]]
@@ -140,7 +140,7 @@ class _Reader:
     def __init__(self, layouts: Layouts, data: bytes) -> None:
         self._layouts = layouts
         self._data = data
-        self._order = "<" if data[1] & 1 else ">"
+        self._order: Literal["<", ">"] = "<" if data[1] & 1 else ">"
         self._values = 0
         self.at = _HEADER_BYTES
 
@@ -156,7 +156,7 @@ class _Reader:
         self._values += 1
         if self._values > MAX_VALUES:
             raise ValueError("too many values")
-        kind, count = field.type, field.count
+        kind, count = field.type, field.size
         single = self._single(kind, depth)
         if count is None:
             return single()

@@ -11,6 +11,7 @@ from typing import Any
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.cdr import Stamped
 from edgefirst_ros.messages.definitions import short_name
+from edgefirst_ros.messages.guard import refusal_of
 from edgefirst_ros.messages.measurement import Datum, RawMessage
 from edgefirst_ros.messages.sensors import SENSORS
 
@@ -43,7 +44,17 @@ def decoder(schema: str) -> Decoder:
         raise DecodeError("no decoder for this type")
     module, _, function = DECODERS[name].partition(":")
     found: Decoder = getattr(import_module(f"edgefirst_ros.messages.{module}"), function)
-    return found
+
+    def decode_guarded(data: bytes, definition: str) -> Stamped[Any]:
+        try:
+            return found(data, definition)
+        except Exception as error:
+            refusal = refusal_of("decoding it", error)
+            if refusal is error:
+                raise
+            raise refusal from error
+
+    return decode_guarded
 
 
 def decode(message: RawMessage) -> Stamped[Datum]:

@@ -225,7 +225,8 @@ class Pipeline:
         """
         known = self._routing.routes.get((raw.topic, raw.schema))
         schema, route = known or self._routing.route(raw.topic, raw.schema)
-        ticket = self.ledger.receive(raw.topic, schema, len(raw.data), own=own)
+        topic = raw.topic if route is not None else self.ledger.unused(raw.topic)
+        ticket = self.ledger.receive(topic, schema, len(raw.data), own=own)
         if own:
             self._advance(raw.receive_ns)
         refusal = unwanted(raw, schema, route)
@@ -258,6 +259,12 @@ class Pipeline:
             return
         self._timed(self._clock.feed(envelope))
         self._fanout.raise_failure()
+
+    def lose(self, topic: str, schema: str, messages: int, size: int, reason: str) -> None:
+        """Count messages that were dropped unread."""
+        if self._routing.route(topic, schema)[1] is None:
+            topic = self.ledger.unused(topic)
+        self.ledger.lose(topic, schema, messages, size, reason)
 
     def cut(self, reason: str) -> None:
         """Drop, for this reason, what has not been handed to writers, as no time is left; any thread."""

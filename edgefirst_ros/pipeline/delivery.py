@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from edgefirst_ros.errors import EdgeFirstError
 from edgefirst_ros.formats.base import NO_FILE, NoPlace, Written
+from edgefirst_ros.messages.guard import refusal_of
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage, rank
 from edgefirst_ros.sample import CameraImage, EgoPose, Observation, Sample
@@ -61,8 +62,10 @@ class Delivery(Generic[Item]):
     def _complete(self, make: Callable[[CameraImage | None], Item], image: Future[CameraImage]) -> None:
         try:
             self.item.set_result(make(image.result()))
-        except BaseException as error:  # noqa: BLE001 - passed on to whoever asks for the item
+        except CancelledError as error:
             self.item.set_exception(error)
+        except Exception as error:  # noqa: BLE001 - passed on to whoever asks for the item
+            self.item.set_exception(refusal_of("making the picture", error))
 
     def settle(self, writer: str, result: Result) -> int:
         """Note what became of it at one writer; how many have said so."""

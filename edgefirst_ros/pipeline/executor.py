@@ -98,6 +98,8 @@ Settled = Callable[[Written | None, BaseException | None], None]
 class OrderedWriter(Generic[Prepared]):
     """One writer's thread: writes prepared items in the order in which they were submitted.
 
+    An item may have been prepared to ``Written`` already, where nothing of it can be written.
+
     ``settled`` is called for every item with what was written, or with the error that prevented it: in that
     thread, or in the one that closes or aborts a writer that held the item back. An error of the writer
     itself, or one that is not this package's own, becomes ``failure``: nothing more is written then, and all
@@ -150,7 +152,8 @@ class OrderedWriter(Generic[Prepared]):
                 settled(None, error)
                 return
             try:
-                written = self._write(prepared.result())
+                result = prepared.result()
+                written = result if isinstance(result, Written) else self._write(result)
             except BaseException as failure:  # noqa: BLE001 - kept for the caller; the rest is accounted for
                 self.failure = failure
                 settled(None, failure)

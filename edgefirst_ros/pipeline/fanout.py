@@ -12,13 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.base import CrashSafe, LeftOut, LooksAhead, MeasurementWriter, Writer, Written
 from edgefirst_ros.formats.crashsafe.sync import sync_trees
+from edgefirst_ros.messages.guard import guarded
 from edgefirst_ros.pipeline.delivery import Delivery, Item, Result
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import OrderedWriter, chain
 from edgefirst_ros.pipeline.groupcommit import GroupCommit, Mark
-from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage
+from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage, count_reason
 from edgefirst_ros.pipeline.overload import SHED, Overload
 from edgefirst_ros.sample import EgoPose, Observation, Role, Sample, SequenceInfo
 
@@ -50,7 +52,7 @@ class Output:
         """Count one item."""
         self.bytes += written.bytes
         if written.left_out is not None:
-            self.left_out[written.left_out.reason] += 1
+            count_reason(self.left_out, written.left_out.reason)
             if written.left_out.kind == "skipped":
                 self.thinned.add(written.left_out.reason)
         else:
@@ -264,7 +266,7 @@ class FanOut:
                     thread.call(partial(writer.pass_by, delivery.ego))
                 settled(_SHED, None)
                 continue
-            prepare: Callable[[Any], Any] = writer.prepare
+            prepare: Callable[[Any], Any] = partial(_prepared, writer)
             if overload is not None:
                 prepare = partial(_measured, overload.prepared, writer.name, prepare)
             thread.submit(chain(self._pool, delivery.item, prepare), settled)
@@ -335,6 +337,17 @@ class FanOut:
                 self._newest_ns = reference.time_ns
             if self._committed is not None:
                 self._committed(delivery.item.result())
+
+
+def _prepared(writer: Writer, item: Sample | Observation) -> Any:  # noqa: ANN401 - whatever the writer takes
+    """What the writer prepares, or what to count in its place: what one item holds costs that item only."""
+    prepare: Callable[[Any], Any] = writer.prepare
+    try:
+        return guarded(f"preparing it for {writer.name}", prepare, item)
+    except DecodeError as error:
+        if isinstance(item, Sample):
+            return Written(left_out=LeftOut("unusable", str(error)))
+        return Written(refused=((item.measurement.topic, str(error)),))
 
 
 def _measured(

@@ -42,7 +42,29 @@ CUT_OFF = "not written before the end"
 OUTCOMES = ("sample", "incomplete", "skipped", "unusable", "dropped")
 """What a reference frame can become; each is counted once, when that is known."""
 
+MAX_REASONS = 32
+"""Reasons of one kind that a report tells apart: the most frequent ones."""
+OTHER_REASONS = "other reasons"
+MAX_UNUSED = 64
+"""Topics without a use that are counted one by one."""
+OTHER_TOPICS = "(other topics)"
 _BIN_NS = 100_000
+_MOST_COUNTED = 1000
+"""Reasons of one kind that are counted apart; more than that only hostile messages have."""
+
+
+def count_reason(reasons: Counter[str], reason: str) -> None:
+    """Count a reason; beyond very many they are counted together."""
+    reasons[reason if reason in reasons or len(reasons) < _MOST_COUNTED else OTHER_REASONS] += 1
+
+
+def frequent(reasons: Mapping[str, int]) -> dict[str, int]:
+    """The most frequent reasons by name, the rest together."""
+    ranked = sorted(reasons.items(), key=lambda item: (item[0] == OTHER_REASONS, -item[1], item[0]))
+    kept, rest = dict(sorted(ranked[:MAX_REASONS])), ranked[MAX_REASONS:]
+    if rest:
+        kept[OTHER_REASONS] = kept.get(OTHER_REASONS, 0) + sum(count for _, count in rest)
+    return kept
 
 
 @dataclass(slots=True)
@@ -94,7 +116,7 @@ class TopicAccount:
     def as_dict(self) -> dict[str, Any]:
         """The counts as plain values for the report."""
         counts = {name: self.stages[Stage[name.upper()]] for name in COLUMNS}
-        reasons = {o.name.lower(): dict(sorted(c.items())) for o, c in sorted(self.reasons.items()) if c}
+        reasons = {o.name.lower(): frequent(c) for o, c in sorted(self.reasons.items()) if c}
         return {
             "type": self.schema,
             "received": self.received,
@@ -103,7 +125,7 @@ class TopicAccount:
             "bytes": self.bytes,
             "pairing_error_ms": self.pairing.summary(),
             "reasons": reasons,
-            "refused_parts": dict(sorted(self.parts.items())),
+            "refused_parts": frequent(self.parts),
         }
 
 
@@ -135,7 +157,16 @@ class Ledger:
     def __init__(self) -> None:
         self._lock = Lock()
         self._topics: dict[str, TopicAccount] = {}
+        self._unused: set[str] = set()
         self._open = 0
+
+    def unused(self, topic: str) -> str:
+        """The name under which a topic without a use is counted: its own, or one for all beyond many."""
+        if topic not in self._unused:
+            if len(self._unused) >= MAX_UNUSED:
+                return OTHER_TOPICS
+            self._unused.add(topic)
+        return topic
 
     def receive(self, topic: str, schema: str, size: int, *, own: bool = True) -> Ticket:
         """Open a message's ticket, which must be released once; it is counted only if it is ``own``."""
@@ -201,7 +232,7 @@ class Ledger:
             account = self._topics[ticket.topic]
             account.stages[final] += 1
             if ticket.reason:
-                account.reasons.setdefault(final, Counter())[ticket.reason] += 1
+                count_reason(account.reasons.setdefault(final, Counter()), ticket.reason)
             account.formats.update(ticket.formats)
             self._open -= 1
 
@@ -225,7 +256,7 @@ class Ledger:
         """Count a part of a message that a format cannot store; the rest may be written."""
         with self._lock:
             if topic in self._topics:
-                self._topics[topic].parts[reason] += 1
+                count_reason(self._topics[topic].parts, reason)
 
     @property
     def open(self) -> int:
@@ -289,7 +320,7 @@ class FrameCounts:
         with self._lock:
             self._kinds[outcome.kind] += 1
             if outcome.reason:
-                self._reasons[outcome.kind][outcome.reason] += 1
+                count_reason(self._reasons[outcome.kind], outcome.reason)
 
     def __getitem__(self, kind: str) -> int:
         """How many frames had an outcome."""

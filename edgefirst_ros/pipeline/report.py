@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.pipeline.fanout import Output
-from edgefirst_ros.pipeline.ledger import OUTCOMES, Ledger
+from edgefirst_ros.pipeline.ledger import OUTCOMES, Ledger, frequent
 from edgefirst_ros.pipeline.sequence import SequenceRun
 from edgefirst_ros.sample import Role
 from edgefirst_ros.timing.gaps import StreamStats
@@ -51,7 +51,7 @@ def _formats(outputs: Mapping[str, Output], topics: Mapping[str, Mapping[str, An
         name: {
             output.unit: output.items,
             "messages": sum(account["written_to"].get(name, 0) for account in topics.values()),
-            "left_out": dict(sorted(output.left_out.items())),
+            "left_out": frequent(output.left_out),
         }
         for name, output in outputs.items()
     }

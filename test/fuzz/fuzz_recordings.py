@@ -1,0 +1,354 @@
+"""Whole recordings: sound drives with hostile messages in them, through the pipeline and all formats."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from drives import simulated
+from fuzzing import FLOATS, NUMBERS, Target, UnexpectedError, mutate_bytes, single
+from mcap.writer import CompressionType, Writer
+from wire_encoder import CODES, encode
+
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.errors import ConfigError, DatasetNotFound, DecodeError, RecordingError
+from edgefirst_ros.formats.datasets import check
+from edgefirst_ros.messages.definitions import definition, short_name
+from edgefirst_ros.messages.dynamic import Field, parse_definition, read_dynamic
+from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.pipeline.ledger import COLUMNS, MAX_REASONS
+from edgefirst_ros.simulation import DriveOptions
+from edgefirst_ros.sources.mcap import McapRecording
+
+SMALL: dict[str, Any] = {
+    "seconds": 1.6,
+    "fps": 8,
+    "width": 160,
+    "height": 96,
+    "lidar_points": 80,
+    "cube_shape": (1, 8, 2, 8),
+    "imu_hz": 40.0,
+    "model_hz": 8.0,
+    "gps_no_fix": 1,
+}
+DRIVES: tuple[dict[str, Any], ...] = (
+    {"boxes3d": True, "masks": True, "mask_size": (16, 9)},
+    {"boxes3d": True, "clock": "realtime", "codec": "h265", "lidar_organised": True, "lidar_missing": "zero"},
+    {"jpeg": True, "masks": True, "mask_size": (16, 9), "lidar_missing": "nan", "prefix": "maivin-7"},
+    {"tiles": True, "width": 288, "height": 96, "traffic": "crossing"},
+)
+FORMATS = ["edgefirst", "ncore", "l5kit"]
+CONFIGS: tuple[dict[str, Any], ...] = (
+    {},
+    {"topics": {name: {"required": "never"} for name in ("radar_targets", "lidar_points", "model")}},
+    {
+        "edgefirst": {"schema_version": "2026.10", "container": "folder", "sensor_width_mm": 5.0},
+        "l5kit": {"points": "both"},
+        "topics": {name: {"required": "never"} for name in ("radar_targets", "lidar_points", "model")},
+    },
+    {"reference": "lidar_points", "ncore": {"unknown_pose": "cut"}},
+    {"ego": {"smoothing": "lag"}, "every_n": 2},
+)
+HOSTILE_TEXTS = (
+    "",
+    "\0",
+    "\x1b[2J",
+    "a" * 300,
+    "../../x",
+    "é\u202e",
+    "camera_optical",
+    "base_link",
+    "[bold]",
+)
+LONGEST_TEXT = 800
+
+
+def corpus() -> list[bytes]:
+    return [simulated(DriveOptions(**{**SMALL, **options})).mcap.read_bytes() for options in DRIVES]
+
+
+def mutate(rng: random.Random, data: bytes) -> bytes:
+    """Change some messages of a recording, or none of them alone but all of a topic."""
+    content = _messages(data)
+    for _ in range(rng.choice((1, 1, 2, 3, 6))):
+        content = _changed(rng, content)
+        if not content:
+            break
+    # Which configuration converts it is in the file, so that the file alone says it all.
+    return _recording(content, rng.randrange(len(CONFIGS)))
+
+
+def run(data: bytes, folder: Path) -> str:
+    path = folder / "host_2026_05_01_09_00_00.mcap"
+    path.write_bytes(data)
+    values = CONFIGS[_config_number(data)]
+    received = Counter(message.topic for message in McapRecording(path).messages())
+    try:
+        report = convert([path], folder / "out", build_config({"formats": FORMATS, **values})).report
+    except (ConfigError, RecordingError):
+        return "refused"
+    _check_accounts(report, received)
+    if list(folder.rglob("*.part")):
+        raise UnexpectedError(f"unfinished files: {[p.name for p in folder.rglob('*.part')]}")
+    try:
+        checked = {each.format: each for each in check(folder / "out")}
+    except DatasetNotFound:
+        checked = {}
+    for each in checked.values():
+        if not each.ok:
+            raise UnexpectedError(each.text)
+    samples = checked["edgefirst"].counts["samples"] if "edgefirst" in checked else 0
+    if report["formats"]["edgefirst"]["samples"] != samples:
+        said = report["formats"]["edgefirst"]["samples"]
+        raise UnexpectedError(f"the report has {said} samples, the dataset {samples}")
+    return "converted" if report["samples"] else "empty"
+
+
+def _check_accounts(report: dict[str, Any], received: Counter[str]) -> None:
+    for topic, account in report["topics"].items():
+        if account["received"] != sum(account[column] for column in COLUMNS):
+            raise UnexpectedError(f"{topic}: accounts do not add up: {account}")
+        if account["received"] != received[topic]:
+            raise UnexpectedError(f"{topic}: {account['received']} received of {received[topic]}")
+        for stage, reasons in account["reasons"].items():
+            if sum(reasons.values()) > account[stage] or len(reasons) > MAX_REASONS + 1:
+                raise UnexpectedError(f"{topic}: too many reasons: {account}")
+            _check_texts(reasons)
+        _check_texts(account["refused_parts"])
+    if report["totals"]["received"] != received.total():
+        raise UnexpectedError(f"{report['totals']} of {received.total()}")
+    _check_texts([*report["notes"], *report["warnings"], *report["hints"]])
+
+
+def _check_texts(texts: Iterable[str]) -> None:
+    for text in texts:
+        if not text.isprintable() or len(text) > LONGEST_TEXT:
+            raise UnexpectedError(f"unprintable or endless: {text[:LONGEST_TEXT]!r}")
+
+
+def _messages(data: bytes) -> list[RawMessage]:
+    if data not in _read:
+        with _Kept(data) as path:
+            _read[data] = list(McapRecording(path).messages())
+    return list(_read[data])
+
+
+_read: dict[bytes, list[RawMessage]] = {}
+
+
+class _Kept:
+    """A file with these bytes, for as long as it is needed."""
+
+    def __init__(self, data: bytes) -> None:
+        import tempfile  # noqa: PLC0415
+
+        self._folder = tempfile.TemporaryDirectory()
+        self._path = Path(self._folder.name) / "a.mcap"
+        self._path.write_bytes(data)
+
+    def __enter__(self) -> Path:
+        return self._path
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+
+def _recording(content: Sequence[RawMessage], config: int) -> bytes:
+    file = BytesIO()
+    writer = Writer(file, compression=CompressionType.NONE)
+    writer.start(profile="", library="fuzz")
+    writer.add_metadata("config", {"number": str(config)})
+    schemas: dict[str, int] = {}
+    channels: dict[tuple[str, str], int] = {}
+    for number, each in enumerate(content):
+        if each.schema not in schemas:
+            schemas[each.schema] = writer.register_schema(each.schema, "ros2msg", each.definition.encode())
+        key = each.topic, each.schema
+        if key not in channels:
+            channels[key] = writer.register_channel(each.topic, "cdr", schemas[each.schema])
+        times = max(0, each.receive_ns), max(0, each.publish_ns)
+        writer.add_message(channels[key], times[0], each.data, times[1], number)
+    writer.finish()
+    return file.getvalue()
+
+
+def _config_number(data: bytes) -> int:
+    place = data.find(b"number\x01\0\0\0")
+    digit = data[place + 10 : place + 11] if place >= 0 else b""
+    return int(digit) % len(CONFIGS) if digit.isdigit() else 0
+
+
+def _changed(rng: random.Random, content: list[RawMessage]) -> list[RawMessage]:
+    topic = rng.choice(sorted({each.topic for each in content}))
+    of_it = [n for n, each in enumerate(content) if each.topic == topic]
+    # Early messages decide on clocks, sizes and the reference.
+    if rng.random() < 0.25:
+        chosen = of_it
+    elif rng.random() < 0.4:
+        chosen = of_it[: rng.choice((1, 2, 5))]
+    else:
+        chosen = rng.sample(of_it, min(len(of_it), rng.choice((1, 1, 2, 5, 20))))
+    kind = rng.random()
+    if kind < 0.6:
+        change = _field_change(rng, content[of_it[0]])
+        for n in chosen:
+            content[n] = change(content[n])
+    elif kind < 0.7:
+        for n in chosen:
+            content[n] = replace(content[n], data=mutate_bytes(rng, content[n].data))
+    elif kind < 0.85:
+        return _rearranged(rng, content, chosen)
+    else:
+        _retimed(rng, content, chosen)
+    return content
+
+
+def _rearranged(rng: random.Random, content: list[RawMessage], chosen: Sequence[int]) -> list[RawMessage]:
+    """Drop, repeat, rename or shuffle messages."""
+    what = rng.randrange(5)
+    if what == 0:
+        gone = set(chosen)
+        return [each for n, each in enumerate(content) if n not in gone]
+    if what == 1:
+        times = rng.choice((1, 3, 40))
+        again = set(chosen)
+        return [each for n, each in enumerate(content) for _ in range(1 + times * (n in again))]
+    other = rng.choice(content)
+    for n in chosen:
+        if what == 2:
+            content[n] = replace(content[n], topic=other.topic)
+        elif what == 3:
+            content[n] = replace(content[n], schema=other.schema, definition=other.definition)
+        else:
+            m = rng.randrange(len(content))
+            content[n], content[m] = content[m], content[n]
+    return content
+
+
+def _retimed(rng: random.Random, content: list[RawMessage], chosen: Sequence[int]) -> None:
+    """Change times of receipt, or the stamps in the messages."""
+    by_ns = rng.choice((1, -1)) * rng.choice((10**6, 10**8, 10**9, 10**10, 3_600 * 10**9, 10**18, 1 << 62))
+    what = rng.randrange(4)
+    for n in chosen:
+        each = content[n]
+        if what == 0:
+            content[n] = replace(each, receive_ns=min(max(0, each.receive_ns + by_ns), (1 << 64) - 1))
+        elif what == 1:
+            content[n] = replace(each, publish_ns=min(max(0, each.publish_ns + by_ns), (1 << 64) - 1))
+        elif len(each.data) >= 12:
+            seconds, rest = struct.unpack_from("<iI", each.data, 4)
+            if what == 2:
+                seconds = max(-(1 << 31), min((1 << 31) - 1, seconds + by_ns // 10**9))
+            else:
+                seconds, rest = rng.choice(((0, 0), (-(1 << 31), 0), ((1 << 31) - 1, (1 << 32) - 1)))
+            content[n] = replace(
+                each, data=each.data[:4] + struct.pack("<iI", seconds, rest) + each.data[12:]
+            )
+
+
+def _field_change(rng: random.Random, sample: RawMessage) -> Callable[[RawMessage], RawMessage]:
+    """A change of one field, as it is defined, that fits all messages of the type."""
+    schema = short_name(sample.schema)
+    layouts = parse_definition(schema, sample.definition or definition(schema))
+    path, field = _leaf(rng, layouts, schema)
+    seed = rng.randrange(1 << 30)
+
+    def change(message: RawMessage) -> RawMessage:
+        own = random.Random(seed)
+        try:
+            values = _plain(read_dynamic(schema, layouts, message.data)[0])
+            _set(own, values, path, field)
+            return replace(message, data=encode(schema, values))
+        except (KeyError, ValueError, DecodeError, struct.error):
+            return replace(message, data=mutate_bytes(own, message.data))
+
+    return change
+
+
+def _leaf(rng: random.Random, layouts: Any, schema: str) -> tuple[tuple[str, ...], Field]:  # noqa: ANN401
+    path: list[str] = []
+    name = schema
+    while True:
+        field = rng.choice(layouts[name])
+        path.append(field.name)
+        if field.type in CODES or field.type == "string" or rng.random() < 0.05:
+            return tuple(path), field
+        name = field.type
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any message
+    if isinstance(value, SimpleNamespace):
+        return {name: _plain(each) for name, each in vars(value).items()}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [*map(_plain, value)] if isinstance(value, list) else value
+
+
+def _set(rng: random.Random, values: Any, path: Sequence[str], field: Field) -> None:  # noqa: ANN401
+    """Set the field at a path to something hostile, in every item of a sequence on the way or in one."""
+    if isinstance(values, list):
+        chosen = values if rng.random() < 0.3 else values[:1] if rng.random() < 0.5 else values[-1:]
+        for each in chosen:
+            _set(rng, each, path, field)
+        return
+    first, *rest = path
+    if rest:
+        _set(rng, values[first], rest, field)
+        return
+    old = values[first]
+    if field.size is None:
+        values[first] = _hostile(rng, field.type, old)
+    elif isinstance(old, bytes):
+        values[first] = _hostile_bytes(rng, old)
+    else:
+        values[first] = _hostile_list(rng, field, list(old))
+
+
+def _hostile(rng: random.Random, kind: str, old: Any) -> Any:  # noqa: ANN401 - any field
+    if kind == "string":
+        return rng.choice(HOSTILE_TEXTS)
+    if kind == "bool":
+        return not old
+    if kind.startswith("float"):
+        number = rng.choice((*FLOATS, old * 1e6, -old, old / 1e6, old + 1e3))
+        return number if kind == "float64" else single(number)
+    if kind not in CODES:
+        return old
+    bits = 8 * struct.calcsize(CODES[kind])
+    number = rng.choice((*NUMBERS, old + 1, old * 2, rng.randrange(1 << bits))) % (1 << bits)
+    signed = not kind.startswith(("uint", "byte"))
+    return number - (1 << bits) if signed and number >= 1 << (bits - 1) else number
+
+
+def _hostile_bytes(rng: random.Random, old: bytes) -> bytes:
+    if not old or rng.random() < 0.3:
+        return mutate_bytes(rng, old)
+    changed = bytearray(old)
+    for _ in range(rng.choice((1, 3, 20, 200))):
+        at = rng.randrange(len(changed)) & ~3
+        changed[at : at + 4] = struct.pack("<f", single(rng.choice(FLOATS)))[: len(changed) - at]
+    return bytes(changed)
+
+
+def _hostile_list(rng: random.Random, field: Field, old: list[Any]) -> list[Any]:
+    is_fixed = field.size is not None and field.size >= 0
+    if not is_fixed and (not old or rng.random() < 0.3):
+        return rng.choice((old[:0], old[:1], old * 2, old[: len(old) // 2], old * 50))
+    if field.type not in CODES and field.type != "string":
+        rng.shuffle(old)
+        return old
+    for n in range(len(old)) if rng.random() < 0.2 else [rng.randrange(len(old))]:
+        old[n] = _hostile(rng, field.type, old[n])
+    return old
+
+
+RECORDINGS = Target("recordings", corpus, run, mutate, limit_s=60.0, share=6.0)
