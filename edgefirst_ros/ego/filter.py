@@ -29,6 +29,8 @@ FAST_M_S = 20.0
 """Standard deviations of an unknown position and an unknown velocity."""
 ANY_RAD = math.pi / math.sqrt(3)
 """Standard deviation of an unknown heading."""
+LONGEST_S = 3600.0
+"""Steps are computed as if no longer than this, as the covariance of longer ones loses its precision."""
 FASTEST_M_S = 50.0
 SLOW_M_S = 0.3
 """A vehicle slower than this stands still, if its IMU is quiet, too."""
@@ -144,7 +146,7 @@ class Filter:
 
     def predict(self, step: ImuStep) -> Node:
         """Advance to the end of a step; the node there, before any measurement."""
-        node, dt = self.node, step.dt_s
+        node, dt = self.node, min(step.dt_s, LONGEST_S)
         before, covariance = node.state, node.covariance
         retaken = step.turns != node.turns
         if retaken:
@@ -208,7 +210,7 @@ class Filter:
 
     def _spread(self, covariance: Floats, state: MotionState, step: ImuStep) -> None:
         """Add the process noise of a step."""
-        noise, dt = self.noise, step.dt_s
+        noise, dt = self.noise, min(step.dt_s, LONGEST_S)
         force = (noise.force if step.feels else noise.blind_force) ** 2
         diagonal = np.einsum("ii->i", covariance)
         diagonal[TURN] += noise.gyro**2 * dt

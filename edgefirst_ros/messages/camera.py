@@ -14,6 +14,7 @@ from edgefirst.schemas import foxglove_msgs, sensor_msgs
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.cdr import Message, decoder_of, octets
 from edgefirst_ros.messages.pixels import Pixels, pixels_of, quoted
+from edgefirst_ros.naming import displayed
 
 Codec = Literal["h264", "h265"]
 
@@ -173,7 +174,7 @@ def decode_camera_info(message: sensor_msgs.CameraInfo) -> CameraInfo:
     info = CameraInfo(
         width=int(message.width),
         height=int(message.height),
-        distortion_model=str(message.distortion_model),
+        distortion_model=displayed(str(message.distortion_model)),
         d=tuple(map(float, message.d)),
         k=_matrix(message.k, 3),
         r=_matrix(message.r, 3),

@@ -15,6 +15,7 @@ from edgefirst.schemas import BorrowedBuf, builtin_interfaces
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.definitions import definition as own_definition
 from edgefirst_ros.messages.dynamic import MAX_TEXT, Layouts, parse_definition, read_dynamic
+from edgefirst_ros.naming import displayed
 
 _LITTLE_ENDIAN = b"\x00\x01"
 _BIG_ENDIAN = b"\x00\x00"
@@ -23,7 +24,7 @@ _GROWING = frozenset({"edgefirst_msgs/ModelInfo"})
 """Types that got more fields over time; edgefirst-schemas reads messages with and without these."""
 
 Bulk: TypeAlias = BorrowedBuf | bytes | npt.NDArray[Any]
-"""A sequence in a message object: BorrowedBuf of edgefirst-schemas; bytes or an array if read by ``dynamic``."""
+"""A sequence in a message object: BorrowedBuf of edgefirst-schemas, else bytes or an array."""
 
 Datum_co = TypeVar("Datum_co", covariant=True)
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -128,7 +129,7 @@ def header_of(message: Message) -> tuple[int, str]:
     time = getattr(header, "stamp", None) or getattr(header, "timestamp", None)
     if time is None or isinstance(time, int):
         return 0, ""
-    return time_ns(time), str(header.frame_id)
+    return time_ns(time), displayed(str(header.frame_id))
 
 
 def time_ns(time: builtin_interfaces.Time) -> int:

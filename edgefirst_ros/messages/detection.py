@@ -12,6 +12,7 @@ from edgefirst.schemas import edgefirst_msgs
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.cdr import array, decoder_of, time_ns
 from edgefirst_ros.messages.pixels import quoted
+from edgefirst_ros.naming import displayed
 
 _MAX_MASK_BYTES = 1 << 28
 _MAX_CLASSES = 256
@@ -107,7 +108,8 @@ def decode_mask(message: edgefirst_msgs.Mask | edgefirst_msgs.MaskBox) -> Mask:
 @decoder_of("edgefirst_msgs/ModelInfo")
 def decode_model_info(message: edgefirst_msgs.ModelInfo) -> ModelInfo:
     """Decode an edgefirst_msgs/ModelInfo, with or without the fields that newer devices send."""
-    return ModelInfo(name=str(message.model_name), labels=tuple(map(str, message.labels)))
+    labels = tuple(displayed(str(label)) for label in message.labels)
+    return ModelInfo(displayed(str(message.model_name)), labels)
 
 
 def _box(box: edgefirst_msgs.DetectBox) -> Box:
@@ -127,11 +129,11 @@ def _box(box: edgefirst_msgs.DetectBox) -> Box:
         center_y=center_y,
         width=width,
         height=height,
-        label=str(box.label),
+        label=displayed(str(box.label)),
         score=score,
         distance_m=_or_zero(box.distance),
         speed_m_s=_or_zero(box.speed),
-        track_id=str(track_id),
+        track_id=displayed(str(track_id)),
         track_lifetime=int(lifetime),
         track_created_ns=time_ns(created),
     )

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from edgefirst.schemas import sensor_msgs
 
 from edgefirst_ros.messages.cdr import decoder_of
-from edgefirst_ros.messages.transform import unit_xyzw, xyz
+from edgefirst_ros.messages.transform import known_xyz, unit_xyzw
+
+_FASTEST_RAD_S = 1e3
+_STRONGEST_M_S2 = 1e5
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +19,8 @@ class Imu:
 
     Attributes:
         orientation_xyzw: unit quaternion from the sensor's axes to ENU; None if zero or not finite.
-        angular_velocity_rad_s: about the sensor's axes.
-        linear_acceleration_m_s2: along the sensor's axes, with gravity.
+        angular_velocity_rad_s: about the sensor's axes; NaN if not finite, or impossibly fast.
+        linear_acceleration_m_s2: along the sensor's axes, with gravity; NaN likewise.
     """
 
     orientation_xyzw: tuple[float, float, float, float] | None
@@ -34,6 +37,6 @@ def decode_imu(message: sensor_msgs.Imu) -> Imu:
     """
     return Imu(
         orientation_xyzw=unit_xyzw(message.orientation),
-        angular_velocity_rad_s=xyz(message.angular_velocity),
-        linear_acceleration_m_s2=xyz(message.linear_acceleration),
+        angular_velocity_rad_s=known_xyz(message.angular_velocity, _FASTEST_RAD_S),
+        linear_acceleration_m_s2=known_xyz(message.linear_acceleration, _STRONGEST_M_S2),
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from edgefirst.schemas import sensor_msgs
 
 from edgefirst_ros.messages.cdr import decoder_of
+from edgefirst_ros.messages.transform import LEAST_SIGMA, MOST_SIGMA
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,9 @@ def decode_navsat(message: sensor_msgs.NavSatFix) -> NavSatFix:
 
 
 def _sigma(message: sensor_msgs.NavSatFix) -> tuple[float, float, float] | None:
-    """From the covariance's diagonal; None if its type is unknown, or a variance not positive and finite."""
+    """From the covariance's diagonal; None if its type is unknown, or a variance not positive or absurd."""
     east, north, up = (float(message.position_covariance[index]) for index in (0, 4, 8))
-    if int(message.position_covariance_type) == 0 or not all(0 < v < math.inf for v in (east, north, up)):
+    least, most = LEAST_SIGMA**2, MOST_SIGMA**2
+    if int(message.position_covariance_type) == 0 or not all(least <= v <= most for v in (east, north, up)):
         return None
     return math.sqrt(east), math.sqrt(north), math.sqrt(up)

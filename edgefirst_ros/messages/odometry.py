@@ -9,9 +9,21 @@ from edgefirst.schemas import nav_msgs
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.cdr import Stamped, decoder_of
-from edgefirst_ros.messages.transform import FARTHEST_M, Transforms, bare, unit_xyzw, xyz
+from edgefirst_ros.messages.transform import (
+    FARTHEST_M,
+    LEAST_SIGMA,
+    MOST_SIGMA,
+    Transforms,
+    bare,
+    known_xyz,
+    unit_xyzw,
+    xyz,
+)
+from edgefirst_ros.naming import displayed
 
 _UNKNOWN = (math.nan,) * 3
+_FASTEST_M_S = 1e4
+_FASTEST_RAD_S = 1e3
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +34,8 @@ class Odometry:
         child_frame_id: the frame that moves.
         position_m: x, y, z.
         orientation_xyzw: unit quaternion from the child's axes to the message's frame.
-        linear_m_s: velocity along the child's axes; NaN from a transform.
-        angular_rad_s: about the child's axes; NaN from a transform.
+        linear_m_s: velocity along the child's axes; NaN from a transform, or if impossible.
+        angular_rad_s: about the child's axes; NaN likewise.
         position_sigma_m: standard deviations along x, y, z; None if unknown.
         rotation_sigma_rad: standard deviations about x, y, z; None if unknown.
     """
@@ -51,11 +63,11 @@ def decode_odometry(message: nav_msgs.Odometry) -> Odometry:
     if max(map(abs, position)) > FARTHEST_M:
         raise DecodeError("odometry farther than the earth is wide")
     return Odometry(
-        child_frame_id=str(message.child_frame_id),
+        child_frame_id=displayed(str(message.child_frame_id)),
         position_m=position,
         orientation_xyzw=orientation,
-        linear_m_s=xyz(twist.linear),
-        angular_rad_s=xyz(twist.angular),
+        linear_m_s=known_xyz(twist.linear, _FASTEST_M_S),
+        angular_rad_s=known_xyz(twist.angular, _FASTEST_RAD_S),
         position_sigma_m=_sigma([float(message.pose.covariance[index]) for index in (0, 7, 14)]),
         rotation_sigma_rad=_sigma([float(message.pose.covariance[index]) for index in (21, 28, 35)]),
     )
@@ -77,8 +89,8 @@ def odometry_of(transforms: Transforms, parent: str, child: str) -> Stamped[Odom
 
 
 def _sigma(variances: list[float]) -> tuple[float, float, float] | None:
-    """Standard deviations; None if a variance is not positive and finite, which means unknown."""
-    if not all(0 < variance < math.inf for variance in variances):
+    """Standard deviations; None if one is unknown: not positive, or beyond what any sensor can claim."""
+    if not all(LEAST_SIGMA**2 <= variance <= MOST_SIGMA**2 for variance in variances):
         return None
     x, y, z = map(math.sqrt, variances)
     return x, y, z

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,6 +17,8 @@ from edgefirst_ros.messages.cdr import array, decoder_of
 CODES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
 """numpy's type code by datatype of a sensor_msgs/PointField."""
 _MAX_POINT_STEP = 1 << 20
+_FIELD_NAME = re.compile(r"[^\W.][\w .:+-]{0,63}")
+"""Formats have files and columns of these names."""
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -73,7 +76,8 @@ def as_type(values: npt.NDArray[Any], dtype: type[Scalar]) -> npt.NDArray[Scalar
         most = min(limits.max, (1 << 63) - (1 << 10))
         values = np.nan_to_num(values.astype(np.float64)).clip(limits.min, most)
     with np.errstate(over="ignore", invalid="ignore"):
-        return values.astype(dtype)
+        # Multiplied by 1, a NaN that signals an error becomes one that does not.
+        return values.astype(dtype) * dtype(1) if np.issubdtype(dtype, np.floating) else values.astype(dtype)
 
 
 @decoder_of("sensor_msgs/PointCloud2")
@@ -116,6 +120,8 @@ def _point_dtype(fields: Sequence[sensor_msgs.PointField], order: str, point_ste
             raise DecodeError("point cloud field of an unknown datatype")
         if not name or name in names:
             raise DecodeError("point cloud fields without a name of their own")
+        if not _FIELD_NAME.fullmatch(name):
+            raise DecodeError("point cloud field whose name is unreadable")
         if offset + count * int(code[1]) > point_step:
             raise DecodeError("point cloud field beyond the point step")
         names.append(name)

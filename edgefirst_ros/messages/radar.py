@@ -12,6 +12,7 @@ from edgefirst.schemas import edgefirst_msgs
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.cdr import array, decoder_of
+from edgefirst_ros.naming import displayed
 
 
 class Axis(IntEnum):
@@ -97,10 +98,10 @@ def decode_radar_cube(message: edgefirst_msgs.RadarCube) -> RadarCube:
 def decode_radar_info(message: edgefirst_msgs.RadarInfo) -> RadarInfo:
     """Decode an edgefirst_msgs/RadarInfo."""
     return RadarInfo(
-        center_frequency=str(message.center_frequency),
-        frequency_sweep=str(message.frequency_sweep),
-        range_toggle=str(message.range_toggle),
-        detection_sensitivity=str(message.detection_sensitivity),
+        center_frequency=displayed(str(message.center_frequency)),
+        frequency_sweep=displayed(str(message.frequency_sweep)),
+        range_toggle=displayed(str(message.range_toggle)),
+        detection_sensitivity=displayed(str(message.detection_sensitivity)),
         cube=bool(message.cube),
     )
 

@@ -11,6 +11,7 @@ from edgefirst.schemas import geometry_msgs
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.cdr import decoder_of, header_of
+from edgefirst_ros.naming import displayed
 
 _ROUNDING_M = 1e-5
 _ROUNDING_DEG = 1e-2
@@ -111,7 +112,7 @@ def _transform(message: geometry_msgs.TransformStamped) -> Transform:
     if max(map(abs, translation)) > FARTHEST_M:
         raise DecodeError("transform farther than the earth is wide")
     _, parent = header_of(message)
-    child = str(message.child_frame_id)
+    child = displayed(str(message.child_frame_id))
     if not bare(child) or bare(child) == bare(parent):
         raise DecodeError("transform does not join two frames")
     if not (child.isprintable() and parent.isprintable()):
@@ -120,6 +121,8 @@ def _transform(message: geometry_msgs.TransformStamped) -> Transform:
 
 
 _LEAST_NORM = 1e-9
+LEAST_SIGMA, MOST_SIGMA = 1e-6, 1e6
+"""Standard deviations beyond these, in metres or radians, are no sensor's, and would overflow later."""
 FARTHEST_M = 1e8
 """No frame on earth has larger coordinates: they come from damage, and would overflow later."""
 
@@ -135,6 +138,12 @@ def unit_xyzw(quaternion: geometry_msgs.Quaternion) -> tuple[float, float, float
         return None
     x, y, z, w = values
     return x / norm, y / norm, z / norm, w / norm
+
+
+def known_xyz(vector: geometry_msgs.Vector3, most: float) -> tuple[float, float, float]:
+    """The components; all NaN, which means unknown, if one of them is not finite or larger than ``most``."""
+    values = xyz(vector)
+    return values if all(abs(value) <= most for value in values) else (math.nan,) * 3
 
 
 def xyz(vector: geometry_msgs.Vector3 | geometry_msgs.Point) -> tuple[float, float, float]:

@@ -187,7 +187,10 @@ class Aligner(Generic[Candidate]):
     def companion(self, stream: str, candidate: Candidate) -> Iterator[Aligned[Candidate]]:
         """Take another stream's message; the frames that are settled by it."""
         yield from self.advance(candidate.time_ns)
-        kept = self._streams[stream]
+        kept = self._streams.get(stream)
+        if kept is None:  # such as tiles of a picture whose first one is missing
+            self._expired.append((stream, candidate))
+            return
         kept.seen_ns = candidate.time_ns
         kept.candidates.append(candidate)
 

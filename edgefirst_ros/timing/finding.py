@@ -84,9 +84,15 @@ class Evidence:
         """Receive − stamp of every message."""
         return np.array([t.receive_ns - t.stamp_ns for t in self.times], dtype=np.int64)
 
+    @property
+    def plausible_ns(self) -> npt.NDArray[np.int64]:
+        """Receive − stamp without stamps far ahead of the others, since a single one would set the offset."""
+        late_ns = self.late_ns
+        return late_ns[late_ns >= np.percentile(late_ns, 10) - STEADY_NS]
+
     def arrivals(self, own: Clock) -> Arrivals:
         """Receive − stamp with times of receipt on the recording's own clock, and the usual latency."""
-        return Arrivals(self.late_ns - own.offset_ns, self.rule.latency_ns)
+        return Arrivals(self.plausible_ns - own.offset_ns, self.rule.latency_ns)
 
     @property
     def is_frozen(self) -> bool:
@@ -123,8 +129,9 @@ def find_clocks(evidence: Sequence[Evidence], clocks: list[Clock]) -> list[Findi
     steady = [e for e in automatic if e.topic not in near and e.is_steady]
     groups: dict[str, int] = {}
     added: list[tuple[int, list[Evidence]]] = []
-    for each in sorted(steady, key=lambda e: (int(e.late_ns.min()), e.topic)):
-        least_ns = int(each.late_ns.min())
+    for least_ns, each in sorted(
+        ((int(e.plausible_ns.min()), e) for e in steady), key=lambda p: (p[0], p[1].topic)
+    ):
         known = (n for n, c in enumerate(clocks) if n and abs(least_ns - c.offset_ns) <= SAME_CLOCK_NS)
         group = min(known, key=lambda n: abs(least_ns - clocks[n].offset_ns), default=None)
         if group is None:

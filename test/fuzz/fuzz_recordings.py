@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -70,6 +71,8 @@ HOSTILE_TEXTS = (
     "[bold]",
 )
 LONGEST_TEXT = 800
+_MOTION = re.compile(r"impossible (speed|turn|acceleration)|jump of the position")
+"""Errors of a check that false but plausible values of motion sensors lead to."""
 
 
 def corpus() -> list[bytes]:
@@ -104,7 +107,8 @@ def run(data: bytes, folder: Path) -> str:
     except DatasetNotFound:
         checked = {}
     for each in checked.values():
-        if not each.ok:
+        wrong = [found for found in each.findings if found.level == "error" and not _MOTION.match(found.what)]
+        if wrong:
             raise UnexpectedError(each.text)
     samples = checked["edgefirst"].counts["samples"] if "edgefirst" in checked else 0
     if report["formats"]["edgefirst"]["samples"] != samples:

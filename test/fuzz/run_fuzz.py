@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import hashlib
 import multiprocessing
 import sys
+import tempfile
 import time
 import traceback
 from collections import Counter
@@ -26,12 +28,13 @@ class Process:
     def __init__(self, target: Target, seed: int) -> None:
         self.target = target
         self._seed = seed
+        self._stacks = Path(tempfile.mkstemp(prefix="fuzz-stacks-")[1])
         self._start()
 
     def _start(self) -> None:
         spawn = multiprocessing.get_context("spawn")
         self._pipe, theirs = spawn.Pipe()
-        words = (theirs, self.target.name, self._seed)
+        words = (theirs, self.target.name, self._seed, self._stacks)
         self._process = spawn.Process(target=_serve, args=words, daemon=True)
         self._process.start()
         theirs.close()
@@ -44,27 +47,33 @@ class Process:
             if self._pipe.poll(self.target.limit_s):
                 said: tuple[str, str] = self._pipe.recv()
                 return said
-            found = f"no end after {self.target.limit_s:g} s"
+            found = f"{self._stacks.read_text()}\nno end after {self.target.limit_s:g} s"
         except (EOFError, ConnectionError):
             self._process.join()
             found = f"the process died, exit code {self._process.exitcode}"
-        self.close()
+        self._end()
         self._start()
         return "finding", found
 
     def close(self) -> None:
+        self._end()
+        self._stacks.unlink(missing_ok=True)
+
+    def _end(self) -> None:
         self._process.kill()
         self._process.join()
         self._pipe.close()
 
 
-def _serve(pipe: Connection, name: str, seed: int) -> None:
+def _serve(pipe: Connection, name: str, seed: int, where: Path) -> None:
     target = TARGETS[name]
     corpus = target.corpus()
     limit_process()
+    stacks = open(where, "w")  # noqa: PTH123, SIM115 - faulthandler writes to it when this process hangs
     pipe.send("ready")
     while True:
         number = pipe.recv()
+        faulthandler.dump_traceback_later(0.9 * target.limit_s, file=stacks)
         try:
             pipe.send((outcome(target, case(target, corpus, seed, number)), ""))
         except Exception:  # noqa: BLE001 - that is what is looked for

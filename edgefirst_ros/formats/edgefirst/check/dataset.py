@@ -29,9 +29,15 @@ def check(path: Path) -> Check:
     folder = path if path.is_dir() else path.parent
     table, archive, plain = folder / f"{name}.arrow", folder / f"{name}.zip", folder / name
     parts = sorted(p for p in folder.glob("*.part") if p.name.startswith((f"{name}.", f"{REPORT}.")))
-    if not (parts or table.is_file() or archive.is_file() or plain.is_dir() or (folder / REPORT).is_file()):
+    is_bare = not (parts or table.is_file() or archive.is_file() or plain.is_dir())
+    if is_bare and not (folder / REPORT).is_file():
         raise DatasetNotFound(f"{path}: holds no EdgeFirst dataset; expected {name}.arrow")
     findings = Findings()
+    if not (parts or table.is_file() or archive.is_file() or plain.is_dir()) and _is_of_nothing(
+        folder / REPORT
+    ):
+        findings.note(name, "holds no samples, as its report says")
+        return concluded("edgefirst", name, findings, {"samples": 0})
     for part in parts:
         findings.error(part.name, "unfinished; edgefirst-ros recover can finish it")
     if not parts:
@@ -65,6 +71,14 @@ def _count(samples: Samples) -> dict[str, int]:
     """Number of samples with files, by sequence."""
     found = {name: sum(bool(bits & FILES) for _, bits in samples.of(name)) for name in samples.sequences()}
     return {name: count for name, count in found.items() if count}
+
+
+def _is_of_nothing(report: Path) -> bool:
+    """Whether a report is of a run without samples, which leaves nothing else."""
+    try:
+        return bool(json.loads(report.read_bytes())["formats"]["edgefirst"]["samples"] == 0)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _check_report(path: Path, samples: dict[str, int], findings: Findings) -> None:

@@ -39,7 +39,7 @@ def encode_radar(cloud: PointCloud) -> EncodedCloud:
     columns: list[tuple[str, np.dtype[Any]]] = [(name, np.dtype("<f4")) for name in RADAR_FIELDS]
     columns += [(name, _wire_type(cloud.points.dtype, name)) for name in names if name not in RADAR_FIELDS]
     table = np.empty(len(cloud.points), columns)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         for name, _ in columns:
             table[name] = cloud.points[name] if name in names else np.nan
     return _finish(table, cloud)
@@ -57,7 +57,9 @@ def encode_lidar(cloud: PointCloud) -> EncodedCloud:
     _check_fields(cloud.points.dtype)
     names = cloud.points.dtype.names or ()
     packed = np.dtype([(name, _wire_type(cloud.points.dtype, name)) for name in names])
-    return _finish(cloud.points.astype(packed, copy=False), cloud)
+    with np.errstate(over="ignore", invalid="ignore"):
+        table = cloud.points.astype(packed, copy=False)
+    return _finish(table, cloud)
 
 
 def _finish(table: npt.NDArray[np.void], cloud: PointCloud) -> EncodedCloud:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.pointcloud import PointCloud, float_scale, type_scale
+from edgefirst_ros.messages.pointcloud import PointCloud, as_type, float_scale, type_scale
 
 REFLECTIVITY_FIELDS = ("reflect", "reflectivity", "intensity")
 """Field names of reflectivity, the device's own first."""
@@ -56,7 +56,7 @@ def project(cloud: PointCloud, grid: RangeGrid) -> RangeImage:
         raise DecodeError(f"cloud without {', '.join(missing)}")
     if any(cloud.points.dtype[axis].shape for axis in "xyz"):
         raise DecodeError("cloud with several x, y, z in a point")
-    x, y, z = (np.asarray(cloud.points[axis], np.float64) for axis in "xyz")
+    x, y, z = (cloud.column(axis, np.float64) for axis in "xyz")
     finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z)
     x, y, z = (np.where(finite, axis, 0.0) for axis in (x, y, z))
     with np.errstate(over="ignore"):
@@ -80,7 +80,7 @@ def project(cloud: PointCloud, grid: RangeGrid) -> RangeImage:
         return RangeImage(range_mm.reshape(shape), None)
     reflectivity = np.zeros(grid.rows * grid.columns, np.uint8)
     column = cloud.points[field]
-    values = np.nan_to_num(column.astype(np.float64), posinf=0.0, neginf=0.0)
+    values = np.nan_to_num(as_type(column, np.float64), posinf=0.0, neginf=0.0)
     scale = type_scale(column.dtype) or min(float_scale(float(values.max(initial=0.0))), 255.0)
     reflectivity[hit] = np.rint(values[point] * (255.0 / scale)).clip(0, 255).astype(np.uint8)
     return RangeImage(range_mm.reshape(shape), reflectivity.reshape(shape))

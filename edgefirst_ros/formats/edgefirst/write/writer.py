@@ -67,6 +67,7 @@ class EdgeFirstWriter:
         self._sequences: set[str] = set()
         self._sequence = ""
         self._last_frame = -1
+        self._has_samples = False
         self._sizes: dict[str, tuple[int, int]] = {}
 
     def begin(self, sequence: SequenceInfo) -> None:
@@ -116,7 +117,7 @@ class EdgeFirstWriter:
             for file in files:
                 archive.add(file.record, file.data, prepared.time_ns)
             journal.commit([file.record for file in files], prepared.record_json)
-        self._last_frame = prepared.frame
+        self._last_frame, self._has_samples = prepared.frame, True
         stored = Counter(prepared.annotations)
         for file in files:
             if file.topic:
@@ -147,7 +148,7 @@ class EdgeFirstWriter:
         return paths
 
     def complete(self) -> list[Path]:
-        """Finish the container and the table under their ``.part`` names; without any sequence, do nothing.
+        """Finish container and table under their ``.part`` names; without any sample, leave what was there.
 
         Raises:
             WriteError: they cannot be written, or an earlier ``write`` failed; ``.part`` files stay.
@@ -156,6 +157,13 @@ class EdgeFirstWriter:
             return []
         if not self._is_complete:
             journal, archive = self._open_parts()
+            if not self._has_samples:
+                self.abort()
+                self._journal = self._archive = None
+                with disk_errors(self.paths.folder):
+                    for path in self.paths.unfinished():
+                        remove(path)
+                return []
             with self._abort_on_error():
                 complete_dataset(self.paths, archive, journal, self.options)
             self._is_complete = True

@@ -13,7 +13,7 @@ from edgefirst_ros.formats.ncore.prepare.lidarmodel import grid_of
 from edgefirst_ros.formats.ncore.prepare.parts import ComponentEntry, Intensity, Json, generic_data
 from edgefirst_ros.formats.ncore.prepare.rays import Rays, other_fields, ray_records, rays_of
 from edgefirst_ros.formats.zarr2.metadata import group
-from edgefirst_ros.messages.pointcloud import PointCloud, type_scale
+from edgefirst_ros.messages.pointcloud import PointCloud, as_type, type_scale
 from edgefirst_ros.sample import Observation
 
 _INTENSITY = ("reflect", "reflectivity", "intensity", "signal")
@@ -95,7 +95,7 @@ def _from_field(values: npt.NDArray[np.generic], stamp_ns: int) -> npt.NDArray[n
     if not len(values):
         return np.zeros(0, np.int64)
     if values.dtype.kind == "f":
-        seconds = values.astype(np.float64)
+        seconds = as_type(values, np.float64)
         if not (np.abs(seconds) < _LATEST_S).all():
             return None
         whole_s = stamp_ns // 1_000_000_000 if np.abs(seconds).max() > _LONGEST_SWEEP_NS / 1e9 else 0
@@ -120,8 +120,7 @@ def _intensity(cloud: PointCloud, rays: Rays, options: NCoreOptions) -> Intensit
         return None
     column = rays.keep(cloud.points[field])
     scale = options.lidar_intensity_max or type_scale(column.dtype)
-    with np.errstate(over="ignore"):
-        values = np.nan_to_num(column.astype(np.float32), posinf=0.0, neginf=0.0)
+    values = np.nan_to_num(as_type(column, np.float32), posinf=0.0, neginf=0.0)
     outside = int(np.count_nonzero((values < 0) | (values > (scale or np.inf))))
     largest = float(values.max(initial=0.0))
     return Intensity(field, str(column.dtype), scale, largest, outside, values.tobytes())

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from edgefirst_ros.formats.ncore.prepare.parts import Json
 from edgefirst_ros.formats.ncore.prepare.rays import Rays
 from edgefirst_ros.formats.ncore.store.marks import EntryTimes
-from edgefirst_ros.messages.pointcloud import PointCloud
+from edgefirst_ros.messages.pointcloud import PointCloud, as_type
 
 Angles = npt.NDArray[np.float64]
 
@@ -119,7 +119,7 @@ def _ring_axis(cloud: PointCloud, rays: Rays) -> int | None:
     if field is None or cloud.points.dtype[field].kind not in "iuf":
         return None
     lost = np.zeros(len(cloud.points), np.bool_) if rays.kept is None else ~rays.kept
-    numbers = cloud.points[field].astype(np.float64)
+    numbers = as_type(cloud.points[field], np.float64)
     ring = np.ma.masked_array(numbers, lost).reshape(cloud.height, cloud.width)
     constant = [bool(np.ma.allequal(ring.min(axis=1 - axis), ring.max(axis=1 - axis))) for axis in (0, 1)]
     return constant.index(True) if sum(constant) == 1 else None
