@@ -37,7 +37,7 @@ search: $(VENV)/ready oracles ## the property tests again with random draws, ROU
 
 # Needs root, and what it says; PARTS=a,b (kills, power cuts, errors, full disks), FORMATS=ncore, ONLY='kill/l5kit/12'.
 torture: $(VENV)/ready ## kills, power cuts, errors and full disks at every step of every format (half an hour, root)
-	$(BIN)/python test/torture $(foreach name,PARTS FORMATS ONLY SEED JOBS CUTS,\
+	$(BIN)/python test/torture $(foreach name,PARTS FORMATS ONLY SEED JOBS CUTS MOST,\
 		$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) '$($(name))'))
 
 # The vendors' own readers judge what is written. They live in venvs of their own because what they pin would

@@ -45,13 +45,15 @@ def main() -> int:
             return 2
         import_everything(options.work)
         table = Table()
-        for part in parts.values():
-            part.run_part(options, table)
-        text = table.text(f"make torture SEED={given.seed}")
-        say(text)
-        if given.output:
-            given.output.write_text(f"{text}\n")
-        shutil.rmtree(options.work, ignore_errors=True)
+        try:
+            for part in parts.values():
+                part.run_part(options, table)
+        finally:
+            text = table.text(f"make torture SEED={given.seed}")
+            say(text)
+            if given.output:
+                given.output.write_text(f"{text}\n")
+            shutil.rmtree(options.work, ignore_errors=True)
     if not table.results:
         say("nothing was tried: no trial has such a name")
         return 2

@@ -44,7 +44,8 @@ def survives_a_power_cut(tell: Tell) -> None:
 
     Samples become durable in the order in which they were committed; the status says how many are.
     """
-    from edgefirst_ros.live.capture import LiveCapture, LiveStatus  # noqa: PLC0415
+    from edgefirst_ros.live.capture import LiveCapture  # noqa: PLC0415
+    from edgefirst_ros.live.status import LiveStatus  # noqa: PLC0415
 
     begin, status = LiveCapture.__init__, LiveCapture.status
 

@@ -139,7 +139,8 @@ def _measurements(folder: Path) -> Iterator[tuple[str, str]]:
         end_us, _, rest = rest.partition("/")
         if component in {"cameras", "lidars", "radars"} and collection == "frames" and end_us.isdecimal():
             lines = settled.setdefault(f"{component}/{end_us}", [])
-            if _SETTLED.fullmatch(rest):
+            # A scan that was not written yet may be an empty one now, for the sake of its cube.
+            if component != "radars" and _SETTLED.fullmatch(rest):
                 lines.append(f"{rest} {_digest(data)}".encode())
             if rest == "generic_data/.zattrs":
                 told = json.loads(data)

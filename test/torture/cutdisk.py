@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -115,10 +116,16 @@ class CutDisk:
         # The cache is an unlinked file, which ends with the process.
         self._nbdkit = subprocess.Popen([*command, "cache=writeback"], stdin=quiet, stderr=quiet)
         _until(self._socket.exists, "nbdkit")
-        command = ["nbdfuse", str(self._file), "--unix", str(self._socket)]
-        self._nbdfuse = subprocess.Popen(command, stdin=quiet, stderr=quiet)
-        _until(self._file.exists, "nbdfuse")
+        _until(self._is_there, "nbdfuse")
         self._loop = _run("losetup", "--find", "--show", self._file).strip()
+
+    def _is_there(self) -> bool:
+        """Whether the file is; tries again, as the socket is there before anyone listens."""
+        if self._nbdfuse is None or self._nbdfuse.poll() is not None:
+            command = ["nbdfuse", str(self._file), "--unix", str(self._socket)]
+            quiet = subprocess.DEVNULL
+            self._nbdfuse = subprocess.Popen(command, stdin=quiet, stderr=quiet)
+        return self._file.exists()
 
     def _detach(self) -> None:
         """Let go of everything, whatever state it is in."""
@@ -165,9 +172,9 @@ def _try(*command: str | Path) -> None:
         _run(*command)
 
 
-def _until(condition: object, what: str) -> None:
+def _until(condition: Callable[[], bool], what: str) -> None:
     end_s = time.monotonic() + _LIMIT_S
-    while not (callable(condition) and condition()):
+    while not condition():
         if time.monotonic() > end_s:
             raise RuntimeError(f"{what} did not start")
         time.sleep(0.01)

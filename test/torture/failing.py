@@ -12,7 +12,7 @@ from pathlib import Path
 from forked import Ended, command, run
 from intercept import GO, Answer, Call, Fail
 from judge import judge, whole_fault
-from killing import convert, kill_at, lacking, undisturbed
+from killing import convert, copy, kill_at, lacking, undisturbed
 from scenarios import Prepared, wanted
 from trials import Options, Result, Table, in_parallel, say, thinned
 
@@ -69,7 +69,7 @@ def _failures(prepared: Prepared, calls: tuple[Call, ...], options: Options) -> 
 
 def _failures_of_recovery(prepared: Prepared, left: Path, options: Options) -> Iterator[Failure]:
     output = left.with_name("counted")
-    shutil.copytree(left, output)
+    copy(left, output)
     calls = run(command("recover", output), root=output, decide=lambda _: GO).calls
     shutil.rmtree(output)
     for number in thinned(len(calls), options.most // MOST_SHARE // 2):
@@ -89,7 +89,7 @@ def _try(failure: Failure) -> list[Result]:
 
     acknowledged: tuple[str, ...] = ()
     if failure.recovery:
-        shutil.copytree(failure.options.work / "left" / prepared.scenario.name, output)
+        copy(failure.options.work / "left" / prepared.scenario.name, output)
         done = run(command("recover", output), root=output, decide=decide)
     else:
         prepared.begin(output)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import straced
 from acknowledged import survives_a_kill
-from contents import files
+from contents import files, read
 from forked import Ended, command, run
 from intercept import GO, Answer, Call, Kill, unavailable
 from judge import Verdict, judge
@@ -22,8 +25,10 @@ from trials import Options, Result, Table, in_parallel, say, thinned
 PART = "kill"
 TORN_EVERY = 3
 """Each so many writes are also killed in their middle."""
-RECOVERIES = 3
-"""States that recovery is killed in, at each of its calls."""
+GROWING = (".part", ".rows")
+"""Names of files that are appended to; others are synced before they have a name that matters."""
+ZEROS = 12
+"""Files that end in zeros, or too early."""
 RECOVERY_SHARE = 5
 """A recovery is killed at so many times fewer points."""
 
@@ -37,22 +42,25 @@ class Point:
         number: of the call.
         share: of its bytes that are written, before.
         options: of the run.
-        recovery: whether the recovery is killed, too, at each of its calls.
+        then: what else is done: "recover" is killed, too, at each of its calls, or ends become "zeros".
     """
 
     prepared: Prepared
     number: int
     share: float
     options: Options
-    recovery: bool = False
+    then: Literal["", "recover", "zeros"] = ""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether it, or a trial that begins with it, is to be tried."""
+        return (self.options.wants_of if self.then else self.options.wants)(self.name)
 
     @property
     def name(self) -> str:
         """Of the trial."""
-        torn = "-torn" if self.share else ""
-        return (
-            f"{PART}/{self.prepared.scenario.name}/{self.number}{torn}{'/recover' if self.recovery else ''}"
-        )
+        name = f"{PART}/{self.prepared.scenario.name}/{self.number}{'-torn' if self.share else ''}"
+        return f"{name}/{self.then}" if self.then else name
 
 
 def lacking(options: Options) -> str:
@@ -65,10 +73,10 @@ def run_part(options: Options, table: Table) -> None:
     """Every scenario of the formats."""
     for prepared in wanted(PART, options):
         calls = undisturbed(prepared, options.work / "counted").calls
-        points = [point for point in _points(prepared, calls, options) if options.wants(point.name)]
+        points = [point for point in _points(prepared, calls, options) if point.wanted]
         say(f"{PART}/{prepared.scenario.name}: {len(calls)} calls that change something, {len(points)} tasks")
         tasks: list[tuple[Callable[..., list[Result]], object]] = [
-            (_recovery if point.recovery else _kill, point) for point in points
+            (_ACTS[point.then], point) for point in points
         ]
         if options.strace and options.wants(f"{PART}/{prepared.scenario.name}/strace"):
             tasks.insert(0, (_straced, (prepared, options)))
@@ -88,12 +96,12 @@ def _points(prepared: Prepared, calls: tuple[Call, ...], options: Options) -> It
     for number in tried:
         yield Point(prepared, number, 0.0, options)
     writes = [number for number in tried if calls[number].size > 1]
-    chosen = random.Random(options.seed)
     for number in writes[::TORN_EVERY]:
-        yield Point(prepared, number, chosen.uniform(0.1, 0.9), options)
-    for part in range(RECOVERIES):  # one in the middle, one late, and one among the last renames
-        at = (len(calls) // 2, len(calls) * 3 // 4, len(calls) - 8)[part]
-        yield Point(prepared, at, 0.0, options, recovery=True)
+        share = random.Random(f"{options.seed} {prepared.scenario.name} {number}").uniform(0.1, 0.9)
+        yield Point(prepared, number, share, options)
+    for number in (len(calls) // 2, len(calls) * 3 // 4, len(calls) - 8):  # the last is among the renames
+        yield Point(prepared, number, 0.0, options, "recover")
+    yield Point(prepared, len(calls) * 3 // 4, 0.0, options, "zeros")
 
 
 def _straced(task: tuple[Prepared, Options]) -> list[Result]:
@@ -119,20 +127,56 @@ def _recovery(point: Point) -> list[Result]:
     """Kill a recovery at each of its calls, then let another one do it."""
     output, left = _place(point), _place(point, "left")
     done = kill_at(point.prepared, left, point.number, point.share)
-    shutil.copytree(left, output)
+    copy(left, output)
     counted = run(command("recover", output), root=output, decide=lambda _: GO)
     results = []
     for number in thinned(len(counted.calls), point.options.most // RECOVERY_SHARE):
         name = f"{point.name}/{number}"
         if not point.options.wants(name):
             continue
-        shutil.rmtree(output, ignore_errors=True)
-        shutil.copytree(left, output)
+        copy(left, output)
         killed = run(command("recover", output), root=output, decide=partial(_at, number, 0.0))
         verdict = _judged(point.prepared, output, done.acknowledged)
         results.append(_result(name, verdict, f"{done.killed}; recover: {killed.killed}"))
     shutil.rmtree(output.parent, ignore_errors=True)
     return results
+
+
+def _zeros(point: Point) -> list[Result]:
+    """A file that grows ends in zeros, or too early: whatever that costs, recovery copes with it."""
+    output, left = _place(point), _place(point, "left")
+    done = kill_at(point.prepared, left, point.number)
+    names = [name for name in read(left).left if name.endswith(GROWING)]
+    growing = [left / name for name in names if (left / name).stat().st_size]
+    results = []
+    for number in range(ZEROS if growing else 0):
+        name = f"{point.name}/{number}"
+        if not point.options.wants(name):
+            continue
+        copy(left, output)
+        chosen = random.Random(f"{point.options.seed} {name}")
+        file = output / chosen.choice(growing).relative_to(left)
+        size = file.stat().st_size
+        start = chosen.randrange(size)
+        os.truncate(file, start)
+        if number % 2:
+            os.truncate(file, size)
+        verdict = _judged(point.prepared, output, ())
+        what = (
+            f"{done.killed}; {file.name} of {size} bytes {'is zero' if number % 2 else 'ends'} from {start}"
+        )
+        results.append(_result(name, verdict, what))
+    shutil.rmtree(output.parent, ignore_errors=True)
+    return results
+
+
+_ACTS = {"": _kill, "recover": _recovery, "zeros": _zeros}
+
+
+def copy(left: Path, output: Path) -> None:
+    """Copy what a kill left; files that are one stay one."""
+    shutil.rmtree(output, ignore_errors=True)
+    subprocess.run(["cp", "-a", left, output], check=True)
 
 
 def kill_at(prepared: Prepared, output: Path, number: int, share: float = 0.0) -> Ended:

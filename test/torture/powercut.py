@@ -42,7 +42,8 @@ class Cut:
     Attributes:
         prepared: the conversion.
         filesystem: of the disk.
-        when: "after" the conversion or the "recover" that follows a kill, or the number of a call.
+        when: "after" the conversion, where it was "synced", after the "recover" that follows a kill, or the
+            number of a call.
         last: how many calls a conversion makes.
         options: of the run.
     """
@@ -86,14 +87,14 @@ def _cuts(prepared: Prepared, calls: tuple[Call, ...], options: Options) -> Iter
             *chosen.sample(last, min(AMONG_LAST, len(last))),
             *chosen.sample(range(len(calls)), IN_ALL),
         }
-        for when in ("after", "recover", *map(str, sorted(numbers))):
+        for when in (SYNCED, "after", "recover", *map(str, sorted(numbers))):
             yield Cut(prepared, filesystem, when, len(calls), options)
 
 
 def _cut(cut: Cut) -> list[Result]:
     with CutDisk(cut.options.work / cut.name.replace("/", "+"), cut.filesystem) as disk:
         match cut.when:
-            case "after":
+            case "after" | "synced":
                 return [_after_conversion(cut, disk)]
             case "recover":
                 return [_after_recovery(cut, disk)]
@@ -106,9 +107,12 @@ def _after_conversion(cut: Cut, disk: CutDisk) -> Result:
     output = disk.root / "out"
     _begin(cut.prepared, output)
     done = convert(cut.prepared, output)
+    if cut.when == SYNCED:
+        subprocess.run(["sync", "-f", disk.root], check=True)
     disk.restart()
     verdict = judge(cut.prepared, output, done.acknowledged, partial(whole_fault, cut.prepared))
-    return Result(cut.name, verdict.acknowledged, verdict.found, verdict.fault, "exit code 0 of convert")
+    what = f"exit code 0 of convert{', and a sync' if cut.when == SYNCED else ''}"
+    return Result(cut.name, verdict.acknowledged, verdict.found, verdict.fault, what)
 
 
 def _after_recovery(cut: Cut, disk: CutDisk) -> Result:

@@ -132,7 +132,7 @@ def wanted(part: str, options: Options, ends: tuple[str, ...] = ()) -> Iterator[
         if options.scenarios and scenario.name not in options.scenarios:
             continue
         names = [f"{part}/{scenario.name}-{end}" for end in ends] or [f"{part}/{scenario.name}"]
-        if {*scenario.formats} <= {*options.formats} and any(map(options.wants, names)):
+        if {*scenario.formats} <= {*options.formats} and any(map(options.wants_of, names)):
             prepared = prepare(scenario, options.work)
             yield prepared
             shutil.rmtree(prepared.folder)

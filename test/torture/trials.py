@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import multiprocessing
+import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -45,7 +46,11 @@ class Options:
     strace: bool = True
 
     def wants(self, name: str) -> bool:
-        """Whether a trial of this name, or one whose name begins so, is to be tried."""
+        """Whether a trial of this name is to be tried."""
+        return self.wants_of(name) and self.only.count("/") <= name.count("/")
+
+    def wants_of(self, name: str) -> bool:
+        """Whether a trial is to be tried whose name is this, or begins with it."""
         parts = zip(name.split("/"), self.only.split("/"), strict=False)
         return not self.only or all(fnmatch.fnmatchcase(part, pattern) for part, pattern in parts)
 
@@ -88,15 +93,21 @@ def thinned(count: int, most: int) -> list[int]:
 def in_parallel(jobs: int, tasks: Iterable[tuple[Callable[..., list[Result]], Any]]) -> Iterator[Result]:
     """Results of tasks, a function and its argument each, in forks of this process.
 
-    Raises:
-        Exception: whatever a task raised: a defect of the trials.
+    A trial that could not be made counts as a failure.
     """
     fork = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(jobs, mp_context=fork) as pool:
         waiting = [pool.submit(act, argument) for act, argument in tasks]
         try:
             for done in as_completed(waiting):
-                yield from done.result()
+                try:
+                    yield from done.result()
+                except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+                    yield Result(
+                        "harness",
+                        fault=f"{type(error).__name__}: {error}",
+                        what="a trial that could not be made",
+                    )
         finally:
             for each in waiting:
                 each.cancel()
