@@ -56,7 +56,7 @@ class ComponentEntry:
         frame_id: coordinate frame as sent.
         start_us: first time in the entry, microseconds.
         end_us: last time in it; entries are keyed by it.
-        records: below the entry's group, in order, without the commit mark.
+        records: below the entry's group, in order, without its attributes.
         attributes: of the entry's group, beside the times.
         shared: attributes of the collection; every entry must have the same. None: has none of its own.
         meta: the instance's generic_meta_data.

@@ -1,1 +1,1 @@
-"""Where records lie: tar files or directories, their journal and commit marks."""
+"""Where records lie: tar files or directories, their journal and the marks of their entries."""
