@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "naming": "",
     "timing": "",
     "codecs": "errors",
-    "messages": "codecs errors",
+    "messages": "codecs errors naming",
     "sample": "messages",
     "ego": "messages sample",
     "video": "codecs errors messages sample",

@@ -88,7 +88,7 @@ class Evidence:
     def plausible_ns(self) -> npt.NDArray[np.int64]:
         """Receive − stamp without stamps far ahead of the others, since a single one would set the offset."""
         late_ns = self.late_ns
-        return late_ns[late_ns >= np.percentile(late_ns, 10) - STEADY_NS]
+        return late_ns[late_ns >= percentile(late_ns, 10) - STEADY_NS]
 
     def arrivals(self, own: Clock) -> Arrivals:
         """Receive − stamp with times of receipt on the recording's own clock, and the usual latency."""
