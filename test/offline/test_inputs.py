@@ -59,7 +59,9 @@ def test_a_recording_given_twice_is_converted_once(tmp_path: Path) -> None:
 
 def test_no_possible_reference_is_said_with_what_there_is(tmp_path: Path) -> None:
     good = drive(tmp_path)
-    with pytest.raises(ConfigError, match=f"{good.name}: .*with the prefix 'other'; topics found: /camera/h264"):
+    with pytest.raises(
+        ConfigError, match=f"{good.name}: .*with the prefix 'other'; topics found: /camera/h264"
+    ):
         open_recordings([good], build_config({"prefix": "other"}))
 
 

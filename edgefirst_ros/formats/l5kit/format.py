@@ -56,8 +56,11 @@ class L5KitFormat(Format[L5KitOptions]):
         return check(path)
 
     def locks(self, path: Path) -> tuple[Path, ...]:
-        """The folder that grows."""
-        return (part_path(finished_path(path)),)
+        """The journal in the folder that grows, or that has just got its name."""
+        from edgefirst_ros.formats.l5kit.store.schema import JOURNAL
+
+        path = finished_path(path)
+        return (part_path(path) / JOURNAL, path / JOURNAL)
 
     def read(self, path: Path) -> ChunkedDataset:
         """The dataset as L5Kit itself opens it."""

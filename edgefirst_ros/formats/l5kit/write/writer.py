@@ -24,6 +24,7 @@ from edgefirst_ros.formats.l5kit.store.schema import (
     FACES,
     FRAME,
     FRAMES,
+    JOURNAL,
     POINT_SPAN,
     POINTS,
     SPANS,
@@ -66,7 +67,7 @@ class L5KitWriter:
         self._warnings: list[str] = []
         self.path = root / f"{safe_name(dataset)}.zarr"
         refuse_links(root, self.path, part_path(self.path))
-        refuse_busy(part_path(self.path))
+        refuse_busy(part_path(self.path) / JOURNAL)
         if not overwrite:
             self._refuse_existing()
         self._store: GrowingDataset | None = None
