@@ -4,8 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo
 ROUNDS ?= 5
+SECONDS ?= 60
+SEED ?= 1
+FUZZ ?=
 
-.PHONY: help setup demo test search torture oracles clean
+.PHONY: help setup demo test search torture fuzz oracles clean
 help: ## show this
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -39,6 +42,11 @@ search: $(VENV)/ready oracles ## the property tests again with random draws, ROU
 torture: $(VENV)/ready ## kills, power cuts, errors and full disks at every step of every format (half an hour, root)
 	$(BIN)/python test/torture $(foreach name,PARTS FORMATS ONLY SEED JOBS CUTS MOST,\
 		$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) '$($(name))'))
+
+# Mutated recordings, messages and files; what is found is kept in fuzz-found/ with its traceback, and
+# `$(BIN)/python test/fuzz/run_fuzz.py --again FILE` runs it once more.
+fuzz: $(VENV)/ready ## look for inputs that break something, SECONDS=60 SEED=1 FUZZ="--only recordings"
+	$(BIN)/python test/fuzz/run_fuzz.py --seconds $(SECONDS) --seed $(SEED) $(FUZZ)
 
 # The vendors' own readers judge what is written. They live in venvs of their own because what they pin would
 # hold the project back; where such a venv cannot be made, the tests that need it skip and say so.

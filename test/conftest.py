@@ -8,6 +8,7 @@ import edgefirst_ros  # noqa: F401
 
 # isort: on
 import json
+import logging
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from places import SHARED
+
+from edgefirst_ros.messages.guard import LOGGER
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("search", derandomize=False, deadline=None, print_blob=True)
@@ -45,6 +48,24 @@ def recording() -> Path:
 def truth(recording: Path) -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads(recording.with_name(recording.stem + ".truth.json").read_text())
     return loaded
+
+
+@pytest.fixture(autouse=True)
+def nothing_guarded(request: pytest.FixtureRequest) -> Iterator[None]:
+    """An unforeseen error that became a refusal fails the test, unless it expects such errors."""
+    caught: list[str] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            caught.append(self.format(record))
+
+    handler, level = Kept(), LOGGER.level
+    LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.DEBUG)
+    yield
+    LOGGER.removeHandler(handler)
+    LOGGER.setLevel(level)
+    assert not caught or request.node.get_closest_marker("guarded"), caught[0]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -30,7 +30,7 @@ def guarded(what: str, make: Callable[[Given], Made], given: Given) -> Made:
         raise refusal from error
 
 
-def refusal_of(what: str, error: Exception) -> Exception:
+def refusal_of(what: str, error: BaseException, *, log: bool = True) -> BaseException:
     """The refusal that an error of ``what`` becomes.
 
     Errors of this package stay what they are, and so do those of the disk. The reason names the type of the
@@ -39,5 +39,6 @@ def refusal_of(what: str, error: Exception) -> Exception:
     # Pillow raises OSError for damaged pictures, without a number.
     if isinstance(error, EdgeFirstError) or (isinstance(error, OSError) and error.errno is not None):
         return error
-    LOGGER.debug("%s failed", what, exc_info=error)
+    if log:
+        LOGGER.debug("%s failed", what, exc_info=error)
     return DecodeError(f"{what} failed: {type(error).__name__}")

@@ -61,7 +61,9 @@ class PointCloud:
         columns = [self.column(name, np.float32) for name in ("x", "y", "z")]
         if any(column.ndim != 1 for column in columns):
             raise DecodeError("point cloud has more than one number in x, y or z")
-        return np.ascontiguousarray(np.stack(columns, axis=1))
+        with np.errstate(invalid="ignore"):
+            # Multiplied by 1, a NaN that would warn wherever it is used becomes one that does not.
+            return np.ascontiguousarray(np.stack(columns, axis=1) * np.float32(1))
 
 
 def as_type(values: npt.NDArray[Any], dtype: type[Scalar]) -> npt.NDArray[Scalar]:
@@ -70,14 +72,13 @@ def as_type(values: npt.NDArray[Any], dtype: type[Scalar]) -> npt.NDArray[Scalar
     Floats become integers as follows, where numpy's result would depend on the processor: the fraction is cut
     off, NaN becomes 0, and values beyond the limits of the type become these limits.
     """
-    if values.dtype.kind == "f" and np.issubdtype(dtype, np.integer):
-        limits = np.iinfo(np.dtype(dtype))
-        # int64's upper limit is not a double: take the largest one below 2^63.
-        most = min(limits.max, (1 << 63) - (1 << 10))
-        values = np.nan_to_num(values.astype(np.float64)).clip(limits.min, most)
     with np.errstate(over="ignore", invalid="ignore"):
-        # Multiplied by 1, a NaN that signals an error becomes one that does not.
-        return values.astype(dtype) * dtype(1) if np.issubdtype(dtype, np.floating) else values.astype(dtype)
+        if values.dtype.kind == "f" and np.issubdtype(dtype, np.integer):
+            limits = np.iinfo(np.dtype(dtype))
+            # int64's upper limit is not a double: take the largest one below 2^63.
+            most = min(limits.max, (1 << 63) - (1 << 10))
+            values = np.nan_to_num(values.astype(np.float64)).clip(limits.min, most)
+        return values.astype(dtype)
 
 
 @decoder_of("sensor_msgs/PointCloud2")

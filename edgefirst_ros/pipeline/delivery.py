@@ -15,6 +15,7 @@ from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage, rank
 from edgefirst_ros.sample import CameraImage, EgoPose, Observation, Sample
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
 
+_PICTURE = "making the picture"
 FORGOTTEN = "the format did not say what became of it"
 Item = TypeVar("Item", Sample, Observation)
 Result = Written | BaseException
@@ -65,7 +66,7 @@ class Delivery(Generic[Item]):
         except CancelledError as error:
             self.item.set_exception(error)
         except Exception as error:  # noqa: BLE001 - passed on to whoever asks for the item
-            self.item.set_exception(refusal_of("making the picture", error))
+            self.item.set_exception(refusal_of(_PICTURE, error))
 
     def settle(self, writer: str, result: Result) -> int:
         """Note what became of it at one writer; how many have said so."""
@@ -92,8 +93,10 @@ class Delivery(Generic[Item]):
         """Why its picture cannot be decoded; empty if it can, has none, or that is not known yet."""
         if self.image is None or not self.image.done():
             return ""
-        error = CancelledError() if self.image.cancelled() else self.image.exception()
-        return "" if error is None else _reason(error)
+        if self.image.cancelled():
+            return _reason(CancelledError())
+        error = self.image.exception()
+        return "" if error is None else _reason(refusal_of(_PICTURE, error, log=False))
 
     def close(self, ledger: Ledger) -> None:
         """Release its messages with the furthest stage that any writer reports."""

@@ -27,6 +27,8 @@ PAUSE_NS = 60_000_000_000
 HEARD_NS = 3_000_000_000
 """Topics heard this shortly before a step belong to the sequence after it."""
 FUTURE = "stamp lies in the future"
+NO_TIME = "time before 1970 or after 2116"
+LATEST_NS = 1 << 62
 STAMPS = 16
 """Stamps remembered per topic: static transforms may have several that alternate."""
 STEPPED = "; the clock was stepped: "
@@ -177,7 +179,7 @@ class ClockFinder(Generic[Message]):
         if self._settled and topic.finding is not None:
             self._tell(topic)
             self._steps.learn(message)
-            message.time_ns = _time_ns(message, topic.finding)
+            _date(message, topic.finding)
             late_ns = message.receive_ns - message.time_ns + topic.rule.offset_ns
             yield message
             broken = self._watch.add(message.topic, message.receive_ns, late_ns)
@@ -217,7 +219,7 @@ class ClockFinder(Generic[Message]):
                 message.refusal = FUTURE
             else:
                 self._steps.learn(message)
-                message.time_ns = _time_ns(message, topic.finding)
+                _date(message, topic.finding)
             yield message
 
     def _decide(self, due: Sequence[tuple[str, _Topic]]) -> None:
@@ -307,7 +309,7 @@ class ClockFinder(Generic[Message]):
                 continue
             topic.heard_ns = message.receive_ns
             self._steps.learn(message)
-            message.time_ns = _time_ns(message, topic.finding)
+            _date(message, topic.finding)
             yield message
         if step.alone:
             self._say(f"{step.reason}: they are taken back by that, from then on")
@@ -376,6 +378,13 @@ def _time_ns(message: MessageTimes, finding: Finding) -> int:
     """Time of a message on the recording's clock, from the source that was chosen for its topic."""
     chosen_ns: int = getattr(message, f"{finding.source}_ns")
     return chosen_ns + finding.offset_ns
+
+
+def _date(message: MessageTimes, finding: Finding) -> None:
+    """Give a message its time, or refuse it if no recording can be of that time."""
+    message.time_ns = _time_ns(message, finding)
+    if not 0 <= message.time_ns < LATEST_NS:
+        message.refusal = NO_TIME
 
 
 def _is_step(suspects: Sequence[tuple[int, int]]) -> bool:

@@ -2,28 +2,88 @@
 
 from __future__ import annotations
 
-from edgefirst_ros.codecs.png import SIGNATURE, chunks, read_header
+import warnings
+import zlib
+from io import BytesIO
+from typing import NamedTuple
+
+import simplejpeg
+from PIL import Image
+
+from edgefirst_ros.codecs.png import SIGNATURE, PngHeader, chunks, read_header
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import CompressedImage
 from edgefirst_ros.sample import CameraImage
 
 _SOI, _EOI, _SOS, _FILL = 0xD8, 0xD9, 0xDA, 0xFF
 _NOT_FRAME_HEADERS = frozenset({0xC4, 0xC8, 0xCC})
+_SEQUENTIAL = frozenset({0xC0, 0xC1})
+_REMARKS = frozenset({*range(0xE0, 0xF0), 0xFE})
 _FRAME_HEADER_SIZE = 8
+MOST_PIXELS = 1 << 26
+_BLOCK_PIXELS = 64
+"""A JPEG has a bit at least for so many pixels."""
+_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+"""Samples of a pixel by the colour type of a PNG."""
+_PALETTE = 3
+_PART_BYTES = 1 << 20
+_MOST_READABLE = 256
+_readable: set[bytes] = set()
+"""Headers of JPEGs that were decoded whole; with the same header others can be, whatever their pixels are."""
+
+
+class _JpegHead(NamedTuple):
+    """Size in pixels, whether each block is coded once and in order, and all segments that decoding needs."""
+
+    width: int
+    height: int
+    sequential: bool
+    segments: bytes
 
 
 def passthrough(image: CompressedImage) -> CameraImage:
     """The camera's own JPEG or PNG, unchanged, with its size.
 
     Raises:
-        DecodeError: it is not a complete image of the stated format.
+        DecodeError: it is not a complete image of the stated format, or no reader could open it.
     """
     width, height = _jpeg_size(image.data) if image.format == "jpeg" else _png_size(image.data)
     return CameraImage(image.format, image.data, width, height)
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int]:
-    """Width and height of a JPEG in pixels, from its frame header.
+    """Width and height of a JPEG in pixels, after checking that it can be decoded.
+
+    Raises:
+        DecodeError: it is no JPEG, contains no picture, is cut short, or cannot be decoded.
+    """
+    head = _jpeg_head(data)
+    width, height = head[:2]
+    if width * height > min(MOST_PIXELS, 8 * _BLOCK_PIXELS * len(data)):
+        raise DecodeError("JPEG declares more pixels than its bytes can hold")
+    if not head.sequential or head.segments not in _readable:
+        _check_readable(data)
+        if len(_readable) >= _MOST_READABLE:
+            _readable.clear()
+        _readable.add(head.segments)
+    return width, height
+
+
+def _check_readable(data: bytes) -> None:
+    try:
+        simplejpeg.decode_jpeg(data, "GRAY", fastdct=True, min_height=1, min_width=1, strict=False)
+    except ValueError:
+        # Pillow reads more kinds of them.
+        try:
+            with warnings.catch_warnings(), Image.open(BytesIO(data), formats=["JPEG"]) as opened:
+                warnings.simplefilter("ignore")
+                opened.load()
+        except (OSError, SyntaxError, ValueError) as error:
+            raise DecodeError("JPEG cannot be decoded") from error
+
+
+def _jpeg_head(data: bytes) -> _JpegHead:
+    """What precedes a JPEG's first scan.
 
     Requires an end marker, but does not decode. Bytes after the end are allowed: camera drivers pad.
 
@@ -35,19 +95,25 @@ def _jpeg_size(data: bytes) -> tuple[int, int]:
     if data[:3] != bytes((0xFF, _SOI, 0xFF)):
         raise DecodeError("no JPEG")
     size: tuple[int, int] | None = None
+    sequential = True
+    segments: list[bytes] = []
     at = 2
     while at + 4 <= len(data) and data[at] == 0xFF:
         marker = data[at + 1]
         if marker == _FILL:
             at += 1
             continue
+        end = at + 2 + max(2, int.from_bytes(data[at + 2 : at + 4], "big"))
+        if marker not in _REMARKS:
+            segments.append(data[at:end])
         if marker == _SOS:
             if size is None or data.rfind(bytes((0xFF, _EOI))) < at:
                 break
-            return size
+            return _JpegHead(*size, sequential, b"".join(segments))
         if 0xC0 <= marker <= 0xCF and marker not in _NOT_FRAME_HEADERS:
             size = _frame_size(data[at + 4 : at + 4 + _FRAME_HEADER_SIZE])
-        at += 2 + max(2, int.from_bytes(data[at + 2 : at + 4], "big"))
+            sequential = marker in _SEQUENTIAL
+        at = end
     raise DecodeError("JPEG is damaged or cut short")
 
 
@@ -55,7 +121,7 @@ def still_size(image: CompressedImage) -> tuple[int, int] | None:
     """Width and height of a still image in pixels from its header, None if it has none."""
     try:
         if image.format == "jpeg":
-            return _jpeg_size(image.data)
+            return _jpeg_head(image.data)[:2]
     except DecodeError:
         return None
     header = read_header(image.data)
@@ -78,12 +144,41 @@ def _png_size(data: bytes) -> tuple[int, int]:
         DecodeError: it is no PNG, contains no picture, a checksum is wrong, or it is cut short.
     """
     try:
-        kinds = {kind for kind, _, _ in chunks(data)}
+        places = list(chunks(data))
     except DecodeError as error:
         raise DecodeError(
             "PNG is damaged or cut short" if data.startswith(SIGNATURE) else "no PNG"
         ) from error
-    header = read_header(data)
+    header, kinds = read_header(data), {kind for kind, _, _ in places}
     if header is None or not kinds >= {b"IHDR", b"IDAT"} or not all(header[:2]):
         raise DecodeError("PNG is damaged or cut short")
+    if header.width * header.height > MOST_PIXELS:
+        raise DecodeError(f"PNG of more than {MOST_PIXELS >> 20} megapixels")
+    if header.colour not in _CHANNELS or (header.colour == _PALETTE and b"PLTE" not in kinds):
+        raise DecodeError("PNG cannot be decoded")
+    is_interlaced = data[len(SIGNATURE) + 8 + 12] != 0
+    packed = [data[start:end] for kind, start, end in places if kind == b"IDAT"]
+    held = _unpacked_bytes(packed, _png_bytes(header) + 1)
+    if held is None or (held != _png_bytes(header) and not is_interlaced):
+        raise DecodeError("PNG cannot be decoded")
     return header[:2]
+
+
+def _png_bytes(header: PngHeader) -> int:
+    """Bytes of the rows of a PNG that is not interlaced, each with its filter's byte."""
+    row_bits = header.width * header.depth * _CHANNELS.get(header.colour, 0)
+    return header.height * (1 + -(-row_bits // 8))
+
+
+def _unpacked_bytes(packed: list[bytes], most: int) -> int | None:
+    """How many bytes a zlib stream holds, counted up to ``most``; None if it is damaged or cut short."""
+    stream, count = zlib.decompressobj(), 0
+    try:
+        for part in packed:
+            left = part
+            while left and count < most:
+                count += len(stream.decompress(left, _PART_BYTES))
+                left = stream.unconsumed_tail
+    except zlib.error:
+        return None
+    return count if stream.eof or count >= most else None

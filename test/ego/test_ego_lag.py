@@ -12,7 +12,10 @@ from ego_drives import MEMS, Case, Off, from_yaw, ns, off
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgefirst_ros.ego.gate import Vehicle
+from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.ego.trajectory import Trajectory
+from edgefirst_ros.ego.whole import solve
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.sample import PoseBasis
@@ -175,3 +178,32 @@ def test_a_long_drive_needs_no_more_memory_than_a_short_one() -> None:
         assert trajectory._lag is not None
         sizes.append(len(trajectory._lag._nodes) + len(trajectory._orientation))
     assert max(sizes[1000:]) <= max(sizes[:1000]) < 600
+
+
+@pytest.mark.parametrize("smoothed", [True, False])
+def test_a_gap_of_decades_between_messages_breaks_nothing(smoothed: bool) -> None:
+    """Stamps that somebody configured to be trusted may say anything."""
+    imu = Imu((0.0, 0.0, 0.0, 1.0), (0.0, 0.0, 0.1), (0.0, 0.0, 9.81))
+    times = [n * 25_000_000 for n in range(40)] + [68 * 365 * 86_400 * S + n * 25_000_000 for n in range(40)]
+    messages = [
+        (t, NavSatFix(45.5 + n * 1e-7, -73.5, 35.0, 0) if n % 8 == 7 else imu) for n, t in enumerate(times)
+    ]
+    if smoothed:
+        log = NavigationLog()
+        for arrival, (time_ns, datum) in enumerate(messages):
+            if isinstance(datum, NavSatFix):
+                log.add_fix(time_ns, arrival, datum)
+            else:
+                log.add_imu(time_ns, datum)
+        trajectory = Trajectory(solve(log, Vehicle(), None))
+    else:
+        trajectory = Trajectory()
+    for arrival, (time_ns, datum) in enumerate(messages):
+        if isinstance(datum, NavSatFix):
+            trajectory.add_fix(time_ns, arrival, datum)
+        else:
+            trajectory.add_imu(time_ns, datum)
+    trajectory.finish()
+    for time_ns in times:
+        pose = trajectory.pose(time_ns)
+        assert pose.position_m is None or np.isfinite(pose.position_m).all()

@@ -5,25 +5,24 @@ from __future__ import annotations
 import random
 import re
 import struct
+import warnings
+import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 from drives import simulated
-from fuzzing import FLOATS, NUMBERS, Target, UnexpectedError, mutate_bytes, single
+from fuzzing import Target, UnexpectedError, mutate_bytes
+from hostile_fields import field_change
 from mcap.writer import CompressionType, Writer
-from wire_encoder import CODES, encode
+from PIL import Image
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import ConfigError, DatasetNotFound, DecodeError, RecordingError
+from edgefirst_ros.errors import ConfigError, DatasetNotFound, RecordingError
 from edgefirst_ros.formats.datasets import check
-from edgefirst_ros.messages.definitions import definition, short_name
-from edgefirst_ros.messages.dynamic import Field, parse_definition, read_dynamic
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS, MAX_REASONS
@@ -58,17 +57,6 @@ CONFIGS: tuple[dict[str, Any], ...] = (
     },
     {"reference": "lidar_points", "ncore": {"unknown_pose": "cut"}},
     {"ego": {"smoothing": "lag"}, "every_n": 2},
-)
-HOSTILE_TEXTS = (
-    "",
-    "\0",
-    "\x1b[2J",
-    "a" * 300,
-    "../../x",
-    "é\u202e",
-    "camera_optical",
-    "base_link",
-    "[bold]",
 )
 LONGEST_TEXT = 800
 _MOTION = re.compile(r"impossible (speed|turn|acceleration)|jump of the position")
@@ -110,11 +98,30 @@ def run(data: bytes, folder: Path) -> str:
         wrong = [found for found in each.findings if found.level == "error" and not _MOTION.match(found.what)]
         if wrong:
             raise UnexpectedError(each.text)
+    _open_pictures(folder / "out")
     samples = checked["edgefirst"].counts["samples"] if "edgefirst" in checked else 0
     if report["formats"]["edgefirst"]["samples"] != samples:
         said = report["formats"]["edgefirst"]["samples"]
         raise UnexpectedError(f"the report has {said} samples, the dataset {samples}")
     return "converted" if report["samples"] else "empty"
+
+
+def _open_pictures(out: Path) -> None:
+    """Every picture of an EdgeFirst dataset, as anybody would open it."""
+    for archive in out.rglob("*.zip"):
+        with zipfile.ZipFile(archive) as opened:
+            for name in opened.namelist():
+                _open_picture(name, opened.read(name))
+    for path in [path for path in out.glob("edgefirst/*/*/**/*") if path.is_file()]:
+        _open_picture(path.name, path.read_bytes())
+
+
+def _open_picture(name: str, data: bytes) -> None:
+    if name.endswith((".jpeg", ".png")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow warns of large pictures
+            with Image.open(BytesIO(data)) as picture:
+                picture.load()
 
 
 def _check_accounts(report: dict[str, Any], received: Counter[str]) -> None:
@@ -203,7 +210,7 @@ def _changed(rng: random.Random, content: list[RawMessage]) -> list[RawMessage]:
         chosen = rng.sample(of_it, min(len(of_it), rng.choice((1, 1, 2, 5, 20))))
     kind = rng.random()
     if kind < 0.6:
-        change = _field_change(rng, content[of_it[0]])
+        change = field_change(rng, content[of_it[0]])
         for n in chosen:
             content[n] = change(content[n])
     elif kind < 0.7:
@@ -257,102 +264,6 @@ def _retimed(rng: random.Random, content: list[RawMessage], chosen: Sequence[int
             content[n] = replace(
                 each, data=each.data[:4] + struct.pack("<iI", seconds, rest) + each.data[12:]
             )
-
-
-def _field_change(rng: random.Random, sample: RawMessage) -> Callable[[RawMessage], RawMessage]:
-    """A change of one field, as it is defined, that fits all messages of the type."""
-    schema = short_name(sample.schema)
-    layouts = parse_definition(schema, sample.definition or definition(schema))
-    path, field = _leaf(rng, layouts, schema)
-    seed = rng.randrange(1 << 30)
-
-    def change(message: RawMessage) -> RawMessage:
-        own = random.Random(seed)
-        try:
-            values = _plain(read_dynamic(schema, layouts, message.data)[0])
-            _set(own, values, path, field)
-            return replace(message, data=encode(schema, values))
-        except (KeyError, ValueError, DecodeError, struct.error):
-            return replace(message, data=mutate_bytes(own, message.data))
-
-    return change
-
-
-def _leaf(rng: random.Random, layouts: Any, schema: str) -> tuple[tuple[str, ...], Field]:  # noqa: ANN401
-    path: list[str] = []
-    name = schema
-    while True:
-        field = rng.choice(layouts[name])
-        path.append(field.name)
-        if field.type in CODES or field.type == "string" or rng.random() < 0.05:
-            return tuple(path), field
-        name = field.type
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any message
-    if isinstance(value, SimpleNamespace):
-        return {name: _plain(each) for name, each in vars(value).items()}
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return [*map(_plain, value)] if isinstance(value, list) else value
-
-
-def _set(rng: random.Random, values: Any, path: Sequence[str], field: Field) -> None:  # noqa: ANN401
-    """Set the field at a path to something hostile, in every item of a sequence on the way or in one."""
-    if isinstance(values, list):
-        chosen = values if rng.random() < 0.3 else values[:1] if rng.random() < 0.5 else values[-1:]
-        for each in chosen:
-            _set(rng, each, path, field)
-        return
-    first, *rest = path
-    if rest:
-        _set(rng, values[first], rest, field)
-        return
-    old = values[first]
-    if field.size is None:
-        values[first] = _hostile(rng, field.type, old)
-    elif isinstance(old, bytes):
-        values[first] = _hostile_bytes(rng, old)
-    else:
-        values[first] = _hostile_list(rng, field, list(old))
-
-
-def _hostile(rng: random.Random, kind: str, old: Any) -> Any:  # noqa: ANN401 - any field
-    if kind == "string":
-        return rng.choice(HOSTILE_TEXTS)
-    if kind == "bool":
-        return not old
-    if kind.startswith("float"):
-        number = rng.choice((*FLOATS, old * 1e6, -old, old / 1e6, old + 1e3))
-        return number if kind == "float64" else single(number)
-    if kind not in CODES:
-        return old
-    bits = 8 * struct.calcsize(CODES[kind])
-    number = rng.choice((*NUMBERS, old + 1, old * 2, rng.randrange(1 << bits))) % (1 << bits)
-    signed = not kind.startswith(("uint", "byte"))
-    return number - (1 << bits) if signed and number >= 1 << (bits - 1) else number
-
-
-def _hostile_bytes(rng: random.Random, old: bytes) -> bytes:
-    if not old or rng.random() < 0.3:
-        return mutate_bytes(rng, old)
-    changed = bytearray(old)
-    for _ in range(rng.choice((1, 3, 20, 200))):
-        at = rng.randrange(len(changed)) & ~3
-        changed[at : at + 4] = struct.pack("<f", single(rng.choice(FLOATS)))[: len(changed) - at]
-    return bytes(changed)
-
-
-def _hostile_list(rng: random.Random, field: Field, old: list[Any]) -> list[Any]:
-    is_fixed = field.size is not None and field.size >= 0
-    if not is_fixed and (not old or rng.random() < 0.3):
-        return rng.choice((old[:0], old[:1], old * 2, old[: len(old) // 2], old * 50))
-    if field.type not in CODES and field.type != "string":
-        rng.shuffle(old)
-        return old
-    for n in range(len(old)) if rng.random() < 0.2 else [rng.randrange(len(old))]:
-        old[n] = _hostile(rng, field.type, old[n])
-    return old
 
 
 RECORDINGS = Target("recordings", corpus, run, mutate, limit_s=60.0, share=6.0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from fuzz_mcap import MCAP
+from fuzz_payloads import PAYLOADS
 from fuzz_recordings import RECORDINGS
 from fuzzing import Target
 
-TARGETS: dict[str, Target] = {target.name: target for target in (RECORDINGS,)}
+TARGETS: dict[str, Target] = {target.name: target for target in (PAYLOADS, MCAP, RECORDINGS)}

@@ -18,6 +18,8 @@ Values = dict[str, Any]
 DOUBLES = (math.nan, math.inf, -math.inf, 0.0, -1.0, 1e308, -1e308, 1e-300, 1e38, 1e12)
 FLOATS = (math.nan, math.inf, -math.inf, 0.0, -1.0, 3e38, -3e38, 1e-44, 1e12)
 TEXTS = ("", "\n", "a" * 300, "../../x", "\u202e")
+SIGNALLING = b"\x01\x00\x80\x7f"
+"""A NaN of which processors, and so numpy, warn wherever it is converted."""
 CLOUD_LAYOUTS = (
     (("x", 7), ("y", 7), ("z", 7), ("speed", 7), ("power", 7), ("rcs", 7)),
     (("x", 8), ("y", 8), ("z", 8), ("intensity", 7), ("t", 8)),
@@ -118,6 +120,10 @@ def _clouds() -> Iterator[tuple[str, Values]]:
                     with np.errstate(over="ignore"):
                         changed[name][::3] = number
                     yield f"{height}x{width} {name}={number}", {**common, "data": changed.tobytes()}
+                if base == np.float32:
+                    changed = points.copy()
+                    changed[name] = np.frombuffer(SIGNALLING, "<f4")
+                    yield f"{height}x{width} {name} signals", {**common, "data": changed.tobytes()}
 
 
 def _images() -> Iterator[tuple[str, Values]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,7 +33,10 @@ from edgefirst_ros.messages.camera import CameraInfo
 from edgefirst_ros.messages.cdr import Stamped
 from edgefirst_ros.messages.definitions import definition
 from edgefirst_ros.messages.detection import ModelInfo
+from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.measurement import Datum, Measurement, RawMessage
+from edgefirst_ros.messages.navsat import NavSatFix
+from edgefirst_ros.messages.odometry import Odometry
 from edgefirst_ros.messages.radar import RadarInfo
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.messages.transform import Transforms
@@ -288,3 +293,59 @@ def test_a_recording_full_of_them_is_converted(tmp_path: Path, drive: list[RawMe
     assert report["samples"] == 30
     for found in check(tmp_path / "out"):
         assert found.ok, found.text
+
+
+def test_names_in_messages_are_plain_and_short() -> None:
+    schema = "geometry_msgs/TransformStamped"
+    found = decoded(schema, {**VALUES[schema], "child_frame_id": "\x1b[2J" + "a" * 300})
+    assert isinstance(found.datum, Transforms)
+    child = found.datum.transforms[0].child
+    assert child.startswith("\\x1b[2Jaaa")
+    assert child.isprintable()
+    assert len(child) < 200
+
+
+@pytest.mark.parametrize("name", ["", "../../x", ".zarray", "a/b", "\0", "a" * 65])
+def test_a_cloud_whose_fields_have_names_that_no_file_can_have_is_refused(name: str) -> None:
+    schema = "sensor_msgs/PointCloud2"
+    fields = [dict(each) for each in VALUES[schema]["fields"]]
+    fields[-1]["name"] = name
+    with pytest.raises(DecodeError, match=r"without a name|unreadable"):
+        decoded(schema, {**VALUES[schema], "fields": fields})
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -1e9])
+def test_rates_that_no_sensor_measures_are_unknown(value: float) -> None:
+    imu = {"angular_velocity": {"x": value}, "linear_acceleration": {"z": value}}
+    found = decoded("sensor_msgs/Imu", {**VALUES["sensor_msgs/Imu"], **imu}).datum
+    assert isinstance(found, Imu)
+    assert np.isnan([*found.angular_velocity_rad_s, *found.linear_acceleration_m_s2]).all()
+    assert found.orientation_xyzw is not None
+    twist = {"twist": {"twist": {"linear": {"x": value}, "angular": {"z": value}}}}
+    odometry = decoded("nav_msgs/Odometry", {**VALUES["nav_msgs/Odometry"], **twist}).datum
+    assert isinstance(odometry, Odometry)
+    assert np.isnan([*odometry.linear_m_s, *odometry.angular_rad_s]).all()
+
+
+@pytest.mark.parametrize("variance", [1e-300, 1e300, math.inf, -1.0, math.nan])
+def test_variances_that_no_sensor_claims_are_unknown(variance: float) -> None:
+    schema = "sensor_msgs/NavSatFix"
+    covariance = {"position_covariance": [variance, *[0] * 3, 1, *[0] * 3, 1], "position_covariance_type": 2}
+    found = decoded(schema, {**VALUES[schema], **covariance}).datum
+    assert isinstance(found, NavSatFix)
+    assert found.sigma_m is None
+
+
+TILES = [f"/camera/h264/{tile}" for tile in ("tl", "tr", "bl", "br")]
+
+
+def test_a_picture_without_its_first_tile_beside_another_reference_costs_that_picture(tmp_path: Path) -> None:
+    content = [m for m in messages(seconds=1.5, tiles=True, width=288, height=96) if m.topic != TILES[0]]
+    path = record(tmp_path / "h_2026_05_01_09_00_00.mcap", content)
+    topics = {name: {"required": "never"} for name in ("radar_targets", "model")}
+    config = build_config({"reference": "lidar_points", "topics": topics})
+    report = convert([path], tmp_path / "out", config, dataset="d").report
+    assert report["samples"] > 10
+    for topic in TILES[1:]:
+        account = report["topics"][topic]
+        assert account["received"] == account["unpaired"] > 10

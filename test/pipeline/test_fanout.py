@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import random
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -187,3 +189,67 @@ def test_without_any_format_samples_are_counted_all_the_same() -> None:
     run.end()
     assert run.outcomes == [Outcome("sample"), Outcome("unusable", "damaged")]
     assert run.fanout.samples == 1
+
+
+class Choosy(Keeper):
+    """Fails to prepare every third sample, or as it is told."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    def prepare(self, sample: Sample) -> Sample:
+        if sample.frame % 3 == 1:
+            raise self._error
+        return sample
+
+
+@pytest.mark.guarded
+@pytest.mark.parametrize(
+    "error", [ValueError("cannot convert float NaN"), MemoryError(), OSError("truncated")]
+)
+def test_what_is_wrong_with_one_sample_costs_that_sample(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "edgefirst_ros")
+    other = Keeper("other")
+    writer = Choosy(error)
+    run = Run(writer, other)
+    for number in range(6):
+        run.send(number)
+    run.end()
+    assert [sample.frame for sample in writer.samples] == [0, 2, 3, 5]
+    assert [sample.frame for sample in other.samples] == [*range(6)]
+    assert run.fanout.outputs["keeper"].left_out == {
+        f"preparing it for keeper failed: {type(error).__name__}": 2
+    }
+    assert run.outcomes == [Outcome("sample")] * 6
+    (first, _) = [record for record in caplog.records if record.name == "edgefirst_ros.messages.guard"]
+    assert first.levelno == logging.DEBUG
+    assert first.exc_info is not None
+    assert first.exc_info[1] is error
+
+
+def test_an_error_of_the_disk_while_preparing_ends_the_run() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    run = Run(Choosy(full))
+    for number in range(4):
+        run.send(number)
+    run.fanout.join()
+    with pytest.raises(OSError, match="No space left"):
+        run.fanout.raise_failure()
+
+
+@pytest.mark.guarded
+def test_a_picture_that_raises_whatever_costs_its_sample() -> None:
+    writer = Keeper()
+    run = Run(writer)
+    broken: Future[CameraImage] = Future()
+    broken.set_exception(ZeroDivisionError())
+    camera, lidar = run.send(0, image=broken)
+    run.send(1)
+    run.end()
+    assert [sample.frame for sample in writer.samples] == [1]
+    reason = "making the picture failed: ZeroDivisionError"
+    assert reasons(run, camera.topic)["dropped"] == {reason: 1}
+    assert sum(reasons(run, lidar.topic)["unpaired"].values()) == 1

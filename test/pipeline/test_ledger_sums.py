@@ -5,11 +5,23 @@ from __future__ import annotations
 import random
 import statistics
 import threading
+from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.pipeline.ledger import COLUMNS, Ledger, PairingError, Stage
+from edgefirst_ros.pipeline.ledger import (
+    COLUMNS,
+    MAX_REASONS,
+    MAX_UNUSED,
+    OTHER_REASONS,
+    OTHER_TOPICS,
+    Ledger,
+    PairingError,
+    Stage,
+    count_reason,
+    frequent,
+)
 
 
 @given(
@@ -82,3 +94,35 @@ def test_pairing_percentiles_are_those_of_the_list() -> None:
     assert abs(summary["p95"] - sizes[int(0.95 * len(sizes))]) <= 0.1
     assert abs(summary["max"] - sizes[-1]) < 0.001
     assert PairingError().summary() is None
+
+
+def test_reasons_beyond_many_are_counted_together() -> None:
+    ledger = Ledger()
+    count = MAX_REASONS + 20
+    for number in range(count):
+        for _ in range(1 + (number == count - 1)):
+            ticket = ledger.receive("t", "x", 1)
+            ledger.refuse_part("t", f"part {number:03d}")
+            ledger.release(ticket, Stage.REFUSED, f"reason {number:03d}")
+    account = ledger.snapshot()["t"]
+    reasons = account["reasons"]["refused"]
+    assert len(reasons) == len(account["refused_parts"]) == MAX_REASONS + 1
+    assert sum(reasons.values()) == account["refused"] == count + 1
+    assert reasons[f"reason {count - 1:03d}"] == 2
+    assert reasons[OTHER_REASONS] == 20
+
+
+def test_very_many_reasons_take_no_memory() -> None:
+    reasons: Counter[str] = Counter()
+    for number in range(5_000):
+        count_reason(reasons, f"reason {number}")
+    assert len(reasons) <= 1_001
+    assert reasons.total() == 5_000
+    assert frequent(reasons)[OTHER_REASONS] == 5_000 - MAX_REASONS
+
+
+def test_topics_without_a_use_are_counted_together_beyond_many() -> None:
+    ledger = Ledger()
+    names = [f"/t{number}" for number in range(MAX_UNUSED + 3)]
+    assert [ledger.unused(name) for name in names] == [*names[:-3], *[OTHER_TOPICS] * 3]
+    assert ledger.unused(names[0]) == names[0]

@@ -109,4 +109,4 @@ def test_each_format_counts_its_own_where_one_has_no_file_for_a_sample(
     assert report["formats"]["edgefirst"]["left_out"] == {"sample without sensor files": 20}
     assert report["formats"]["l5kit"]["frames"] == report["samples"] == 20
     edgefirst = next(c for c in check(tmp_path / "c" / "out") if c.format == "edgefirst")
-    assert [f.what for f in edgefirst.findings] == ["contains no sensor files"]
+    assert [f.what for f in edgefirst.findings] == ["holds no samples, as its report says"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 from streams import MONOTONIC, MS, SECOND, WALL, Sent, errors, monotonic, run, stream, wall
 
-from edgefirst_ros.timing.clock import Boundary, ClockFinder
+from edgefirst_ros.timing.clock import NO_TIME, Boundary, ClockFinder
 from edgefirst_ros.timing.finding import MessageTimes, Rule
 
 
@@ -189,3 +190,30 @@ def test_nothing_is_lost_or_made_up() -> None:
     assert sorted((e.topic, e.true_ns) for e in events if isinstance(e, Sent)) == sorted(
         (t.topic, true_ns) for s in streams for true_ns, t in s
     )
+
+
+@pytest.mark.parametrize("stamp", [monotonic, wall])
+def test_one_stamp_far_ahead_costs_that_message(stamp: Callable[[int], int]) -> None:
+    """The least of receive − stamp is what a clock's offset is taken from."""
+    made = stream("imu", 40, 6, stamp=stamp, latency_ms=3, jitter_ms=1)
+    true_ns, times = made[30]
+    made[30] = true_ns, MessageTimes("imu", 2_147_483_651 * SECOND, times.publish_ns, times.receive_ns)
+    events, findings = run(stream("camera", 30, 6, stamp=wall, latency_ms=25), made)
+    assert len(errors(events, "imu")) == 239
+    assert all(abs(off) < 5 * MS for off in errors(events, "imu"))
+    assert all(finding.source == "stamp" for finding in findings)
+
+
+def test_a_time_that_no_recording_has_is_refused() -> None:
+    rules = {
+        "a": Rule("stamp"),
+        "b": Rule("stamp", offset_ns=-(1 << 61)),
+        "c": Rule("stamp", offset_ns=1 << 62),
+    }
+    finder: ClockFinder[Sent] = ClockFinder()
+    for topic, rule in rules.items():
+        finder.rule(topic, rule)
+    events, _ = run(*(stream(topic, 10, 1, stamp=wall, latency_ms=5) for topic in rules), finder=finder)
+    refused = {e.topic for e in events if isinstance(e, Sent) and e.refusal == NO_TIME}
+    assert refused == {"b", "c"}
+    assert len(errors(events, "a")) == 10

@@ -16,6 +16,7 @@ from PIL import Image
 from edgefirst_ros.codecs.png import SIGNATURE, chunk
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import CompressedImage
+from edgefirst_ros.video import stills
 from edgefirst_ros.video.pictures import Picture, encode
 from edgefirst_ros.video.stills import passthrough
 
@@ -146,3 +147,80 @@ def test_rubbish_is_refused(start: bytes, data: bytes) -> None:
     for image_format in ("jpeg", "png"):
         with pytest.raises(DecodeError):
             passthrough(CompressedImage(image_format, start + data.replace(b"\xff\xd9", b"")))
+
+
+def with_bytes(data: bytes, marker: bytes, offset: int, changed: bytes) -> bytes:
+    """The JPEG with some bytes behind the first marker of a kind changed."""
+    at = data.index(marker) + offset
+    return data[:at] + changed + data[at + len(changed) :]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        with_bytes(pillow("JPEG"), b"\xff\xc0", 11, b"\x77"),
+        with_bytes(pillow("JPEG"), b"\xff\xc4", 5, b"\xff" * 16),
+        with_bytes(pillow("JPEG"), b"\xff\xdb", 4, b"\x07"),
+        with_bytes(pillow("JPEG"), b"\xff\xda", 5, b"\x09"),
+    ],
+    ids=["sampling", "Huffman", "quantisation", "scan"],
+)
+def test_a_jpeg_that_no_reader_opens_is_refused(data: bytes) -> None:
+    with pytest.raises(DecodeError, match="JPEG cannot be decoded"):
+        passthrough(CompressedImage("jpeg", data))
+
+
+def test_pictures_of_one_header_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A camera sends the same tables with every picture; times and remarks beside them may differ."""
+    decoded: list[bytes] = []
+    monkeypatch.setattr(stills, "_check_readable", decoded.append)
+    monkeypatch.setattr(stills, "_readable", set())
+    pictures = [
+        pillow("JPEG", comment=b"one"),
+        pillow("JPEG", comment=b"another"),
+        pillow("JPEG", quality=30),
+        pillow("JPEG", comment=b"a third"),
+    ]
+    for data in pictures:
+        passthrough(CompressedImage("jpeg", data))
+    assert decoded == [pictures[0], pictures[2]]
+
+
+def test_pictures_larger_than_their_bytes_can_be_are_refused() -> None:
+    huge = with_bytes(pillow("JPEG"), b"\xff\xc0", 5, b"\xff\xff\xff\xff")
+    with pytest.raises(DecodeError, match="more pixels than its bytes can hold"):
+        passthrough(CompressedImage("jpeg", huge))
+    header = (60_000).to_bytes(4, "big") * 2 + bytes((8, 2, 0, 0, 0))
+    chunks = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"x")) + chunk(b"IEND", b"")
+    with pytest.raises(DecodeError, match="megapixels"):
+        passthrough(CompressedImage("png", SIGNATURE + chunks))
+
+
+def png(rows: bytes, *, colour: int = 2, interlaced: int = 0) -> CompressedImage:
+    header = (4).to_bytes(4, "big") * 2 + bytes((8, colour, 0, 0, interlaced))
+    chunks = chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    return CompressedImage("png", SIGNATURE + chunks)
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        png(b"no zlib stream"),
+        png(zlib.compress(bytes(4 * 13))[:-3]),
+        png(zlib.compress(bytes(4 * 13 - 1))),
+        png(zlib.compress(bytes(4 * 13 + 1))),
+        png(zlib.compress(bytes(1 << 26))),
+        png(zlib.compress(bytes(4 * 5)), colour=3),
+        png(zlib.compress(bytes(4 * 5)), colour=7),
+    ],
+    ids=["noise", "cut", "short", "long", "bomb", "no palette", "no colour"],
+)
+def test_a_png_of_sound_chunks_that_no_reader_opens_is_refused(image: CompressedImage) -> None:
+    with pytest.raises(DecodeError, match="PNG cannot be decoded"):
+        passthrough(image)
+
+
+def test_a_png_of_rows_as_declared_is_passed_through() -> None:
+    assert passthrough(png(zlib.compress(bytes(4 * 13)))).width == 4
+    interlaced = png(zlib.compress(bytes(4 * 13 + 5)), interlaced=1)
+    assert passthrough(interlaced).data is interlaced.data
