@@ -4,9 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo
 ROUNDS ?= 5
-SECONDS ?= 60
-SEED ?= 1
-FUZZ ?=
+SECONDS ?= 300
 
 .PHONY: help setup demo test search torture fuzz oracles clean
 help: ## show this
@@ -43,10 +41,10 @@ torture: $(VENV)/ready ## kills, power cuts, errors and full disks at every step
 	$(BIN)/python test/torture $(foreach name,PARTS FORMATS ONLY SEED JOBS CUTS MOST,\
 		$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) '$($(name))'))
 
-# Mutated recordings, messages and files; what is found is kept in fuzz-found/ with its traceback, and
-# `$(BIN)/python test/fuzz/run_fuzz.py --again FILE` runs it once more.
-fuzz: $(VENV)/ready ## look for inputs that break something, SECONDS=60 SEED=1 FUZZ="--only recordings"
-	$(BIN)/python test/fuzz/run_fuzz.py --seconds $(SECONDS) --seed $(SEED) $(FUZZ)
+# TARGETS='h264 yaml', all without it. What fails is kept in fuzz-found; AGAIN=fuzz-found/FILE runs it once more.
+fuzz: $(VENV)/ready ## hostile recordings, streams, pictures, configurations and datasets, SECONDS=300 of them
+	$(BIN)/python test/fuzz/run_fuzz.py $(if $(AGAIN),--again '$(AGAIN)',\
+		--seconds $(SECONDS) --seed $(or $(SEED),1) $(if $(TARGETS),--only $(TARGETS)))
 
 # The vendors' own readers judge what is written. They live in venvs of their own because what they pin would
 # hold the project back; where such a venv cannot be made, the tests that need it skip and say so.

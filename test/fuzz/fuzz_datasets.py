@@ -1,0 +1,367 @@
+"""Damaged datasets of every format, finished and not: check, recover, sheet, and l5kit show, split and merge."""
+
+from __future__ import annotations
+
+import atexit
+import io
+import json
+import lzma
+import os
+import random
+import shutil
+import struct
+import sys
+import tarfile
+import tempfile
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cbor2
+from drives import simulated
+from edgefirst_mutations import ODD_VALUES, damage
+from fuzz_outcomes import bounded, command
+from fuzz_recordings import SMALL
+from fuzzing import Target, UnexpectedError, mutate_bytes
+from numcodecs import blosc
+
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.formats.ncore.store.itar import BLOCK, members
+from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.simulation import DriveOptions
+
+LENGTHS = {"edgefirst": 1.2, "ncore": 0.9, "l5kit": 2.4}
+"""Seconds of the drives."""
+CONFIGS: dict[str, tuple[dict[str, Any], ...]] = {
+    "edgefirst": ({}, {"edgefirst": {"container": "folder", "schema_version": "2026.10"}}),
+    "ncore": ({}, {"ncore": {"store": "directory"}}),
+    "l5kit": ({"l5kit": {"points": "both"}},),
+}
+COMMITTED = 2
+"""With so many samples committed, a run is taken as killed."""
+OUTPUT, ELSEWHERE = "out", "elsewhere"
+_TRAILER = struct.Struct("<4sIQI")
+_RECORD = struct.Struct("<II")
+
+_hook: Callable[[], None] | None = None
+
+
+def _made_at() -> Path:
+    """Where the processes of a run share what is made once."""
+    if "EDGEFIRST_FUZZ_CORPUS" not in os.environ:
+        folder = tempfile.mkdtemp(prefix="fuzz-corpus-")
+        os.environ["EDGEFIRST_FUZZ_CORPUS"] = folder
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(os.environ["EDGEFIRST_FUZZ_CORPUS"])
+
+
+CORPUS = _made_at()
+
+
+def corpus(format_name: str) -> list[bytes]:
+    place = CORPUS / format_name
+    if not place.exists():
+        growing = Path(tempfile.mkdtemp(dir=CORPUS))
+        for number, data in enumerate(_states(format_name)):
+            (growing / f"{number:03d}").write_bytes(data)
+        growing.rename(place)
+    return [path.read_bytes() for path in sorted(place.iterdir())]
+
+
+def _states(format_name: str) -> Iterator[bytes]:
+    """Finished, killed amidst samples, and killed when all was complete but for names; also with an older one."""
+    options = DriveOptions(**{**SMALL, "seconds": LENGTHS[format_name], "masks": True, "mask_size": (16, 9)})
+    recording = simulated(options).mcap
+    for values in CONFIGS[format_name]:
+        folder = Path(tempfile.mkdtemp(prefix="fuzz-made-"))
+        never = {name: {"required": "never"} for name in ("radar_targets", "lidar_points", "model")}
+        config = build_config({"formats": [format_name], "workers": 1, "topics": never, **values})
+        (folder / ELSEWHERE).mkdir()
+        (folder / ELSEWHERE / "file").write_bytes(b"untouched")
+        yield from _killed(folder, lambda **more: convert([recording], folder / OUTPUT, config, dataset="ds", **more))
+        yield _packed(folder)
+        yield from _killed(
+            folder, lambda **more: convert([recording], folder / OUTPUT, config, dataset="ds", overwrite=True, **more)
+        )
+        shutil.rmtree(folder)
+
+
+def _killed(folder: Path, run: Callable[..., object]) -> list[bytes]:
+    """What is in a folder while a run is in it: with some samples committed, and before the first name."""
+    found: list[bytes] = []
+    lock = threading.Lock()
+    count = 0
+
+    def committed(_: object) -> None:
+        nonlocal count
+        count += 1
+        if count == COMMITTED:
+            found.append(_packed(folder))
+
+    def renaming() -> None:
+        with lock:
+            if len(found) == 1:
+                found.append(_packed(folder))
+
+    with _renames(renaming):
+        run(committed=committed)
+    return found
+
+
+@contextmanager
+def _renames(call: Callable[[], None]) -> Iterator[None]:
+    global _hook  # noqa: PLW0603 - an audit hook cannot be removed
+    if _hook is None:
+        sys.addaudithook(lambda event, _: _hook() if event == "os.rename" and _hook is not None else None)
+    _hook = call
+    try:
+        yield
+    finally:
+        _hook = lambda: None  # noqa: E731
+
+
+def _packed(folder: Path) -> bytes:
+    """A folder as a tar file; links into it are relative."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        for path in sorted(folder.rglob("*")):
+            if not path.is_symlink() and not (path.is_file() or path.is_dir() or path.is_fifo()):
+                continue
+            member = archive.gettarinfo(path, str(path.relative_to(folder)))
+            member.mtime = 0
+            if member.issym() and member.linkname.startswith(str(folder)):
+                member.linkname = os.path.relpath(member.linkname, path.parent)
+            if member.islnk():  # files may be the same under two names for a moment
+                member.type, member.size = tarfile.REGTYPE, path.stat().st_size
+            archive.addfile(member, io.BytesIO(path.read_bytes()) if member.isreg() else None)
+    return file.getvalue()
+
+
+def _unpack(data: bytes, folder: Path) -> None:
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        archive.extractall(folder, filter="fully_trusted")
+
+
+def mutate(rng: random.Random, data: bytes) -> bytes:
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-mutated-"))
+    try:
+        _unpack(data, folder)
+        for _ in range(rng.choice((1, 1, 2, 3))):
+            _damage(rng, folder)
+        return _packed(folder)
+    finally:
+        shutil.rmtree(folder)
+
+
+def _damage(rng: random.Random, folder: Path) -> None:
+    files = sorted(p for p in (folder / OUTPUT).rglob("*") if p.is_file() and not p.is_symlink())
+    if not files:
+        return
+    path = rng.choice(files)
+    inside = [way for fits, way in INSIDE if fits(path)]
+    if inside and rng.random() < 0.6:
+        rng.choice(inside)(rng, path)
+    elif rng.random() < 0.1:
+        _rename(rng, path)
+    else:
+        try:
+            damage(path.parent, folder / ELSEWHERE / "file", rng)
+        except (IndexError, OSError, shutil.Error):
+            pass  # what was damaged before is not what this damages
+
+
+def _rename(rng: random.Random, path: Path) -> None:
+    part = ".part"
+    name = path.name.removesuffix(part) if path.name.endswith(part) else path.name + part
+    if rng.random() < 0.5:
+        path.rename(path.with_name(name))
+    else:
+        shutil.copy(path, path.with_name(name))
+
+
+def _member(rng: random.Random, path: Path) -> None:
+    """Change what a tar member holds."""
+    data = bytearray(path.read_bytes())
+    with path.open("rb") as file:
+        found = [each for each in members(file.fileno()) if each.size]
+    if not found:
+        return
+    each = rng.choice(found)
+    old = bytes(data[each.offset : each.offset + each.size])
+    if old[:1] in b"{[" and rng.random() < 0.8:
+        new = _changed_json(rng, old)
+    else:
+        new = _changed_chunk(rng, old) if rng.random() < 0.7 else mutate_bytes(rng, old)
+    # Blanks are no part of JSON, and a chunk says how long it is.
+    new = new[: each.size].ljust(each.size, b" " if old[:1] in b"{[" else b"\0")
+    data[each.offset : each.offset + each.size] = new
+    path.write_bytes(data)
+
+
+def _index(rng: random.Random, path: Path) -> None:
+    """Change the index of an ``.itar``, or its trailer."""
+    data = path.read_bytes()
+    if len(data) < BLOCK:
+        return
+    magic, kind, offset, length = _TRAILER.unpack_from(data, len(data) - BLOCK)
+    if magic != b"itar" or rng.random() < 0.3:
+        numbers = [rng.choice((n, n, 0, 1, n + 512, 0xFFFFFFFF)) for n in (kind, offset, length)]
+        tail = _TRAILER.pack(magic, *numbers).ljust(BLOCK, b"\0")
+        path.write_bytes(data[:-BLOCK] + tail)
+        return
+    try:
+        raw = lzma.decompress(data[offset : offset + length])
+    except lzma.LZMAError:
+        return
+    way = rng.random()
+    if way < 0.5:
+        raw = mutate_bytes(rng, raw)
+    elif way < 0.6:
+        raw = b"\x81" * rng.choice((2_000, 100_000))
+    elif way < 0.7:
+        raw = raw + bytes(100 << 20)
+    else:
+        raw = _changed_cbor(rng, raw)
+    packed = lzma.compress(raw, preset=0)
+    end = -(-len(packed) // BLOCK) * BLOCK
+    tail = _TRAILER.pack(magic, kind, offset, len(packed)).ljust(BLOCK, b"\0")
+    path.write_bytes(data[:offset] + packed.ljust(end, b"\0") + tail)
+
+
+def _chunk(rng: random.Random, path: Path) -> None:
+    path.write_bytes(_changed_chunk(rng, path.read_bytes()))
+
+
+def _changed_chunk(rng: random.Random, data: bytes) -> bytes:
+    """Other content, compressed as before; or another head."""
+    if len(data) < 16:
+        return mutate_bytes(rng, data)
+    if rng.random() < 0.3:
+        return mutate_bytes(rng, data[:16]) + data[16:]
+    try:
+        raw = bytes(blosc.decompress(data))
+    except (RuntimeError, ValueError):
+        return mutate_bytes(rng, data)
+    raw = rng.choice((mutate_bytes(rng, raw), mutate_bytes(rng, raw), raw[: len(raw) // 2], bytes(100 << 20)))
+    return bytes(blosc.compress(raw, b"lz4", 5, 1)) if raw else b""
+
+
+def _json(rng: random.Random, path: Path) -> None:
+    path.write_bytes(_changed_json(rng, path.read_bytes()))
+
+
+def _changed_json(rng: random.Random, data: bytes) -> bytes:
+    try:
+        content = _changed(rng, json.loads(data))
+    except (ValueError, RecursionError):
+        return mutate_bytes(rng, data)
+    return json.dumps(content).encode()
+
+
+def _changed_cbor(rng: random.Random, data: bytes) -> bytes:
+    try:
+        return cbor2.dumps(_changed(rng, cbor2.loads(data)))
+    except (ValueError, EOFError, RecursionError, TypeError, OverflowError, cbor2.CBORError):
+        return mutate_bytes(rng, data)
+
+
+def _changed(rng: random.Random, content: Any) -> Any:  # noqa: ANN401 - JSON or CBOR
+    if isinstance(content, dict) and content and rng.random() < 0.95:
+        key = rng.choice(sorted(content, key=repr))
+        if rng.random() < 0.1:
+            return {k: v for k, v in content.items() if k != key}
+        return {**content, key: _changed(rng, content[key])}
+    if isinstance(content, list | tuple) and content and rng.random() < 0.9:
+        place = rng.randrange(len(content))
+        way = rng.random()
+        if way < 0.05:
+            return [*content, *content]
+        if way < 0.1:
+            return list(content[:place])
+        return [*content[:place], _changed(rng, content[place]), *content[place + 1 :]]
+    number = isinstance(content, int) and not isinstance(content, bool)
+    return rng.choice((content + 1, -content, content * 2, content << 32)) if number and rng.random() < 0.3 else rng.choice(ODD_VALUES)
+
+
+def _journal(rng: random.Random, path: Path) -> None:
+    """Records with other content under right checksums, in another order, or cut."""
+    head, _, rest = path.read_bytes().partition(b"\n")
+    records, at = [], 0
+    while at + _RECORD.size <= len(rest):
+        (length, _crc) = _RECORD.unpack_from(rest, at)
+        records.append(rest[at + _RECORD.size :][:length])
+        at += _RECORD.size + length
+    if not records:
+        return
+    chosen = rng.randrange(len(records))
+    way = rng.random()
+    if way < 0.15:
+        del records[chosen]
+    elif way < 0.3:
+        records.insert(rng.randrange(len(records)), records[chosen])
+    elif records[chosen][:1] in (b"{", b"["):
+        records[chosen] = _changed_json(rng, records[chosen])
+    else:
+        records[chosen] = _changed_cbor(rng, records[chosen])
+    data = bytearray(head + b"\n")
+    for record in records:
+        place = struct.pack("<QI", len(data), len(record))
+        data += _RECORD.pack(len(record), zlib.crc32(record, zlib.crc32(place))) + record
+    path.write_bytes(data)
+
+
+def _is_json(path: Path) -> bool:
+    return path.name.removesuffix(".part").endswith((".json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"))
+
+
+def _is_chunk(path: Path) -> bool:
+    return path.name.removesuffix(".part").rpartition(".")[2].isdigit()
+
+
+def _ends(ending: str) -> Callable[[Path], bool]:
+    return lambda path: path.name.removesuffix(".part").endswith(ending)
+
+
+INSIDE: tuple[tuple[Callable[[Path], bool], Callable[[random.Random, Path], None]], ...] = (
+    (_is_json, _json), (_is_chunk, _chunk), (_ends(".itar"), _member), (_ends(".itar"), _index),
+    (lambda path: "journal" in path.name, _journal),
+)  # fmt: skip
+
+
+def run(format_name: str, data: bytes, folder: Path) -> str:
+    _unpack(data, folder)
+    output = folder / OUTPUT
+    before = _contents(folder / ELSEWHERE)
+    said = []
+    for part in ("check", "recover", "check"):
+        said.append(str(command(part, output)))
+        if part == "check":
+            _look(format_name, output, folder)
+    if _contents(folder / ELSEWHERE) != before:
+        raise UnexpectedError("a file elsewhere was changed through a link")
+    return "-".join(said)
+
+
+def _look(format_name: str, output: Path, folder: Path) -> None:
+    if format_name == "edgefirst":
+        command("sheet", output / "edgefirst" / "ds", "-o", folder / "sheet.png", "--rows", "2")
+    if format_name == "l5kit":
+        dataset = next((p for p in sorted((output / "l5kit").glob("*")) if p.name.endswith(".zarr")), output)
+        command("l5kit", "show", dataset)
+        command("l5kit", "split", dataset, "-o", folder / "parts", "--overwrite")
+        command("l5kit", "merge", dataset, dataset, "-o", folder / "twice.zarr", "--overwrite")
+
+
+def _contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def _target(name: str) -> Target:
+    return Target(name, partial(corpus, name), bounded(partial(run, name)), mutate, limit_s=30.0)
+
+
+EDGEFIRST, NCORE, L5KIT = _target("edgefirst"), _target("ncore"), _target("l5kit")
