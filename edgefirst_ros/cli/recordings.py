@@ -151,6 +151,8 @@ def _values(settings: Iterable[str]) -> dict[str, Any]:
     """Settings ``a.b=value``, with values in YAML, as nested mappings."""
     import yaml
 
+    from edgefirst_ros.config.files import parse_yaml
+
     values: dict[str, Any] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
@@ -163,7 +165,7 @@ def _values(settings: Iterable[str]) -> dict[str, Any]:
         if not equals or not last:
             raise ConfigError([f"--set {setting}: expected NAME=VALUE, e.g. boxes3d=true"])
         try:
-            place[last] = yaml.safe_load(text)
+            place[last] = parse_yaml(text)
         except yaml.YAMLError as error:
             raise ConfigError([f"--set {setting}: {text!r} is not valid YAML"]) from error
     return values

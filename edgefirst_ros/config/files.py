@@ -12,7 +12,21 @@ from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.formats.crashsafe.reading import read_regular
 
 
-class _Loader(yaml.SafeLoader):
+class _SafeLoader(yaml.SafeLoader):
+    """YAML whose every fault is a YAMLError that says where it is."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: ANN401 - any value
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError, TypeError, OverflowError) as error:
+            # PyYAML takes the text of a date, a number or a truth value for one without looking.
+            kind = node.tag.rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(
+                None, None, f"this is no value of type {kind}", node.start_mark
+            ) from error
+
+
+class _Loader(_SafeLoader):
     """YAML that does not take the last of two values without a word."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -33,6 +47,18 @@ def _list(loader: _Loader, node: yaml.SequenceNode) -> list[Any]:
 
 # How launch writes lists.
 _Loader.add_constructor("tag:yaml.org,2002:python/tuple", _list)
+
+
+def parse_yaml(text: str) -> Any:  # noqa: ANN401 - whatever the text holds
+    """What a YAML text holds.
+
+    Raises:
+        yaml.YAMLError: it is no YAML, or nested too deeply.
+    """
+    try:
+        return yaml.load(text, _SafeLoader)
+    except RecursionError as error:
+        raise yaml.YAMLError("nested too deeply") from error
 
 
 MOST_CONFIG_BYTES = 16 << 20

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -54,6 +55,17 @@ class Findings:
         if self._kinds[where.partition("@")[0], kind] <= _MOST_OF_A_KIND:
             text = f"{kind}: {detail}" if detail else kind
             self.kept.append(Finding(level, visible(where), visible(text)))
+
+
+@contextmanager
+def reading(findings: Findings, where: str, what: str) -> Iterator[None]:
+    """Make a finding of whatever damaged content leads to, as it may lack or hold anything anywhere."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, OSError, MemoryError) as error:
+        findings.error(where, f"{what} cannot be read", f"{type(error).__name__}: {error}")
+    except RecursionError:
+        findings.error(where, f"{what} cannot be read", "nested too deeply")
 
 
 @dataclass(frozen=True, slots=True)

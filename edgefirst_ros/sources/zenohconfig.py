@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from edgefirst_ros.config.files import read_named
+from edgefirst_ros.config.files import parse_yaml, read_named
 from edgefirst_ros.errors import ConfigError, extra
 
 with extra("zenoh"):
@@ -33,12 +33,12 @@ def load_zenoh_config(path: Path) -> zenoh.Config:
     if path.suffix.lower() not in {".yaml", ".yml"}:
         return _parsed(path, text, text)
     try:
-        data = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
+        json5 = json.dumps(parse_yaml(text), default=str)
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         raise ConfigError([f"{path}{line}: cannot be read as YAML"]) from None
-    return _parsed(path, json.dumps(data, default=str), text)
+    return _parsed(path, json5, text)
 
 
 def _parsed(path: Path, json5: str, text: str) -> zenoh.Config:
@@ -66,8 +66,8 @@ def _mapping(text: str) -> Any:  # noqa: ANN401 - whatever the file holds
     spaced = _TOKEN.sub(lambda found: found[1] or (" " if found[2] else ": "), text)
     for each in (spaced, text):
         try:
-            return yaml.safe_load(each)
-        except (yaml.YAMLError, RecursionError):
+            return parse_yaml(each)
+        except yaml.YAMLError:
             continue
     return None
 

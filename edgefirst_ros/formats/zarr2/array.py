@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,10 @@ from edgefirst_ros.formats.zarr2.metadata import (
     join,
     json_bytes,
 )
+
+
+MOST_BYTES = 1 << 28
+"""Of an array that is read at once, or of a chunk of it."""
 
 
 def chunk_key(index: tuple[int, ...]) -> str:
@@ -141,6 +146,9 @@ def read_array(get: Callable[[str], bytes], name: str) -> npt.NDArray[Any]:
         raise ValueError(f"{name}: only zarr format 2, order C, without filters is read here, found {meta}")
     dtype = dtype_of(meta["dtype"])
     shape, chunks = tuple(meta["shape"]), tuple(meta["chunks"])
+    expected = prod(chunks) * dtype.itemsize
+    if prod(shape) * dtype.itemsize > MOST_BYTES or expected > MOST_BYTES:
+        raise ValueError(f"{name}: an array of shape {shape} in chunks of {chunks} is larger than any here")
     array = np.zeros(shape, dtype)
     if dtype.kind in "fiu" and meta["fill_value"] is not None:
         array[...] = float(meta["fill_value"]) if dtype.kind == "f" else meta["fill_value"]
@@ -150,6 +158,8 @@ def read_array(get: Callable[[str], bytes], name: str) -> npt.NDArray[Any]:
             data = get(key)
         except KeyError:
             continue
+        if isinstance(meta["compressor"], dict) and int.from_bytes(data[4:8], "little") != expected:
+            raise ValueError(f"{key}: its header does not say {expected} bytes")
         block = decode(meta["compressor"], data).view(dtype) if dtype.itemsize else np.zeros(0, dtype)
         if block.size != int(np.prod(chunks)):
             raise ValueError(f"{key} holds {block.size} elements, chunks are {chunks}")

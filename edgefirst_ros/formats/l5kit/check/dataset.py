@@ -8,7 +8,7 @@ from typing import Any
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path
-from edgefirst_ros.formats.findings import Check, Findings, concluded
+from edgefirst_ros.formats.findings import Check, Findings, concluded, reading
 from edgefirst_ros.formats.l5kit.check.rows import check_coverage, check_rows
 from edgefirst_ros.formats.l5kit.store.attributes import NAMES, read_attributes
 from edgefirst_ros.formats.l5kit.store.chunkedarray import ChunkCache, ChunkedArray
@@ -44,12 +44,13 @@ def check(path: Path) -> Check:
     if path.is_dir():
         _check_group(path, findings)
         cache = ChunkCache(_CACHE_BYTES)
-        arrays = dict(_arrays(path, cache, findings))
-        counts = {name: len(array) for name, array in arrays.items()}
-        _check_attributes(path, counts.get(SCENES, 0), findings)
-        sound = {name: array for name, array in arrays.items() if _has_fields(name, array)}
-        check_coverage(sound, findings)
-        check_rows(sound, findings)
+        with reading(findings, path.name, "content"):
+            arrays = dict(_arrays(path, cache, findings))
+            counts = {name: len(array) for name, array in arrays.items()}
+            _check_attributes(path, counts.get(SCENES, 0), findings)
+            sound = {name: array for name, array in arrays.items() if _has_fields(name, array)}
+            check_coverage(sound, findings)
+            check_rows(sound, findings)
     return concluded("l5kit", path.name.removesuffix(_SUFFIX), findings, counts)
 
 

@@ -12,12 +12,17 @@ from typing import Any
 import numpy as np
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.formats.crashsafe.reading import read_regular
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.l5kit.store.schema import SIDE, SPECS, Records
 from edgefirst_ros.formats.zarr2.array import ArraySpec
 from edgefirst_ros.formats.zarr2.compression import decode
 from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY, dtype_of
 
+_MOST_CHUNK_BYTES = 1 << 28
+_MOST_HEADER_BYTES = 1 << 20
+_MOST_MISSING = 16
+"""Chunks that may be missing, further to as many as are there."""
 _OVERHEAD = 1024
 """More bytes than Blosc ever adds to a chunk."""
 
@@ -108,19 +113,35 @@ class Files:
             DatasetError: it is no array that can be read here.
         """
         try:
-            meta = json.loads(self.metadata.read_bytes())
+            meta = json.loads(read_regular(self.metadata, _MOST_HEADER_BYTES))
             if meta["zarr_format"] != 2 or meta["order"] != "C" or meta["filters"] or len(meta["shape"]) != 1:
                 raise DatasetError(
                     f"{self.metadata}: expected zarr format 2 with one dimension, order C and no filters"
                 )
-            dtype = dtype_of(meta["dtype"])
-            return ArrayHeader(dtype, int(meta["shape"][0]), int(meta["chunks"][0]), meta["compressor"])
+            header = ArrayHeader(
+                dtype_of(meta["dtype"]), int(meta["shape"][0]), int(meta["chunks"][0]), meta["compressor"]
+            )
+            self._check_sizes(header)
+            return header
         except FileNotFoundError as error:
             raise DatasetNotFound(f"{self.metadata}: no such array; is {self.root} a dataset?") from error
         except (LookupError, TypeError, ValueError, OverflowError, RecursionError) as error:
             if isinstance(error, DatasetError):
                 raise
             raise DatasetError(f"{self.metadata}: not the metadata of a zarr array: {error!r}") from error
+
+    def _check_sizes(self, header: ArrayHeader) -> None:
+        """Refuse rows that no files are there for, as all of them would be read as zeros.
+
+        Raises:
+            DatasetError: the sizes are none, or many times what the array's files hold.
+        """
+        if header.length < 0 or not 0 < header.chunk * header.dtype.itemsize <= _MOST_CHUNK_BYTES:
+            sizes = f"{header.length} rows in chunks of {header.chunk}"
+            raise DatasetError(f"{self.metadata}: no sizes of an array: {sizes}")
+        there, chunks = sum(1 for _ in self.chunks()), -(-header.length // header.chunk)
+        if chunks > 2 * there + _MOST_MISSING:
+            raise DatasetError(f"{self.metadata}: {chunks} chunks, of which only {there} are there")
 
     def _numbered(self, pattern: str) -> Iterator[tuple[int, Path]]:
         if not self.folder.is_dir():

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgefirst_ros.formats.findings import Findings
+from edgefirst_ros.formats.findings import Findings, reading
 from edgefirst_ros.formats.ncore.check.frames import (
     Instance,
     check_boxes,
@@ -27,20 +27,24 @@ def check_components(instances: Sequence[Instance], findings: Findings) -> dict[
         if f"{name}/{DEFAULT}" not in by_path:
             findings.error(name, f"no instance called {DEFAULT}: the loader refuses the sequence")
     poses = by_path.get(f"poses/{DEFAULT}")
-    nodes = check_poses(poses, findings) if poses else set()
-    counts = {}
+    nodes: set[str] = set()
+    if poses:
+        with reading(findings, poses.path, "content"):
+            nodes = check_poses(poses, findings)
+    counts: dict[str, int] = {}
     for instance in instances:
-        _check_attributes(instance, findings)
-        if instance.component in _SENSORS:
-            if instance.name not in nodes:
-                findings.error(instance.path, "no frame of this name in the pose graph")
-            counts[instance.path] = _check_sensor(instance, by_path, findings)
-        elif instance.component == "point_clouds":
-            counts[instance.path] = _check_clouds(instance, nodes, findings)
-        elif instance.component == "camera_labels":
-            counts[instance.path] = _check_labels(instance, by_path, findings)
-        elif instance.component == "cuboids":
-            counts[instance.path] = _check_cuboids(instance, nodes, findings)
+        with reading(findings, instance.path, "content"):
+            _check_attributes(instance, findings)
+            if instance.component in _SENSORS:
+                if instance.name not in nodes:
+                    findings.error(instance.path, "no frame of this name in the pose graph")
+                counts[instance.path] = _check_sensor(instance, by_path, findings)
+            elif instance.component == "point_clouds":
+                counts[instance.path] = _check_clouds(instance, nodes, findings)
+            elif instance.component == "camera_labels":
+                counts[instance.path] = _check_labels(instance, by_path, findings)
+            elif instance.component == "cuboids":
+                counts[instance.path] = _check_cuboids(instance, nodes, findings)
     return counts
 
 

@@ -6,10 +6,12 @@ import json
 import tarfile
 from collections.abc import Mapping
 from contextlib import ExitStack
+from math import prod
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.formats.findings import Check, Findings, concluded
+from edgefirst_ros.formats.crashsafe.reading import MOST_REPORT_BYTES, read_regular
+from edgefirst_ros.formats.findings import Check, Findings, concluded, reading
 from edgefirst_ros.formats.ncore.check.components import check_components
 from edgefirst_ros.formats.ncore.check.frames import Instance
 from edgefirst_ros.formats.ncore.check.official import run_official
@@ -40,10 +42,13 @@ def check_sequence(folder: Path, official_python: Path | None) -> Check:
         roots: dict[str, Any] = {}
         for path in mine:
             if path.name.endswith((".zarr", ".zarr.itar")):
-                instances += _open_store(path, stack, roots, findings)
-        _check_roots(sequence_id, roots, findings)
+                with reading(findings, path.name, "store"):
+                    instances += _open_store(path, stack, roots, findings)
+        with reading(findings, sequence_id, "attributes"):
+            _check_roots(sequence_id, roots, findings)
         counts = check_components(instances, findings)
-        _check_meta(folder / f"{sequence_id}.json", roots, findings)
+        with reading(findings, f"{sequence_id}.json", "meta file"):
+            _check_meta(folder / f"{sequence_id}.json", roots, findings)
     if not findings.counts["error"]:
         run_official(folder / f"{sequence_id}.json", official_python, findings)
     return concluded("ncore", sequence_id, findings, counts)
@@ -86,7 +91,7 @@ def _check_roots(sequence_id: str, roots: Mapping[str, Any], findings: Findings)
 def _check_meta(path: Path, roots: Mapping[str, Any], findings: Findings) -> None:
     """Check that the sequence meta file lists the stores with their MD5."""
     try:
-        meta = json.loads(path.read_bytes())
+        meta = json.loads(read_regular(path, MOST_REPORT_BYTES))
         listed = {store["path"]: store["md5"] for store in meta["component_stores"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
         findings.error(path.name, "no sequence meta file", str(error))
@@ -163,6 +168,11 @@ def check_chunks(where: str, store: FinishedStore, metadata: Metadata, findings:
         if key.rpartition("/")[2] != ARRAY_KEY:
             continue
         name = key.removesuffix(ARRAY_KEY)
-        for index in grid(tuple(meta["shape"]), tuple(meta["chunks"])):
+        shape, chunks = tuple(meta["shape"]), tuple(meta["chunks"])
+        count = prod(-(-size // chunk) for size, chunk in zip(shape, chunks, strict=True))
+        if count > len(keys):
+            findings.error(f"{where}@{name}", "chunks are missing", f"most of {count}")
+            continue
+        for index in grid(shape, chunks):
             if name + chunk_key(index) not in keys:
                 findings.error(f"{where}@{name}", "chunk is missing", chunk_key(index))

@@ -200,4 +200,6 @@ def read_index(descriptor: int) -> tuple[dict[str, tuple[int, int]], int]:
     rows = {key: (at, length) for key, at, length in zip(*columns, strict=True) if isinstance(key, str)}
     if len(rows) != len(table["items"]) or not all(isinstance(n, int) for row in rows.values() for n in row):
         raise ValueError("the itar index has rows that are no key, offset and size, or a key twice")
+    if any(at < 0 or length < 0 or at + length > offset for at, length in rows.values()):
+        raise ValueError("the itar index has rows outside of the archive")
     return rows, offset

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from edgefirst_ros.formats.crashsafe.reading import open_regular
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
 
 VERSION = "v4"
@@ -18,19 +19,23 @@ _CHUNK = 1 << 20
 
 
 def md5_of(path: Path) -> str:
-    """MD5 of a store as nvidia-ncore computes it: of a file's bytes, or of a directory's names and files."""
+    """MD5 of a store as nvidia-ncore computes it: of a file's bytes, or of a directory's names and files.
+
+    Raises:
+        OSError: a file is missing or no regular file, or a folder below the store's is a symbolic link.
+    """
     digest = hashlib.md5(usedforsecurity=False)
-    _update(digest, path)
+    _update(digest, path.resolve())
     return digest.hexdigest()
 
 
 def _update(digest: Any, path: Path) -> None:  # noqa: ANN401  hashlib's type is private
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         for child in sorted(path.iterdir(), key=lambda child: str(child).lower()):
             digest.update(child.name.encode())
             _update(digest, child)
         return
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
 

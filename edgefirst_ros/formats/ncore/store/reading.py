@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol, Self
 
+from edgefirst_ros.formats.crashsafe.reading import open_regular
 from edgefirst_ros.formats.ncore.store.itar import read_index
 from edgefirst_ros.formats.ncore.store.marks import instance_of_mark
 
@@ -37,11 +38,12 @@ class FinishedTar:
     """
 
     def __init__(self, path: Path) -> None:
-        self.descriptor = os.open(path, os.O_RDONLY)
+        self._file = open_regular(path)
+        self.descriptor = self._file.fileno()
         try:
             self.index, self.index_offset = read_index(self.descriptor)
         except ValueError:
-            os.close(self.descriptor)
+            self._file.close()
             raise
 
     def __iter__(self) -> Iterator[str]:
@@ -55,7 +57,7 @@ class FinishedTar:
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self.descriptor)
+        self._file.close()
 
 
 class FinishedDirectory:
@@ -75,7 +77,8 @@ class FinishedDirectory:
     def get(self, key: str) -> bytes:
         """The payload of a key."""
         try:
-            return (self._path / key).read_bytes()
+            with open_regular(self._path / key) as file:
+                return file.read()
         except OSError as error:
             raise KeyError(key) from error
 
