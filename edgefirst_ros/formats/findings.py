@@ -62,7 +62,15 @@ def reading(findings: Findings, where: str, what: str) -> Iterator[None]:
     """Make a finding of whatever damaged content leads to, as it may lack or hold anything anywhere."""
     try:
         yield
-    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, OSError, MemoryError) as error:
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+        OSError,
+        MemoryError,
+    ) as error:
         findings.error(where, f"{what} cannot be read", f"{type(error).__name__}: {error}")
     except RecursionError:
         findings.error(where, f"{what} cannot be read", "nested too deeply")

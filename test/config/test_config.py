@@ -134,6 +134,12 @@ def test_a_fault_is_one_sentence_that_says_what_may_be_meant(values: dict[str, A
         ("rate_hz: 2\nrate_hz: 3\n", "c.yaml, line 2: cannot be read as YAML: rate_hz is given twice"),
         ("topics:\n  imu: {clock: auto, clock: stamp}\n", "line 2: .*clock is given twice"),
         ("rate_hz: [\n", "c.yaml, line 2: cannot be read as YAML: "),
+        ("a: 1\nprefix: 2026-99-99\n", "line 2: cannot be read as YAML: this is no value of type timestamp"),
+        ("rate_hz: 2026-01-01 99:99:99\n", "line 1: .* timestamp"),
+        ("rate_hz: !!timestamp x\n", "line 1: .* timestamp"),
+        ("rate_hz: !!bool x\n", "line 1: .* bool"),
+        ("rate_hz: !!int ''\n", "line 1: .* int"),
+        (f"rate_hz: {'9' * 5000}\n", "line 1: .* int"),
     ],
 )
 def test_a_file_that_cannot_be_meant_is_refused_with_its_line(tmp_path: Path, text: str, words: str) -> None:

@@ -39,20 +39,75 @@ SETTINGS = (
     b"mask_size=[16, 9]", b"stops=[[2, 4], [30, 40]]", b"boxes3d=true", b"start_ns=1773483630000000000",
 )  # fmt: skip
 HOSTILE: tuple[Any, ...] = (
-    None, True, "", "x" * 5000, "\x1b[2J", "a\0b", "\ud800", "*", "**/**/**", "[a", "(a+)+$", "/" * 300, "é\u202e",
-    10**400, -1, 1 << 63, {}, [], [[]], {"": {}}, [None], {"a": {"b": {"c": []}}}, "2026-01-01", *NUMBERS, *FLOATS,
-)  # fmt: skip
+    None,
+    True,
+    "",
+    "x" * 5000,
+    "\x1b[2J",
+    "a\0b",
+    "\ud800",
+    "*",
+    "**/**/**",
+    "[a",
+    "(a+)+$",
+    "/" * 300,
+    "é\u202e",
+    10**400,
+    -1,
+    1 << 63,
+    {},
+    [],
+    [[]],
+    {"": {}},
+    [None],
+    {"a": {"b": {"c": []}}},
+    "2026-01-01",
+    *NUMBERS,
+    *FLOATS,
+)
 TEXTS = (
-    b"&a [*a]", b"*x", b"!!python/object:os.system x", b"!!binary x", b"!!float x", b"!!int ''", b"!!set {a}",
-    b"!!omap [a: 1]", b"<<: 1", b"? [a]\n: 1", b"? {a: 1}\n: 1", b"2026-99-99", b"2026-01-01 99:99:99", b"0b", b"0x",
-    b"1:99:99", b"[" * 3000, b"{a: " * 3000, b"- " * 3000, b"%TAG ! x", b"--- a\n--- b", b"\xff\xfe", b"\t", b"!!timestamp x",
-    b"a: &a [1]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: *c", b"=", b"!!null x", b"!!bool x", b"0o8", b"._", b"-", b"9" * 5000,
-)  # fmt: skip
+    b"&a [*a]",
+    b"*x",
+    b"!!python/object:os.system x",
+    b"!!binary x",
+    b"!!float x",
+    b"!!int ''",
+    b"!!set {a}",
+    b"!!omap [a: 1]",
+    b"<<: 1",
+    b"? [a]\n: 1",
+    b"? {a: 1}\n: 1",
+    b"2026-99-99",
+    b"2026-01-01 99:99:99",
+    b"0b",
+    b"0x",
+    b"1:99:99",
+    b"[" * 3000,
+    b"{a: " * 3000,
+    b"- " * 3000,
+    b"%TAG ! x",
+    b"--- a\n--- b",
+    b"\xff\xfe",
+    b"\t",
+    b"!!timestamp x",
+    b"a: &a [1]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: *c",
+    b"=",
+    b"!!null x",
+    b"!!bool x",
+    b"0o8",
+    b"._",
+    b"-",
+    b"9" * 5000,
+)
 TOPICS = ("/camera/h264", "/maivin-7/lidar/points", "/" + "a/" * 40 + "b", "x" * 300)
 
 
 def files() -> list[bytes]:
-    return [*(path.read_bytes() for path in sorted(CONFIG.glob("*.yaml"))), PLAIN, b"/**:\n  ros__parameters:\n    rate_hz: 2\n"]
+    return [
+        *(path.read_bytes() for path in sorted(CONFIG.glob("*.yaml"))),
+        PLAIN,
+        b"/**:\n  ros__parameters:\n    rate_hz: 2\n",
+    ]
 
 
 def settings() -> list[bytes]:
@@ -83,7 +138,12 @@ def _changed(rng: random.Random, content: Any) -> Any:  # noqa: ANN401 - YAML
         if way < 0.05:
             return {k: v for k, v in content.items() if k != key}
         if way < 0.15:
-            return {**content, rng.choice((*(h for h in HOSTILE if not isinstance(h, (dict, list))), key)): rng.choice(HOSTILE)}
+            return {
+                **content,
+                rng.choice((*(h for h in HOSTILE if not isinstance(h, (dict, list))), key)): rng.choice(
+                    HOSTILE
+                ),
+            }
         return {**content, key: _changed(rng, content[key])}
     if isinstance(content, list) and content and rng.random() < 0.9:
         place = rng.randrange(len(content))
@@ -135,7 +195,9 @@ def _parameters(path: Path) -> None:
     _flatten(read_yaml(path), given)
     specs = specify(Config, list(given))
     known = {spec.name: spec for spec in specs}
-    values = {name: converted(known[name], value) if name in known else value for name, value in given.items()}
+    values = {
+        name: converted(known[name], value) if name in known else value for name, value in given.items()
+    }
     build_config(nest(values, specs))
 
 

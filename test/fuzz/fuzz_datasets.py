@@ -1,4 +1,4 @@
-"""Damaged datasets of every format, finished and not: check, recover, sheet, and l5kit show, split and merge."""
+"""Damaged datasets of every format, finished and not, for every command that reads them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import tempfile
 import threading
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ def corpus(format_name: str) -> list[bytes]:
 
 
 def _states(format_name: str) -> Iterator[bytes]:
-    """Finished, killed amidst samples, and killed when all was complete but for names; also with an older one."""
+    """Finished; killed amidst samples or when all but names was complete, also over an older one."""
     options = DriveOptions(**{**SMALL, "seconds": LENGTHS[format_name], "masks": True, "mask_size": (16, 9)})
     recording = simulated(options).mcap
     for values in CONFIGS[format_name]:
@@ -82,11 +82,10 @@ def _states(format_name: str) -> Iterator[bytes]:
         config = build_config({"formats": [format_name], "workers": 1, "topics": never, **values})
         (folder / ELSEWHERE).mkdir()
         (folder / ELSEWHERE / "file").write_bytes(b"untouched")
-        yield from _killed(folder, lambda **more: convert([recording], folder / OUTPUT, config, dataset="ds", **more))
+        run = partial(convert, [recording], folder / OUTPUT, config, dataset="ds")
+        yield from _killed(folder, run)
         yield _packed(folder)
-        yield from _killed(
-            folder, lambda **more: convert([recording], folder / OUTPUT, config, dataset="ds", overwrite=True, **more)
-        )
+        yield from _killed(folder, partial(run, overwrite=True))
         shutil.rmtree(folder)
 
 
@@ -168,10 +167,9 @@ def _damage(rng: random.Random, folder: Path) -> None:
     elif rng.random() < 0.1:
         _rename(rng, path)
     else:
-        try:
+        # What was damaged before may be nothing that this can damage.
+        with suppress(IndexError, OSError, shutil.Error):
             damage(path.parent, folder / ELSEWHERE / "file", rng)
-        except (IndexError, OSError, shutil.Error):
-            pass  # what was damaged before is not what this damages
 
 
 def _rename(rng: random.Random, path: Path) -> None:
@@ -284,7 +282,11 @@ def _changed(rng: random.Random, content: Any) -> Any:  # noqa: ANN401 - JSON or
             return list(content[:place])
         return [*content[:place], _changed(rng, content[place]), *content[place + 1 :]]
     number = isinstance(content, int) and not isinstance(content, bool)
-    return rng.choice((content + 1, -content, content * 2, content << 32)) if number and rng.random() < 0.3 else rng.choice(ODD_VALUES)
+    return (
+        rng.choice((content + 1, -content, content * 2, content << 32))
+        if number and rng.random() < 0.3
+        else rng.choice(ODD_VALUES)
+    )
 
 
 def _journal(rng: random.Random, path: Path) -> None:

@@ -15,6 +15,7 @@ from edgefirst_ros.errors import DatasetError, DatasetNotFound, EdgeFirstError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.lock import Lock
 from edgefirst_ros.formats.crashsafe.names import PART, move_aside
+from edgefirst_ros.formats.crashsafe.reading import MOST_REPORT_BYTES, read_regular
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.ncore.finish.facts import Facts
@@ -105,7 +106,7 @@ def _publish(files: SequenceFiles) -> Recovery:
     """All stores are complete; some may have their names, others not."""
     publish_sequence(files)
     kept: Counter[str] = Counter()
-    for store in json.loads(files.meta.read_bytes())["component_stores"]:
+    for store in json.loads(read_regular(files.meta, MOST_REPORT_BYTES))["component_stores"]:
         kept += entry_counts(files.folder / store["path"])
     return Recovery(files.folder, kept=kept, paths=(files.meta,))
 

@@ -25,7 +25,6 @@ from edgefirst_ros.formats.zarr2.metadata import (
     json_bytes,
 )
 
-
 MOST_BYTES = 1 << 28
 """Of an array that is read at once, or of a chunk of it."""
 

@@ -76,7 +76,9 @@ def _count(samples: Samples) -> dict[str, int]:
 def _is_of_nothing(report: Path) -> bool:
     """Whether a report is of a run without samples, which leaves nothing else."""
     try:
-        return bool(json.loads(report.read_bytes())["formats"]["edgefirst"]["samples"] == 0)
+        return bool(
+            json.loads(read_regular(report, MOST_REPORT_BYTES))["formats"]["edgefirst"]["samples"] == 0
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return False
 

@@ -11,6 +11,7 @@ from typing import Any
 import pymap3d
 
 from edgefirst_ros.errors import DatasetError
+from edgefirst_ros.formats.crashsafe.reading import MOST_REPORT_BYTES, read_regular
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.l5kit.store.schema import FORMAT_VERSION, LABELS
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, json_bytes
@@ -78,7 +79,7 @@ def read_attributes(root: Path) -> dict[str, Any]:
     """
     path = root / ATTRIBUTES_KEY
     try:
-        values = json.loads(path.read_bytes())
+        values = json.loads(read_regular(path, MOST_REPORT_BYTES))
     except FileNotFoundError:
         return {}
     except (ValueError, RecursionError) as error:

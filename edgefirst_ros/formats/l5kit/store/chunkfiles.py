@@ -42,6 +42,11 @@ class ArrayHeader:
     chunk: int
     compressor: Mapping[str, object] | None
 
+    @property
+    def most_bytes(self) -> int:
+        """More than any chunk of it takes."""
+        return self.chunk * self.dtype.itemsize + _OVERHEAD
+
     def decode(self, data: bytes, where: Path) -> Records:
         """All rows of a chunk, those beyond the array's end included.
 
@@ -121,14 +126,14 @@ class Files:
             header = ArrayHeader(
                 dtype_of(meta["dtype"]), int(meta["shape"][0]), int(meta["chunks"][0]), meta["compressor"]
             )
-            self._check_sizes(header)
-            return header
         except FileNotFoundError as error:
             raise DatasetNotFound(f"{self.metadata}: no such array; is {self.root} a dataset?") from error
         except (LookupError, TypeError, ValueError, OverflowError, RecursionError) as error:
             if isinstance(error, DatasetError):
                 raise
             raise DatasetError(f"{self.metadata}: not the metadata of a zarr array: {error!r}") from error
+        self._check_sizes(header)
+        return header
 
     def _check_sizes(self, header: ArrayHeader) -> None:
         """Refuse rows that no files are there for, as all of them would be read as zeros.
@@ -188,8 +193,7 @@ class OwnFiles:
         """
         path = self.files.chunk(number)
         try:
-            with path.open("rb") as file:
-                data = file.read(self.chunk * self.spec.dtype.itemsize + _OVERHEAD)
+            data = read_regular(path, self.header.most_bytes)
         except FileNotFoundError as error:
             raise DatasetError(f"{path}: the chunk is missing") from error
         return self.header.decode(data, path)

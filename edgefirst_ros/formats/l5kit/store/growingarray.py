@@ -9,6 +9,7 @@ import numpy as np
 from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.appending import AppendFile
+from edgefirst_ros.formats.crashsafe.reading import open_regular
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.crashsafe.sync import Unsynced
 from edgefirst_ros.formats.l5kit.store.chunkfiles import OwnFiles
@@ -152,7 +153,7 @@ def stored_rows(files: OwnFiles, number: int) -> Records:
     """
     dtype = files.spec.dtype
     try:
-        with files.files.tail(number).open("rb") as tail:
+        with open_regular(files.files.tail(number)) as tail:
             data = tail.read(files.chunk * dtype.itemsize)
         return np.frombuffer(data, dtype, len(data) // dtype.itemsize)
     except FileNotFoundError:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.names import part_path
+from edgefirst_ros.formats.crashsafe.reading import MOST_REPORT_BYTES, read_regular
 from edgefirst_ros.formats.crashsafe.replacing import remove, replace_file, take_name
 from edgefirst_ros.formats.crashsafe.sync import sync_path, sync_paths
 from edgefirst_ros.formats.ncore.extrinsics import whole_camera
@@ -105,7 +106,7 @@ def publish_sequence(files: SequenceFiles) -> None:
         WriteError: the disk refuses.
     """
     with disk_errors(files.folder, advice="run recover"):
-        meta = files.meta_part.read_bytes()
+        meta = read_regular(files.meta_part, MOST_REPORT_BYTES)
         listed = [files.folder / name for name in _listed_stores(files, meta)]
         if files.would_replace():
             files.meta.unlink()  # from here on it would list stores that are being replaced

@@ -11,6 +11,7 @@ from typing import Self
 from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.errors import DatasetError, WriteError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
+from edgefirst_ros.formats.crashsafe.reading import read_regular
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.sync import sync_file_system
 from edgefirst_ros.formats.ncore.store.base import ADVICE, Batch
@@ -20,6 +21,9 @@ from edgefirst_ros.formats.ncore.store.packed import KEY, consolidate
 from edgefirst_ros.formats.zarr2.metadata import Record, is_metadata
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+
+MOST_RECORD_BYTES = 1 << 30
+"""A larger record is of no writer of this package."""
 
 
 class DirectoryStore:
@@ -53,7 +57,7 @@ class DirectoryStore:
         try:
             if not all(map(Path.is_file, paths)) or sum(p.stat().st_size for p in paths) != batch.size:
                 return False
-            payloads = [path.read_bytes() for path in paths]
+            payloads = [read_regular(path, MOST_RECORD_BYTES) for path in paths]
         except OSError:
             return False
         if _crc(payloads) != batch.crc:
@@ -115,7 +119,7 @@ class DirectoryStore:
             path = self.part / key
             if not (key.startswith(prefix) and part in key and path.is_file()):
                 raise KeyError(key)
-            return path.read_bytes()
+            return read_regular(path, MOST_RECORD_BYTES)
 
         return payload
 
@@ -126,7 +130,7 @@ class DirectoryStore:
             prefix = Path(folder).relative_to(self.part).as_posix().removeprefix(".")
             for name in sorted(files):
                 if is_metadata(name):
-                    yield f"{prefix}/{name}".lstrip("/"), (Path(folder) / name).read_bytes()
+                    yield f"{prefix}/{name}".lstrip("/"), read_regular(Path(folder) / name, MOST_RECORD_BYTES)
 
     def seal(self) -> None:
         """Write consolidated metadata, and wait for the disk; see Store."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgefirst_ros.formats.crashsafe.names import PART, part_path
+from edgefirst_ros.formats.crashsafe.reading import MOST_REPORT_BYTES, read_regular
 from edgefirst_ros.formats.crashsafe.replacing import NEW
 from edgefirst_ros.formats.ncore.options import StoreType
 from edgefirst_ros.formats.ncore.store.base import Store, suffix
@@ -50,7 +51,9 @@ class SequenceFiles:
 
         The first that giving this one the name does is to remove the earlier one's meta file.
         """
-        return self.meta.exists() and self.meta.read_bytes() != self.meta_part.read_bytes()
+        return self.meta.exists() and read_regular(self.meta, MOST_REPORT_BYTES) != read_regular(
+            self.meta_part, MOST_REPORT_BYTES
+        )
 
     @property
     def note(self) -> Path:

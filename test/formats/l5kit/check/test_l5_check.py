@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from l5_samples import START_NS, STEP_NS, agent, drive_samples, write
 
-from edgefirst_ros.errors import DatasetNotFound
+from edgefirst_ros.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.formats.findings import Check
 from edgefirst_ros.formats.l5kit.check.dataset import check
+from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, OwnFiles
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
@@ -217,3 +218,28 @@ def test_an_unfinished_dataset_is_said_to_be(dataset: Path) -> None:
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFound, match="no such dataset"):
         check(tmp_path / "x.zarr")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"shape": [1 << 70]}, "chunks, of which only 1 are there"),
+        ({"shape": [1 << 40], "chunks": [1]}, "chunks, of which only 1 are there"),
+        ({"shape": [-1]}, "no sizes of an array"),
+        ({"chunks": [0]}, "no sizes of an array"),
+        ({"chunks": [1 << 40]}, "no sizes of an array"),
+    ],
+)
+def test_sizes_that_the_files_do_not_hold_are_refused(
+    dataset: Path, sizes: dict[str, object], message: str
+) -> None:
+    file = dataset / "frames" / ".zarray"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **sizes}))
+    assert message in said(check(dataset))
+    with pytest.raises(DatasetError, match=message):
+        ChunkedDataset(dataset).open()
+
+
+def test_attributes_of_any_other_shape_are_an_error(dataset: Path) -> None:
+    (dataset / ".zattrs").write_text('{"labels": 3}')
+    assert "content cannot be read: TypeError" in said(check(dataset))

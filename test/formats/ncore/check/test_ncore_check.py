@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+import lzma
+import os
 import re
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cbor2
 import numpy as np
 import pytest
 from ncoremade import CALIBRATION, SEQUENCE, START_NS, camera, cloud, drive, lidar, observation, points, pose
@@ -383,3 +387,52 @@ def test_what_is_said_to_be_assumed_need_not_move_as_a_vehicle_does(tmp_path: Pa
     writer.close()
     (found,) = check(tmp_path)
     assert not errors(found)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("poses/default/.zattrs", [], "content cannot be read"),
+        (f"{LIDAR}/ray_bundle/.zattrs", {"n_rays": "x"}, "ray bundle"),
+        (f"{LIDAR}/ray_bundle/direction/.zarray", {}, "cannot be read"),
+        ("cuboids/default/cuboids/.zattrs", {"cuboid_track_observations": [1]}, "content cannot be read"),
+        (".zattrs", {"sequence_timestamp_interval_us": 3}, "store cannot be read"),
+    ],
+)
+def test_content_of_any_other_shape_is_an_error(store: Path, key: str, value: object, message: str) -> None:
+    assert (store / key).is_file()
+    (store / key).write_text(json.dumps(value))
+    assert message in errors(judged(store))
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"shape": [1 << 40, 3]}, {"chunks": [1 << 40, 3]}, {"shape": [1 << 40, 3], "chunks": [1, 1]}]
+)
+def test_an_array_larger_than_any_is_neither_made_nor_counted_through(
+    store: Path, sizes: dict[str, object]
+) -> None:
+    edit(store, f"{LIDAR}/ray_bundle/direction/.zarray", lambda meta: meta.update(sizes))
+    assert "direction" in errors(judged(store)) or "ray bundle cannot be read" in errors(judged(store))
+
+
+def test_a_fifo_or_a_link_to_a_folder_in_a_store_is_not_followed(store: Path) -> None:
+    os.mkfifo(store / "fifo")
+    (found,) = check(store.parent)
+    assert "meta file cannot be read: OSError" in errors(found)
+    (store / "fifo").unlink()
+    (store / "loop").symlink_to(store)
+    (found,) = check(store.parent)
+    assert "meta file cannot be read: IsADirectoryError" in errors(found)
+
+
+def test_an_index_of_rows_outside_of_the_file_is_refused(tmp_path: Path) -> None:
+    path = next(write(tmp_path, profile="single").glob("*.itar"))
+    data = path.read_bytes()
+    _, _, offset, length = struct.unpack_from("<4sIQI", data, len(data) - 512)
+    index = cbor2.loads(lzma.decompress(data[offset : offset + length]))
+    index["sizes"][0] = 1 << 62
+    packed = lzma.compress(cbor2.dumps(index))
+    trailer = struct.pack("<4sIQI", b"itar", 1, offset, len(packed)).ljust(512, b"\0")
+    path.write_bytes(data[:offset] + packed + bytes(-len(packed) % 512) + trailer)
+    (found,) = check(path.parent)
+    assert "rows outside of the archive" in errors(found)
