@@ -22,7 +22,6 @@ def test_no_case_is_a_finding(name: str) -> None:
     assert len(outcomes) > 1, "all cases came to the same end"
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_mutated_is_sound_before(name: str) -> None:
     target = TARGETS[name]
@@ -65,16 +64,3 @@ def test_a_target_says_how_long_a_case_may_take() -> None:
     for target in TARGETS.values():
         assert isinstance(target, Target)
         assert 0 < target.limit_s <= 60
-=======
-@pytest.mark.parametrize("name", sorted(TARGETS))
-def test_no_input_leads_to_anything_but_a_result_or_words(name: str) -> None:
-    process = Process(TARGETS[name], SEED)
-    try:
-        for number in range(CASES.get(name, 10)):
-            said, found = process.run(number)
-            assert not found, (
-                f"make fuzz SEED={SEED} TARGETS={name} finds it, too: case {number}: {said}: {found}"
-            )
-    finally:
-        process.close()
->>>>>>> 2f2306a (Never wait for a FIFO where a dataset's file should be)
