@@ -74,7 +74,7 @@ FORMATS_MAY_IMPORT = {
     "ncore.write": "base crashsafe ncore.extrinsics ncore.finish ncore.options "
     "ncore.prepare ncore.store zarr2",
     "ncore.recover": "crashsafe ncore.finish ncore.options ncore.store ncore.write",
-    "ncore.check": "findings motion ncore.extrinsics ncore.finish ncore.store zarr2",
+    "ncore.check": "crashsafe findings motion ncore.extrinsics ncore.finish ncore.store zarr2",
     "ncore.format": "crashsafe findings format "
     "ncore.check ncore.options ncore.recover ncore.store ncore.write",
     "registry": "format",

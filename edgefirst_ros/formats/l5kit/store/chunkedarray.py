@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex, overload
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.crashsafe.reading import read_regular
+from edgefirst_ros.formats.crashsafe.reading import open_regular
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files
 from edgefirst_ros.formats.l5kit.store.schema import Records
 
@@ -158,7 +158,8 @@ class ChunkedArray:
         rows = self._cache.get(path)
         if rows is None:
             try:
-                data = read_regular(path, self._header.most_bytes)
+                with open_regular(path) as file:
+                    data = file.read(self._header.most_bytes)
             except FileNotFoundError:
                 return np.zeros(self.chunk_length, self.dtype)
             rows = self._header.decode(data, path)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
-from edgefirst_ros.formats.crashsafe.reading import read_regular
+from edgefirst_ros.formats.crashsafe.reading import open_regular, read_regular
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.l5kit.store.schema import SIDE, SPECS, Records
 from edgefirst_ros.formats.zarr2.array import ArraySpec
@@ -193,7 +193,8 @@ class OwnFiles:
         """
         path = self.files.chunk(number)
         try:
-            data = read_regular(path, self.header.most_bytes)
+            with open_regular(path) as file:
+                data = file.read(self.header.most_bytes)
         except FileNotFoundError as error:
             raise DatasetError(f"{path}: the chunk is missing") from error
         return self.header.decode(data, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -243,3 +244,10 @@ def test_sizes_that_the_files_do_not_hold_are_refused(
 def test_attributes_of_any_other_shape_are_an_error(dataset: Path) -> None:
     (dataset / ".zattrs").write_text('{"labels": 3}')
     assert "content cannot be read: TypeError" in said(check(dataset))
+
+
+@pytest.mark.parametrize("name", ["frames/0", "frames/.zarray", ".zattrs"])
+def test_a_fifo_in_place_of_a_file_does_not_hang_it(dataset: Path, name: str) -> None:
+    (dataset / name).unlink()
+    os.mkfifo(dataset / name)
+    assert "is a FIFO" in said(check(dataset))
