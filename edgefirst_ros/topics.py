@@ -19,6 +19,9 @@ CONTEXT_ROLES = roles_of(SensorKind.CALIBRATION)
 """Roles whose latest message describes other sensors."""
 EGO_ROLES = roles_of(SensorKind.MOTION)
 COMPANION_ROLES = roles_of(SensorKind.COMPANION)
+MAX_UNUSED = 64
+"""Topics without a use that are counted one by one; the rest is counted as ``OTHER_TOPICS``."""
+OTHER_TOPICS = "(other topics)"
 SHOWN_TOPICS = 12
 """Messages to the user name at most this many topics."""
 

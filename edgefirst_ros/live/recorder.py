@@ -15,11 +15,14 @@ from edgefirst_ros.live.recordingfile import Latched, RecordingFile
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.naming import safe_name
 from edgefirst_ros.sources.session import REPEATED, RecordedSession
+from edgefirst_ros.topics import OTHER_TOPICS
 
 FOLDER = "recordings"
 SYNC_EVERY_S = 1.0
 """The most that a power cut can lose."""
 LOOK_EVERY_S = 0.1
+MOST_NAMED = 256
+"""Topics whose missing messages are counted one by one."""
 OVERHEAD_BYTES = 512
 """Counted for every message in addition to its data."""
 
@@ -249,15 +252,16 @@ class Recorder:
     def _write(self, item: _Waiting) -> None:
         message = item.message
         if message is None:
-            self._missing += Counter() if item.paused else item.lost
+            for topic, count in ({} if item.paused else item.lost).items():
+                self._lost(topic, count)
             return
         with self._lock:
             self._held -= len(message.data) + OVERHEAD_BYTES
         if item.paused:
             self._latched.remember(message)
             return
-        if self._no_time:
-            self._missing[message.topic] += 1
+        if self._no_time or (self._file is not None and not self._file.has_room(message)):
+            self._lost(message.topic)
             return
         number, mark = self._number + 1, self._mark
 
@@ -274,8 +278,13 @@ class Recorder:
             self._number, self._mark = number, None
             self.messages += 1
         else:
-            self._missing[message.topic] += 1
+            self._lost(message.topic)
         self._latched.remember(message)
+
+    def _lost(self, topic: str, count: int = 1) -> None:
+        """Count messages as not recorded; beyond many topics together."""
+        known = topic in self._missing or len(self._missing) < MOST_NAMED
+        self._missing[topic if known else OTHER_TOPICS] += count
 
     def _finish(self, why: str, *, last: bool, goes_on: bool) -> RecordingResult:
         self._over = last

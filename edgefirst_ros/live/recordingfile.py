@@ -26,6 +26,7 @@ CHUNK_BYTES = 4 << 20
 QOS = "offered_qos_profiles"
 _FOREVER = "{sec: 9223372036, nsec: 854775807}"
 _SEQUENCES = 1 << 32
+MAX_CHANNELS = 4096
 MAX_KEPT = 256
 """Limit of latched messages: more than the topics and frames of any rig."""
 _LATCHED_TYPES = frozenset(kind for role in CONTEXT_ROLES for kind in TYPES[role]) - {TF}
@@ -93,6 +94,10 @@ class RecordingFile:
         )
         self.messages += 1
 
+    def has_room(self, message: RawMessage) -> bool:
+        """Whether its topic is in the file, or fits; MCAP has room for 65,535, of which each takes memory."""
+        return len(self._channels) < MAX_CHANNELS or self._key(message) in self._channels
+
     def sync(self) -> None:
         """Make everything written so far survive a power cut.
 
@@ -126,8 +131,8 @@ class RecordingFile:
             self._file.raw.close()
 
     def _channel(self, message: RawMessage) -> int:
-        schema = full_type(message.schema)
-        key = message.topic, schema, message.definition, message.fault
+        key = self._key(message)
+        schema = key[1]
         channel = self._channels.get(key)
         if channel is None:
             offered = self._offered.get(message.topic) or qos_text(
@@ -138,6 +143,10 @@ class RecordingFile:
                 message.topic, MessageEncoding.CDR, self._schema(schema, message.definition), about
             )
         return channel
+
+    @staticmethod
+    def _key(message: RawMessage) -> tuple[str, str, str, str]:
+        return message.topic, full_type(message.schema), message.definition, message.fault
 
     def _schema(self, schema: str, text: str) -> int:
         if not schema:

@@ -327,14 +327,14 @@ class Pipeline:
     @property
     def has_poses(self) -> bool:
         """Whether the rig's position was ever known."""
-        return any(summary.run.poses.has_position for summary in self.sequences)
+        return any(summary.result.poses.has_position for summary in self.sequences)
 
     @property
     def streams(self) -> list[StreamStats]:
         """Statistics of the topics of every sequence so far, including the one under way; any thread."""
         run = self._sequencer.current
-        runs = [s.run for s in self.sequences] + ([] if run is None else [run])
-        return [stats for each in runs for stats in list(each.stats.values())]
+        known = [summary.result.stats for summary in self.sequences] + ([] if run is None else [run.stats])
+        return [stats for each in known for stats in list(each.values())]
 
     def report(self) -> dict[str, Any]:
         """The capture report as plain values; the same input gives the same report."""

@@ -9,6 +9,8 @@ from enum import IntEnum
 from threading import Lock
 from typing import Any
 
+from edgefirst_ros.topics import MAX_UNUSED, OTHER_TOPICS
+
 
 class Stage(IntEnum):
     """How far a message came; of several formats' answers the furthest counts."""
@@ -45,9 +47,6 @@ OUTCOMES = ("sample", "incomplete", "skipped", "unusable", "dropped")
 MAX_REASONS = 32
 """Reasons of one kind that a report tells apart: the most frequent ones."""
 OTHER_REASONS = "other reasons"
-MAX_UNUSED = 64
-"""Topics without a use that are counted one by one."""
-OTHER_TOPICS = "(other topics)"
 _BIN_NS = 100_000
 _MOST_COUNTED = 1000
 """Reasons of one kind that are counted apart; more than that only hostile messages have."""

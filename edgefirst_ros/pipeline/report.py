@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.pipeline.ledger import OUTCOMES, Ledger, frequent
-from edgefirst_ros.pipeline.sequence import SequenceRun
+from edgefirst_ros.pipeline.sequence import SequenceResult
 from edgefirst_ros.sample import Role
 from edgefirst_ros.timing.gaps import StreamStats
 
@@ -31,7 +31,7 @@ def build_report(
     hints: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The report of a run as plain values; contains no time of day and no path."""
-    topics = accounts(ledger, [s for each in sequences for s in each.run.stats.values()])
+    topics = accounts(ledger, [s for each in sequences for s in each.result.stats.values()])
     return {
         "format": FORMAT,
         "samples": samples,
@@ -72,7 +72,7 @@ def accounts(ledger: Ledger, streams: Iterable[StreamStats]) -> dict[str, dict[s
 
 
 def _sequence(summary: SequenceSummary) -> dict[str, Any]:
-    run = summary.run
+    run = summary.result
     return {
         "name": summary.name,
         "start_ns": run.info.start_ns,
@@ -100,15 +100,15 @@ def _warnings(
 ) -> list[str]:
     found = list(unread)
     for summary in sequences:
-        frames = summary.run.frames
+        frames = summary.result.frames
         chosen = frames.total - frames["skipped"]
         if chosen and frames["sample"] <= chosen / 2:
             which = "selected reference" if frames["skipped"] else "reference"
             head = f"{summary.name}: {frames['sample']} of {chosen} {which} frames became samples"
             found.append(f"{head}: {_cause(config, summary)}")
-        found += [f"{summary.name}: {warning}" for warning in summary.run.poses.warnings()]
-        if summary.run.mounting is not None:
-            found.append(f"{summary.name}: {summary.run.mounting.text}")
+        found += [f"{summary.name}: {warning}" for warning in summary.result.poses.warnings()]
+        if summary.result.mounting is not None:
+            found.append(f"{summary.name}: {summary.result.mounting.text}")
     if not samples:
         why = "" if found else ": no reference frame arrived, or none was selected"
         found.insert(0, f"the dataset is empty{why}")
@@ -131,7 +131,7 @@ def _format_warnings(outputs: Mapping[str, Output]) -> list[str]:
 
 def _cause(config: Config, summary: SequenceSummary) -> str:
     """The most frequent reason why frames became no samples."""
-    frames = summary.run.frames
+    frames = summary.result.frames
     kind = max(("incomplete", "unusable", "dropped"), key=lambda kind: frames[kind])
     if kind == "incomplete":
         return _lack(config, summary)
@@ -140,7 +140,7 @@ def _cause(config: Config, summary: SequenceSummary) -> str:
 
 
 def _lack(config: Config, summary: SequenceSummary) -> str:
-    run = summary.run
+    run = summary.result
     name, count = max(run.lacking.items(), key=lambda item: (item[1], item[0]))
     rule = config.topics[name]
     stats = run.stats.get(name)
@@ -163,7 +163,7 @@ def _lack(config: Config, summary: SequenceSummary) -> str:
     return f"{lead} within ±{rule.tolerance_ms:g} ms; if its latency is known, correct it with offset_ms"
 
 
-def _apart_ns(run: SequenceRun, stats: StreamStats, tolerance_ns: int) -> int:
+def _apart_ns(run: SequenceResult, stats: StreamStats, tolerance_ns: int) -> int:
     """Nanoseconds between a stream's first message and the reference's if they never overlap, else 0."""
     reference = next((s for s in run.stats.values() if s.topic in run.reference_topics), None)
     if reference is None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from edgefirst_ros.config.model import Config, Required, TopicRule
+from edgefirst_ros.ego.account import PoseAccount
 from edgefirst_ros.ego.findings import Mounting
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.ego.whole import Solution
@@ -15,7 +17,7 @@ from edgefirst_ros.pipeline.emission import Emission
 from edgefirst_ros.pipeline.envelope import Envelope, Window
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images, SizeChange, TileGrouper
-from edgefirst_ros.pipeline.ledger import LATE, Ledger, Stage
+from edgefirst_ros.pipeline.ledger import LATE, FrameCounts, Ledger, Stage
 from edgefirst_ros.pipeline.seam import SeamStart
 from edgefirst_ros.sample import Calibration, Role, SequenceInfo
 from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Reorder, Selection
@@ -24,6 +26,19 @@ from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
 from edgefirst_ros.video.bitstream import Content
 
 TORN = "a part of a picture that was given to the decoder without it"
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceResult:
+    """What is kept of a sequence that has ended; see ``SequenceRun``."""
+
+    info: SequenceInfo
+    frames: FrameCounts
+    poses: PoseAccount
+    stats: Mapping[str, StreamStats]
+    lacking: Mapping[str, int]
+    reference_topics: frozenset[str]
+    mounting: Mounting | None
 
 
 class SequenceRun:
@@ -124,6 +139,12 @@ class SequenceRun:
     def lacking(self) -> Mapping[str, int]:
         """Selected frames that lacked a required companion, by configured topic."""
         return self._aligner.lacking
+
+    @property
+    def result(self) -> SequenceResult:
+        """What is kept once it has ended; samples that are not written yet are counted in it later."""
+        counts = self.frames, self.poses, self.stats
+        return SequenceResult(self.info, *counts, dict(self.lacking), self.reference_topics, self.mounting)
 
     @property
     def calibration(self) -> Calibration:

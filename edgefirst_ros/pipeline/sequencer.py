@@ -18,7 +18,7 @@ from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images, SizeChange
 from edgefirst_ros.pipeline.ledger import Ledger
 from edgefirst_ros.pipeline.seam import SeamStart
-from edgefirst_ros.pipeline.sequence import SequenceRun, reorder_window_ns
+from edgefirst_ros.pipeline.sequence import SequenceResult, SequenceRun, reorder_window_ns
 from edgefirst_ros.sample import Calibration, Role, SequenceInfo
 from edgefirst_ros.timing.finding import Finding
 
@@ -28,7 +28,7 @@ class SequenceSummary:
     """One sequence that has ended."""
 
     name: str
-    run: SequenceRun
+    result: SequenceResult
     findings: tuple[Finding, ...]
     ended: str
     """Why it ended: end of the source, break of the time base, or change of picture size."""
@@ -104,7 +104,7 @@ class Sequencer:
     def driven_m(self) -> float:
         """How far the rig drove in all sequences so far; any thread."""
         run = self.current
-        before = sum(summary.run.poses.driven_m for summary in self.done)
+        before = sum(summary.result.poses.driven_m for summary in self.done)
         return before + (0.0 if run is None else run.poses.driven_m)
 
     def source(
@@ -233,4 +233,4 @@ class Sequencer:
         if not goes_on:
             self.notes += [f"{run.info.name}: {note}" for note in run.motion_notes]
         self.notes += [f"{run.info.name}: {note}" for note in run.moved]
-        self.done.append(SequenceSummary(run.info.name, run, tuple(self._known().findings), reason))
+        self.done.append(SequenceSummary(run.info.name, run.result, tuple(self._known().findings), reason))

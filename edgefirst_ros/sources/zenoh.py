@@ -16,7 +16,7 @@ from edgefirst_ros.sample import Role
 from edgefirst_ros.sources.session import recorded_topics
 from edgefirst_ros.sources.zenohlink import CDR, is_put, subscribe
 from edgefirst_ros.sources.zenohtopics import BARE, OtherTopics, UnusedTopics, wide_keys
-from edgefirst_ros.topics import TYPES, TopicMap, full_type
+from edgefirst_ros.topics import MAX_UNUSED, OTHER_TOPICS, SHOWN_TOPICS, TYPES, TopicMap, full_type
 
 if TYPE_CHECKING:
     import zenoh
@@ -102,6 +102,7 @@ class ZenohSource:
         self._any = not namespace
         self._device: str | None = None
         self._others: set[str] = set()
+        self._foreign_names: set[str] = set()
         faults: list[str] = []
         keys: list[str] = []
         self._namespace = namespace.strip("/")
@@ -157,7 +158,7 @@ class ZenohSource:
         if self._any and not topic.startswith("/"):
             key = str(sample.key_expr)
             if not self._is_ours(key.removesuffix(name[1:]).strip("/")):
-                name = "/" + key
+                name = self._foreign("/" + key)
         data = sample.payload.to_bytes()
         self._put(RawMessage(displayed(name), schema, data, receive_ns, receive_ns, 0, fault=fault))
 
@@ -208,11 +209,19 @@ class ZenohSource:
         if found is not None:
             record(RawMessage(*found, sample.payload.to_bytes(), receive_ns, receive_ns, 0))
 
+    def _foreign(self, name: str) -> str:
+        """The topic of another device's key; one for all beyond many."""
+        if name not in self._foreign_names:
+            if len(self._foreign_names) >= MAX_UNUSED:
+                return OTHER_TOPICS
+            self._foreign_names.add(name)
+        return name
+
     def _is_ours(self, prefix: str) -> bool:
         device = "" if prefix in BARE else prefix
         if self._device is None:
             self._device = device
-        if device != self._device and device not in self._others:
+        if device != self._device and device not in self._others and len(self._others) < SHOWN_TOPICS:
             self._others.add(device)
             self.notes.append(
                 f"more than one device: {self._device or 'the one without a prefix'} is captured, "

@@ -17,6 +17,9 @@ with extra("zenoh"):
 
 CDR = "application/cdr"
 _ENDPOINT = re.compile(r"[a-z][a-z0-9_-]*/\S+")
+LARGEST_MB = 64
+"""Larger messages are dropped before they take memory; a raw picture of 4K with 16 bits has 50 MB."""
+MOST_PEERS = 64
 _RETRY = {"period_init_ms": 250, "period_max_ms": 2000, "period_increase_factor": 2}
 _ADDRESS = re.compile(
     r"(?:tcp|tls)/(?:\[(?P<bracketed>[^\]]+)\]|(?P<host>[^\]/?#:]+)):(?P<port>\d{1,5})(?:[?#]\S*)?"
@@ -92,6 +95,10 @@ def _set_endpoints(
         "listen/endpoints": list(listen),
         "listen/timeout_ms": 0,
         "listen/exit_on_failure": True,
+        "transport/link/rx/max_message_size": LARGEST_MB << 20,
+        "transport/unicast/max_sessions": MOST_PEERS,
+        # Segments of peers that died are never released.
+        "transport/shared_memory/enabled": False,
     }
     for key, value in settings.items():
         config.insert_json5(key, json.dumps(value))

@@ -33,6 +33,7 @@ from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.ledger import CUT_OFF, LATE, QUEUE_FULL
 from edgefirst_ros.sample import Sample
+from edgefirst_ros.topics import MAX_UNUSED, OTHER_TOPICS
 from edgefirst_ros.video.bitstream import is_keyframe
 
 VIDEO = "/camera/h264"
@@ -505,3 +506,19 @@ def test_waits_for_what_comes_late_and_for_poses_run_at_the_same_time(
     assert under_way >= 10
     assert max(waited_s[:under_way]) < config.ego.wait_s + 0.2
     assert min(waited_s[:under_way]) > config.ego.wait_s - 0.2
+
+
+def test_topics_without_a_use_are_counted_together_beyond_many(tmp_path: Path) -> None:
+    capture = LiveCapture(build_config({"min_free_mb": 0}), tmp_path, HOST)
+    capture.start("d", sequence="s")
+    names = [f"/t{number}" for number in range(MAX_UNUSED + 30)]
+    for message in messages()[:100]:
+        capture.put(message)
+        for name in names:
+            capture.put(replace(message, topic=name, schema="std_msgs/msg/String"))
+    (finished,) = capture.stop(300.0)
+    check_sums(finished.report)
+    topics = finished.report["topics"]
+    assert len(topics.keys() & set(names)) == MAX_UNUSED
+    assert topics[OTHER_TOPICS]["skipped"] == 30 * 100
+    assert finished.report["totals"]["received"] == 100 * (1 + len(names))

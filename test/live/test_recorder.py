@@ -36,6 +36,7 @@ from edgefirst_ros.messages.transform import Transform
 from edgefirst_ros.sample import Calibration
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.session import RecordedSession, from_metadata
+from edgefirst_ros.topics import OTHER_TOPICS
 
 NOTHING: dict[str, Any] = {"topics": {"camera": {"topic": "no/such"}}, "reference": "lidar/points"}
 """A configuration under which the pipeline has little to do."""
@@ -243,3 +244,19 @@ def test_calibration_comes_back_as_it_was(known: Callable[[], Calibration | None
     assert found.known is None or found.known.transforms == session.known.transforms  # type: ignore[union-attr]
     assert from_metadata({**session.to_metadata(), "layout": "2"}) is None
     assert from_metadata({"layout": "1"}) is None
+
+
+def test_topics_beyond_what_a_file_holds_are_counted_as_not_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MCAP numbers channels with 16 bits."""
+    monkeypatch.setattr(recording_file, "MAX_CHANNELS", 5)
+    monkeypatch.setattr("edgefirst_ros.live.recorder.MOST_NAMED", 2)
+    imu = [m for m in messages() if m.topic == "/imu"][:24]
+    what = [replace(m, topic=f"/t{n % 8}") for n, m in enumerate(imu)]
+    recorded = run(capture(tmp_path, **NOTHING), what).report["recording"]
+    assert recorded["failure"] == ""
+    assert recorded["messages"] == 15
+    assert recorded["not_recorded"] == {"/t5": 3, "/t6": 3, OTHER_TOPICS: 3}
+    found = McapRecording(tmp_path / "recordings" / "s.mcap")
+    assert [each.topic for each in found.topics()] == [f"/t{n}" for n in range(5)]

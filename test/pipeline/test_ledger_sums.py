@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 from edgefirst_ros.pipeline.ledger import (
     COLUMNS,
     MAX_REASONS,
-    MAX_UNUSED,
     OTHER_REASONS,
-    OTHER_TOPICS,
     Ledger,
     PairingError,
     Stage,
     count_reason,
     frequent,
 )
+from edgefirst_ros.topics import MAX_UNUSED, OTHER_TOPICS
 
 
 @given(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -16,8 +17,10 @@ from edgefirst_ros.errors import ConfigError, TransportError
 from edgefirst_ros.hints import ExistingTopic
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.sample import Role
+from edgefirst_ros.sources import zenohlink
 from edgefirst_ros.sources.zenoh import ZenohSource, key_expressions, message_type
 from edgefirst_ros.sources.zenohlink import Outlet, open_session
+from edgefirst_ros.topics import MAX_UNUSED, OTHER_TOPICS, SHOWN_TOPICS
 
 CUBE, CLOUD = "edgefirst_msgs/msg/RadarCube", "sensor_msgs/msg/PointCloud2"
 
@@ -297,3 +300,30 @@ def test_what_else_is_published_is_looked_at_while_what_is_wanted_does_not_come(
         source.watch(["camera"], 60.0)
         assert not image.wanted
         assert [m.topic for m in listening.messages] == ["/imu"]
+
+
+def test_topics_and_notes_of_other_devices_are_bounded() -> None:
+    others = MAX_UNUSED + 10
+    with heard() as listening, device(listening.endpoint, "rt/radar/cube", wanted=1) as (own,):
+        own.put(CUBE, b"own")
+        listening.wait(1)
+        with open_session([listening.endpoint], []) as session:
+            outlets = [Outlet(session, f"device{number}/radar/cube") for number in range(others)]
+            await_condition("subscribers", lambda: all(outlet.wanted for outlet in outlets))
+            for outlet in outlets:
+                outlet.put(CUBE, b"other")
+            own.put(CUBE, b"own")
+            topics = Counter(message.topic for message in listening.wait(others + 2))
+    assert topics["/radar/cube"] == 2
+    assert topics[OTHER_TOPICS] == 10
+    assert len(topics) == MAX_UNUSED + 2
+    assert len(listening.source.notes) == SHOWN_TOPICS
+
+
+def test_a_message_that_nobody_needs_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zenohlink, "LARGEST_MB", 1)
+    with heard() as listening, device(listening.endpoint, "rt/radar/cube") as (outlet,):
+        outlet.put(CUBE, b"first")
+        outlet.put(CUBE, bytes(2 << 20))
+        outlet.put(CUBE, b"last")
+        assert [message.data for message in listening.wait(2)] == [b"first", b"last"]
