@@ -11,9 +11,17 @@ from edgefirst_ros.config.model import NODE_PARAMETERS
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.formats.crashsafe.reading import read_regular
 
+_MOST_NESTED = 100
+
 
 class _SafeLoader(yaml.SafeLoader):
     """YAML whose every fault is a YAMLError that says where it is."""
+
+    def fetch_flow_collection_start(self, TokenClass: Any) -> None:  # noqa: ANN401, N803 - PyYAML's signature
+        """Begin a list or mapping in brackets; PyYAML takes seconds for some thousand within another."""
+        if self.flow_level >= _MOST_NESTED:
+            raise yaml.scanner.ScannerError(None, None, "nested too deeply", self.get_mark())
+        super().fetch_flow_collection_start(TokenClass)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: ANN401 - any value
         try:

@@ -137,6 +137,7 @@ def test_a_fault_is_one_sentence_that_says_what_may_be_meant(values: dict[str, A
         ("a: 1\nprefix: 2026-99-99\n", "line 2: cannot be read as YAML: this is no value of type timestamp"),
         ("rate_hz: 2026-01-01 99:99:99\n", "line 1: .* timestamp"),
         ("rate_hz: !!timestamp x\n", "line 1: .* timestamp"),
+        ("rate_hz: " + "[" * 101, "line 1: cannot be read as YAML: nested too deeply"),
         ("rate_hz: !!bool x\n", "line 1: .* bool"),
         ("rate_hz: !!int ''\n", "line 1: .* int"),
         (f"rate_hz: {'9' * 5000}\n", "line 1: .* int"),

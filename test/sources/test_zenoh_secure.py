@@ -148,6 +148,8 @@ def test_a_device_that_is_not_there_yet_is_waited_for(keys: Path) -> None:
         ("z.yaml", "WORD", "holds no values by name"),
         ("z.json5", "[" * 20_000, "z.json5"),
         ("z.yaml", "[" * 20_000, "z.yaml"),
+        ("z.yaml", "a: &a {b: *a}", "cannot be read as YAML"),
+        ("z.yaml", "a: 1\nb: !!bool WORD", "line 2: cannot be read as YAML"),
     ],
 )  # fmt: skip
 def test_a_fault_names_file_and_key_but_no_value(tmp_path: Path, name: str, content: str, words: str) -> None:
