@@ -174,6 +174,8 @@ def _replaced(prepared: Prepared, state: State) -> str:
         kinds.setdefault(name.partition("/")[0], set()).add("old" if there == was else "new")
     for name, was in old["reports"].items():
         there = state["reports"].get(name)
+        if there is None and prepared.scenario.way == "append" and kinds[name.partition("/")[0]] == {"new"}:
+            continue  # recovery finished what was appended, and no run is there to report on it
         allowed = {"old": was, "new": new["reports"].get(name)}
         if there not in {allowed[kind] for kind in kinds[name.partition("/")[0]]}:
             which = "/".join(sorted(kinds[name.partition("/")[0]]))
