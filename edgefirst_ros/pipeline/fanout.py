@@ -103,6 +103,7 @@ class FanOut:
         self._pool = pool
         self._ledger = ledger
         self._lock = threading.Lock()
+        self._has_begun = False
         # Enough under way to keep every core busy while one slow picture holds the order up.
         limit = threading.Semaphore(4 * workers + 8)
         self._all: list[tuple[Writer, OrderedWriter[Any]]] = []
@@ -128,9 +129,19 @@ class FanOut:
         )
 
     def begin(self, sequence: SequenceInfo) -> None:
-        """A sequence starts; what follows belongs to it."""
-        for writer, thread in self._all:
-            thread.call(partial(writer.begin, sequence))
+        """A sequence starts; what follows belongs to it.
+
+        Raises:
+            EdgeFirstError: an output cannot be opened, or another process is writing it.
+        """
+        if self._has_begun:
+            for writer, thread in self._all:
+                thread.call(partial(writer.begin, sequence))
+        else:
+            # Outputs are locked in one order, so that of two runs that begin at once one gets all of them.
+            for writer, _ in sorted(self._all, key=lambda each: each[0].name):
+                writer.begin(sequence)
+            self._has_begun = True
         if self._overload is not None:
             self._overload.begin()
 

@@ -20,7 +20,7 @@ from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
 from edgefirst_ros.formats.ncore.store.journal import FactJournal
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.pipeline.assembly import Pipeline
+from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
@@ -150,12 +150,12 @@ def test_wherever_an_overwriting_run_dies_each_dataset_is_the_old_or_the_new_wit
 
         return step
 
-    complete = Pipeline.complete
+    complete = FanOut.complete
 
-    def completing(pipeline: Pipeline) -> list[Path]:
+    def completing(fanout: FanOut) -> list[Path]:
         nonlocal is_final
-        is_final = True
-        return complete(pipeline)
+        is_final = True  # all writers' threads have ended: what follows happens in one order
+        return complete(fanout)
 
     outcomes = []
     for steps in count(0, 3):
@@ -165,7 +165,7 @@ def test_wherever_an_overwriting_run_dies_each_dataset_is_the_old_or_the_new_wit
             left, is_final = iter(range(steps)), False
             for name in ("replace", "unlink", "mkdir"):
                 patch.setattr(Path, name, counted(getattr(Path, name)))
-            patch.setattr(Pipeline, "complete", completing)
+            patch.setattr(FanOut, "complete", completing)
             with suppress(Died):
                 convert([new], out, after, dataset="d", overwrite=True)
                 break

@@ -7,6 +7,7 @@ import logging
 import random
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from typing import ClassVar
 
 import pytest
 from envelopes import INFO, Keeper, Post
@@ -14,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgefirst_ros.config.model import Config, build_config
-from edgefirst_ros.errors import DecodeError, WriteError
+from edgefirst_ros.errors import DecodeError, OutputBusy, WriteError
 from edgefirst_ros.formats.base import LeftOut, NoPlace, Written
 from edgefirst_ros.pipeline.delivery import FORGOTTEN, Delivery
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.ledger import Outcome
-from edgefirst_ros.sample import Calibration, CameraImage, EgoPose, Role, Sample
+from edgefirst_ros.sample import Calibration, CameraImage, EgoPose, Role, Sample, SequenceInfo
 
 PICTURE = CameraImage("jpeg", b"jpeg", 4, 4)
 
@@ -253,3 +254,26 @@ def test_a_picture_that_raises_whatever_costs_its_sample() -> None:
     reason = "making the picture failed: ZeroDivisionError"
     assert reasons(run, camera.topic)["dropped"] == {reason: 1}
     assert sum(reasons(run, lidar.topic)["unpaired"].values()) == 1
+
+
+class Contended(Keeper):
+    """A format whose output one run at a time may have; the first to ask gets it."""
+
+    taken: ClassVar[dict[str, Contended]] = {}
+
+    def begin(self, sequence: SequenceInfo) -> None:
+        super().begin(sequence)
+        if self.taken.setdefault(self.name, self) is not self:
+            raise OutputBusy(f"{self.name} is being written")
+
+
+def test_of_two_runs_with_the_same_formats_in_any_order_one_gets_all_outputs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Contended, "taken", {})
+    begun = [Contended("a"), Contended("b")], [Contended("b"), Contended("a")]
+    one = Run(*begun[0])
+    with pytest.raises(OutputBusy, match=r"^a is"):
+        Run(*begun[1])
+    assert [[writer.name for writer in writers if writer.begun] for writers in begun] == [["a", "b"], ["a"]]
+    one.end()

@@ -18,8 +18,8 @@ try:
 except ImportError:  # not a POSIX system: two writers at once go unnoticed there
     fcntl = None  # type: ignore[assignment]
 
-_TRIES, _PAUSE_S = 6, 0.05
-"""A lock is asked for this often: ``holder`` has it for a moment, when it looks whether another has it."""
+_TRIES, _MOST_TRIES, _PAUSE_S = 6, 200, 0.05
+"""A lock is asked for this often, and longer while others only look whether it is held, as ``holder``."""
 _MOST_SHOWN = 160
 """Characters of a command line that are shown."""
 
@@ -63,7 +63,7 @@ def lock_open_file(descriptor: int, path: Path) -> None:
     """
     if fcntl is None:
         return
-    for pause_s in (*[_PAUSE_S] * (_TRIES - 1), 0):
+    for tries in range(_MOST_TRIES):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Whoever had the lock before may have finished and removed what was opened here.
@@ -71,12 +71,24 @@ def lock_open_file(descriptor: int, path: Path) -> None:
                 return
             break
         except BlockingIOError:
-            time.sleep(pause_s)
+            if tries >= _TRIES and _is_exclusive(descriptor):
+                break
+            time.sleep(_PAUSE_S)
         except FileNotFoundError:
             break
         except OSError:  # some network file systems have no locks
             return
     raise OutputBusy(f"{path}: this dataset is {being_written(_owner(descriptor) or 'that has ended')}")
+
+
+def _is_exclusive(descriptor: int) -> bool:
+    """Whether somebody writes: has the lock for himself, rather than looks at it beside others."""
+    if fcntl is not None:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            return False
+    return True
 
 
 def refuse_busy(path: Path) -> None:

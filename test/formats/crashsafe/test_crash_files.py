@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import re
 import signal
@@ -103,6 +104,24 @@ def test_a_lock_on_what_was_removed_meanwhile_is_none(
     monkeypatch.setattr(os, "open", removed)
     with pytest.raises(WriteError, match="is being written"):
         Lock(path)
+
+
+def test_whoever_only_looks_at_a_lock_for_long_does_not_refuse_it_to_a_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    pauses = iter(range(50))
+
+    def pause(_: float) -> None:
+        if next(pauses, None) is None:
+            fcntl.flock(looking, fcntl.LOCK_UN)
+
+    monkeypatch.setattr(lock_module.time, "sleep", pause)
+    with Lock(tmp_path):
+        assert holder(tmp_path)
+    assert next(pauses, None) is None
+    os.close(looking)
 
 
 @pytest.mark.parametrize("without", ["platform", "file system"])
