@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 import zlib
 from io import BytesIO
@@ -27,17 +28,19 @@ _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 """Samples of a pixel by the colour type of a PNG."""
 _PALETTE = 3
 _PART_BYTES = 1 << 20
+_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
+"""Anything but the data of a scan and its restarts."""
 _MOST_READABLE = 256
 _readable: set[bytes] = set()
 """Headers of JPEGs that were decoded whole; with the same header others can be, whatever their pixels are."""
 
 
 class _JpegHead(NamedTuple):
-    """Size in pixels, whether each block is coded once and in order, and all segments that decoding needs."""
+    """Size in pixels, whether it has nothing but one plain scan, and all segments that decoding needs."""
 
     width: int
     height: int
-    sequential: bool
+    plain: bool
     segments: bytes
 
 
@@ -61,7 +64,7 @@ def _jpeg_size(data: bytes) -> tuple[int, int]:
     width, height = head[:2]
     if width * height > min(MOST_PIXELS, 8 * _BLOCK_PIXELS * len(data)):
         raise DecodeError("JPEG declares more pixels than its bytes can hold")
-    if not head.sequential or head.segments not in _readable:
+    if not head.plain or head.segments not in _readable:
         _check_readable(data)
         if len(_readable) >= _MOST_READABLE:
             _readable.clear()
@@ -71,9 +74,9 @@ def _jpeg_size(data: bytes) -> tuple[int, int]:
 
 def _check_readable(data: bytes) -> None:
     try:
-        simplejpeg.decode_jpeg(data, "GRAY", fastdct=True, min_height=1, min_width=1, strict=False)
+        simplejpeg.decode_jpeg(data, "GRAY", fastdct=True, min_height=1, min_width=1)
     except ValueError:
-        # Pillow reads more kinds of them.
+        # Pillow reads more kinds of them, and passes over what is damaged here and there.
         try:
             with warnings.catch_warnings(), Image.open(BytesIO(data), formats=["JPEG"]) as opened:
                 warnings.simplefilter("ignore")
@@ -109,7 +112,9 @@ def _jpeg_head(data: bytes) -> _JpegHead:
         if marker == _SOS:
             if size is None or data.rfind(bytes((0xFF, _EOI))) < at:
                 break
-            return _JpegHead(*size, sequential, b"".join(segments))
+            following = _MARKER.search(data, end)
+            plain = sequential and following is not None and data[following.start() + 1] == _EOI
+            return _JpegHead(*size, plain, b"".join(segments))
         if 0xC0 <= marker <= 0xCF and marker not in _NOT_FRAME_HEADERS:
             size = _frame_size(data[at + 4 : at + 4 + _FRAME_HEADER_SIZE])
             sequential = marker in _SEQUENTIAL

@@ -162,8 +162,9 @@ def with_bytes(data: bytes, marker: bytes, offset: int, changed: bytes) -> bytes
         with_bytes(pillow("JPEG"), b"\xff\xc4", 5, b"\xff" * 16),
         with_bytes(pillow("JPEG"), b"\xff\xdb", 4, b"\x07"),
         with_bytes(pillow("JPEG"), b"\xff\xda", 5, b"\x09"),
+        with_bytes(pillow("JPEG"), b"\xff\xda", 200, b"\xff\xfc"),
     ],
-    ids=["sampling", "Huffman", "quantisation", "scan"],
+    ids=["sampling", "Huffman", "quantisation", "scan", "marker"],
 )
 def test_a_jpeg_that_no_reader_opens_is_refused(data: bytes) -> None:
     with pytest.raises(DecodeError, match="JPEG cannot be decoded"):
@@ -180,10 +181,11 @@ def test_pictures_of_one_header_are_decoded_once(monkeypatch: pytest.MonkeyPatch
         pillow("JPEG", comment=b"another"),
         pillow("JPEG", quality=30),
         pillow("JPEG", comment=b"a third"),
+        with_bytes(pillow("JPEG"), b"\xff\xda", 200, b"\xff\xfc"),
     ]
     for data in pictures:
         passthrough(CompressedImage("jpeg", data))
-    assert decoded == [pictures[0], pictures[2]]
+    assert decoded == [pictures[0], pictures[2], pictures[4]]
 
 
 def test_pictures_larger_than_their_bytes_can_be_are_refused() -> None:
