@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
-from functools import partial
 from typing import Generic, TypeVar
 
 from edgefirst_ros.errors import EdgeFirstError
@@ -58,15 +57,12 @@ class Delivery(Generic[Item]):
         if image is None:
             self.item.set_result(make(None))
         else:
-            image.add_done_callback(partial(self._complete, make))
+            image.add_done_callback(_Completion(make, self.item))
 
-    def _complete(self, make: Callable[[CameraImage | None], Item], image: Future[CameraImage]) -> None:
-        try:
-            self.item.set_result(make(image.result()))
-        except CancelledError as error:
-            self.item.set_exception(error)
-        except Exception as error:  # noqa: BLE001 - passed on to whoever asks for the item
-            self.item.set_exception(refusal_of(_PICTURE, error))
+    @property
+    def held_bytes(self) -> int:
+        """Memory that its messages take."""
+        return sum(part.held_bytes for envelope in self.envelopes for part in envelope.all_parts)
 
     def settle(self, writer: str, result: Result) -> int:
         """Note what became of it at one writer; how many have said so."""
@@ -123,6 +119,29 @@ class Delivery(Generic[Item]):
         if damage and envelope is not self.envelopes[0]:
             return Stage.UNPAIRED, f"its reference frame was not usable: {damage}"
         return Stage.DROPPED, damage or _reason(result)
+
+
+class _Completion(Generic[Item]):
+    """Makes the item of a picture that is there.
+
+    Afterwards it holds neither: a future keeps its callbacks, and a message that of its picture, so that both
+    would wait for the garbage collector, which does not know how many bytes they have.
+    """
+
+    def __init__(self, make: Callable[[CameraImage | None], Item], item: Future[Item]) -> None:
+        self._waiting: tuple[Callable[[CameraImage | None], Item], Future[Item]] | None = make, item
+
+    def __call__(self, image: Future[CameraImage]) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is None:
+            return
+        make, item = waiting
+        try:
+            item.set_result(make(image.result()))
+        except CancelledError as error:
+            item.set_exception(error)
+        except Exception as error:  # noqa: BLE001 - passed on to whoever asks for the item
+            item.set_exception(refusal_of(_PICTURE, error))
 
 
 def _end_of_written(envelope: Envelope, result: Written) -> tuple[Stage, str]:

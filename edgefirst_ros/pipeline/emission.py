@@ -15,7 +15,7 @@ from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images
 from edgefirst_ros.pipeline.ledger import FrameCounts, Ledger, Outcome, Stage
 from edgefirst_ros.sample import Calibration, CameraImage, Observation, Role, Sample, SequenceInfo
-from edgefirst_ros.timing.align import Aligned
+from edgefirst_ros.timing.align import MOST_WAITING_BYTES, Aligned
 
 KEYS_APART_NS = 10_000_000_000
 """A video without a key frame for so long is decoded however little time there is."""
@@ -65,6 +65,7 @@ class Emission:
         """Samples that wait for their pose."""
         self._unposed: deque[Delivery[Observation]] = deque()
         """Measurements that wait for their pose, where they are wanted only with one."""
+        self._waiting_bytes = 0
         self._key_ns: dict[str, int] = {}
         """Time of the last key frame by topic."""
         self._cut = ""
@@ -96,6 +97,7 @@ class Emission:
         delivery: Delivery[Observation] = Delivery(make, (envelope,), image=image, takers=takers)
         if fanout.needs_pose:
             self._unposed.append(delivery)
+            self._waiting_bytes += delivery.held_bytes
         else:
             fanout.measurement(delivery)
 
@@ -105,6 +107,7 @@ class Emission:
             self._ledger.hold(part.ticket)
         self._request_early(_camera(frame))
         self._waiting.append((frame, self._context.calibration))
+        self._waiting_bytes += _bytes(_messages(frame))
         for part in frame.reference.all_parts:
             self._ledger.release(part.ticket)
 
@@ -150,11 +153,13 @@ class Emission:
         self._release_posed(now_ns, final=final)
         while self._waiting:
             reference = self._waiting[0][0].reference
-            if not (final or self._context.is_known(reference.time_ns, now_ns)):
+            if not (final or self._is_full or self._context.is_known(reference.time_ns, now_ns)):
                 break
             if any(delivery.envelopes[0] is reference for delivery in self._unposed):
                 break  # where no format takes samples, what becomes of its measurement decides
-            self._emit(*self._waiting.popleft())
+            frame, calibration = self._waiting.popleft()
+            self._waiting_bytes -= _bytes(_messages(frame))
+            self._emit(frame, calibration)
         for pose in self._context.poses(now_ns, final=final):
             self.poses.add(pose)
             if self._fanout.observes:
@@ -165,13 +170,19 @@ class Emission:
         self._context.forget(min(oldest_ns, unposed_ns))
         return oldest_ns
 
+    @property
+    def _is_full(self) -> bool:
+        """Whether so much waits that no pose can be waited for."""
+        return self._waiting_bytes > MOST_WAITING_BYTES
+
     def _release_posed(self, now_ns: int, *, final: bool) -> None:
         """Hand on measurements whose pose has come; those that have none are left out."""
         while self._unposed:
             envelope = self._unposed[0].envelopes[0]
-            if not (final or self._context.is_known(envelope.time_ns, now_ns)):
+            if not (final or self._is_full or self._context.is_known(envelope.time_ns, now_ns)):
                 return
             delivery = self._unposed.popleft()
+            self._waiting_bytes -= delivery.held_bytes
             if self._context.pose(envelope.time_ns).is_known:
                 self._fanout.measurement(delivery)
                 continue
@@ -251,6 +262,10 @@ def _observation(
     image: CameraImage | None,
 ) -> Observation:
     return Observation(role, envelope.measurement, calibration, image, picture)
+
+
+def _bytes(messages: Iterable[Envelope]) -> int:
+    return sum(message.held_bytes for message in messages)
 
 
 def _messages(frame: _Frame) -> Iterator[Envelope]:

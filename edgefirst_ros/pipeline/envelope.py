@@ -87,7 +87,7 @@ class Envelope(MessageTimes):
         """The same message at the same time, as before a sequence took it."""
         times = self.topic, self.stamp_ns, self.publish_ns, self.receive_ns
         other = Envelope(*times, self.arrival, self.digest, self.decoded, ticket, self.route, self.content)
-        other.unshown = self.unshown
+        other.unshown, other.held_bytes = self.unshown, self.held_bytes
         other.place(self.time_ns)
         return other
 
@@ -110,6 +110,7 @@ def envelope_of(raw: RawMessage, decoded: Stamped[Datum], ticket: Ticket, route:
     """The envelope of a decoded message; its time is set later."""
     times = raw.topic, decoded.stamp_ns, raw.publish_ns, raw.receive_ns
     envelope = Envelope(*times, raw.arrival, digest_of(raw), decoded, ticket, route)
+    envelope.held_bytes = len(raw.data)
     if isinstance(decoded.datum, VideoPacket):
         envelope.content = content_of(decoded.datum)
         envelope.unshown = (Stage.DECODED, PARAMETER_SETS) if envelope.content is Content.SETS else None

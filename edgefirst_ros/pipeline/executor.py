@@ -18,6 +18,8 @@ Prepared = TypeVar("Prepared")
 Result = TypeVar("Result")
 
 
+MOST_BYTES = 128 << 20
+"""Messages of at most so many bytes are under way to writers."""
 RECENT = 0.2
 """Weight of the newest item in the mean time that an item takes."""
 
@@ -67,6 +69,7 @@ def gather(sources: Sequence[Future[Prepared]]) -> Future[list[Prepared]]:
     result: Future[list[Prepared]] = Future()
     left = len(sources)
     lock = threading.Lock()
+    waiting = list(sources)
 
     def ready(_: Future[Prepared]) -> None:
         nonlocal left
@@ -75,11 +78,12 @@ def gather(sources: Sequence[Future[Prepared]]) -> Future[list[Prepared]]:
             last = left == 0
         if not last:
             return
-        errors = [e for s in sources if (e := _error(s)) is not None]
+        errors = [e for s in waiting if (e := _error(s)) is not None]
         if errors:
             result.set_exception(errors[0])
         else:
-            result.set_result([s.result() for s in sources])
+            result.set_result([s.result() for s in waiting])
+        waiting.clear()  # each source keeps this function, and so would keep all of them
 
     for source in sources:
         source.add_done_callback(ready)
@@ -93,6 +97,33 @@ def _error(done: Future[Any]) -> BaseException | None:
 
 Settled = Callable[[Written | None, BaseException | None], None]
 """Takes what was written of an item, or the error that prevented it."""
+
+
+class Backlog:
+    """Limits what is under way to all writers, in items and in bytes; one item may always be."""
+
+    def __init__(self, items: int, most_bytes: int = MOST_BYTES) -> None:
+        self._items, self._most_bytes = items, most_bytes
+        self._bytes = 0
+        self._count = 0
+        self._changed = threading.Condition()
+
+    def enter(self, size: int) -> None:
+        """Wait until there is room for an item of so many bytes."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._count or self._has_room(size))
+            self._count += 1
+            self._bytes += size
+
+    def leave(self, size: int) -> None:
+        """An item is done."""
+        with self._changed:
+            self._count -= 1
+            self._bytes -= size
+            self._changed.notify_all()
+
+    def _has_room(self, size: int) -> bool:
+        return self._count < self._items and self._bytes + size <= self._most_bytes
 
 
 class OrderedWriter(Generic[Prepared]):
@@ -110,10 +141,10 @@ class OrderedWriter(Generic[Prepared]):
         self,
         name: str,
         write: Callable[[Prepared], Written | Future[Written]],
-        limit: threading.Semaphore,
+        backlog: Backlog,
     ) -> None:
         self._write = write
-        self._limit = limit
+        self._backlog = backlog
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._handed_s: deque[float] = deque()
         self._done_s = 0.0
@@ -123,11 +154,11 @@ class OrderedWriter(Generic[Prepared]):
         self._thread = threading.Thread(target=self._run, name=f"write-{name}", daemon=True)
         self._thread.start()
 
-    def submit(self, prepared: Future[Prepared], settled: Settled) -> None:
-        """Take an item; blocks while too many are under way."""
-        self._limit.acquire()
+    def submit(self, prepared: Future[Prepared], settled: Settled, size: int = 0) -> None:
+        """Take an item of ``size`` bytes; blocks while too much is under way."""
+        self._backlog.enter(size)
         self._handed_s.append(time.monotonic())
-        self._queue.put(lambda: self._one(prepared, settled))
+        self._queue.put(lambda: self._one(prepared, settled, size))
 
     @property
     def backlog_s(self) -> float:
@@ -143,7 +174,7 @@ class OrderedWriter(Generic[Prepared]):
         self._queue.put(None)
         self._thread.join()
 
-    def _one(self, prepared: Future[Prepared], settled: Settled) -> None:
+    def _one(self, prepared: Future[Prepared], settled: Settled, size: int) -> None:
         try:
             error = prepared.exception() if self.failure is None else self.failure
             if error is not None:
@@ -169,7 +200,7 @@ class OrderedWriter(Generic[Prepared]):
                 weight = RECENT if self._each_s else 1.0
                 self._each_s += weight * (took_s - self._each_s)
             self._done_s = now_s
-            self._limit.release()
+            self._backlog.leave(size)
 
     def _run(self) -> None:
         while (action := self._queue.get()) is not None:

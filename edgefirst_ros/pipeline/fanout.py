@@ -18,7 +18,7 @@ from edgefirst_ros.formats.crashsafe.sync import sync_trees
 from edgefirst_ros.messages.guard import guarded
 from edgefirst_ros.pipeline.delivery import Delivery, Item, Result
 from edgefirst_ros.pipeline.envelope import Envelope
-from edgefirst_ros.pipeline.executor import OrderedWriter, chain
+from edgefirst_ros.pipeline.executor import Backlog, OrderedWriter, chain
 from edgefirst_ros.pipeline.groupcommit import GroupCommit, Mark
 from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage, count_reason
 from edgefirst_ros.pipeline.overload import SHED, Overload
@@ -105,7 +105,7 @@ class FanOut:
         self._lock = threading.Lock()
         self._has_begun = False
         # Enough under way to keep every core busy while one slow picture holds the order up.
-        limit = threading.Semaphore(4 * workers + 8)
+        backlog = Backlog(4 * workers + 8)
         self._all: list[tuple[Writer, OrderedWriter[Any]]] = []
         self._samplers: list[tuple[Writer, OrderedWriter[Any]]] = []
         self._observers: list[tuple[Writer, OrderedWriter[Any]]] = []
@@ -115,7 +115,7 @@ class FanOut:
                 if overload is None
                 else partial(_measured, overload.wrote, writer.name, writer.write)
             )
-            thread: OrderedWriter[Any] = OrderedWriter(writer.name, write, limit)
+            thread: OrderedWriter[Any] = OrderedWriter(writer.name, write, backlog)
             group = self._observers if isinstance(writer, MeasurementWriter) else self._samplers
             group.append((writer, thread))
             self._all.append((writer, thread))
@@ -280,7 +280,7 @@ class FanOut:
             prepare: Callable[[Any], Any] = partial(_prepared, writer)
             if overload is not None:
                 prepare = partial(_measured, overload.prepared, writer.name, prepare)
-            thread.submit(chain(self._pool, delivery.item, prepare), settled)
+            thread.submit(chain(self._pool, delivery.item, prepare), settled, delivery.held_bytes)
 
     def _settle(
         self,

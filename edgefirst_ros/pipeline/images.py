@@ -142,10 +142,16 @@ class Images:
     def _encode(self, picture: Picture) -> CameraImage:
         return encode(picture, self._format, self._quality)
 
+    def _encode_raw(self, image: RawImage, significant_bits: int) -> CameraImage:
+        return self._encode(picture_of(image, significant_bits))
+
     def _single(self, envelope: Envelope) -> Future[CameraImage]:
         datum = envelope.measurement.datum
         if isinstance(datum, CompressedImage):
             return self._pool.submit(passthrough, datum)
+        if isinstance(datum, RawImage):
+            # At once, since pictures that wait to be encoded take as much memory as the messages.
+            return self._pool.submit(self._encode_raw, datum, envelope.route.rule.significant_bits)
         return chain(self._pool, self._decoded(envelope), self._encode)
 
     def _stitched(self, envelope: Envelope) -> Future[CameraImage]:

@@ -173,7 +173,8 @@ class SequenceRun:
         """
         if envelope.route.rule.role is Role.CAMERA and self._is_joined(envelope):
             return None
-        if not self._reorder.push(envelope.time_ns, envelope.topic, envelope.arrival, envelope):
+        place = envelope.time_ns, envelope.topic, envelope.arrival
+        if not self._reorder.push(*place, envelope, envelope.held_bytes):
             self._drop_late(envelope)
             return None
         return self._advance(self._reorder.pop())

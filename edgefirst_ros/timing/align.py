@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Literal, Protocol, TypeVar
 
+MOST_WAITING_BYTES = 256 << 20
 Policy = Literal["nearest", "before", "exact"]
 Required = Literal["auto", "always", "never"]
 
@@ -36,20 +37,23 @@ class Reorder(Generic[Item]):
     """Sorts items by (time, topic, arrival), holding each until nothing earlier can come.
 
     An item may come up to ``window_ns`` later than the newest time seen, so any order of arrival within that
-    window gives the same order of output.
+    window gives the same order of output. Of items of more than ``most_bytes`` the first leave earlier.
     """
 
-    def __init__(self, window_ns: int) -> None:
+    def __init__(self, window_ns: int, most_bytes: int = MOST_WAITING_BYTES) -> None:
         self._window_ns = window_ns
-        self._heap: list[tuple[int, str, int, Item]] = []
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._heap: list[tuple[int, str, int, int, Item]] = []
         self._newest_ns: int | None = None
         self._left_ns: int | None = None
 
-    def push(self, time_ns: int, topic: str, arrival: int, item: Item) -> bool:
-        """Take an item; False if it comes too late for its place, and is not kept."""
+    def push(self, time_ns: int, topic: str, arrival: int, item: Item, size: int = 0) -> bool:
+        """Take an item of ``size`` bytes; False if it comes too late for its place, and is not kept."""
         if self._left_ns is not None and time_ns < self._left_ns:
             return False
-        heapq.heappush(self._heap, (time_ns, topic, arrival, item))
+        heapq.heappush(self._heap, (time_ns, topic, arrival, size, item))
+        self._bytes += size
         self._newest_ns = time_ns if self._newest_ns is None else max(self._newest_ns, time_ns)
         return True
 
@@ -58,7 +62,7 @@ class Reorder(Generic[Item]):
         if self._newest_ns is None:
             return
         limit_ns = self._newest_ns - self._window_ns
-        while self._heap and self._heap[0][0] < limit_ns:
+        while self._heap and (self._heap[0][0] < limit_ns or self._bytes > self._most_bytes):
             yield self._take()
 
     def flush(self) -> Iterator[Item]:
@@ -67,7 +71,8 @@ class Reorder(Generic[Item]):
             yield self._take()
 
     def _take(self) -> Item:
-        self._left_ns, _, _, item = heapq.heappop(self._heap)
+        self._left_ns, _, _, size, item = heapq.heappop(self._heap)
+        self._bytes -= size
         return item
 
 

@@ -29,6 +29,8 @@ HEARD_NS = 3_000_000_000
 FUTURE = "stamp lies in the future"
 NO_TIME = "time before 1970 or after 2116"
 LATEST_NS = 1 << 62
+MOST_HELD_BYTES = 256 << 20
+"""Messages of more than this are not held: clocks are chosen, and doubts settled, with what has come."""
 STAMPS = 16
 """Stamps remembered per topic: static transforms may have several that alternate."""
 STEPPED = "; the clock was stepped: "
@@ -99,7 +101,9 @@ class ClockFinder(Generic[Message]):
     def _reset(self) -> None:
         self._topics: dict[str, _Topic] = {}
         self._held: list[Message] = []
+        self._held_bytes = 0
         self._quarantine: list[Message] = []
+        self._quarantine_bytes = 0
         self._suspects: dict[int, list[tuple[int, int]]] = {}
         self._clocks: list[Clock] = [RECORDINGS_OWN]
         self._stamps: dict[str, deque[int]] = {}
@@ -138,6 +142,7 @@ class ClockFinder(Generic[Message]):
             return
         # While a step is possible everything waits: it belongs to one side of it or to the other.
         self._quarantine.append(message)
+        self._quarantine_bytes += message.held_bytes
         if self._steps.is_pending and group != _PAUSE:
             step = self._steps.judge(self._quarantine, message.receive_ns)
             if isinstance(step, Step):
@@ -156,7 +161,8 @@ class ClockFinder(Generic[Message]):
             self._suspects.pop(group, None)
             self._suspects.pop(_BACKWARDS, None)
         waited_ns = message.receive_ns - self._quarantine[0].receive_ns
-        if not (self._suspects or self._steps.is_pending) or waited_ns > QUARANTINE_NS:
+        is_full = self._quarantine_bytes > MOST_HELD_BYTES
+        if not (self._suspects or self._steps.is_pending) or waited_ns > QUARANTINE_NS or is_full:
             yield from self._forgive()
 
     def flush(self) -> Iterator[Message | Boundary]:
@@ -188,14 +194,16 @@ class ClockFinder(Generic[Message]):
         else:
             topic.times.append(message)
             self._held.append(message)
+            self._held_bytes += message.held_bytes
         yield from self._settle(message.receive_ns)
 
     def _settle(self, now_ns: int) -> Iterator[Message]:
         if self._first_ns is None or not self._held:
             return
-        if not self._settled and now_ns - self._first_ns < self._window_ns:
+        is_full = self._held_bytes > MOST_HELD_BYTES
+        if not (self._settled or is_full) and now_ns - self._first_ns < self._window_ns:
             return
-        yield from self._release(now_ns, final=False)
+        yield from self._release(now_ns, final=is_full)
 
     def _release(self, now_ns: int, *, final: bool) -> Iterator[Message]:
         first = not self._settled
@@ -208,11 +216,12 @@ class ClockFinder(Generic[Message]):
         if not due:
             return
         self._decide(due)
-        held, self._held = self._held, []
+        held, self._held, self._held_bytes = self._held, [], 0
         for message in held:
             topic = self._topics[message.topic]
             if topic.finding is None:
                 self._held.append(message)
+                self._held_bytes += message.held_bytes
                 continue
             if topic.off_ns(message) < -OUTLIER_NS:
                 # As what is still under way when a simulation is reset, and comes first after it.
@@ -272,6 +281,7 @@ class ClockFinder(Generic[Message]):
     def _forgive(self) -> Iterator[Message | Boundary]:
         """There was no step: the messages held were damaged, or late and have caught up."""
         held, self._quarantine, self._suspects = self._quarantine, [], {}
+        self._quarantine_bytes = 0
         self._steps.calm()
         for message in held:
             group, off_ns, _ = self._judge(message)
@@ -287,9 +297,10 @@ class ClockFinder(Generic[Message]):
         self._quarantine = self._quarantine[:place]
         yield from self._forgive()
         self._quarantine = after
+        self._quarantine_bytes = sum(message.held_bytes for message in after)
 
     def _restart(self, reason: str) -> Iterator[Message | Boundary]:
-        held, self._quarantine = self._quarantine, []
+        held, self._quarantine, self._quarantine_bytes = self._quarantine, [], 0
         yield from self._release(self._latest_ns or 0, final=True)
         self._reset()
         yield Boundary(reason)
@@ -299,6 +310,7 @@ class ClockFinder(Generic[Message]):
     def _go_on(self, step: Step) -> Iterator[Message | Boundary]:
         """A clock was stepped: change its offset, and keep everything else that is known of the clocks."""
         held, self._quarantine, self._suspects = self._quarantine, [], {}
+        self._quarantine_bytes = 0
         self._steps.again()
         yield from self._release(self._latest_ns or 0, final=True)
         later = []

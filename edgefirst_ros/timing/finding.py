@@ -37,6 +37,8 @@ class MessageTimes:
     publish_ns: int
     receive_ns: int
     time_ns: int = field(init=False, default=0)
+    held_bytes: int = field(init=False, default=0)
+    """Memory that the message takes while it waits."""
     refusal: str | None = field(init=False, default=None)
 
 

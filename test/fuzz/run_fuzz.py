@@ -21,6 +21,8 @@ sys.path[:0] = [str(TESTS.parent), str(TESTS), str(TESTS / "fuzz")]
 from fuzz_targets import TARGETS  # noqa: E402
 from fuzzing import Target, case, limit_process, outcome  # noqa: E402
 
+_ENDLESS = "without an end"
+
 
 class Process:
     """A process of its own that runs the cases of one target, so that a crash or a hang is a finding."""
@@ -41,19 +43,26 @@ class Process:
         self._pipe.recv()
 
     def run(self, number: int) -> tuple[str, str]:
-        """Outcome and traceback of a case; the traceback is empty unless it is a finding."""
-        self._pipe.send(number)
+        """Outcome and traceback of a case; the traceback is empty unless it is a finding.
+
+        A case that does not end gets three times as long once more, as the machine may be busy.
+        """
+        said, found = self._try(number, self.target.limit_s)
+        return self._try(number, 3 * self.target.limit_s) if said == _ENDLESS else (said, found)
+
+    def _try(self, number: int, limit_s: float) -> tuple[str, str]:
+        self._pipe.send((number, 0.9 * limit_s))
         try:
-            if self._pipe.poll(self.target.limit_s):
-                said: tuple[str, str] = self._pipe.recv()
-                return said
-            found = f"{self._stacks.read_text()}\nno end after {self.target.limit_s:g} s"
+            if self._pipe.poll(limit_s):
+                ended: tuple[str, str] = self._pipe.recv()
+                return ended
+            said, found = _ENDLESS, f"{self._stacks.read_text()}\nno end after {limit_s:g} s"
         except (EOFError, ConnectionError):
             self._process.join()
-            found = f"the process died, exit code {self._process.exitcode}"
+            said, found = "died", f"the process died, exit code {self._process.exitcode}"
         self._end()
         self._start()
-        return "finding", found
+        return said, found
 
     def close(self) -> None:
         self._end()
@@ -72,8 +81,8 @@ def _serve(pipe: Connection, name: str, seed: int, where: Path) -> None:
     stacks = open(where, "w")  # noqa: PTH123, SIM115 - faulthandler writes to it when this process hangs
     pipe.send("ready")
     while True:
-        number = pipe.recv()
-        faulthandler.dump_traceback_later(0.9 * target.limit_s, file=stacks)
+        number, limit_s = pipe.recv()
+        faulthandler.dump_traceback_later(limit_s, file=stacks)
         try:
             pipe.send((outcome(target, case(target, corpus, seed, number)), ""))
         except Exception:  # noqa: BLE001 - that is what is looked for

@@ -15,8 +15,10 @@ from written import Written
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.pipeline.executor import Backlog
 from edgefirst_ros.pipeline.ledger import COLUMNS
 from edgefirst_ros.simulation import DriveOptions
+from edgefirst_ros.timing.align import Reorder
 
 OPTIONAL = {"topics": {n: {"required": "never"} for n in ("radar_targets", "lidar_points", "model")}}
 
@@ -141,3 +143,18 @@ def test_useless_stamps_give_way_and_are_named(tmp_path: Path, break_stamp: Call
     finding = written.report["sequences"][0]["clocks"]["/lidar/points"]
     assert finding["source"] in {"receive", "publish"}
     assert written.report["topics"]["/lidar/points"]["written"] > 30
+
+
+def test_without_memory_to_wait_in_everything_is_accounted_for_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Raw pictures of a fast camera fill every queue; what leaves it early finds its companions late."""
+    for name in ("timing.clock.MOST_HELD_BYTES", "pipeline.emission.MOST_WAITING_BYTES"):
+        monkeypatch.setattr(f"edgefirst_ros.{name}", 50_000)
+    monkeypatch.setattr(Reorder.__init__, "__defaults__", (50_000,))
+    monkeypatch.setattr(Backlog.__init__, "__defaults__", (1,))
+    content = messages(seconds=4.0, clock="realtime")
+    values = {**OPTIONAL, "formats": ["edgefirst", "ncore"], "ncore": {"unknown_pose": "cut"}}
+    written = converted(record(tmp_path / "h_2026_05_01_09_00_00.mcap", content), values)
+    assert written.report["totals"]["received"] == len(content)
+    assert written.report["samples"] > 20

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
+from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
 from edgefirst_ros.formats.base import Written
-from edgefirst_ros.pipeline.executor import OrderedWriter, chain, gather
+from edgefirst_ros.pipeline.executor import Backlog, OrderedWriter, chain, gather
 
 
 @pytest.fixture
@@ -36,7 +40,7 @@ def test_a_writer_ends_although_the_pool_was_shut_down_under_it(
         written.append(value)
         return Written()
 
-    writer: OrderedWriter[int] = OrderedWriter("test", write, threading.Semaphore(8))
+    writer: OrderedWriter[int] = OrderedWriter("test", write, Backlog(8))
     for number in range(3):
         writer.submit(chain(pool, done(number), lambda v: v), lambda _, error: settled.append(error))
     pool.shutdown(wait=False, cancel_futures=True)
@@ -57,3 +61,47 @@ def test_a_cancelled_source_cancels_what_hangs_on_it(
     gate.set()
     assert isinstance(chained.exception(5), CancelledError)
     assert isinstance(gathered.exception(5), CancelledError)
+
+
+def test_what_is_under_way_is_limited_in_bytes_as_well() -> None:
+    backlog = Backlog(items=10, most_bytes=100)
+    backlog.enter(60)
+    entered = threading.Event()
+
+    def enter() -> None:
+        backlog.enter(60)
+        entered.set()
+
+    thread = threading.Thread(target=enter, daemon=True)
+    thread.start()
+    assert not entered.wait(0.1)
+    backlog.leave(60)
+    assert entered.wait(60)
+    backlog.leave(60)
+    backlog.enter(1_000)  # one item is let through, however large it is
+
+
+def test_the_sources_of_what_was_gathered_are_freed_at_once() -> None:
+    class Picture:
+        pass
+
+    sources: list[Future[Picture]] = [Future() for _ in range(4)]
+    gathered = gather(sources)
+    pictures = [Picture() for _ in sources]
+    gone = [weakref.ref(picture) for picture in pictures]
+    for source, picture in zip(sources, pictures, strict=True):
+        source.set_result(picture)
+    assert len(gathered.result()) == 4
+    with without_collector():
+        del source, picture, pictures, sources, gathered
+        assert [each() for each in gone] == [None] * 4
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

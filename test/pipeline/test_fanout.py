@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import random
+import weakref
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import ClassVar
@@ -277,3 +279,29 @@ def test_of_two_runs_with_the_same_formats_in_any_order_one_gets_all_outputs(
         Run(*begun[1])
     assert [[writer.name for writer in writers if writer.begun] for writers in begun] == [["a", "b"], ["a"]]
     one.end()
+
+
+def test_messages_are_freed_as_soon_as_their_sample_is_written() -> None:
+    """A large picture cannot wait for the garbage collector, which counts objects and no bytes."""
+
+    class Pixels:
+        pass
+
+    run = Run(Keeper())
+    image: Future[CameraImage] = Future()
+    pixels = Pixels()
+    camera = run.post.envelope("camera", 0, pixels)
+    camera.image = image
+    gone = weakref.ref(pixels)
+    make = partial(run._make, 0, camera, camera)
+    run.fanout.sample(Delivery(make, (camera,), image=image, outcome=run.outcomes.append))
+    image.set_result(PICTURE)
+    run.fanout.join()
+    gc.collect()
+    gc.disable()
+    try:
+        run.fanout, run.committed = None, None  # type: ignore[assignment]
+        del camera, image, make, pixels
+        assert gone() is None
+    finally:
+        gc.enable()

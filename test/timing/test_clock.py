@@ -217,3 +217,19 @@ def test_a_time_that_no_recording_has_is_refused() -> None:
     refused = {e.topic for e in events if isinstance(e, Sent) and e.refusal == NO_TIME}
     assert refused == {"b", "c"}
     assert len(errors(events, "a")) == 10
+
+
+def test_clocks_are_chosen_early_if_messages_are_too_large_to_be_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("edgefirst_ros.timing.clock.MOST_HELD_BYTES", 1_000)
+    finder: ClockFinder[Sent] = ClockFinder()
+    held = most = 0
+    for true_ns, times in stream("camera", 30, 4, stamp=wall, latency_ms=25):
+        sent = Sent.of(true_ns, times)
+        sent.held_bytes = 100
+        out = list(finder.feed(sent))
+        held += 1 - len(out)
+        most = max(most, held)
+        assert all(isinstance(each, Sent) and each.time_ns == WALL + each.true_ns for each in out)
+    assert most == 10

@@ -41,3 +41,12 @@ def test_items_stay_until_nothing_earlier_can_come() -> None:
     assert list(reorder.pop()) == []
     reorder.push(11, "t", 2, "c")
     assert list(reorder.pop()) == ["a"]
+
+
+def test_of_too_many_bytes_the_first_leave_early() -> None:
+    reorder: Reorder[str] = Reorder(1000, most_bytes=250)
+    for number, name in enumerate("abcd"):
+        reorder.push(number, "t", number, name, size=100)
+    assert list(reorder.pop()) == ["a", "b"]
+    assert not reorder.push(0, "t", 9, "late", size=100)
+    assert list(reorder.flush()) == ["c", "d"]
