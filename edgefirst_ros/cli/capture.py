@@ -45,7 +45,7 @@ def capture(
     listen: options.Listen = None,
     zenoh_config: options.ZenohConfig = None,
     namespace: Annotated[
-        str, typer.Option(metavar="HOST", help="Prefix of the device's topics; default: any.")
+        str, typer.Option(metavar="HOST", help="Topic prefix of the device; default: any.")
     ] = "",
     host: Annotated[
         str | None, typer.Option(help="Host in the session's name; default: the namespace or the endpoint's.")
@@ -66,7 +66,7 @@ def capture(
         ),
     ] = None,
     start_paused: Annotated[
-        bool, typer.Option("--start-paused", help="Write nothing until the process gets SIGUSR2.")
+        bool, typer.Option("--start-paused", help="Begin paused: write nothing until SIGUSR2.")
     ] = False,
     config_file: ConfigFile = None,
     formats: options.Formats = None,
@@ -86,9 +86,11 @@ def capture(
     ] = None,
     record_topics: Annotated[
         str | None,
-        typer.Option(metavar="REGEX", help="Other topics to record; default: all of known types."),
+        typer.Option(metavar="REGEX", help="Further topics to record; default: all of a supported type."),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if anything was refused or poor.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 1 if there are refused messages or warnings.")
+    ] = False,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -172,7 +174,7 @@ def capture(
                     raise
         if not as_json and stop.is_set():
             with suppress(OSError):
-                err.print("interrupted: what was received is finished and complete", highlight=False)
+                err.print("interrupted: the dataset is complete up to here", highlight=False)
         if len(finished) > 1 and not (quiet or as_json):
             with suppress(OSError):
                 for done in finished:

@@ -35,7 +35,7 @@ def convert(
     container: options.Container = None,
     reference: options.Reference = None,
     prefix: Annotated[
-        str | None, typer.Option(help="Topic prefix of the device to convert; default: the only one.")
+        str | None, typer.Option(help="Topic prefix of the device to convert; needed if there are several.")
     ] = None,
     rate: options.Rate = None,
     every_n: options.EveryN = None,
@@ -44,10 +44,10 @@ def convert(
     workers: options.Workers = None,
     overwrite: Annotated[
         bool,
-        typer.Option("--overwrite", help="Replace an existing dataset, once the new one is complete."),
+        typer.Option("--overwrite", help="Replace an existing dataset once the new one is complete."),
     ] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit 1 if anything was refused, damaged or poor.")
+        bool, typer.Option("--strict", help="Exit 1 if there are refused messages, damage or warnings.")
     ] = False,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,

@@ -44,7 +44,9 @@ def recover(
                 say(f"{done.path}\n  {done.text}")
                 sys.stdout.flush()
         if failed:
-            err.print("  what failed is unchanged; remove the cause and run it again", highlight=False)
+            err.print(
+                "  failed datasets are unchanged; fix the cause, then run recover again", highlight=False
+            )
     if failed:
         raise typer.Exit(EXIT_USAGE)
 
@@ -56,7 +58,10 @@ def check(
     *,
     official: Annotated[
         Path | None,
-        typer.Option(metavar="PYTHON", help="Python that has nvidia-ncore; its reader checks, too."),
+        typer.Option(
+            metavar="PYTHON",
+            help="Python interpreter with nvidia-ncore; its reader checks the dataset as well.",
+        ),
     ] = None,
 ) -> None:
     """Check every dataset at or below PATH, of any format: complete, undamaged and consistent.

@@ -41,7 +41,8 @@ def show(dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="A .zar
 @l5kit.command()
 def merge(
     datasets: Annotated[
-        list[Path], typer.Argument(metavar="DATASET...", help="In the order of their scenes.")
+        list[Path],
+        typer.Argument(metavar="DATASET...", help="Datasets; their scenes keep this order."),
     ],
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="The new dataset, NAME.zarr.")],

@@ -44,18 +44,21 @@ ZenohConfig = Annotated[
     typer.Option(
         "--zenoh-config",
         metavar="FILE",
-        help="Zenoh's own configuration, JSON5 or YAML: TLS, user and password; docs/security.md.",
+        help="Zenoh configuration file, JSON5 or YAML: TLS, user and password; docs/security.md.",
     ),
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the datasets.")]
 Formats = Annotated[
     list[str] | None,
-    typer.Option("--format", metavar="NAME,...", help=f"Of {', '.join(FORMATS.names)}; default: edgefirst."),
+    typer.Option(
+        "--format", metavar="NAME,...", help=f"Any of {', '.join(FORMATS.names)}; default: edgefirst."
+    ),
 ]
 Annotations = Annotated[
     Schema | None,
     typer.Option(
-        "--schema", help="Annotation columns: of the published article (2025.01, default) or of the client."
+        "--schema",
+        help="Annotation columns: 2025.01, the published article (default), or 2026.10, the vendor's client.",
     ),
 ]
 Container = Annotated[
@@ -67,7 +70,7 @@ Reference = Annotated[
 ]
 Rate = Annotated[
     float | None,
-    typer.Option(metavar="HZ", help="Samples per second at most; default: every frame."),
+    typer.Option(metavar="HZ", help="Maximum samples per second; default: every frame."),
 ]
 EveryN = Annotated[int | None, typer.Option(metavar="N", help="Keep one of every N reference frames.")]
 Keyframes = Annotated[bool, typer.Option("--keyframes", help="Keep only video key frames.")]

@@ -35,23 +35,23 @@ def play(
     connect: Connect = None,
     listen: Listen = None,
     zenoh_config: ZenohConfig = None,
-    rate: Annotated[float, typer.Option(help="Pace: 1 as recorded, 2 twice as fast.")] = 1.0,
+    rate: Annotated[float, typer.Option(help="Speed: 1 is the recording's own, 2 twice that.")] = 1.0,
     names: Annotated[
         NamesChoice,
-        typer.Option(help="How topics are named: rt/camera/h264, camera/h264 or HOST/camera/h264."),
+        typer.Option(help="Form of topic names: rt/camera/h264, camera/h264 or HOST/camera/h264."),
     ] = NamesChoice.RT,
     namespace: Annotated[
         str,
         typer.Option(metavar="HOST", help="HOST in topic names (implies --names host); default: recorded."),
     ] = "",
     prefix: Annotated[
-        str | None, typer.Option(help="Topic prefix of the device to play, if the recording holds several.")
+        str | None, typer.Option(help="Topic prefix of the device to play; needed if there are several.")
     ] = None,
     wait: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=0, help="Wait up to this long for a subscriber, then give up."),
+        typer.Option(metavar="SECONDS", min=0, help="Wait this long for a subscriber, then give up."),
     ] = 0.0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Errors only.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
 ) -> None:
     """Publish a recording over Zenoh as the device would: same topic names, encodings and pace.
 

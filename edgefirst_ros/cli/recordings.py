@@ -35,7 +35,7 @@ def info(
     *,
     config_file: ConfigFile = None,
     prefix: Annotated[
-        str | None, typer.Option(help="Topic prefix of the device to describe; default: the only one.")
+        str | None, typer.Option(help="Topic prefix of the device to describe; needed if there are several.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per recording.")] = False,
 ) -> None:
@@ -95,13 +95,15 @@ def simulate(
     fps: Annotated[int, typer.Option(help="Camera frames per second.")] = 30,
     size: Annotated[str, typer.Option(metavar="WxH", help="Camera picture size.")] = "1280x720",
     codec: Annotated[CodecChoice, typer.Option(help="Video codec.")] = CodecChoice.H264,
-    splits: Annotated[int, typer.Option(help="Number of files, as rosbag2 splits a bag.")] = 1,
+    splits: Annotated[
+        int, typer.Option(help="Number of files that the recording is split into, as by rosbag2.")
+    ] = 1,
     more: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any other option of a drive; repeatable: failures, noise, format of the file.",
+            help="Set another option of the drive, such as noise or failures; repeatable.",
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing drive.")] = False,

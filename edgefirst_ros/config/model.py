@@ -40,7 +40,7 @@ NODE_PARAMETERS = frozenset(
         *("bag", "overwrite", "rate"),
     }
 )
-"""Parameters of the ROS nodes that are no configuration of the pipeline; their files may hold them."""
+"""Parameters of the ROS nodes that do not configure the pipeline; configuration files may contain them."""
 
 
 if TYPE_CHECKING:
@@ -50,52 +50,69 @@ else:
 
 
 class TopicRule(BaseModel):
-    """How one topic takes part: what it is, which time it carries, how it pairs."""
+    """How one topic is used: its role, the time it carries, and how it is paired."""
 
     model_config = STRICT
 
     topic: str = Field(
         "",
-        description="Name without the device's prefix (radar/cube), whole name (/points), or a regular "
-        "expression for either (/sensors/.*/points); several in order of preference, as a list or with "
-        "blanks between them: one topic is taken. Empty turns it off.",
+        description="Name without the device's prefix (radar/cube), full name (/points), or a regular "
+        "expression for either (/sensors/.*/points). Several names, as a list or separated by blanks, are "
+        "alternatives in order of preference: one topic is used. Empty turns the entry off.",
     )
-    role: Role = Field(description="What the topic is to the dataset.")
+    role: Role = Field(description="Role of the topic in the dataset.")
     tile: Literal["", "tl", "tr", "bl", "br"] = Field(
-        "", description="Which quarter of a tiled 4K picture; the four tiles must carry equal stamps."
+        "",
+        description="Quarter of a tiled 4K picture that the topic shows; the four tiles must carry equal "
+        "stamps.",
     )
-    clock: Choice = Field("auto", description="Which time its messages carry; auto finds out and says so.")
+    clock: Choice = Field(
+        "auto",
+        description="Which time the messages carry: stamp, publish or receive; auto determines it and "
+        "reports it.",
+    )
     latency_ms: float | None = Field(
         None,
         ge=0,
         le=2000,
-        description="Usual least time from acquisition to receipt: tells how far another clock is off, and "
-        "dates messages without a stamp.",
+        description="Smallest usual time from acquisition to receipt. It gives the offset of a clock that "
+        "differs from the recorder's, and dates messages without a stamp.",
     )
     offset_ms: float = Field(
-        0.0, description="Your own correction, added to every time of the topic, whatever that rests on."
+        0.0, description="Your own correction, added to every time of the topic, whatever its clock."
     )
-    tolerance_ms: float = Field(50.0, ge=0, le=1000, description="Farthest a companion may be off.")
-    policy: Policy = Field("nearest", description="nearest, before (the last one not later) or exact.")
+    tolerance_ms: float = Field(
+        50.0,
+        ge=0,
+        le=1000,
+        description="Largest time difference between a companion and its reference frame.",
+    )
+    policy: Policy = Field(
+        "nearest",
+        description="Which message is paired: the nearest, the last one before (or at) the reference frame, "
+        "or only one of exactly the same time.",
+    )
     required: Required = Field(
         "auto",
-        description="always: no sample without it; never: optional; auto: required while the topic is alive, "
-        "so samples are complete, yet a sensor that dies does not end the dataset.",
+        description="always: no sample without this topic; never: optional; auto: required while messages "
+        "arrive, so a sensor that fails does not end the dataset.",
     )
     significant_bits: int = Field(
         16,
         ge=9,
         le=16,
-        description="Of pictures with 16 bits a sample, how many a sample uses: 2^bits − 1 becomes white.",
+        description="For pictures with 16 bits per sample: the number of bits in use. 2^bits − 1 becomes "
+        "white.",
     )
-    parent_frame: str = Field(
-        "odom", description="Of odometry that comes as transforms (/tf): the frame that it moves in."
-    )
+    parent_frame: str = Field("odom", description="For odometry sent as transforms (/tf): the fixed frame.")
     child_frame: str = Field(
-        "base_link", description="Of odometry that comes as transforms (/tf): the frame that moves."
+        "base_link", description="For odometry sent as transforms (/tf): the moving frame."
     )
     expected_hz: float = Field(
-        0.0, ge=0, description="Live: the rate it is held to; 0 takes the rate it usually has."
+        0.0,
+        ge=0,
+        description="Live: expected rate; diagnostics warn when the topic is slower. 0: the rate that the "
+        "topic usually has.",
     )
 
     @field_validator("topic", mode="before")
@@ -115,12 +132,12 @@ class TopicRule(BaseModel):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Plain names and regular expressions of topics that it may take, the first is preferred."""
+        """Plain names and regular expressions of the topics that may be used, in order of preference."""
         return split_names(self.topic)
 
     @property
     def plain_names(self) -> tuple[str, ...]:
-        """Those of them that are no regular expressions."""
+        """Those of the names that are not regular expressions."""
         return tuple(name for name in self.names if not is_pattern(name))
 
     @property
@@ -130,7 +147,7 @@ class TopicRule(BaseModel):
 
     @property
     def times(self) -> Rule:
-        """What is said of the topic's times."""
+        """The clock, offset and latency configured for the topic."""
         latency_ns = None if self.latency_ms is None else round(self.latency_ms * 1e6)
         return Rule(self.clock, round(self.offset_ms * 1e6), latency_ns)
 
@@ -175,10 +192,10 @@ MAIVIN_TOPICS: Mapping[str, TopicRule] = {
     "fusion_radar": _rule(Role.FUSION_RADAR, "fusion/radar", required="never"),
     "fusion_lidar": _rule(Role.FUSION_LIDAR, "fusion/lidar", required="never"),
 }
-"""What a Maivin or Raivin sends, by name; a configuration overrides entry by entry.
+"""Default topics, those of a Maivin or Raivin, by name of the entry; a configuration overrides single values.
 
-Latencies are those usual on the device, from the exposure, sweep or scan to the recorder. The imu's decides
-what another clock's offset is, since it is the least and so the surest.
+Latencies are the usual ones on the device, from the exposure, sweep or scan to the recorder. The imu's
+determines the offset of another clock, because the smallest latency is the least uncertain.
 """
 
 
@@ -204,116 +221,151 @@ class EgoOptions(BaseModel):
 
     smoothing: Smoothing = Field(
         "auto",
-        description="whole: with all that comes later, the recording is read twice; lag: with what comes "
-        "within wait_s, as live; auto: whole where a recording is converted, else lag.",
+        description="whole: estimate every pose from the whole drive, which reads a recording twice; lag: "
+        "only from what arrives within wait_s, as a live capture does; auto: whole for conversions, else "
+        "lag.",
     )
-    max_gap_s: float = Field(5.0, gt=0, description="Longest gap between fixes that is interpolated across.")
+    max_gap_s: float = Field(
+        5.0,
+        gt=0,
+        description="Longest gap between fixes that is interpolated; across longer ones poses are "
+        "dead-reckoned.",
+    )
     max_dead_reckoning_s: float = Field(
         20.0,
         ge=0,
-        description="How far from a fix a position is carried on by the IMU; beyond, it is unknown.",
+        description="Longest time from a fix for which the position is dead-reckoned; beyond it, the "
+        "position is unknown.",
     )
     max_position_sigma_m: float = Field(
-        3.0, gt=0, description="A position carried on is unknown when one standard deviation is larger."
+        3.0,
+        gt=0,
+        description="A dead-reckoned position with a larger standard deviation than this is unknown.",
     )
     fix_sigma_m: float = Field(
         0.0,
         ge=0,
-        description="Horizontal standard deviation of fixes that state none; 0 learns it from the drive.",
+        description="Horizontal standard deviation of fixes that declare none; 0: estimate it from the "
+        "drive.",
     )
     non_holonomic: bool = Field(
         True,
-        description="The vehicle moves where it points, as on wheels. Off: it also moves sideways or flies.",
+        description="The rig moves only in the direction it points, as a car does. false: it may move "
+        "sideways, as boats, drones or mecanum wheels do.",
     )
     hold_s: float = Field(
-        2.0, ge=0, description="How long odometry's ends, or a heading without gyroscope, are carried on."
+        2.0,
+        ge=0,
+        description="How long odometry is extrapolated beyond its ends, and a heading without a gyroscope "
+        "beyond its last value.",
     )
     rig_from_imu_xyzw: tuple[float, float, float, float] | None = Field(
-        None, description="How the IMU is mounted: turns its axes into the rig's. Unset: they are the same."
+        None,
+        description="Mounting of the IMU: the quaternion that rotates its axes into the rig's. Unset: the "
+        "axes are the same.",
     )
     wait_s: float = Field(
         2.0,
         ge=0,
-        description="How long a sample waits for navigation that comes after it, unless its pose is known "
-        "before; look-ahead included.",
+        description="Longest wait of a sample for later navigation data, look-ahead included; it does not "
+        "wait if its pose is already known.",
     )
 
 
 class OverloadOptions(BaseModel):
-    """What a live capture does that cannot keep up."""
+    """What a live capture does when it cannot keep up."""
 
     model_config = STRICT
 
     latency_s: float = Field(
         3.0,
         ge=0,
-        description="Live: from a sample's time to the disk at most; where that cannot be kept, samples are "
-        "left out evenly. 0 leaves none out: what does not fit into the queue is dropped.",
+        description="Live: longest time from a sample's stamp until it is on disk. If that cannot be kept, "
+        "samples are shed evenly. 0: never shed; messages are dropped when the queue is full.",
     )
     shed_first: FormatNames = Field(
         (),
-        description="Live: formats whose samples are left out first, in this order; then those that take "
-        "longest.",
+        description="Live: formats that shed samples first, in this order; the others follow, the one whose "
+        "samples take longest first.",
     )
 
 
 class Settings(BaseModel):
-    """Everything a conversion or capture can be told, but for the formats' own options."""
+    """Configuration of a conversion or capture, except for the options of the formats."""
 
     model_config = STRICT
 
-    prefix: str | None = Field(None, description="Topic prefix (host name or rt); found when unset.")
-    host: str = Field("", description="Host name in sequence names; from the recording's name when empty.")
-    topics: dict[str, TopicRule] = Field(default_factory=lambda: dict(MAIVIN_TOPICS))
-    reference: str = Field("camera", description="Topic, entry or role that samples are aligned to.")
-    rate_hz: float = Field(0.0, ge=0, description="At most so many samples a second; 0 keeps every frame.")
-    every_n: int = Field(1, ge=1, description="Keep one reference frame in N.")
-    keyframes: bool = Field(False, description="Keep video key frames only; nothing else is decoded.")
-    lookahead_s: float = Field(1.0, ge=0.1, le=30, description="Disorder and latency that pairing tolerates.")
-    alive_s: float = Field(5.0, gt=0, description="A topic silent for longer no longer counts as required.")
-    clock_window_s: float = Field(
-        3.0, ge=0.5, le=30, description="How long clocks are watched before one is chosen."
+    prefix: str | None = Field(None, description="Topic prefix (host name or rt); detected if unset.")
+    host: str = Field(
+        "", description="Host name in the names of sequences; empty: from the recording's name."
     )
-    jpeg_quality: int = Field(90, ge=1, le=100, description="Quality of JPEGs made from video.")
-    queue_mb: float = Field(512.0, gt=0, description="Live: messages waiting, at most; then the oldest go.")
-    min_free_mb: float = Field(1024.0, ge=0, description="Live: capture ends cleanly when the disk has less.")
+    topics: dict[str, TopicRule] = Field(default_factory=lambda: dict(MAIVIN_TOPICS))
+    reference: str = Field(
+        "camera", description="Topic, entry of topics, or role that samples are aligned to."
+    )
+    rate_hz: float = Field(0.0, ge=0, description="Maximum samples per second; 0 keeps every frame.")
+    every_n: int = Field(1, ge=1, description="Keep one of every N reference frames.")
+    keyframes: bool = Field(False, description="Keep only video key frames; no other frame is decoded.")
+    lookahead_s: float = Field(
+        1.0,
+        ge=0.1,
+        le=30,
+        description="How far messages may be late or out of order and still be paired correctly.",
+    )
+    alive_s: float = Field(
+        5.0, gt=0, description="A topic that has been silent for longer than this is no longer required."
+    )
+    clock_window_s: float = Field(
+        3.0, ge=0.5, le=30, description="How long the clocks of topics are observed before one is chosen."
+    )
+    jpeg_quality: int = Field(90, ge=1, le=100, description="Quality of JPEGs encoded from video.")
+    queue_mb: float = Field(
+        512.0,
+        gt=0,
+        description="Live: limit of the messages waiting in memory; beyond it the oldest are dropped.",
+    )
+    min_free_mb: float = Field(
+        1024.0, ge=0, description="Live: the session is completed when less disk space than this is free."
+    )
     sync_s: float = Field(
         1.0,
         ge=-1.0,
-        description="What is written is synced to the disk every so many seconds: a power cut loses no more. "
-        "0: after every sample; off, or -1: only when the output is complete.",
+        description="Interval at which written data are synced to disk; a power cut loses at most this much. "
+        "0: after every sample; off or -1: only when the output is complete.",
     )
     split_every_s: float = Field(
         0.0,
         ge=0,
-        description="Live: another session begins after so many seconds of receipt; 0 never. Where there is "
-        "video the seam is before the next key frame.",
+        description="Live: begin another session after this many seconds; 0: never. With video the split is "
+        "just before the next key frame.",
     )
     split_every_mb: float = Field(
         0.0,
         ge=0,
-        description="Live: another session begins when the formats together have written so many MB; "
-        "0 never.",
+        description="Live: begin another session when the formats together have written this many MB; 0: "
+        "never.",
     )
     split_every_m: float = Field(
         0.0,
         ge=0,
-        description="Live: another session begins when the rig has driven so many metres, by gps or "
-        "odometry; 0 never.",
+        description="Live: begin another session when the rig has driven this many metres by GPS or "
+        "odometry; 0: never.",
     )
     record: bool = Field(
         False,
-        description="Live: every message that is received, used or not, also goes to an MCAP in recordings/ "
-        "below the output. Converting that gives the session's own bytes.",
+        description="Live: also write every received message, used or not, to an MCAP file in recordings/ "
+        "below the output. It converts to the same bytes as the session wrote.",
     )
     record_topics: str = Field(
         "",
-        description="Live, with record: which topics besides those used, a regular expression that is "
-        'searched in names and "." is every one; empty: those of the device, or in the node\'s namespace, '
-        "whose type some configuration could use, raw pictures left out.",
+        description="Live, with record: regular expression, searched for in topic names, for topics to "
+        'record besides those used; "." selects every topic. Empty: the topics of the device, or in the '
+        "node's namespace, whose type a configuration could use, without raw pictures.",
     )
-    workers: int = Field(0, ge=0, description="Encoder threads; 0 is one a core. The result is the same.")
-    formats: FormatNames = Field(("edgefirst",), min_length=1, description="What to write.")
+    workers: int = Field(
+        0, ge=0, description="Encoder threads; 0: one per core. The output does not depend on it."
+    )
+    formats: FormatNames = Field(("edgefirst",), min_length=1, description="Dataset formats to write.")
     ego: EgoOptions = EgoOptions()
     overload: OverloadOptions = OverloadOptions()
 
@@ -324,12 +376,12 @@ class Settings(BaseModel):
 
     @property
     def chosen_formats(self) -> list[Format[Any]]:
-        """What to write, in the order of ``FORMATS``."""
+        """The chosen formats, in the order of ``FORMATS``."""
         return [each for name, each in FORMATS.items() if name in self.formats]
 
     @property
     def sample_roles(self) -> frozenset[Role]:
-        """What the chosen formats make samples of; other roles are never required of a sample."""
+        """Roles that the chosen formats put into samples; no sample ever requires another role."""
         return frozenset[Role]().union(*(f.companions(self.options(f)) for f in self.chosen_formats))
 
     @field_validator("record_topics")
@@ -338,7 +390,7 @@ class Settings(BaseModel):
         try:
             re.compile(value)
         except re.error as error:
-            raise ValueError(f"{value!r} is no regular expression: {error}") from error
+            raise ValueError(f"{value!r} is not a regular expression: {error}") from error
         return value
 
     @field_validator("sync_s", mode="before")
@@ -350,7 +402,7 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _overlay_topics(cls, data: Any) -> Any:  # noqa: ANN401 - pydantic hands over whatever the user wrote
-        """Merge the user's topics into the Maivin's; an entry's name is its role by default."""
+        """Merge the user's topics into the default ones; the role of a new entry defaults to its name."""
         if not isinstance(data, dict) or not isinstance(data.get("topics"), dict):
             return data
         roles = set(Role)
@@ -373,8 +425,8 @@ class Settings(BaseModel):
         return self
 
 
-# Formats of other packages have options, too: their fields are made from the table. Code that is checked for
-# types gets those of one format from ``options``, which knows their type whoever wrote it.
+# The fields are created from the table, as formats of other packages have options, too. Typed code gets the
+# options of one format from ``options``, which knows their type for any format.
 if TYPE_CHECKING:
     Config = Settings
 else:
@@ -383,7 +435,7 @@ else:
         "Config",
         __base__=Settings,
         __module__=__name__,
-        __doc__="Everything a conversion or capture can be told; a field for the options of every format.",
+        __doc__="Configuration of a conversion or capture, with a field for the options of each format.",
         **{name: (each.options, each.options()) for name, each in FORMATS.items()},
     )
 

@@ -44,7 +44,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
         return re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         hint = "; a wildcard for any text is .*" if "*" in pattern else ""
-        raise ValueError(f"{pattern!r} is no regular expression: {error}{hint}") from error
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}{hint}") from error
 
 
 def fits(name: str, topic: str) -> bool:

@@ -48,7 +48,7 @@ class Conversion:
     def interruption(self) -> str:
         """What an interrupted conversion has written, in a sentence."""
         if self.report["totals"]["received"]:
-            return "interrupted: what had been read is finished and complete"
+            return "interrupted: the dataset is complete up to here"
         return "interrupted before anything was converted"
 
 

@@ -94,7 +94,7 @@ def test_no_key_that_matches_is_missed(parts: list[str], key: str) -> None:
 
 @pytest.mark.parametrize("topic", ["/a/(b", ["/points", "*/points"], "/a/[z-a]", "/x{99999999999}.*"])
 def test_what_is_no_regular_expression_is_named(topic: object) -> None:
-    with pytest.raises(ConfigError, match=r"^topics\.lidar_points\.topic: .* is no regular expression: "):
+    with pytest.raises(ConfigError, match=r"^topics\.lidar_points\.topic: .* is not a regular expression: "):
         build_config({"topics": {"lidar_points": {"topic": topic}}})
 
 

@@ -487,7 +487,7 @@ def test_an_interrupted_replay_finishes_what_it_has_read(
     graph.wait("progress", lambda: int(status().get("received", 0)) > 200, alive=[launched])
     launched.send(signal.SIGINT)
     launched.join()
-    assert "interrupted: what had been read is finished" in launched.text
+    assert "interrupted: the dataset is complete up to here" in launched.text
     assert (tmp_path / "out/edgefirst/part/part.arrow").exists()
 
 

@@ -124,7 +124,7 @@ def test_a_signal_finishes_what_was_received(tmp_path: Path, number: signal.Sign
     report = Written(folder).report
     check_sums(report)
     assert "finishing what was received" in capture.err
-    assert "interrupted: what was received is finished and complete" in capture.err
+    assert "interrupted: the dataset is complete up to here" in capture.err
     assert report["totals"]["received"] > 0
     assert not list(folder.glob("*.part"))
     # Everything was sent before the signal, so everything is in it.

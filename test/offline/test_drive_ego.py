@@ -162,7 +162,7 @@ def test_what_follows_an_interruption_is_said_not_to_be_read(
     config = build_config({})
     done = convert(recordings, tmp_path / "out", config, dataset="d", stop=stop, on_progress=heard)
     assert done.report["samples"] > 0
-    assert done.interruption.startswith("interrupted: what had been read is finished")
+    assert done.interruption == "interrupted: the dataset is complete up to here"
     assert [text.split(":")[0] for text in done.report["warnings"][:2]] == ["b.mcap", "c.mcap"]
     assert "rig's motion" in done.report["warnings"][0]
     assert "not read" in done.report["warnings"][1]

@@ -23,48 +23,49 @@ class EdgeFirstOptions(BaseModel):
 
     schema_version: SchemaVersion = Field(
         default="2025.01",
-        description="Columns and types of the Arrow file: 2025.01 is the published article, 2026.10 what the "
-        "vendor's client writes today. 2026.10 has no lidar.png and lidar.jpeg.",
+        description="Columns and types of the Arrow file: 2025.01 is the published article, 2026.10 is what "
+        "the vendor's client writes today. 2026.10 has no lidar.png and lidar.jpeg.",
     )
     container: Container = Field(
-        default="zip", description="Sensor files in one stored ZIP, or as plain files in a folder."
+        default="zip", description="Sensor files in one uncompressed ZIP, or as plain files in a folder."
     )
     camera_format: Literal["jpeg", "png"] = Field(
         default="jpeg",
-        description="How decoded camera frames are encoded. Still images keep the format in which they come.",
+        description="Image format of decoded video frames. Still images are kept as they were sent.",
     )
     val_ratio: float = Field(
-        default=0.2, ge=0.0, le=1.0, description="Share of each sequence's time that goes to the group val."
+        default=0.2, ge=0.0, le=1.0, description="Share of each sequence's time in the group val."
     )
     block_s: float = Field(
         default=10.0,
         gt=0.0,
-        description="Train and val are blocks of time of about this many seconds; shorter in sequences that "
-        "have too few such blocks for val_ratio.",
+        description="Train and val alternate in blocks of about this duration; shorter in sequences with too "
+        "few blocks for val_ratio.",
     )
     lidar_images: bool = Field(
         default=True,
-        description="Write lidar.png and lidar.jpeg (schema 2025.01 only): from lidar/depth and "
-        "lidar/reflect where the device sends them, else projected from the points.",
+        description="Write lidar.png and lidar.jpeg (schema 2025.01 only), from lidar/depth and "
+        "lidar/reflect if the device sends them, else projected from the points.",
     )
     lidar_rows: int = Field(
         default=128,
         ge=1,
         le=4096,
-        description="Rows of the projected range image. With the default elevations a row is 0.7°, one beam "
-        "of an OS1-64 and about one of an E1R.",
+        description="Rows of the projected range image. With the default elevations a row covers 0.7°: one "
+        "beam of an OS1-64, about one of an E1R.",
     )
     lidar_columns: int = Field(
         default=1024,
         ge=1,
         le=16384,
-        description="Columns of the projected range image, over 360° of azimuth; the middle is ahead.",
+        description="Columns of the projected range image, over 360° of azimuth; the centre column is "
+        "straight ahead.",
     )
     lidar_elevation_min_deg: float = Field(
-        default=-45.0, ge=-90.0, le=90.0, description="Elevation of the range image's lower edge."
+        default=-45.0, ge=-90.0, le=90.0, description="Elevation of the lower edge of the range image."
     )
     lidar_elevation_max_deg: float = Field(
-        default=45.0, ge=-90.0, le=90.0, description="Elevation of the range image's upper edge."
+        default=45.0, ge=-90.0, le=90.0, description="Elevation of the upper edge of the range image."
     )
     lidar_jpeg_quality: int = Field(
         default=95, ge=1, le=100, description="JPEG quality of the reflectivity image lidar.jpeg."
@@ -73,8 +74,8 @@ class EdgeFirstOptions(BaseModel):
         default=AUTO,
         pattern=r"^[\x20-\x7e]*$",
         max_length=64,
-        description="EXIF Make, the manufacturer of the camera. Empty omits the tag; auto is the vendor of "
-        "the device for pictures of its own topics (camera/h264, ...), and omits the tag for others.",
+        description="EXIF Make, the manufacturer of the camera. Empty omits the tag; auto writes the vendor "
+        "of the device for its own topics (camera/h264, ...) and omits the tag for others.",
     )
     camera_model: str = Field(
         default=AUTO,
@@ -85,9 +86,9 @@ class EdgeFirstOptions(BaseModel):
     sensor_width_mm: float | None = Field(
         default=None,
         gt=0.0,
-        description="Width of the part of the image sensor that the picture shows. When given, EXIF gets "
-        "FocalLength and FocalPlaneXResolution, whose product is CameraInfo's focal length in pixels; "
-        "FocalLengthIn35mmFilm needs no sensor size and is always written.",
+        description="Width of the image sensor area that the picture shows. If given, EXIF gets FocalLength "
+        "and FocalPlaneXResolution, whose product is the focal length of CameraInfo in pixels. "
+        "FocalLengthIn35mmFilm is always written, as it does not depend on it.",
     )
 
     @model_validator(mode="after")

@@ -40,86 +40,89 @@ class L5KitOptions(BaseModel):
     rate_hz: float = Field(
         default=10.0,
         ge=0.0,
-        description="Frames a second, in even steps from a scene's first sample on; ego and agents are "
-        "interpolated to these times. 0 makes every sample a frame, at its own time. Models trained on "
-        "L5Kit's own data expect 10. Where samples are more than 0.3 s apart, only the times next to one "
-        "have a frame.",
+        description="Frames per second, evenly spaced from the first sample of a scene on; ego and agents "
+        "are interpolated to these times. 0: one frame per sample, at its time. Models trained on L5Kit's "
+        "own data expect 10. Where samples are more than 0.3 s apart, only the times next to a sample get a "
+        "frame.",
     )
     append: bool = Field(
         default=False,
-        description="Add scenes to a dataset of this name instead of refusing it. What is there stays as it "
-        "is until the new scenes are complete.",
+        description="Add the new scenes to an existing dataset of this name instead of refusing it. The "
+        "existing scenes stay valid until the new ones are complete.",
     )
     sources: tuple[Source, ...] = Field(
         default=("boxes3d", "model", "fusion_lidar", "fusion_radar", "radar_clusters"),
-        description="What agents are made of, best first: an object seen by several is taken from the first. "
-        "fusion_* are fusion/lidar and fusion/radar where they carry track_id, radar_clusters the device's "
-        "tracked clusters, which have no class. lidar/clusters are not tracked and never used.",
+        description="Sources of agents, best first: an object seen by several is taken from the first. "
+        "fusion_*: the topics fusion/lidar and fusion/radar, if they carry track_id. radar_clusters: the "
+        "device's tracked clusters, which have no class. lidar/clusters are not tracked and never used.",
     )
     labels: dict[str, AgentLabel] = Field(
         default_factory=dict,
-        description="Class name to L5Kit label without its prefix, e.g. {forklift: OTHER_VEHICLE}; on top of "
-        "the built-in names (COCO and common road classes). Case, blanks, - and _ make no difference. Other "
-        "classes are UNKNOWN, which L5Kit leaves out.",
+        description="L5Kit labels by class name, without their prefix, e.g. {forklift: OTHER_VEHICLE}; added "
+        "to the built-in names (COCO and common road classes). Case, blanks, - and _ are ignored. Other "
+        "classes become UNKNOWN, which L5Kit leaves out.",
     )
     lights: dict[str, FaceStatus] = Field(
         default_factory=dict,
-        description="Classes that are traffic lights, to ACTIVE, INACTIVE or UNKNOWN; on top of the built-in "
-        "'traffic light' (UNKNOWN), 'traffic light red' (ACTIVE) and the like.",
+        description="Classes that are traffic lights, each with the state ACTIVE, INACTIVE or UNKNOWN; added "
+        "to the built-in 'traffic light' (UNKNOWN), 'traffic light red' (ACTIVE) and the like.",
     )
     sizes_m: dict[AgentLabel, Size] = Field(
         default_factory=dict,
-        description="Typical length, width, height by label, beyond the built-in ones. Boxes have no "
-        "depth on the wire: length and width follow from the widths measured, the headings, and this; a "
-        "track whose heading is not known yet has these, made longer or narrower as far as was seen.",
+        description="Typical length, width, height by label, in addition to the built-in ones. Sent boxes "
+        "have no length: length and width are estimated from the observed widths, the headings and these "
+        "sizes. A track without a known heading gets these sizes, adjusted to the observed widths.",
     )
     cut_boxes: Literal["refuse", "keep"] = Field(
         default="refuse",
-        description="Model boxes that reach the left or right edge of the picture: the middle of what they "
-        "show is not the object's, metres off for a vehicle close by. refuse counts and leaves them out.",
+        description="Model boxes cut off by the left or right edge of the picture: their centre is not the "
+        "object's, by metres for a close vehicle. refuse leaves them out and counts them.",
     )
     camera_frame: str = Field(
-        default="camera_optical", description="Frame of model boxes whose message does not name a known one."
+        default="camera_optical",
+        description="Coordinate frame of model boxes whose message does not name a known frame.",
     )
-    base_frame: str = Field(default="base_link", description="Frame of the rig, whose pose the ego pose is.")
+    base_frame: str = Field(
+        default="base_link", description="Coordinate frame of the rig; its pose is written as the ego pose."
+    )
     track_timeout_s: float = Field(
         default=2.0,
         gt=0.0,
-        description="A track unseen for longer starts anew: its motion is forgotten.",
+        description="A track that reappears after more than this starts anew, without its old motion.",
     )
     track_gap_s: float = Field(
         default=0.5,
         ge=0.0,
         le=10.0,
-        description="A track that is seen again within this is interpolated; in a longer gap it is left out. "
-        "Frames are written so much later.",
+        description="Gaps of a track up to this are interpolated; in longer ones the agent is left out. "
+        "Frames are written this much later.",
     )
     velocity_window_s: float = Field(
         default=0.5,
         ge=0.0,
         le=10.0,
-        description="Velocity is the straight line through a track's positions of so many seconds, half of "
-        "them before and half after the frame. 0 takes the positions next to it.",
+        description="Velocity is the slope of a line fitted to the positions of a track over this time, "
+        "centred on the frame. 0 uses only the two positions next to the frame.",
     )
     heading_speed_m_s: float = Field(
         default=1.0,
         gt=0.0,
-        description="From this speed on an agent heads where it moves; slower, it keeps its last heading, "
-        "and one that was never faster has the ego's, or lies across that if it looks as long as its "
-        "kind is.",
+        description="From this speed on, an agent's heading is its direction of motion. Below it, the last "
+        "heading is kept; an agent that was never faster has the heading of the ego vehicle, or lies across "
+        "it if it looks as long as its class usually is.",
     )
     points: Literal["none", "lidar", "radar", "both"] = Field(
         default="both",
-        description="Sensor points kept beside the arrays for the bird's eye view, in files that L5Kit "
-        "passes over.",
+        description="Sensor points stored beside the arrays for the bird's-eye view, in files that L5Kit "
+        "ignores.",
     )
     points_per_frame: int = Field(
-        default=2048, ge=1, le=1_000_000, description="Most points a frame keeps of a sensor, 7 bytes each."
+        default=2048, ge=1, le=1_000_000, description="Maximum points per sensor and frame, 7 bytes each."
     )
     points_cell_m: float = Field(
         default=0.2,
         gt=0.0,
-        description="Of the points in a square of this size only the highest is kept.",
+        description="Cell size: only the highest point of each square cell is kept.",
     )
 
     @field_validator("labels", "lights")

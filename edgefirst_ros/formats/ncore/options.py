@@ -31,107 +31,109 @@ class NCoreOptions(BaseModel):
 
     store: StoreType = Field(
         default="itar",
-        description="One indexed tar file a component group, or a directory of one file a record.",
+        description="One indexed tar file (itar) per component group, or a directory with one file per "
+        "record.",
     )
     profile: Profile = Field(
         default="separate-sensors",
-        description="Every sensor, point cloud and label in a component group of its own beside the group of "
-        "poses, calibration and cuboids, or everything in a single group.",
+        description="separate-sensors: a component group for each sensor, point cloud and label, and one for "
+        "poses, calibration and cuboids; otherwise everything in a single group.",
     )
     split_s: float = Field(
         default=300.0,
         gt=0.0,
-        description="A sequence that lasts this long is finished and another one begun: readers look at "
-        "every key of a sequence when they open it.",
+        description="Begin another sequence after this time. Readers go through every key of a sequence when "
+        "they open it, so long sequences open slowly.",
     )
     rig_frame: str = Field(
         default="base_link", description="Coordinate frame of the vehicle in tf; NCore calls it rig."
     )
     sensor_ids: dict[str, str] = Field(
         default_factory=dict,
-        description="Topic to sensor id. By default a sensor is called as its coordinate frame, or as its "
-        "role where messages carry none.",
+        description="Sensor ids by topic. Default: the frame_id of the messages, or the role if they have "
+        "none.",
     )
     ego_masks: dict[str, dict[str, Path]] = Field(
         default_factory=dict,
-        description="Camera id to mask name to PNG file: what of the picture is the vehicle itself.",
+        description="PNG masks of the vehicle's own body in the picture: by camera id, then by name of the "
+        "mask.",
     )
     camera_readout_ms: float = Field(
         default=0.0,
         ge=0.0,
         le=1000.0,
-        description="Time from the first row of a picture to its last, top to bottom. A frame then ends that "
-        "much after its time stamp; 0 is a global shutter.",
+        description="Rolling-shutter readout time, from the first row of the picture to the last. A frame "
+        "ends this long after its stamp; 0: global shutter.",
     )
     assumed_camera_hfov_deg: float = Field(
         default=80.0,
         gt=0.0,
         lt=180.0,
-        description="Horizontal field of view written for a camera that never sent a usable CameraInfo, as "
-        "readers refuse a camera without; the metadata says that it is assumed.",
+        description="Horizontal field of view written for a camera without a usable CameraInfo, because "
+        "readers refuse a camera without intrinsics; the metadata marks it as assumed.",
     )
     boxes2d_tolerance_ms: float | None = Field(
         default=None,
         ge=0.0,
         le=10_000.0,
-        description="2-D boxes farther from any picture than this are of none, and kept apart. Unset: what "
-        "topics have for the model's messages, 16 ms by default, as a neighbouring picture's boxes are wrong "
-        "labels; 16 ms also where the reference is no camera.",
+        description="2-D boxes further than this from every picture are not attached to a frame but stored "
+        "separately. Unset: tolerance_ms of the model's topic, 16 ms by default, because boxes of a "
+        "neighbouring picture are wrong labels; also 16 ms if the reference is not a camera.",
     )
     depth_size: Literal["as_sent", "picture"] = Field(
         default="as_sent",
-        description="Depth images as they were sent, or at the size of the picture: every pixel takes the "
-        "nearest depth, none are mixed.",
+        description="as_sent keeps the size of depth images; picture resizes them to the camera picture by "
+        "nearest neighbour, without mixing depths.",
     )
     labels_at_camera_size: bool = Field(
         default=True,
         description="Enlarge segmentation masks to the size of the picture (nearest neighbour), as "
-        "image-aligned labels should be. False stores them as the model made them.",
+        "image-aligned labels should be. false keeps the size that the model sent.",
     )
     lidar_ray_times: Literal["constant", "spread"] = Field(
         default="constant",
-        description="Times of the rays of a cloud that has no time field: all that of the message, or spread "
-        "evenly from it over lidar_sweep_ms, by column where the cloud is organised.",
+        description="Ray times of clouds without a time field: constant gives all rays the time of the "
+        "message; spread distributes them evenly over the following lidar_sweep_ms, by column if the cloud "
+        "is organised.",
     )
     lidar_sweep_ms: float = Field(
         default=95.0,
         gt=0.0,
         le=10_000.0,
-        description="Duration of a sweep for lidar_ray_times: spread. A little less than the period, so that "
+        description="Duration of a sweep for lidar_ray_times: spread. Slightly less than the period, so that "
         "sweeps do not overlap.",
     )
     lidar_intensity_max: float | None = Field(
         default=None,
         gt=0.0,
-        description="Value of the lidar's intensity field that becomes 1. By default the largest value of an "
-        "integer field's type; 1, 255 or 65535 for a floating point field, the least that holds the first "
-        "sweep.",
+        description="Value of the lidar's intensity field that is stored as 1. Default: the largest value of "
+        "an integer type; for floating point, the smallest of 1, 255 and 65535 that covers the first sweep.",
     )
     radar_speed_receding_positive: bool = Field(
         default=True,
-        description="The radar's speed field is positive for targets that move away, as NCore has it. False "
-        "changes the sign.",
+        description="Whether the radar's speed field is positive for receding targets, as in NCore. false "
+        "inverts the sign.",
     )
     radar_cube: bool = Field(
         default=False,
-        description="Store radar cubes with the scan nearest in time. Large: 0.8 to 1.6 MB each.",
+        description="Store each radar cube with the radar scan nearest in time: 0.8 to 1.6 MB per cube.",
     )
     radar_cube_tolerance_ms: float = Field(
         default=50.0,
         ge=0.0,
         le=10_000.0,
-        description="A cube farther from any scan than this gets a frame of its own, without detections.",
+        description="A cube further than this from every scan gets a frame of its own, without detections.",
     )
     unknown_pose: Literal["mark", "cut"] = Field(
         default="mark",
-        description="What is measured while the rig's position or rotation is unknown: kept, with poses that "
-        "are placeholders and marked as assumed, or left out and counted as skipped.",
+        description="Measurements taken while the rig's position or rotation is unknown: mark keeps them, "
+        "with placeholder poses marked as assumed; cut leaves them out and counts them as skipped.",
     )
     pose_gap_ms: float = Field(
         default=50.0,
         ge=1.0,
         le=200.0,
-        description="Poses are thinned to gaps of at most this where they come more often.",
+        description="Poses that come more often are thinned, leaving gaps of at most this.",
     )
 
     @field_validator("sensor_ids")
@@ -155,5 +157,5 @@ def _check_names(names: Iterable[str]) -> None:
     for name in names:
         if not re.match(ID_PATTERN, name):
             raise ValueError(
-                f"{name!r} is no name for a sensor or mask: letters, digits and _ . @ -, at most 64"
+                f"{name!r} cannot name a sensor or mask: use at most 64 letters, digits and _ . @ -"
             )
