@@ -287,20 +287,20 @@ def test_messages_are_freed_as_soon_as_their_sample_is_written() -> None:
     class Pixels:
         pass
 
-    run = Run(Keeper())
+    run = Run(Keeper(left_out=lambda _: Written({"camera": 1}, bytes=1)))
     image: Future[CameraImage] = Future()
     pixels = Pixels()
+    gone = weakref.ref(pixels)
     camera = run.post.envelope("camera", 0, pixels)
     camera.image = image
-    gone = weakref.ref(pixels)
-    make = partial(run._make, 0, camera, camera)
-    run.fanout.sample(Delivery(make, (camera,), image=image, outcome=run.outcomes.append))
-    image.set_result(PICTURE)
-    run.fanout.join()
-    gc.collect()
     gc.disable()
     try:
-        run.fanout, run.committed = None, None  # type: ignore[assignment]
+        make = partial(run._make, 0, camera, camera)
+        run.fanout.sample(Delivery(make, (camera,), image=image))
+        image.set_result(PICTURE)
+        run.end()
+        assert run.made == 1
+        run.committed.clear()
         del camera, image, make, pixels
         assert gone() is None
     finally:
