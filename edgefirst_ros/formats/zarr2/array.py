@@ -27,6 +27,8 @@ from edgefirst_ros.formats.zarr2.metadata import (
 
 MOST_BYTES = 1 << 28
 """Of an array that is read at once, or of a chunk of it."""
+_CHUNK_COST_BYTES = 256
+"""What asking for a chunk costs, whether it is there or not, in time to read so many bytes."""
 
 
 def chunk_key(index: tuple[int, ...]) -> str:
@@ -145,8 +147,11 @@ def read_array(get: Callable[[str], bytes], name: str) -> npt.NDArray[Any]:
         raise ValueError(f"{name}: only zarr format 2, order C, without filters is read here, found {meta}")
     dtype = dtype_of(meta["dtype"])
     shape, chunks = tuple(meta["shape"]), tuple(meta["chunks"])
+    if not all(isinstance(size, int) and size >= 0 for size in (*shape, *chunks)) or 0 in chunks:
+        raise ValueError(f"{name}: no array has the shape {shape} in chunks of {chunks}")
     expected = prod(chunks) * dtype.itemsize
-    if prod(shape) * dtype.itemsize > MOST_BYTES or expected > MOST_BYTES:
+    most_chunks = prod(max(1, -(-size // chunk)) for size, chunk in zip(shape, chunks, strict=True))
+    if max(prod(shape) * dtype.itemsize, expected, *shape, most_chunks * _CHUNK_COST_BYTES) > MOST_BYTES:
         raise ValueError(f"{name}: an array of shape {shape} in chunks of {chunks} is larger than any here")
     array = np.zeros(shape, dtype)
     if dtype.kind in "fiu" and meta["fill_value"] is not None:

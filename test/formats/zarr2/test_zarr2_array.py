@@ -135,6 +135,26 @@ def test_the_same_array_gives_the_same_bytes_in_every_thread() -> None:
             assert found == expected
 
 
+@pytest.mark.parametrize(
+    ("shape", "chunks", "said"),
+    [
+        ([1 << 62, 0], [1, 1], "larger than any here"),
+        ([1 << 27], [1], "larger than any here"),
+        ([1 << 62], [1 << 62], "larger than any here"),
+        ([4], [0], "no array has the shape"),
+        ([-4], [4], "no array has the shape"),
+        (["4"], [4], "no array has the shape"),
+    ],
+)
+def test_shapes_that_no_writer_makes_are_refused_before_their_chunks_are_asked_for(
+    shape: list[object], chunks: list[object], said: str
+) -> None:
+    records = dict(array_records("a", np.arange(4, dtype="|u1"), None))
+    metadata = json.loads(records["a/.zarray"]) | {"shape": shape, "chunks": chunks}
+    with pytest.raises(ValueError, match=said):
+        read_array({"a/.zarray": json_bytes(metadata)}.__getitem__, "a")
+
+
 def test_damage_is_named() -> None:
     records = dict(array_records("a", np.arange(40, dtype="<i4"), LZ4))
     records["a/0"] = records["a/0"][:20]
