@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +23,9 @@ from trials import Options, Result, Table, in_parallel, say
 PART, LIVE = "full", "live-full"
 SHARES = (0.02, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98)
 """Sizes of the disk, of what the conversion takes."""
-LIVE_MB = (0.5, 1.0)
+LIVE_MB = {"l5kit": (0.03, 0.06)}
+"""Sizes of the disk of a live capture by format: those of L5Kit are small."""
+ANY_LIVE_MB = (0.5, 1.0)
 SPARE_MB = 1.0
 """Free space below which a capture ends by itself."""
 ENLARGED_MB = 256
@@ -66,7 +68,7 @@ def run_part(options: Options, table: Table) -> None:
     live = [
         (kind, size_mb, spare_mb, options)
         for kind in options.formats
-        for size_mb, spare_mb in [*((size, 0.0) for size in LIVE_MB), (LIVE_MB[-1] + SPARE_MB, SPARE_MB)]
+        for size_mb, spare_mb in _disks(LIVE_MB.get(kind, ANY_LIVE_MB))
         if options.wants(_live_name(kind, size_mb, spare_mb))
     ]
     recording()
@@ -113,6 +115,11 @@ def _capture(trial: tuple[str, float, float, Options]) -> list[Result]:
         fault = fault or f"{len(lost)} of {len(told)} written samples are lost; {left.said[:200]}"
     what = f"disk of {size_mb:g} MB, min_free_mb {spare_mb:g}, exit code {done.code}"
     return [Result(name, len(told), len(told) - len(lost), fault or left.fault, what)]
+
+
+def _disks(sizes_mb: Sequence[float]) -> list[tuple[float, float]]:
+    """Size of each disk, and the free space below which the capture ends; in MB."""
+    return [*((size, 0.0) for size in sizes_mb), (sizes_mb[-1] + SPARE_MB, SPARE_MB)]
 
 
 def _live_name(kind: str, size_mb: float, spare_mb: float) -> str:
