@@ -115,5 +115,5 @@ def assumed(folder: Path) -> Iterator[Figure]:
     done, _ = driven(folder, ["ncore"], seconds=seconds(2.0), silent=silent)
     sensors: Sequence[str] = ("camera_optical", "lidar", "radar")
     for sensor in sensors:
-        yield exactly(f"place of {sensor}", said(done, f"no transform says where {sensor} is"), 1)
+        yield exactly(f"place of {sensor}", said(done, f"no transform for {sensor} "), 1)
     yield exactly("intrinsics", said(done, "the intrinsics of camera_optical are assumed: no CameraInfo"), 1)

@@ -31,7 +31,7 @@ def renaming(what: str, name: str) -> list[str]:
     safe = safe_name(name)
     if name in {"", safe}:
         return []
-    return [f"the {what} {visible(readable(name))} cannot be a file's as it is: it is written as {safe}"]
+    return [f"the {what} {visible(readable(name))} cannot be used in file names: it is written as {safe}"]
 
 
 def readable(name: str) -> str:

@@ -62,7 +62,7 @@ def test_what_is_layout_may_be_kept() -> None:
 def test_a_name_that_is_written_otherwise_is_said() -> None:
     assert renaming("name", "monday") == renaming("name", "") == []
     (note,) = renaming("name", "../../evil\x1b")
-    assert note == r"the name ../../evil\x1b cannot be a file's as it is: it is written as evil"
+    assert note == r"the name ../../evil\x1b cannot be used in file names: it is written as evil"
 
 
 def test_names_of_a_live_session_that_have_to_be_changed_are_said() -> None:

@@ -258,9 +258,9 @@ def print_info(console: Console, info: Mapping[str, Any]) -> None:
         print_line(console, f"[yellow]clock break[/]: {escape(text)}")
     _print_faults(console, "damage", info["faults"])
     for topic, displaced in info.get("displaced", {}).items():
-        lie = "lies" if displaced["messages"] == 1 else "lie"
+        lie = "is stored" if displaced["messages"] == 1 else "are stored"
         behind = (
-            f"{_several(displaced['messages'], 'messages')} {lie} up to {displaced['worst_s']:,.1f} s behind "
+            f"{_several(displaced['messages'], 'messages')} {lie} up to {displaced['worst_s']:,.1f} s after "
             "later ones"
         )
         print_line(console, f"[yellow]file order[/]: {escape(topic)}: {behind}")

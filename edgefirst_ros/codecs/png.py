@@ -58,7 +58,7 @@ def chunks(data: bytes, *, verify: bool = True) -> Iterator[tuple[bytes, int, in
         DecodeError: no PNG signature, a wrong checksum, or the file ends before IEND.
     """
     if not data.startswith(SIGNATURE):
-        raise DecodeError("no PNG")
+        raise DecodeError("not a PNG")
     at, kind, view = len(SIGNATURE), b"", memoryview(data)
     while kind != b"IEND":
         if at + _FRAME_BYTES > len(data):

@@ -30,7 +30,7 @@ class _SafeLoader(yaml.SafeLoader):
             # PyYAML takes the text of a date, a number or a truth value for one without looking.
             kind = node.tag.rpartition(":")[2]
             raise yaml.constructor.ConstructorError(
-                None, None, f"this is no value of type {kind}", node.start_mark
+                None, None, f"this is not a valid {kind}", node.start_mark
             ) from error
 
 

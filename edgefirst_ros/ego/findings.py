@@ -42,7 +42,7 @@ class Mounting:
             )
         return (
             f"{head}: it is mounted rotated, or its north is wrong; the rotations written are "
-            f"wrong by as much. To correct them: ego.rig_from_imu_xyzw: [{x:.5f}, {y:.5f}, {z:.5f}, {w:.5f}]"
+            f"as wrong. To correct them: ego.rig_from_imu_xyzw: [{x:.5f}, {y:.5f}, {z:.5f}, {w:.5f}]"
         )
 
 
@@ -68,12 +68,10 @@ def refused_text(count: int, gate_worst_m: float, worst_m_s: float) -> str:
     """A sentence on refused fixes."""
     speed = "" if math.isnan(worst_m_s) else f" ({worst_m_s:,.0f} m/s)"
     fixes = "1 fix was" if count == 1 else f"{count} fixes were"
-    return f"{fixes} refused as off the motion: the farthest by {gate_worst_m:,.1f} m{speed}"
+    return f"{fixes} refused for contradicting the motion, the farthest by {gate_worst_m:,.1f} m{speed}"
 
 
 def restart_text(gate: Gate) -> str:
     """A sentence on how often fixes disproved the estimated motion."""
     times = "once" if gate.restarts == 1 else f"{gate.restarts} times"
-    return (
-        f"fixes that agree with each other contradicted the motion {times}: the position starts again there"
-    )
+    return f"consistent fixes contradicted the estimated motion {times}: the position starts again from them"

@@ -29,7 +29,7 @@ NOT_FINITE = "not finite"
 ZERO = "0,0"
 OUT_OF_RANGE = "out of range"
 DUPLICATE = "duplicate epoch"
-OUTLIER = "off the motion (outlier)"
+OUTLIER = "outlier (contradicts the motion)"
 
 _LOWEST_M, _HIGHEST_M = -12_000.0, 100_000.0
 

@@ -19,7 +19,7 @@ class NoPlace(str):
     __slots__ = ()
 
 
-EMPTY = NoPlace("nothing in it to write")
+EMPTY = NoPlace("contains nothing to write")
 NO_FILE = NoPlace("the format has no file for it")
 
 

@@ -44,7 +44,9 @@ class FormatTable(Mapping[str, "Format[Any]"]):
         """Leave out other packages' formats with one of these names, which mean something else to a user."""
         for name in {*names} & (self._all().keys() - self._built_in.keys()):
             del self._formats[name]
-            self._faults.append(f"format {name} cannot be used: a configuration has another use for its name")
+            self._faults.append(
+                f"format {name} cannot be used: the configuration uses its name for something else"
+            )
 
     def check_names(self, names: Iterable[str]) -> None:
         """See that every name is one of a format.
@@ -55,8 +57,8 @@ class FormatTable(Mapping[str, "Format[Any]"]):
         for name in names:
             if name not in self:
                 raise ValueError(
-                    f"{name!r} is no format; there are {', '.join(self)}; packages that are installed beside "
-                    f"this one can add others (entry points {GROUP})" + "".join(f"; {f}" for f in self.faults)
+                    f"{name!r} is not a format; available: {', '.join(self)}; installed packages can add "
+                    f"others (entry points {GROUP})" + "".join(f"; {f}" for f in self.faults)
                 )
 
     def __getitem__(self, name: str) -> Format[Any]:
@@ -99,11 +101,11 @@ class FormatTable(Mapping[str, "Format[Any]"]):
         loaded = point.load()
         made = loaded() if isinstance(loaded, type) else loaded
         if not isinstance(made, Format):
-            raise _Refused(f"{point.value} is no edgefirst_ros.formats.format.Format")
+            raise _Refused(f"{point.value} is not an edgefirst_ros.formats.format.Format")
         if made.name != point.name:
             raise _Refused(f"it calls itself {made.name!r}")
         if not issubclass(made.options, BaseModel):
-            raise _Refused(f"{made.options} is no pydantic model")
+            raise _Refused(f"{made.options} is not a pydantic model")
         made.options()
         self._formats[made.name] = made
 

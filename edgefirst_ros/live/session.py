@@ -81,7 +81,7 @@ class Finished:
         return (
             f"session {self.name} is complete: {self.report['samples']} samples, "
             f"{totals['received']} messages, {totals['dropped']} dropped"
-            + (f"; shed for lack of time: {counts}" if counts else "")
+            + (f"; shed because of overload: {counts}" if counts else "")
         )
 
 

@@ -191,7 +191,7 @@ def decode_camera_info(message: sensor_msgs.CameraInfo) -> CameraInfo:
     largest = max(np.abs(m).max(initial=0.0) for m in (np.array(info.d, np.float64), info.k, info.r, info.p))
     focal_px = np.abs([info.k[0, 0], info.k[1, 1]])
     if largest > _MOST or ((focal_px > 0) & (focal_px < _LEAST_FOCAL_PX)).any():
-        raise DecodeError("CameraInfo: numbers that no camera has")
+        raise DecodeError("CameraInfo: implausible values")
     return info
 
 

@@ -117,7 +117,7 @@ def _box(box: edgefirst_msgs.DetectBox) -> Box:
     if not all(map(math.isfinite, values)):
         raise DecodeError("box is not finite")
     if max(map(abs, values)) > _FARTHEST:
-        raise DecodeError("box farther or larger than any sensor sees")
+        raise DecodeError("box farther or larger than any sensor can see")
     center_x, center_y, width, height, score = values
     track = getattr(box, "track", None)
     if track is None:

@@ -102,7 +102,7 @@ def _field(line: str, package: str) -> Field | None:
     base, bracket, size = kind.partition("[")
     base, bounded, most = base.partition("<=")
     if not (_NAME.fullmatch(name) and _TYPE.fullmatch(base)) or (bounded and not most.isdecimal()):
-        raise ValueError("line that is no field")
+        raise ValueError("line that is not a field")
     if base not in _CODES and base not in {"string", "wstring"}:
         base = _short(base) if "/" in base else f"{package}/{base}"
     if not bracket:
@@ -146,7 +146,7 @@ class _Reader:
 
     def message(self, schema: str, depth: int) -> Any:  # noqa: ANN401 - what the definition says
         if not depth:
-            raise ValueError("messages within messages without end")
+            raise ValueError("messages nested without end")
         fields = self._layouts[schema]
         if not fields:
             self._number("uint8")  # IDL has no empty structures, so ROS puts a byte there

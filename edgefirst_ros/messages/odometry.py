@@ -61,7 +61,7 @@ def decode_odometry(message: nav_msgs.Odometry) -> Odometry:
     if orientation is None or not all(map(math.isfinite, position)):
         raise DecodeError("odometry pose is zero or not finite")
     if max(map(abs, position)) > FARTHEST_M:
-        raise DecodeError("odometry farther than the earth is wide")
+        raise DecodeError("odometry position out of range")
     return Odometry(
         child_frame_id=displayed(str(message.child_frame_id)),
         position_m=position,

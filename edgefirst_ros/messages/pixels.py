@@ -118,7 +118,7 @@ def _packed(
 ) -> Pixels:
     height, width = size
     if layout.pairs and width % 2:
-        raise DecodeError("image of odd size with shared colours")
+        raise DecodeError("image of odd size with subsampled chroma")
     dtype, channels = np.dtype(order + layout.element), layout.channels
     row_bytes = width * channels * dtype.itemsize
     _check(raw, step, row_bytes, step * (height - 1) + row_bytes)
@@ -136,7 +136,7 @@ def _planar(
     height, width = size
     across, down = layout.halves
     if (width % 2 and across != 4) or (height % 2 and down == 1):
-        raise DecodeError("image of odd size with shared colours")
+        raise DecodeError("image of odd size with subsampled chroma")
     shapes = [(height, width, step)]
     shapes += [(height * down // 2, width * across // 2, step * across // 2)] * layout.planes
     total = sum(rows * stride for rows, _, stride in shapes)

@@ -120,7 +120,7 @@ def _point_dtype(fields: Sequence[sensor_msgs.PointField], order: str, point_ste
         if code is None:
             raise DecodeError("point cloud field of an unknown datatype")
         if not name or name in names:
-            raise DecodeError("point cloud fields without a name of their own")
+            raise DecodeError("point cloud fields without unique names")
         if not _FIELD_NAME.fullmatch(name):
             raise DecodeError("point cloud field whose name is unreadable")
         if offset + count * int(code[1]) > point_step:

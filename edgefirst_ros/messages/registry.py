@@ -39,7 +39,7 @@ def decoder(schema: str) -> Decoder:
     """
     name = short_name(schema)
     if name in _DMA_HANDLES:
-        raise DecodeError("DMA buffer handles are of no use off the device")
+        raise DecodeError("DMA buffer handles are useless outside the device")
     if name not in DECODERS:
         raise DecodeError("no decoder for this type")
     module, _, function = DECODERS[name].partition(":")

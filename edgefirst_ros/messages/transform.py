@@ -67,7 +67,7 @@ def makes_cycle(transform: Transform, known: Mapping[str, Transform]) -> bool:
 def describe_change(before: Transform, after: Transform) -> str:
     """How a frame's pose changed, as a sentence; empty if it changed by rounding only."""
     if bare(before.parent) != bare(after.parent):
-        return f"{after.child} hung on {before.parent} and now hangs on {after.parent}"
+        return f"the parent of {after.child} changed from {before.parent} to {after.parent}"
     moved_m = math.dist(before.translation_m, after.translation_m)
     cosine = abs(sum(a * b for a, b in zip(before.rotation_xyzw, after.rotation_xyzw, strict=True)))
     turned_deg = math.degrees(2 * math.acos(min(1.0, cosine)))
@@ -110,11 +110,11 @@ def _transform(message: geometry_msgs.TransformStamped) -> Transform:
     if rotation is None or not all(map(math.isfinite, translation)):
         raise DecodeError("transform is zero or not finite")
     if max(map(abs, translation)) > FARTHEST_M:
-        raise DecodeError("transform farther than the earth is wide")
+        raise DecodeError("transform out of range")
     _, parent = header_of(message)
     child = displayed(str(message.child_frame_id))
     if not bare(child) or bare(child) == bare(parent):
-        raise DecodeError("transform does not join two frames")
+        raise DecodeError("transform does not connect two frames")
     if not (child.isprintable() and parent.isprintable()):
         raise DecodeError("transform of a frame whose name is unreadable")
     return Transform(parent, child, translation, rotation)

@@ -30,10 +30,10 @@ from edgefirst_ros.sources.session import RESUMED, resumed_of
 
 PROGRESS_EVERY_S = 0.1
 SURVEYED_ONLY = (
-    "nothing of it is converted: it was interrupted while it was read for the rig's motion, which comes "
-    "first; run it again, or with ego.smoothing: lag, which converts while it reads"
+    "not converted: interrupted in the first of two passes, which estimates the rig's motion; run it again, "
+    "or set ego.smoothing: lag to convert in a single pass"
 )
-NOT_READ = "not read, as the conversion was interrupted before"
+NOT_READ = "not read: the conversion was interrupted before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ def _notes(drive: RecordedDrive) -> Iterator[str]:
         if part.note:
             yield f"{name}: {part.note}"
         if part.displaced and part.is_sorted:
-            yield f"{name}: {_displaced(part)}; read in the order of their receipt"
+            yield f"{name}: {_displaced(part)}; read in order of receipt"
 
 
 def _replay(
@@ -296,8 +296,8 @@ def _disorder(drives: Sequence[RecordedDrive], config: Config) -> list[str]:
     """Warnings about files whose disorder is larger than the look-ahead can correct."""
     reach_ns = reorder_window_ns(config)
     return [
-        f"{readable(part.path.name)}: {_displaced(part)}, and too much lies across each other to be put in "
-        f"order: read as it lies; order it by log_time first"
+        f"{readable(part.path.name)}: {_displaced(part)}, too many to be sorted in memory: read in "
+        f"file order; sort it by log_time first"
         for drive in drives
         for part in drive.parts
         if not part.is_sorted and any(d.worst_ns > reach_ns for d in part.displaced.values())
@@ -309,7 +309,7 @@ def _displaced(part: McapRecording) -> str:
         f"{d.messages:,} of {readable(topic)} by up to {d.worst_ns / 1e9:,.1f} s"
         for topic, d in part.displaced.items()
     ]
-    return f"messages lie behind later ones ({', '.join(several)})"
+    return f"messages are stored after later ones ({', '.join(several)})"
 
 
 def _recording(recording: McapRecording, drive: RecordedDrive) -> dict[str, Any]:

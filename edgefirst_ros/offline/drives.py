@@ -138,7 +138,7 @@ def _numbered(files: Sequence[tuple[int, McapRecording]]) -> list[RecordedDrive]
             parts, notes = [], []
         elif missing:
             which = f"{before + 1}" if missing == 1 else f"{before + 1} to {number - 1}"
-            notes.append(f"file {which} is missing: {gap_ns / 1e9:,.1f} s are lacking")
+            notes.append(f"file {which} is missing, a gap of {gap_ns / 1e9:,.1f} s")
         parts.append(later)
     return [*drives, _drive(parts, notes)]
 

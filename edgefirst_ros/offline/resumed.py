@@ -36,8 +36,8 @@ def find_chain(recording: McapRecording) -> SessionChain:
         before = _open(parts[0], session.after)
         if before is None or before.path in {part.path for part in parts}:
             notes.append(
-                f"{name}: goes on from {readable(session.after)}, which is not beside it: its first seconds "
-                "may differ from the session's"
+                f"{name}: continues {readable(session.after)}, which is not in its folder: the first seconds "
+                "may differ from what was captured"
             )
             break
         parts.insert(0, before)
@@ -49,11 +49,11 @@ def find_chain(recording: McapRecording) -> SessionChain:
             following = other
     if following is None and recording.goes_on:
         notes.append(
-            f"{name}: the recording that goes on from it is not beside it: its last seconds may differ from "
-            "the session's"
+            f"{name}: the recording that continues it is not in its folder: the last seconds may differ "
+            "from what was captured"
         )
     if len(parts) > 1:
-        notes.append(f"{name}: goes on from {len(parts) - 1} before it, which are gone through first")
+        notes.append(f"{name}: continues the {len(parts) - 1} before it, which are read first")
     return SessionChain(RecordedDrive(parts), following, notes)
 
 

@@ -54,7 +54,7 @@ def recorded_settings(paths: Sequence[Path]) -> tuple[dict[str, Any], str] | Non
             ]
         ) from error
     which = readable(first.name) if not others else f"the {len(found)} recordings"
-    return dict(chosen.settings), f"settings from {which}, as captured; --config replaces them"
+    return dict(chosen.settings), f"settings from {which}, as captured; --config overrides them"
 
 
 def is_as_captured(session: RecordedSession, config: Config) -> bool:

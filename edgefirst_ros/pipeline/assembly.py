@@ -407,7 +407,7 @@ class Pipeline:
         if role is Role.CAMERA is route.rule.role and topics and route.topic not in topics:
             return "another camera topic is the reference"
         if self._has_odometer and route.rule.role is Role.ODOMETRY and envelope.ticket.schema == TF:
-            return "another topic sends odometry as such"
+            return "another topic sends odometry messages"
         return ""
 
     def _feed(self, envelopes: Iterable[Envelope]) -> None:

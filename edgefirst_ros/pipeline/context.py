@@ -111,7 +111,8 @@ class SampleContext:
                 placed[transform.child] = transform
                 if before is not None and (change := describe_change(before, transform)):
                     self.moved.setdefault(
-                        transform.child, f"{change}; the newest holds from then on, in NCore throughout"
+                        transform.child,
+                        f"{change}; the newest applies from then on, in NCore to the whole sequence",
                     )
         if placed != self.calibration.transforms:
             self.calibration = replace(self.calibration, transforms=placed)

@@ -10,9 +10,9 @@ from edgefirst_ros.sample import Role
 from edgefirst_ros.topics import CONTEXT_ROLES, Route
 from edgefirst_ros.video.bitstream import Content
 
-SAME = "the same message twice"
-SECOND_STAMP = "a second message with the stamp of the one before"
-SECOND_RECEIVED = "a second message received at the very time of the one before"
+SAME = "duplicate of an earlier message"
+SECOND_STAMP = "same stamp as the message before"
+SECOND_RECEIVED = "same receive time as the message before"
 KEPT_NS = 30_000_000_000
 """A message is compared with those of its topic up to so long before; later ones are too late anyway."""
 SET_BACK_NS = 1_000_000_000

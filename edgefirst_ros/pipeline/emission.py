@@ -20,7 +20,7 @@ from edgefirst_ros.timing.align import MOST_WAITING_BYTES, Aligned
 KEYS_APART_NS = 10_000_000_000
 """A video without a key frame for so long is decoded however little time there is."""
 
-POSE_UNKNOWN = "the rig's pose is unknown then (ncore.unknown_pose: cut)"
+POSE_UNKNOWN = "the rig's pose is unknown at that time (ncore.unknown_pose: cut)"
 
 _Frame = Aligned[Envelope]
 
@@ -133,7 +133,7 @@ class Emission:
     def expire(self, companions: Iterable[tuple[str, Envelope]]) -> None:
         """Release companions that no frame can take any more, each with its configured topic."""
         for name, envelope in companions:
-            reason = f"no reference frame within {self._topics[name].tolerance_ms:g} ms took it"
+            reason = f"not paired with a reference frame within {self._topics[name].tolerance_ms:g} ms"
             for part in envelope.all_parts:
                 if part.unusable is not None:
                     self._ledger.release(part.ticket, Stage.DROPPED, part.unusable)

@@ -20,7 +20,7 @@ from edgefirst_ros.timing.finding import MessageTimes
 from edgefirst_ros.topics import TYPES, Route
 from edgefirst_ros.video.bitstream import Content, content_of
 
-PARAMETER_SETS = "parameter sets, for the pictures after them"
+PARAMETER_SETS = "parameter sets, used for later pictures"
 
 Digest = tuple[int, int]
 """Size and checksum of a message's bytes."""

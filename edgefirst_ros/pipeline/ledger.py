@@ -37,7 +37,7 @@ def rank(stage: Stage, reason: str) -> int:
 COLUMNS = ("decoded", "refused", "skipped", "unpaired", "dropped", "written")
 """Column names of the report; ``received`` is their sum."""
 
-LATE = "arrived later than the look-ahead"
+LATE = "arrived later than the look-ahead allows"
 QUEUE_FULL = "pushed out of a full queue"
 CUT_OFF = "not written before the end"
 

@@ -18,7 +18,7 @@ from edgefirst_ros.timing.inference import MaskTimes
 HOLD_NS = 300_000_000
 REPEATED_NS = 10_000_000
 REPEATED = "the same mask twice"
-UNSURE = "which picture it was computed on cannot be told"
+UNSURE = "the picture it was computed on is unknown"
 
 
 class Masks:
@@ -105,11 +105,11 @@ class Masks:
             return
         self._told.add(envelope.route.topic)
         if times.has_outputs:
-            why = "it has no stamp, so each mask takes that of the model's output it came with"
+            why = "no stamp: each mask takes the stamp of the model output that came with it"
         else:
             name, usual_ms = envelope.route.name, envelope.route.rule.latency_ms or 0.0
             why = (
-                f"it has no stamp, and no output of the model tells its latency: taken for {usual_ms:g} ms; "
-                f"if the model takes longer or shorter, topics.{name}.latency_ms says so"
+                f"no stamp, and no model output shows its latency: {usual_ms:g} ms is assumed; "
+                f"if the model takes longer or shorter, set topics.{name}.latency_ms"
             )
         self._tell(f"{envelope.route.topic}: {why}")

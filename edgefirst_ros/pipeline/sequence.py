@@ -25,7 +25,7 @@ from edgefirst_ros.timing.gaps import StreamStats
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
 from edgefirst_ros.video.bitstream import Content
 
-TORN = "a part of a picture that was given to the decoder without it"
+TORN = "part of a picture that was decoded without it"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from edgefirst_ros.sources.records import (
 from edgefirst_ros.sources.session import END, REPEATED, SESSION, RecordedSession, from_metadata
 
 _NAME = re.compile(r"(?P<host>.+)_(?P<when>\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d)")
-NO_SUMMARY = "the recording is cut behind its data: its summary is lost, every message is there"
+NO_SUMMARY = "the recording is cut off after its data: the summary is lost, but no message is"
 
 
 class TopicInfo(NamedTuple):
@@ -148,7 +148,7 @@ class McapRecording:
                 channel = reader.channels.get(message.channel)
                 size = message.end - message.start
                 if channel is None:
-                    text = f"message of no channel {message.channel}"
+                    text = f"message of unknown channel {message.channel}"
                     add_fault(self.faults, RecordingFault(self.position, size, text))
                     continue
                 topic, schema, definition = channel

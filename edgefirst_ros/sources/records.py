@@ -44,7 +44,7 @@ MAX_TIME_NS = 1 << 62
 CHECKSUM = "damaged chunk (its checksum does not match)"
 BAD_TIME = "its log time is after the year 2116"
 TOO_LARGE = f"a chunk or record of more than {MAX_CHUNK_BYTES >> 20} MiB is not read; write smaller chunks"
-IMPLAUSIBLE = "a chunk holds more than its compressed size allows for, and is not read"
+IMPLAUSIBLE = "a chunk claims to hold more than its compressed size allows, and is not read"
 FURTHER = "further damage, counted together"
 
 

@@ -135,7 +135,7 @@ def _plain(value: object) -> object:
         return value.ravel().tolist()
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
 def _calibration(values: Mapping[str, Any]) -> Calibration:

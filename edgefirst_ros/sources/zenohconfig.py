@@ -57,7 +57,7 @@ def _parsed(path: Path, json5: str, text: str) -> zenoh.Config:
         faults = [f"{path}: {unknown[1]}: Zenoh knows no such key"]
     raise ConfigError(
         faults
-        or [f"{path}: Zenoh does not take it; a password needs a user, a user a password or dictionary"]
+        or [f"{path}: Zenoh rejects it; a password needs a user, and a user needs a password or a dictionary"]
     )
 
 
@@ -83,4 +83,4 @@ def _faults(data: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:  # n
         zenoh.Config().insert_json5(key, json.dumps(data, default=str))
     except zenoh.ZError as error:
         unknown = "unknown key" in str(error)
-        yield key, "Zenoh knows no such key" if unknown else "Zenoh does not take this value"
+        yield key, "Zenoh knows no such key" if unknown else "Zenoh rejects this value"

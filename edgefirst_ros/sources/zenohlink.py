@@ -122,7 +122,7 @@ def _refuse_early(config: zenoh.Config, connect: Sequence[str], config_file: Pat
             if _TURNED_AWAY.search(said):
                 raise TransportError(
                     f"{_public(endpoint)} refuses the connection: it expects another user or password "
-                    f"(transport/auth/usrpwd{place}), or takes no more peers"
+                    f"(transport/auth/usrpwd{place}), or accepts no more peers"
                 ) from None
             if _UNTRUSTED.search(said) and "Connection refused" not in said:
                 raise TransportError(

@@ -26,7 +26,7 @@ BACKWARDS_NS = 1_000_000_000
 PAUSE_NS = 60_000_000_000
 HEARD_NS = 3_000_000_000
 """Topics heard this shortly before a step belong to the sequence after it."""
-FUTURE = "stamp lies in the future"
+FUTURE = "stamp is in the future"
 NO_TIME = "time before 1970 or after 2116"
 LATEST_NS = 1 << 62
 MOST_HELD_BYTES = 256 << 20
@@ -324,7 +324,7 @@ class ClockFinder(Generic[Message]):
             _date(message, topic.finding)
             yield message
         if step.alone:
-            self._say(f"{step.reason}: they are taken back by that, from then on")
+            self._say(f"{step.reason}: from then on they are corrected by this")
         else:
             yield Boundary(step.reason)
             self._watch.reset()

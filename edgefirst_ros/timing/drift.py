@@ -197,7 +197,7 @@ class DriftWatch:
             series.early = series.early + 1 if too_early else 0
             if series.early >= CONFIRM:
                 early_ms = -series.least_ns / 1e6
-                return f"{topic} came {early_ms:.1f} ms before its time, so its clock was found wrong"
+                return f"{topic} came {early_ms:.1f} ms before its time, so its clock's offset was wrong"
         return None
 
     def _tell_congested(self, topics: Sequence[str], clock_ns: int) -> None:

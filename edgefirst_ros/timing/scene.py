@@ -154,7 +154,7 @@ class Scene:
         if alone:
             by = seconds(-named.by_ns)
             reason = (
-                f"the stamps of {named.topics[0]} jumped by {by}, and those of no other topic of its clock"
+                f"the stamps of {named.topics[0]} jumped by {by}, those of other topics of its clock did not"
             )
         else:
             reason = f"the clock of {listed(named.topics)} was stepped by {seconds(-named.by_ns)}"

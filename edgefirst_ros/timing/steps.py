@@ -138,7 +138,7 @@ class StepWatch:
             topic.forget()
         self.calm()
         text = f"the receiver's clock was stepped by {seconds(by_ns)}, and no stamp was"
-        return Late({}, f"{text}: no time changes")
+        return Late({}, f"{text}: no time is changed")
 
     def _late(self, scene: Scene, moves: Sequence[GroupMove]) -> Late | None:
         """What happened where all topics of some clocks became late, but no stamps and no other clocks."""

@@ -18,8 +18,8 @@ from edgefirst_ros.video.pictures import Picture
 _NAMES = {"h264": "h264", "h265": "hevc"}
 _STRICT = "1"
 
-GAVE_NONE = "the decoder gave no picture"
-DAMAGED = "damaged in the packet or one before it"
+GAVE_NONE = "the decoder returned no picture"
+DAMAGED = "damaged in its packet or an earlier one"
 UNREACHED = "decoding started too late for it"
 """No result: the picture needs a start further back."""
 

@@ -32,8 +32,8 @@ COMPILING = "compiling the H.265 damage check, once on this machine; H.265 pictu
 COMPILED = "the H.265 damage check is compiled"
 
 UNJUDGED = (
-    "damaged H.265 packets are not detected and give corrupt pictures: that needs numba, "
-    "which is not installed (pip install numba)"
+    "damaged H.265 packets go undetected and give corrupt pictures, because numba is not "
+    "installed (pip install numba)"
 )
 
 _lock = threading.Lock()

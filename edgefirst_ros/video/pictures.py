@@ -131,12 +131,12 @@ def picture_of(image: RawImage, significant_bits: int = 16) -> Picture:
     else:
         layout = _LAYOUTS.get(encoding)
     if layout is None:
-        found = f"no camera picture: image encoding {encoding[:40]}"
-        raise DecodeError(f"{found}, expected any but 32FC1 of {ENCODINGS}")
+        found = f"not a camera picture: image encoding {encoding[:40]}"
+        raise DecodeError(f"{found}, expected one of {ENCODINGS}, but not 32FC1")
     channels, bits, convert = layout
     shape = pixels.shape[2:] == (() if channels == 1 else (channels,))
     if pixels.dtype != (np.uint8 if bits == 8 else np.uint16) or not shape or not pixels.size:
-        raise DecodeError(f"camera picture of unfit pixels for image encoding {encoding}")
+        raise DecodeError(f"camera picture whose pixels do not match image encoding {encoding}")
     return convert(pixels if bits == 8 else _narrowed(pixels, significant_bits if bits == 16 else bits))
 
 
@@ -157,7 +157,7 @@ def _narrowed(samples: _Array, bits: int) -> npt.NDArray[np.uint8]:
 def _demosaiced(order: str, mosaic: _Array) -> Picture:
     height, width = mosaic.shape
     if height < 2 or width < 2:
-        raise DecodeError("camera picture of a mosaic without all colours")
+        raise DecodeError("camera picture: Bayer mosaic smaller than 2x2 pixels")
     # libswscale ends the process at an odd size; a column mirrored has the colours of the pattern.
     whole = np.pad(mosaic, ((0, height % 2), (0, width % 2)), mode="reflect")
     frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(whole), format=f"{_BAYER}{order}8")
@@ -176,7 +176,7 @@ def _frame(name: str) -> Callable[[_Array], Picture]:
     def wrap(pixels: _Array) -> Picture:
         rows, columns = pixels.shape[:2]
         if columns % 2 or (name in {"nv12", "yuv420p"} and rows % 3):
-            raise DecodeError("camera picture of odd size with shared colours")
+            raise DecodeError("camera picture of odd size with subsampled chroma")
         return Picture(av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format=name))
 
     return wrap
@@ -186,7 +186,7 @@ def _nv21(pixels: _Array) -> Picture:
     """NV21, as NV12 by swapping U and V."""
     rows, columns = pixels.shape
     if columns % 2 or rows % 3:
-        raise DecodeError("camera picture of odd size with shared colours")
+        raise DecodeError("camera picture of odd size with subsampled chroma")
     luma = rows * 2 // 3
     pairs = pixels[luma:].reshape(-1, columns // 2, 2)[:, :, ::-1].reshape(-1, columns)
     return _frame("nv12")(np.concatenate([pixels[:luma], pairs]))
@@ -196,7 +196,7 @@ def _yv12(pixels: _Array) -> Picture:
     """YV12, as I420 by swapping the U and V planes."""
     rows, columns = pixels.shape
     if columns % 2 or rows % 3:
-        raise DecodeError("camera picture of odd size with shared colours")
+        raise DecodeError("camera picture of odd size with subsampled chroma")
     first, second = np.split(pixels[rows * 2 // 3 :].reshape(-1), 2)
     colours = np.concatenate([second, first]).reshape(-1, columns)
     return _frame("yuv420p")(np.concatenate([pixels[: rows * 2 // 3], colours]))

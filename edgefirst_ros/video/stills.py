@@ -96,7 +96,7 @@ def _jpeg_head(data: bytes) -> _JpegHead:
         DecodeError: it is no JPEG, contains no picture, or is cut short.
     """
     if data[:3] != bytes((0xFF, _SOI, 0xFF)):
-        raise DecodeError("no JPEG")
+        raise DecodeError("not a JPEG")
     size: tuple[int, int] | None = None
     sequential = True
     segments: list[bytes] = []
@@ -152,7 +152,7 @@ def _png_size(data: bytes) -> tuple[int, int]:
         places = list(chunks(data))
     except DecodeError as error:
         raise DecodeError(
-            "PNG is damaged or cut short" if data.startswith(SIGNATURE) else "no PNG"
+            "PNG is damaged or cut short" if data.startswith(SIGNATURE) else "not a PNG"
         ) from error
     header, kinds = read_header(data), {kind for kind, _, _ in places}
     if header is None or not kinds >= {b"IHDR", b"IDAT"} or not all(header[:2]):

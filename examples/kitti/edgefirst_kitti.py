@@ -114,7 +114,7 @@ class KittiFormat(Format[KittiOptions]):
 
     name = "kitti"
     options = KittiOptions
-    nothing = "nothing was written, no sample had a picture"
+    nothing = "nothing was written: no sample had a picture"
 
     def writer(self, options: KittiOptions, target: Target) -> KittiWriter:
         path = target.root / target.dataset

@@ -89,9 +89,9 @@ def test_a_name_that_has_to_be_changed_and_a_lost_summary_are_said(short: Path, 
     cut.write_bytes(short.read_bytes()[:-8])
     done = call("convert", cut, "-o", tmp_path / "out", "--name", "../../evil", "--incomplete")
     assert (tmp_path / "out" / "edgefirst" / "evil" / "evil.zip").is_file()
-    assert "note: the name ../../evil cannot be a file's as it is: it is written as evil" in done.stderr
-    assert "its summary is lost, every message is there" in done.stderr
-    assert "note: the recording is cut behind its data" in call("info", cut).stdout
+    assert "note: the name ../../evil cannot be used in file names: it is written as evil" in done.stderr
+    assert "the summary is lost, but no message is" in done.stderr
+    assert "note: the recording is cut off after its data" in call("info", cut).stdout
     notes = Written(tmp_path / "out" / "edgefirst" / "evil").report["notes"]
     assert len(notes) == 2
 

@@ -15,8 +15,8 @@ from edgefirst_ros.formats.edgefirst.prepare.exif import camera_maker
 from edgefirst_ros.sample import Role
 
 NO_FORMAT = (
-    "is no format; there are edgefirst, ncore, l5kit; packages that are installed beside this one can add "
-    "others (entry points edgefirst_ros.formats)"
+    "is not a format; available: edgefirst, ncore, l5kit; installed packages can add others "
+    "(entry points edgefirst_ros.formats)"
 )
 SHIPPED = sorted((Path(__file__).parents[2] / "config").glob("*.yaml"))
 
@@ -134,7 +134,7 @@ def test_a_fault_is_one_sentence_that_says_what_may_be_meant(values: dict[str, A
         ("rate_hz: 2\nrate_hz: 3\n", "c.yaml, line 2: cannot be read as YAML: rate_hz is given twice"),
         ("topics:\n  imu: {clock: auto, clock: stamp}\n", "line 2: .*clock is given twice"),
         ("rate_hz: [\n", "c.yaml, line 2: cannot be read as YAML: "),
-        ("a: 1\nprefix: 2026-99-99\n", "line 2: cannot be read as YAML: this is no value of type timestamp"),
+        ("a: 1\nprefix: 2026-99-99\n", "line 2: cannot be read as YAML: this is not a valid timestamp"),
         ("rate_hz: 2026-01-01 99:99:99\n", "line 1: .* timestamp"),
         ("rate_hz: !!timestamp x\n", "line 1: .* timestamp"),
         ("rate_hz: " + "[" * 101, "line 1: cannot be read as YAML: nested too deeply"),

@@ -77,7 +77,7 @@ def test_motion_that_later_fixes_disprove_begins_anew(gps_hz: float) -> None:
     wrong = dict.fromkeys(range(15 if gps_hz > 1 else 2), (0.0, 240.0))
     trajectory, found, outcomes = followed(Case(gps_hz=gps_hz, jumps=wrong))
     assert found.between(12.0, 19.9).place_m.max() < 0.8
-    refused = Counter(outcomes.values())["off the motion (outlier)"]
+    refused = Counter(outcomes.values())["outlier (contradicts the motion)"]
     assert 2 <= refused <= 60
     assert len(trajectory.notes) == 2
     assert "starts again" in trajectory.notes[1]
@@ -87,7 +87,7 @@ def test_an_account_is_made_of_every_fix_once() -> None:
     case = Case(jumps={0: (0, 240), 50: (80, 0), 51: (80, 0)}, jumping=(0,))
     _, _, outcomes = followed(case)
     assert sorted(outcomes) == [arrival for _, arrival, _ in case.fixes()]
-    wrong = [arrival for arrival, why in outcomes.items() if why == "off the motion (outlier)"]
+    wrong = [arrival for arrival, why in outcomes.items() if why == "outlier (contradicts the motion)"]
     assert wrong == [0, 100, 102]
     assert {outcomes[1], outcomes[101], outcomes[103]} == {None}
 

@@ -158,16 +158,16 @@ def test_a_fix_that_cannot_be_is_refused_and_does_not_show(gps_hz: float, which:
     small = far_m < 100 and (gps_hz == 1.0 or which == "last")
     assert known.place_m.max() < (1.5 if small else 0.1)
     if not small:
-        assert reasons == {"off the motion (outlier)": 1, "duplicate epoch": count}
-        assert solution.refusals[2 * epoch] == "off the motion (outlier)"
+        assert reasons == {"outlier (contradicts the motion)": 1, "duplicate epoch": count}
+        assert solution.refusals[2 * epoch] == "outlier (contradicts the motion)"
         (note,) = solution.notes
-        assert note.startswith("1 fix was refused as off the motion: the farthest by ")
+        assert note.startswith("1 fix was refused for contradicting the motion, the farthest by ")
 
 
 def test_the_farthest_is_told_with_the_speed_it_would_take() -> None:
     solution, _ = solved(Case(gps_hz=2.5, jumps={20: (0.0, 240.0)}))
     assert solution.notes[0].startswith(
-        "1 fix was refused as off the motion: the farthest by 240.0 m (600 m/s)"
+        "1 fix was refused for contradicting the motion, the farthest by 240.0 m (600 m/s)"
     )
 
 
@@ -175,14 +175,14 @@ def test_the_farthest_is_told_with_the_speed_it_would_take() -> None:
 def test_a_burst_that_agrees_with_itself_is_refused(start: int) -> None:
     burst = dict.fromkeys(range(start, start + 15), (200.0, -120.0))
     solution, found = solved(Case(jumps=burst))
-    assert Counter(solution.refusals.values())["off the motion (outlier)"] == 15
+    assert Counter(solution.refusals.values())["outlier (contradicts the motion)"] == 15
     assert found.between(0.0, 19.9).place_m.max() < 0.1
 
 
 @pytest.mark.parametrize(("wrong", "refused"), [(0, 200), (1, 201)])
 def test_the_epochs_second_message_stands_in_for_the_first(wrong: int, refused: int) -> None:
     solution, found = solved(Case(jumps={100: (0.0, 240.0)}, jumping=(wrong,)))
-    assert solution.refusals[refused] == "off the motion (outlier)"
+    assert solution.refusals[refused] == "outlier (contradicts the motion)"
     assert 401 - refused not in solution.refusals
     assert len(solution.fixes_ns) == 200
     assert found.rms_m < 0.0013

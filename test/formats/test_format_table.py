@@ -91,8 +91,8 @@ def test_another_package_adds_a_format(monkeypatch: pytest.MonkeyPatch, value: s
         ("gone", "no_such_module_xyz:Format", "ModuleNotFoundError: No module named 'no_such_module_xyz'"),
         ("ours", f"{__name__}:Foreign", "a built-in format has this name"),
         ("foreign", f"{__name__}:Misnamed", "it calls itself 'other'"),
-        ("foreign", f"{__name__}:not_a_format", "is no edgefirst_ros.formats.format.Format"),
-        ("foreign", f"{__name__}:Bare", "is no pydantic model"),
+        ("foreign", f"{__name__}:not_a_format", "is not an edgefirst_ros.formats.format.Format"),
+        ("foreign", f"{__name__}:Bare", "is not a pydantic model"),
         ("two words", f"{__name__}:Foreign", "small letters, digits"),
     ],
 )
@@ -104,7 +104,9 @@ def test_one_that_cannot_be_used_is_named_and_keeps_no_other_from_it(
     (said,) = table.faults
     assert said.startswith(f"format {name} of the package ")
     assert fault in said
-    with pytest.raises(ValueError, match="'x' is no format; there are ours, zz; packages .*" + name):
+    with pytest.raises(
+        ValueError, match="'x' is not a format; available: ours, zz; installed packages .*" + name
+    ):
         table.check_names(["ours", "x"])
 
 
@@ -118,7 +120,7 @@ def test_a_name_that_a_configuration_uses_is_refused(monkeypatch: pytest.MonkeyP
     table = table_with(monkeypatch, foreign=f"{__name__}:Foreign")
     table.reserve(["foreign", "ours"])
     assert list(table) == ["ours"]
-    assert "another use for its name" in table.faults[0]
+    assert "uses its name for something else" in table.faults[0]
 
 
 def test_every_format_has_its_options_in_the_configuration() -> None:

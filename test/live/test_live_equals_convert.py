@@ -166,8 +166,8 @@ def test_a_session_whose_neighbours_are_gone_says_so(tmp_path: Path, received: S
         alone.parent.mkdir()
         shutil.copy(recording_of(session), alone)
         notes = " ".join(convert(alone, tmp_path / "again" / session.name)["notes"])
-        what = "goes on from s.mcap, which is" if session.name == "d_2" else "that goes on from it is"
-        assert f"{what} not beside it" in notes
+        what = "continues s.mcap, which is" if session.name == "d_2" else "that continues it is"
+        assert f"{what} not in its folder" in notes
 
 
 def test_what_holds_is_repeated_at_the_beginning(tmp_path: Path, received: Sequence[RawMessage]) -> None:

@@ -138,8 +138,8 @@ def test_data_beyond_the_last_point_is_ignored() -> None:
     [
         ("unknown datatype", [field("x", 0, 0)], {}),
         ("unknown datatype", [field("x", 0, 9)], {}),
-        ("without a name of their own", [field("x", 0), field("x", 4)], {}),
-        ("without a name of their own", [field("", 0)], {}),
+        ("without unique names", [field("x", 0), field("x", 4)], {}),
+        ("without unique names", [field("", 0)], {}),
         ("beyond the point step", [field("x", 9)], {}),
         ("beyond the point step", [field("x", 0, 8, 2)], {}),
         ("beyond the point step", [field("x", 2**32 - 1, 8, 2**32 - 1)], {}),

@@ -227,8 +227,8 @@ def test_any_boxes(rows: list[tuple[float, ...]], name: str) -> None:
         ({"width": 0}, "width or height 0, expected the picture's; the camera is uncalibrated"),
         ({"height": 0}, "width or height 0"),
         ({"width": 2**32 - 1}, "beyond 65535"),
-        ({"d": [1e300]}, "numbers that no camera has"),
-        ({"k": [1e-9, 0, 640, 0, 846.25, 360, 0, 0, 1]}, "numbers that no camera has"),
+        ({"d": [1e300]}, "implausible values"),
+        ({"k": [1e-9, 0, 640, 0, 846.25, 360, 0, 0, 1]}, "implausible values"),
     ],
 )
 def test_calibrations_of_no_camera_are_refused_with_a_reason(changes: Values, reason: str) -> None:
@@ -310,7 +310,7 @@ def test_a_cloud_whose_fields_have_names_that_no_file_can_have_is_refused(name: 
     schema = "sensor_msgs/PointCloud2"
     fields = [dict(each) for each in VALUES[schema]["fields"]]
     fields[-1]["name"] = name
-    with pytest.raises(DecodeError, match=r"without a name|unreadable"):
+    with pytest.raises(DecodeError, match=r"without unique names|unreadable"):
         decoded(schema, {**VALUES[schema], "fields": fields})
 
 

@@ -42,7 +42,7 @@ def test_other_types_are_refused(schema: str) -> None:
 
 
 def test_useless_types_say_why() -> None:
-    with pytest.raises(DecodeError, match="no use off the device"):
+    with pytest.raises(DecodeError, match="useless outside the device"):
         decode(raw("edgefirst_msgs/msg/DmaBuffer", b""))
     with pytest.raises(DecodeError, match="no decoder for this type"):
         decode(raw("std_msgs/msg/String", b""))

@@ -80,7 +80,7 @@ def test_one_flipped_message_does_not_move_the_rig(tmp_path: Path) -> None:
     _, metres = places_off(tmp_path / "out", truth)
     assert metres.max() < 0.1
     reasons = done.report["topics"]["/gps"]["reasons"]["refused"]
-    assert reasons == {"duplicate epoch": 25, "off the motion (outlier)": 1}
+    assert reasons == {"duplicate epoch": 25, "outlier (contradicts the motion)": 1}
     assert any("farthest by 240.0 m (" in note for note in done.report["notes"])
 
 
@@ -142,7 +142,7 @@ def test_a_stop_on_the_first_reading_leaves_no_samples(tmp_path: Path) -> None:
     assert done.report["samples"] == 0
     first, second = done.report["warnings"]
     assert first == "the dataset is empty"
-    assert second.startswith(f"{recording.name}: nothing of it is converted: it was interrupted while it was")
+    assert second.startswith(f"{recording.name}: not converted: interrupted in the first of two passes")
     assert "ego.smoothing: lag" in second
     assert done.interruption == "interrupted before anything was converted"
 

@@ -145,7 +145,7 @@ def test_what_comes_after_a_reset_and_is_of_before_costs_nothing_else() -> None:
     assert before == after
     assert len(after) == sum(m.topic == "/camera/h264" for m in once)
     refused = pipeline.report()["topics"]["/gps"]["reasons"]["refused"]
-    assert refused["stamp lies in the future"] == 1
+    assert refused["stamp is in the future"] == 1
 
 
 def test_a_step_below_a_second_pairs_nothing_wrong() -> None:

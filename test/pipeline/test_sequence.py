@@ -113,7 +113,7 @@ def test_what_comes_too_late_is_dropped_and_counted() -> None:
     played = Played([*lidar, ("radar_targets", 10.0)], **KEEP)
     assert len(played.samples) == 4
     (reason,) = played.post.ledger.snapshot()["/radar/targets"]["reasons"]["dropped"]
-    assert reason == "arrived later than the look-ahead"
+    assert reason == "arrived later than the look-ahead allows"
 
 
 @pytest.mark.parametrize(("every_n", "numbers"), [(1, [0, 1, 2, 3, 4, 5]), (2, [0, 2, 4]), (3, [0, 3])])

@@ -114,9 +114,9 @@ def test_a_thumbnail_does_not_stand_in_for_a_cut_picture() -> None:
 
 
 def test_what_claims_another_format_is_refused() -> None:
-    with pytest.raises(DecodeError, match="no PNG"):
+    with pytest.raises(DecodeError, match="not a PNG"):
         passthrough(CompressedImage("png", pillow("JPEG")))
-    with pytest.raises(DecodeError, match="no JPEG"):
+    with pytest.raises(DecodeError, match="not a JPEG"):
         passthrough(CompressedImage("jpeg", pillow("PNG")))
 
 

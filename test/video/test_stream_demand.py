@@ -238,7 +238,7 @@ def test_a_picture_that_the_decoder_never_gives_is_refused(
 
     monkeypatch.setattr(VideoDecoder, "feed", withhold)
     played = play(stream(workers), clip.shots, window=0)
-    assert str(played.errors[17]) == "the decoder gave no picture"
+    assert str(played.errors[17]) == "the decoder returned no picture"
     assert set(played.errors) <= set(range(12, 24))
     assert all(
         np.array_equal(rgb, clip.truth[n]) for n, rgb in played.pictures.items() if n not in range(12, 24)

@@ -234,4 +234,4 @@ def test_a_packet_cut_short_takes_what_follows_it_along() -> None:
     for workers in (1, 2, 4):
         played = play(stream(workers), shots)
         assert set(played.pictures) == set(clip.truth) - set(range(15, 24))
-        assert {str(error) for error in played.errors.values()} == {"damaged in the packet or one before it"}
+        assert {str(error) for error in played.errors.values()} == {"damaged in its packet or an earlier one"}

@@ -138,8 +138,8 @@ def _read(path: Path, head: bytes) -> Iterator[JournalRecord]:
             if head.startswith(found) or not (found + file.read(_BIRTH)).strip(b"\0"):
                 return  # killed while it was begun; by a power cut, if it is zeros
             raise DatasetError(
-                f"{path}: begins with {found[:40]!r}, expected {head!r}: perhaps another version of this "
-                "package wrote it, which can recover it; nothing was changed"
+                f"{path}: begins with {found[:40]!r}, expected {head!r}: if another version of "
+                "this package wrote it, recover it with that version; nothing was changed"
             )
         size, offset = path.stat().st_size, len(head)
         while len(frame := file.read(_FRAME.size)) == _FRAME.size:

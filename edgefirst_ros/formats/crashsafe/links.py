@@ -22,6 +22,6 @@ def refuse_links(top: Path, *paths: Path) -> None:
         for each in reversed(way[: way.index(top)]):
             if each.is_symlink():
                 raise WriteError(
-                    f"{each} is a symbolic link, through which nothing is written: remove it, or choose "
-                    "another output folder (which itself may be a link)"
+                    f"{each} is a symbolic link, and nothing is written through links: remove it, or choose "
+                    "another output folder (which may itself be a link)"
                 )

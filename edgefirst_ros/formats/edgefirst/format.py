@@ -26,7 +26,7 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
 
     name = "edgefirst"
     options = EdgeFirstOptions
-    nothing = "nothing was written, no sample had a file"
+    nothing = "nothing was written: no sample had a sensor file"
 
     def writer(self, options: EdgeFirstOptions, target: Target) -> EdgeFirstWriter:
         """Writes one dataset into ``root/<dataset>/``."""

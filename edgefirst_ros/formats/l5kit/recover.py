@@ -100,8 +100,8 @@ def _recover_part(path: Path, *, complete: bool) -> Recovery:
     if not (part / JOURNAL).exists():
         if any(part.iterdir()):
             raise WriteError(
-                f"{part}: has no journal: perhaps an earlier version of this package wrote it, which can "
-                "recover it; nothing was changed"
+                f"{part}: has no journal: if an earlier version of this package wrote it, recover "
+                "it with that version; nothing was changed"
             )
         part.rmdir()
         settle(path)

@@ -24,7 +24,7 @@ class NCoreFormat(Format[NCoreOptions]):
 
     name = "ncore"
     options = NCoreOptions
-    nothing = "nothing was written, no measurement could be"
+    nothing = "nothing was written: no measurement could be stored"
 
     def writer(self, options: NCoreOptions, target: Target) -> NCoreWriter:
         """Writes sequences into ``root/<sequence_id>/``."""

@@ -163,7 +163,7 @@ def read_array(get: Callable[[str], bytes], name: str) -> npt.NDArray[Any]:
         except KeyError:
             continue
         if isinstance(meta["compressor"], dict) and int.from_bytes(data[4:8], "little") != expected:
-            raise ValueError(f"{key}: its header does not say {expected} bytes")
+            raise ValueError(f"{key}: its header does not declare {expected} bytes")
         block = decode(meta["compressor"], data).view(dtype) if dtype.itemsize else np.zeros(0, dtype)
         if block.size != int(np.prod(chunks)):
             raise ValueError(f"{key} holds {block.size} elements, chunks are {chunks}")

@@ -130,7 +130,7 @@ def test_a_record_with_a_right_checksum_and_wrong_content_is_refused(
     before = {path: path.read_bytes() for path in folder.iterdir()}
     code, words = said("recover", tmp_path)
     assert code == 2
-    assert "is none of this version" in words
+    assert "is not a record of this version" in words
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
@@ -139,7 +139,7 @@ def test_a_record_cannot_name_a_file_elsewhere(tmp_path: Path, path: str) -> Non
     journal = SampleJournal(tmp_path / "ds.journal.part")
     journal.start(EdgeFirstOptions())
     journal.commit([FileRecord(path, 1, 1)], '{"sequence":"s","frame":1,"time_ns":1,"annotations":[]}')
-    with pytest.raises(DatasetError, match="is none of this version"):
+    with pytest.raises(DatasetError, match="is not a record of this version"):
         list(journal)
     journal.close()
 

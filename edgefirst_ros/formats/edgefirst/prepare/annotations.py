@@ -64,7 +64,7 @@ def annotate(sample: Sample, *, with_raster: bool) -> Annotations:
             continue
         topic, datum = measurement.topic, measurement.datum
         if not isinstance(datum, datum_type):
-            result.refused.append((topic, f"{type(datum).__name__} where {datum_type.__name__} is expected"))
+            result.refused.append((topic, f"{type(datum).__name__} instead of {datum_type.__name__}"))
             continue
         result.topics.append(topic)
         if isinstance(datum, Mask):
@@ -139,7 +139,7 @@ def _class_rows(
         return
     for index, outline in class_outlines(mask):
         if not labels.is_class(index):
-            refused.append((topic, "mask value that is no class of the model"))
+            refused.append((topic, "mask value that is not a class of the model"))
             continue
         label, label_index = labels.by_index(index)
         yield Annotation(

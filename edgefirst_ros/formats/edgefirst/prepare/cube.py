@@ -51,7 +51,7 @@ def encode_cube(cube: RadarCube) -> bytes:
     if len(cube.layout) != len(lengths):
         raise DecodeError(f"cube layout has {len(cube.layout)} axes, shape {len(lengths)}")
     if cube.is_complex and (not lengths or lengths[-1] % 2):
-        raise DecodeError("complex cube whose last axis is no row of (re, im) pairs")
+        raise DecodeError("complex cube whose last axis does not hold (re, im) pairs")
     if not cube.cube.size:
         raise DecodeError("cube without values")
     bins = _bins(lengths, cube.is_complex)

@@ -108,7 +108,7 @@ def insert_exif(image: CameraImage, tiff: bytes) -> bytes:
 def _into_jpeg(data: bytes, tiff: bytes) -> bytes:
     """Insert APP1 right after SOI, as EXIF requires; APP0 of JFIF follows."""
     if data[:2] != SOI:
-        raise DecodeError("camera image is no JPEG")
+        raise DecodeError("camera image is not a JPEG")
     payload = EXIF_HEADER + tiff
     parts = [SOI, struct.pack(">BBH", 0xFF, APP1, 2 + len(payload)), payload]
     offset = 2

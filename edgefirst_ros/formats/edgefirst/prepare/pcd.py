@@ -112,7 +112,7 @@ def _check_fields(dtype: np.dtype[np.void]) -> None:
     if missing := [axis for axis in "xyz" if axis not in names]:
         raise DecodeError(f"cloud without {', '.join(missing)}")
     if any(dtype[axis].shape for axis in "xyz"):
-        raise DecodeError("cloud with several x, y, z in a point")
+        raise DecodeError("cloud with more than one x, y or z per point")
     for name in names:
         base = dtype[name].base
         if base.kind not in TYPES or base.itemsize > 8 or base == np.float16:

@@ -55,7 +55,7 @@ def project(cloud: PointCloud, grid: RangeGrid) -> RangeImage:
     if missing := [axis for axis in "xyz" if axis not in names]:
         raise DecodeError(f"cloud without {', '.join(missing)}")
     if any(cloud.points.dtype[axis].shape for axis in "xyz"):
-        raise DecodeError("cloud with several x, y, z in a point")
+        raise DecodeError("cloud with more than one x, y or z per point")
     x, y, z = (cloud.column(axis, np.float64) for axis in "xyz")
     finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z)
     x, y, z = (np.where(finite, axis, 0.0) for axis in (x, y, z))

@@ -241,7 +241,7 @@ def _cloud(
     def encode_and_count() -> bytes:
         encoded = encode(datum)
         if encoded.left_out:
-            out.refused.append((measurement.topic, "points that are not finite left out"))
+            out.refused.append((measurement.topic, "non-finite points left out"))
         return encoded.data
 
     out.add(measurement.topic, kind, encode_and_count)
@@ -255,7 +255,7 @@ def _datum(
         return None
     if not isinstance(measurement.datum, datum_type):
         found = type(measurement.datum).__name__
-        out.refused.append((measurement.topic, f"{found} where {datum_type.__name__} is expected"))
+        out.refused.append((measurement.topic, f"{found} instead of {datum_type.__name__}"))
         return None
     return measurement, measurement.datum
 

@@ -139,7 +139,7 @@ class SampleJournal(Journal):
             except ValidationError as error:
                 first = error.errors(include_url=False)[0]
                 place = f"{self.path}: the record that ends at byte {committed.end:,}"
-                raise DatasetError(f"{place} is none of this version: {first['msg']}") from error
+                raise DatasetError(f"{place} is not a record of this version: {first['msg']}") from error
             yield Committed(tuple(FileRecord(*file) for file in files), record, committed.end)
 
 

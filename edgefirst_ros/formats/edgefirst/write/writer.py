@@ -107,7 +107,7 @@ class EdgeFirstWriter:
                 "written: begin each sequence before its samples"
             )
         if prepared.frame <= self._last_frame:
-            return Written(left_out=LeftOut("unusable", "not after the frame before"))
+            return Written(left_out=LeftOut("unusable", "not later than the frame before"))
         refused = list(prepared.refused)
         files = [file for file in prepared.files if self._fits(file, refused)]
         if not files:
@@ -223,7 +223,7 @@ class EdgeFirstWriter:
     def _fits(self, file: PreparedFile, refused: list[tuple[str, str]]) -> bool:
         if file.size is None or self._sizes.setdefault(file.kind, file.size) == file.size:
             return True
-        refused.append((file.topic, f"{file.kind} of another size than the sequence's first"))
+        refused.append((file.topic, f"{file.kind} differs in size from the sequence's first"))
         return False
 
     @contextmanager

@@ -68,7 +68,7 @@ def _check_attributes(path: Path, scenes: int, findings: Findings) -> None:
     try:
         values = read_attributes(path)
     except DatasetError as error:
-        findings.error(".zattrs", "is no JSON", str(error))
+        findings.error(".zattrs", "is not JSON", str(error))
         return
     if values.get("format_version") != FORMAT_VERSION:
         findings.error(
@@ -109,7 +109,7 @@ def _check_chunks(name: str, files: Files, array: ChunkedArray, findings: Findin
     count, there, sound = -(-len(array) // array.chunk_length), 0, True
     for number, file in files.chunks():
         if number >= count:
-            findings.warning(f"{name}@{file.name}", "chunk behind the array's last row")
+            findings.warning(f"{name}@{file.name}", "chunk beyond the array's last row")
             continue
         there += 1
         try:

@@ -43,7 +43,7 @@ def check_coverage(arrays: Arrays, findings: Findings) -> None:
             _check_interval(arrays[owner], field, f"{owner}.{field}", len(arrays[covered]), findings)
     if SPANS in arrays and FRAMES in arrays and len(arrays[SPANS]) != len(arrays[FRAMES]):
         text = f"{len(arrays[SPANS])}, {len(arrays[FRAMES])} frames"
-        findings.error(SPANS, "not a span a frame", text)
+        findings.error(SPANS, "not one span per frame", text)
 
 
 def _check_interval(owner: ChunkedArray, field: str, where: str, covered: int, findings: Findings) -> None:
@@ -62,7 +62,7 @@ def _check_interval(owner: ChunkedArray, field: str, where: str, covered: int, f
             )
         last = int(edges[-1, 1])
     if last != covered:
-        findings.error(where, "intervals do not cover the rows there are", f"{last}, {covered} rows")
+        findings.error(where, "intervals do not cover all rows", f"{last}, {covered} rows")
 
 
 def check_rows(arrays: Arrays, findings: Findings) -> None:
@@ -104,7 +104,7 @@ def _check_times(scenes: ChunkedArray, frames: ChunkedArray, findings: Findings)
             _check_motion(frames, first, stop, where, findings)
             if begin < scene["start_time"] or end > scene["end_time"]:
                 text = f"[{begin}, {end}] in [{scene['start_time']}, {scene['end_time']}]"
-                findings.warning(where, "frames leave the time of their scene", text)
+                findings.warning(where, "frames lie outside the time of their scene", text)
 
 
 def _check_scene_frames(frames: ChunkedArray, first: int, stop: int, findings: Findings) -> tuple[int, int]:
@@ -163,7 +163,7 @@ def _check_faces(start: int, rows: Records, findings: Findings) -> None:
 
 def _check_points(start: int, rows: Records, findings: Findings) -> None:
     known = np.isin(rows["sensor"], (LIDAR, RADAR))
-    _say(POINTS, start, ~known, "point of no sensor that there is", findings)
+    _say(POINTS, start, ~known, "point of an unknown sensor", findings)
 
 
 _ROWS: Mapping[str, Callable[[int, Records, Findings], None]] = {
@@ -182,4 +182,4 @@ def _check_tracks(frames: ChunkedArray, agents: ChunkedArray, findings: Findings
                 continue
             tracks = agents[first:stop]["track_id"]
             if len(np.unique(tracks)) != len(tracks):
-                findings.error(f"{FRAMES}@{number}", "has a track twice")
+                findings.error(f"{FRAMES}@{number}", "has the same track twice")

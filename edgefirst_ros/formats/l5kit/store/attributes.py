@@ -42,7 +42,7 @@ class SceneNote:
         """
         place = tuple(map(float, () if coordinates is None else coordinates))
         if not all(abs(value) < _FAR for value in place):
-            raise ValueError(f"no place on earth: {place}")
+            raise ValueError(f"not a position on earth: {place}")
         return cls(None if name is None else str(name), None if coordinates is None else GeoPoint(*place))
 
     @property

@@ -140,7 +140,7 @@ class ChunkedArray:
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy is False:
-            raise ValueError("rows on disk cannot be had without a copy")
+            raise ValueError("rows on disk cannot be returned without a copy")
         return self[:].astype(dtype or self.dtype, copy=False)
 
     def __iter__(self) -> Iterator[np.void]:

@@ -56,7 +56,7 @@ class ArrayHeader:
         compressor = None if self.compressor is None else dict(self.compressor)
         expected = self.chunk * self.dtype.itemsize
         if compressor and compressor.get("id") == "blosc" and int.from_bytes(data[4:8], "little") != expected:
-            raise DatasetError(f"{where}: damaged chunk: its header does not say {expected} bytes")
+            raise DatasetError(f"{where}: damaged chunk: its header does not declare {expected} bytes")
         try:
             raw = decode(compressor, data)
         except ValueError as error:
@@ -143,7 +143,7 @@ class Files:
         """
         if header.length < 0 or not 0 < header.chunk * header.dtype.itemsize <= _MOST_CHUNK_BYTES:
             sizes = f"{header.length} rows in chunks of {header.chunk}"
-            raise DatasetError(f"{self.metadata}: no sizes of an array: {sizes}")
+            raise DatasetError(f"{self.metadata}: invalid array sizes: {sizes}")
         there, chunks = sum(1 for _ in self.chunks()), -(-header.length // header.chunk)
         if chunks > 2 * there + _MOST_MISSING:
             raise DatasetError(f"{self.metadata}: {chunks} chunks, of which only {there} are there")

@@ -283,7 +283,7 @@ def _checked(path: Path) -> dict[str, Growth]:
         if (header.dtype, header.chunk, header.compressor) != (own.dtype, own.chunk, own.compressor):
             raise DatasetError(
                 f"{path}: {name} is {header.dtype} in chunks of {header.chunk} by {header.compressor}; "
-                "only datasets as written here can be appended to, merge others instead"
+                "only datasets written by this package can be appended to; merge others instead"
             )
         crc = StoredRows(files).crc(0, header.length)
         if crc is None:

@@ -156,7 +156,7 @@ def picture_boxes(flat: Boxes, setting: Setting) -> tuple[Floats, Floats]:
     """
     info = setting.calibration.camera_info
     if info is None:
-        raise DecodeError("no camera info to place boxes by")
+        raise DecodeError("no camera info to place boxes with")
     numbers = [(box.center_x, box.center_y, box.width, box.height) for box in flat.boxes]
     center, size = np.split(np.array(numbers, np.float64).reshape(-1, 4), 2, axis=1)
     middle, low, high = image_plane(info, np.stack([center, center - size / 2, center + size / 2]))
@@ -177,7 +177,7 @@ def _without(place_m: Sequence[float], size_m: Sequence[float]) -> str:
     """Why a box has no usable size or position; empty if it has both."""
     if not all(0 < edge < math.inf for edge in size_m):
         return "box without size"
-    return "" if all(map(math.isfinite, place_m)) else "box without place"
+    return "" if all(map(math.isfinite, place_m)) else "box without position"
 
 
 def _is_optical(frame_id: str) -> bool:

@@ -175,7 +175,7 @@ def _candidates(sample: Sample, setting: Setting, account: _Account) -> PlacedDe
         account.topics.add(measurement.topic)
         unplaced += [(measurement.topic, reason, key) for reason, key in placed.refused]
         again = repeats(placed.candidates)
-        account.refused += [(measurement.topic, "a track twice in one frame")] * int(again.sum())
+        account.refused += [(measurement.topic, "the same track twice in one frame")] * int(again.sum())
         more = placed.candidates.taken(~again).of(rank, measurement.time_ns)
         kept = PlacedDetections.joined([kept, more.taken(~shown_by(kept, more))])
     # What one source could not place is only missing if no other one did.

@@ -37,7 +37,7 @@ from edgefirst_ros.sample import EgoPose, Sample, SequenceInfo
 
 _HOST_LENGTH = 16
 _NO_HOST = "unknown"
-_UNSHOWN = NoPlace("nothing in a frame is of it")
+_UNSHOWN = NoPlace("not used by any frame")
 
 
 class L5KitWriter:
@@ -116,11 +116,11 @@ class L5KitWriter:
         sequence, grid = self._sequence, self._grid
         if sequence is None or grid is None or prepared.sequence != sequence.name:
             raise WriteError(
-                f"{self.path}: sample {prepared.frame} of {prepared.sequence}, which is not begun: begin "
+                f"{self.path}: sample {prepared.frame} of {prepared.sequence}, which has not begun: begin "
                 "each sequence before its samples"
             )
         if prepared.time_ns <= self._last_ns:
-            return Written(left_out=LeftOut("unusable", "not after the sample before"))
+            return Written(left_out=LeftOut("unusable", "not later than the sample before"))
         self._last_ns = prepared.time_ns
         result: Future[Written] = Future()
         self._open.append(result)
@@ -255,12 +255,12 @@ class L5KitWriter:
     def _warn(self, scene: str, grid: FrameGrid) -> None:
         if grid.poseless:
             self._warnings.append(
-                f"{scene}: {grid.poseless} frames left out, no ego pose is known at their times"
+                f"{scene}: {grid.poseless} frames left out: no ego pose is known at their times"
             )
         if grid.gaps:
             self._warnings.append(
-                f"{scene}: frames are missing at {grid.gaps} places, which L5Kit's readers, who take "
-                "frames for evenly spaced, do not notice: look at the timestamps"
+                f"{scene}: frames are missing at {grid.gaps} places, but L5Kit's readers assume "
+                "evenly spaced frames: check the timestamps"
             )
 
     def _release(self, error: WriteError) -> None:

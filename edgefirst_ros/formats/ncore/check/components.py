@@ -104,7 +104,7 @@ def _check_clouds(instance: Instance, nodes: set[str], findings: Findings) -> in
         findings.error(instance.path, "no pc_timestamps_us", str(error))
         return 0
     if not _inside(instance, times):
-        findings.error(instance.path, "times leave the sequence")
+        findings.error(instance.path, "times outside the sequence")
     schemas = instance.attributes("pcs").get("attribute_schemas", {})
     for index in range(len(times)):
         where = f"{instance.path}@{index}"
@@ -121,7 +121,7 @@ def _check_clouds(instance: Instance, nodes: set[str], findings: Findings) -> in
             shape = (len(points), *schemas[name]["shape_suffix"])
             if column.shape != shape or column.dtype != np.dtype(schemas[name]["dtype"]):
                 findings.error(
-                    where, f"attribute {name} is not as its schema", f"{column.dtype}{column.shape}"
+                    where, f"attribute {name} does not match its schema", f"{column.dtype}{column.shape}"
                 )
     return len(times)
 
@@ -139,11 +139,11 @@ def _check_labels(instance: Instance, by_path: dict[str, Instance], findings: Fi
         findings.error(instance.path, "label cannot be read", str(error))
         return 0
     if not _inside(instance, times):
-        findings.error(instance.path, "times leave the sequence")
+        findings.error(instance.path, "times outside the sequence")
     frames = camera.attributes("frames").get("frames_timestamps_us", []) if camera else []
     alone = len(set(times) - {end for _, end in frames})
     if alone:
-        findings.note(instance.path, "labels of pictures that are not kept", str(alone))
+        findings.note(instance.path, "labels of pictures that are not in the dataset", str(alone))
     return len(times)
 
 
@@ -156,12 +156,12 @@ def _check_cuboids(instance: Instance, nodes: set[str], findings: Findings) -> i
         where = f"{instance.path}@{observation['timestamp_us']}"
         times = [observation["timestamp_us"], observation["reference_frame_timestamp_us"]]
         if not _inside(instance, times):
-            findings.error(where, "times leave the sequence")
+            findings.error(where, "times outside the sequence")
         if observation["reference_frame_id"] not in nodes:
             findings.error(
                 where, "reference frame is not in the pose graph", observation["reference_frame_id"]
             )
         box = observation["bbox3"]
         if min(box["dim"]) <= 0 or not np.isfinite([*box["centroid"], *box["dim"], *box["rot"]]).all():
-            findings.error(where, "box without extent or place")
+            findings.error(where, "box without extent or position")
     return len(observations)

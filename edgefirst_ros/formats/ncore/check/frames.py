@@ -62,7 +62,7 @@ def check_times(instance: Instance, findings: Findings) -> npt.NDArray[np.int64]
         if (np.diff(times[:, column]) <= 0).any():
             findings.error(where, f"frame {what} are not strictly increasing")
     if len(times) and (times.min() < start or times.max() >= stop):
-        findings.error(where, "frames leave the sequence", f"[{start}, {stop})")
+        findings.error(where, "frames outside the sequence", f"[{start}, {stop})")
     if (times[1:, 0] < times[:-1, 1]).any():
         findings.warning(where, "frames overlap")
     return times
@@ -98,7 +98,7 @@ def check_boxes(instance: Instance, end_us: int, findings: Findings) -> None:
         findings.error(where, "2-D boxes are not left, top, right, bottom")
     lacking = [name for name, shape in shapes.items() if not shape or shape[0] != len(corners)]
     if lacking:
-        findings.error(where, "2-D boxes without as many of", ", ".join(lacking))
+        findings.error(where, "2-D boxes with another number of", ", ".join(lacking))
 
 
 def _shape(instance: Instance, name: str) -> list[int] | None:
@@ -126,7 +126,7 @@ def check_rays(instance: Instance, start_us: int, end_us: int, findings: Finding
     if not np.isfinite(direction).all() or (np.abs((direction**2).sum(1) - 1) > _UNIT_TOLERANCE).any():
         findings.error(where, "directions are not unit vectors")
     if rays and (times.min() < start_us or times.max() > end_us):
-        findings.error(where, "ray times leave the frame")
+        findings.error(where, "ray times outside the frame")
     valid = np.unpackbits(packed, count=returns * rays).astype(bool).reshape(returns, rays)
     _check_returns(where, "distance_m", distance, valid, findings)
     if instance.component == "lidars":

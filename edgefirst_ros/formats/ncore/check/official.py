@@ -54,7 +54,11 @@ def run_official(meta: Path, python: Path | None, findings: Findings) -> None:
         tell(meta.name, "official reader not run", str(error))
         return
     except ValueError:
-        tell(meta.name, "official reader not run", f"{found} ended with {done.returncode} and said {said!r}")
+        tell(
+            meta.name,
+            "official reader not run",
+            f"{found} ended with exit code {done.returncode} and printed {said!r}",
+        )
         return
     if "error" in result:
         findings.error(meta.name, "official reader", result["error"])

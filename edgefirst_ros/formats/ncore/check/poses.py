@@ -37,7 +37,9 @@ def check_poses(instance: Instance, findings: Findings) -> set[str]:
                 _check_motion(where, instance, poses.astype(np.float64), times, findings)
     nodes = {node for edge in edges for node in edge}
     if len(edges) != len(nodes) - 1 or _reached(edges) != nodes:
-        findings.error(instance.path, "poses are no tree", f"{len(edges)} edges between {len(nodes)} frames")
+        findings.error(
+            instance.path, "poses do not form a tree", f"{len(edges)} edges between {len(nodes)} frames"
+        )
     for wanted in (RIG, WORLD):
         if wanted not in nodes:
             findings.error(instance.path, f"no frame {wanted}")

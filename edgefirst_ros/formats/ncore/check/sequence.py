@@ -97,9 +97,7 @@ def _check_meta(path: Path, roots: Mapping[str, Any], findings: Findings) -> Non
         findings.error(path.name, "no sequence meta file", str(error))
         return
     if listed.keys() != roots.keys():
-        findings.error(
-            path.name, "lists other stores than there are", str(sorted(listed.keys() ^ roots.keys()))
-        )
+        findings.error(path.name, "lists other stores than exist", str(sorted(listed.keys() ^ roots.keys())))
     for name in sorted(listed.keys() & roots.keys()):
         if md5_of(path.parent / name) != listed[name]:
             findings.error(name, "MD5 differs from the sequence meta file")
@@ -145,7 +143,7 @@ def read_metadata(where: str, store: FinishedStore, findings: Findings) -> Metad
             try:
                 plain[key] = json.loads(payload)
             except ValueError as error:
-                findings.error(f"{where}@{key}", "metadata is no JSON", str(error))
+                findings.error(f"{where}@{key}", "metadata is not JSON", str(error))
     try:
         packed = unxz(store.get(KEY), 9 * size + 1024)
     except (KeyError, ValueError) as error:

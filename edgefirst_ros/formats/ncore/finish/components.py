@@ -99,10 +99,10 @@ def _poses(
     edges, assumed = sensor_edges(facts.transforms.values(), rig_frame, nodes)
     for name in assumed:
         frame_id, camera = nodes[name]
-        looking = ", looking forward" if camera else ""
+        looking = ", facing forward" if camera else ""
         warn(
-            f"no transform says where {name} is (frame {frame_id!r}): it is put at the origin of the rig"
-            f"{looking}; give one from {rig_frame}, or name the rig's frame with ncore.rig_frame"
+            f"no transform for {name} (frame {frame_id!r}): it is placed at the origin of the rig"
+            f"{looking}; publish one from {rig_frame}, or set ncore.rig_frame to the rig's frame"
         )
     static = {(node, RIG): pose for node, pose in edges.items()}
     dynamic: Json = {}
@@ -172,15 +172,15 @@ def _pose_arrays(poses: RigPoses) -> Arrays:
 def _warn_of_poses(poses: RigPoses | None, span_us: int, facts: Facts, warn: Warn) -> None:
     sequence, span = facts.sequence["id"], f"{span_us / 1e6:,.1f} s"
     if poses is None:
-        warn(f"{sequence}: no pose of the rig is known: it stands still at the origin for {span}")
+        warn(f"{sequence}: no pose of the rig is known: it is written at the origin for all {span}")
         return
     for part, what in enumerate(("position", "rotation")):
         assumed_us = poses.assumed_us(part)
         if assumed_us:
             warn(
                 f"{sequence}: the rig's {what} is assumed for {assumed_us / 1e6:,.1f} s of {span}; "
-                f"{RIG}_{WORLD}_{what}_basis in the poses' generic data says where, and "
-                "ncore.unknown_pose: cut leaves those parts out"
+                f"{RIG}_{WORLD}_{what}_basis in the poses' generic data marks these parts, and "
+                "ncore.unknown_pose: cut leaves them out"
             )
 
 
@@ -220,8 +220,8 @@ def _masks(facts: Facts, instances: Mapping[Instance, EntryTimes], remarks: Rema
             fitting = {mask: png for mask, png in masks.items() if size in {(), _mask_size(png)}}
             for mask in masks.keys() - fitting.keys():
                 remarks.warn(
-                    f"{facts.sequence['id']}: ncore.ego_masks.{name}.{mask} is left out, as it is not of the "
-                    f"pictures' size {size[0]}x{size[1]}"
+                    f"{facts.sequence['id']}: ncore.ego_masks.{name}.{mask} is left out: its size is not the "
+                    f"pictures' {size[0]}x{size[1]}"
                 )
             records += group(f"cameras/{name}", {"mask_names": list(fitting)})
             for mask, png in fitting.items():

@@ -133,7 +133,7 @@ def _listed_stores(files: SequenceFiles, meta: bytes) -> list[str]:
     for name in names:
         if not files.is_store(name):
             raise DatasetError(
-                f"{files.meta_part} lists {name!r}, no store of {files.id}; nothing was changed"
+                f"{files.meta_part} lists {name!r}, which is not a store of {files.id}; nothing was changed"
             )
     return names
 
@@ -196,8 +196,8 @@ def _attach_boxes(files: SequenceFiles, stores: Mapping[str, Store], facts: Fact
             say = remarks.note if attached.paired[topic] else remarks.warn
             say(
                 f"{files.id}: {alone} of {count} messages of {topic} have no picture within "
-                f"{tolerance_us(topic) / 1000:g} ms; their boxes are in no frame but in the cuboids' generic "
-                "data"
+                f"{tolerance_us(topic) / 1000:g} ms; their boxes are stored in the cuboids' generic "
+                "data instead of a frame"
             )
 
 

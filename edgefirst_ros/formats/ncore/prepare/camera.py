@@ -94,7 +94,7 @@ def depth_entry(observation: Observation, options: NCoreOptions) -> ComponentEnt
     image = observation.measurement.datum
     if not isinstance(image, RawImage) or image.pixels.ndim != 2 or image.pixels.dtype not in _DEPTH_TYPES:
         what = image.encoding if isinstance(image, RawImage) else type(image).__name__
-        raise DecodeError(f"{what} is no depth image; 16UC1 in millimetres or 32FC1 in metres is")
+        raise DecodeError(f"{what} is not a depth image; expected 16UC1 in millimetres or 32FC1 in metres")
     quantisation = None
     if image.pixels.dtype == np.uint16:
         quantisation = {"quantized_dtype": "uint16", "scale": _MILLIMETRE_M, "offset": 0.0}

@@ -38,7 +38,7 @@ def cuboids_of(observation: Observation) -> tuple[Cuboids, tuple[str, ...]]:
     labels = observation.calibration.model_info.labels if observation.calibration.model_info else ()
     for index, box in enumerate(measurement.datum.boxes):
         if not (box.width > 0.0 and box.height > 0.0 and _finite(box)):
-            refused.add("box without extent or place")
+            refused.add("box without extent or position")
             continue
         observations.append(_observation(box, time_us, index, optical=optical))
         is_number = box.label.isdecimal() and int(box.label) < len(labels)

@@ -54,7 +54,7 @@ def xyz(cloud: PointCloud) -> npt.NDArray[np.float32]:
     if not {"x", "y", "z"} <= set(names):
         raise DecodeError(f"cloud has fields {', '.join(names)} but no x, y and z")
     if any(cloud.points.dtype[name].shape for name in "xyz"):
-        raise DecodeError("cloud with several x, y, z in a point")
+        raise DecodeError("cloud with more than one x, y or z per point")
     if (packed := _packed_xyz(cloud.points)) is not None:
         return packed
     points = np.empty((len(cloud.points), 3), np.float32)

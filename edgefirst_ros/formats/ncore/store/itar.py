@@ -194,12 +194,12 @@ def read_index(descriptor: int) -> tuple[dict[str, tuple[int, int]], int]:
         raise ValueError("the itar index lacks items, offset_datas or sizes")
     columns = (table["items"], table["offset_datas"], table["sizes"])
     if not all(isinstance(column, list) for column in columns):
-        raise ValueError("the itar index has columns that are no lists")
+        raise ValueError("the itar index has columns that are not lists")
     if len({len(column) for column in columns}) != 1:
         raise ValueError(f"the itar index has columns of {[len(column) for column in columns]} entries")
     rows = {key: (at, length) for key, at, length in zip(*columns, strict=True) if isinstance(key, str)}
     if len(rows) != len(table["items"]) or not all(isinstance(n, int) for row in rows.values() for n in row):
-        raise ValueError("the itar index has rows that are no key, offset and size, or a key twice")
+        raise ValueError("the itar index has rows that are not key, offset and size, or repeat a key")
     if any(at < 0 or length < 0 or at + length > offset for at, length in rows.values()):
         raise ValueError("the itar index has rows outside of the archive")
     return rows, offset

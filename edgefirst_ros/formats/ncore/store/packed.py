@@ -94,8 +94,10 @@ def unxz(data: bytes, limit: int) -> object:
         if unpacker.eof:
             return cbor2.loads(unpacked)
     except (lzma.LZMAError, EOFError, MemoryError, RecursionError, cbor2.CBORError) as error:
-        raise ValueError(f"{len(data)} bytes are no xz of CBOR: {error}") from error
-    raise ValueError(f"{len(data)} bytes are no xz of CBOR: cut off, or more than {limit} bytes unpacked")
+        raise ValueError(f"{len(data)} bytes are not xz-compressed CBOR: {error}") from error
+    raise ValueError(
+        f"{len(data)} bytes are not xz-compressed CBOR: cut off, or more than {limit} bytes unpacked"
+    )
 
 
 KEY = ".zmetadata.cbor.xz"

@@ -161,12 +161,12 @@ class CubePairing:
     def offer(self, radar: str, cube: Cube) -> int | str:
         """Take a cube; the bytes written, or why it cannot be stored."""
         if cube.time_us <= self._latest_us.get(radar, -1):
-            return "not after the cube before"
+            return "not later than the cube before"
         written = self.settle(radar)
         last_us, free_us = self._scans.last_scan(radar), self._scans.free_scan(radar)
         age_us = cube.time_us - last_us if last_us is not None else self._tolerance_us + 1
         if age_us <= 0 and (free_us is None or -age_us > self._tolerance_us):
-            return "no scan without a cube near it"
+            return "no scan near it that still lacks a cube"
         self._latest_us[radar] = cube.time_us
         if age_us <= SAME_SCAN_US and free_us is not None:
             return written + self._scans.attach(radar, free_us, cube)

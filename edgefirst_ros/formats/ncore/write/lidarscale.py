@@ -67,13 +67,13 @@ class LidarScales:
             option = "set ncore.lidar_intensity_max to its full scale"
             if seen.outside:
                 remarks.warn(
-                    f"{seen.outside} intensities of {name} were cut off: its {seen.field} went to "
-                    f"{seen.largest:g}, full scale was {seen.scale or 1:g}; {option}"
+                    f"{seen.outside} intensities of {name} were clipped: its {seen.field} reached "
+                    f"{seen.largest:g}, above the full scale of {seen.scale or 1:g}; {option}"
                 )
             elif seen.scale is not None and seen.scale > _EIGHT_BITS >= seen.largest > 0:
                 remarks.note(
-                    f"the {seen.field} of {name} is {seen.dtype} but never above {seen.largest:g} of "
-                    f"{seen.scale:g}; if it is of 8 bits, {option}"
+                    f"the {seen.field} of {name} is {seen.dtype} but never exceeds {seen.largest:g} of "
+                    f"{seen.scale:g}; if it has 8 bits, {option}"
                 )
             elif seen.learnt and seen.scale is not None:
                 remarks.note(

@@ -28,7 +28,7 @@ class EgoMasks:
         paths: by camera and name.
 
     Raises:
-        ConfigError: naming every mask that is no readable PNG file.
+        ConfigError: naming every mask that is not a readable PNG file.
     """
 
     def __init__(self, paths: Mapping[str, Mapping[str, Path]]) -> None:
@@ -45,7 +45,7 @@ class EgoMasks:
                         self._sizes[camera, name] = image.size
                         image.verify()
                 except (OSError, UnidentifiedImageError, SyntaxError) as error:
-                    faults.append(f"ego_masks.{camera}.{name}: {path} is no readable PNG file ({error})")
+                    faults.append(f"ego_masks.{camera}.{name}: {path} is not a readable PNG file ({error})")
                 else:
                     self.data.setdefault(camera, {})[name] = png
         if faults:
@@ -73,4 +73,6 @@ class EgoMasks:
         """Warn of masks whose camera sent no picture."""
         there = ", ".join(sorted(self._came)) or "none"
         for camera in sorted(self._paths.keys() - self._came):
-            remarks.warn(f"ncore.ego_masks names the camera {camera}, which never came; cameras: {there}")
+            remarks.warn(
+                f"ncore.ego_masks names the camera {camera}, which sent no picture; cameras: {there}"
+            )

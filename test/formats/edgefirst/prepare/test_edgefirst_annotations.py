@@ -117,7 +117,7 @@ def test_a_class_mask_has_a_row_a_class() -> None:
 def test_mask_values_the_model_does_not_have_are_refused() -> None:
     result = annotated({Role.MASK: class_mask()}, labels=("background", "car"))
     assert [row.label for row in result.rows] == ["car"]
-    assert result.refused == [("/model/mask", "mask value that is no class of the model")]
+    assert result.refused == [("/model/mask", "mask value that is not a class of the model")]
 
 
 @pytest.mark.parametrize(
@@ -181,5 +181,5 @@ def test_the_same_track_shares_a_row_if_the_labels_agree() -> None:
 
 def test_other_data_under_the_role_is_refused() -> None:
     result = annotated({Role.MODEL: radar_targets()})
-    assert result.refused == [(TOPICS[Role.MODEL], "PointCloud where Detections is expected")]
+    assert result.refused == [(TOPICS[Role.MODEL], "PointCloud instead of Detections")]
     assert result.topics == []

@@ -167,11 +167,11 @@ def test_a_png_keeps_every_other_chunk_and_one_exif() -> None:
 @pytest.mark.parametrize(
     ("data", "kind", "reason"),
     [
-        (b"", "jpeg", "no JPEG"),
-        (png(), "jpeg", "no JPEG"),
+        (b"", "jpeg", "not a JPEG"),
+        (png(), "jpeg", "not a JPEG"),
         (b"\xff\xd8\xff\xe0\x00\x10JF", "jpeg", "damaged"),
         (b"\xff\xd8\x00\x00\x00\x00", "jpeg", "damaged"),
-        (jpeg(), "png", "no PNG"),
+        (jpeg(), "png", "not a PNG"),
         (png()[:40], "png", "PNG ends"),
     ],
 )

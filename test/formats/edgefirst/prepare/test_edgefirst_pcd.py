@@ -124,7 +124,7 @@ def test_a_cloud_without_points_is_a_file_without_points() -> None:
     ("fields", "reason"),
     [
         ({"x": np.ones(1, np.float32), "y": np.ones(1, np.float32)}, "without z"),
-        (dict.fromkeys("xyz", np.ones((1, 2), np.float32)), "several x, y, z"),
+        (dict.fromkeys("xyz", np.ones((1, 2), np.float32)), "more than one x, y or z"),
         ({**dict.fromkeys("xyz", np.ones(1, np.float32)), "h": np.ones(1, np.float16)}, "float16"),
         ({**dict.fromkeys("xyz", np.ones(1, np.float32)), "s": np.array(["a"], "S1")}, "S1"),
     ],

@@ -237,20 +237,20 @@ def test_what_cannot_be_encoded_is_refused_and_the_rest_written(tmp_path: Path) 
 
 def test_other_data_under_a_role_is_refused(tmp_path: Path) -> None:
     done, _, _ = one(tmp_path, sample(0, {Role.RADAR_CUBE: radar_targets()}))
-    assert done.refused == (("/radar/cube", "PointCloud where RadarCube is expected"),)
+    assert done.refused == (("/radar/cube", "PointCloud instead of RadarCube"),)
 
 
 def test_points_left_out_are_told_and_the_cloud_is_written(tmp_path: Path) -> None:
     x = np.array([1.0, np.nan], np.float32)
     done, files, _ = one(tmp_path, sample(0, {Role.RADAR_TARGETS: cloud(dict.fromkeys("xyz", x))}))
-    assert done.refused == (("/radar/targets", "points that are not finite left out"),)
+    assert done.refused == (("/radar/targets", "non-finite points left out"),)
     assert "/radar/targets" in done.topics
     assert "radar.pcd" in files
 
 
 def test_a_damaged_camera_picture_is_refused(tmp_path: Path) -> None:
     done, files, _ = one(tmp_path, sample(0, {Role.RADAR_TARGETS: radar_targets()}, image=b"no picture"))
-    assert done.refused == (("/camera/h264", "camera image is no JPEG"),)
+    assert done.refused == (("/camera/h264", "camera image is not a JPEG"),)
     assert set(files) == {"radar.pcd"}
 
 
@@ -278,7 +278,7 @@ def test_images_of_another_size_are_refused_within_a_sequence(tmp_path: Path) ->
         )
 
     done = write(tmp_path, [depth(0, 8), depth(1, 9), depth(2, 8), depth(0, 9, SECOND)])
-    reason = "depth.png of another size than the sequence's first"
+    reason = "depth.png differs in size from the sequence's first"
     assert [entry.refused for entry in done] == [(), (("/depth", reason),), (), ()]
     assert ["/depth" in entry.topics for entry in done] == [True, False, True, True]
 
@@ -430,7 +430,7 @@ def test_samples_must_come_in_order_and_of_the_sequence_begun(tmp_path: Path) ->
     writer.write(writer.prepare(sample(3)))
     for late in (sample(3), sample(2)):
         said = writer.write(writer.prepare(late))
-        assert (said.topics, said.left_out) == ((), LeftOut("unusable", "not after the frame before"))
+        assert (said.topics, said.left_out) == ((), LeftOut("unusable", "not later than the frame before"))
     with pytest.raises(WriteError, match="begin each sequence before its samples"):
         writer.write(writer.prepare(sample(4, sequence=SECOND)))
     writer.write(writer.prepare(sample(4)))

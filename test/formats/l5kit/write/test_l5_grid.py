@@ -166,7 +166,7 @@ def test_frames_without_a_pose_leave_a_hole_that_is_told(tmp_path: Path) -> None
     (path,) = writer.close()
     dataset = ChunkedDataset(path).open()
     assert milliseconds(dataset) == [0, 100, 200, 700, 800, 900]
-    assert writer.warnings[0] == f"{SEQUENCE.name}: 4 frames left out, no ego pose is known at their times"
+    assert writer.warnings[0] == f"{SEQUENCE.name}: 4 frames left out: no ego pose is known at their times"
     assert "at 1 places" in writer.warnings[1]
 
 

@@ -72,7 +72,7 @@ def test_distortion_of_another_model_is_refused() -> None:
 @pytest.mark.parametrize(
     ("calibration", "reason"),
     [
-        (Calibration(transforms=CALIBRATION.transforms), "no camera info to place boxes by"),
+        (Calibration(transforms=CALIBRATION.transforms), "no camera info to place boxes with"),
         (Calibration(camera_info=CAMERA), "no transform from camera_optical to base_link"),
         (
             replace(CALIBRATION, camera_info=replace(CAMERA, k=np.zeros((3, 3)))),
@@ -109,7 +109,7 @@ def test_fused_boxes_without_a_place_are_counted() -> None:
     wrong = box(center_x=float("nan"), track_id="lost", track_lifetime=3)
     given = sample(0, {Role.BOXES_3D: boxes(wrong, box(distance_m=9.0, center_x=0.0, center_y=0.0))})
     assert placed(given) == [[9.0, 0.0]]
-    assert refused(given) == [("/fusion/boxes3d", "box without place")]
+    assert refused(given) == [("/fusion/boxes3d", "box without position")]
 
 
 def test_boxes_at_the_edge_can_be_kept() -> None:
@@ -182,7 +182,7 @@ def test_a_box_without_distance_is_only_missing_if_nobody_else_places_it() -> No
 def test_a_track_twice_in_a_frame_is_counted() -> None:
     given = sample(0, {Role.MODEL: boxes(box(), box(center_x=0.6), box(center_x=0.4))})
     assert placed(given) == [[22.0, 0.0]]
-    assert refused(given) == [("/model/output", "a track twice in one frame")] * 2
+    assert refused(given) == [("/model/output", "the same track twice in one frame")] * 2
 
 
 def test_fusions_own_numbers_give_way_to_the_models_track() -> None:

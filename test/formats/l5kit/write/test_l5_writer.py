@@ -194,7 +194,7 @@ def test_samples_without_a_pose_are_counted_and_no_frames(tmp_path: Path) -> Non
     assert written.left_out is not None
     assert second.result().topics == ()
     (path,) = writer.close()
-    assert writer.warnings == (f"{SEQUENCE.name}: 2 frames left out, no ego pose is known at their times",)
+    assert writer.warnings == (f"{SEQUENCE.name}: 2 frames left out: no ego pose is known at their times",)
     dataset = ChunkedDataset(path).open()
     assert dataset.scenes["start_time"].tolist() == [START_NS + 2 * STEP_NS]
     assert [note.name for note in dataset.notes] == [SEQUENCE.name]
@@ -452,7 +452,7 @@ def test_samples_out_of_turn_are_refused(tmp_path: Path) -> None:
     writer.write(writer.prepare(sample(1)))
     for late in (sample(1), sample(0)):
         said = writer.write(writer.prepare(late))
-        assert (said.topics, said.left_out) == ((), LeftOut("unusable", "not after the sample before"))
+        assert (said.topics, said.left_out) == ((), LeftOut("unusable", "not later than the sample before"))
     with pytest.raises(WriteError, match="begin each sequence before its samples"):
         writer.write(writer.prepare(sample(2, sequence=SequenceInfo("other", "h", START_NS))))
     writer.close()

@@ -149,7 +149,7 @@ LABELS = "camera_labels/depth.z@camera_optical"
         (_remove(f"{LIDAR}/ray_bundle_returns/intensity/.zarray"), "no intensity"),
         (_remove(f"{LIDAR}/ray_bundle/direction/.zarray"), "ray bundle cannot be read"),
         (_json(f"{LIDAR}/ray_bundle/.zattrs", _set("n_rays", to=3)), "different lengths"),
-        (_json(LIDAR_TIMES, _set(FRAMES, 0, 0, to=5)), "frames leave the sequence"),
+        (_json(LIDAR_TIMES, _set(FRAMES, 0, 0, to=5)), "frames outside the sequence"),
         (_json(LIDAR_TIMES, _set(FRAMES, 0, 0, to=START_US + 9000)), "ends before"),
         (_json(LIDAR_TIMES, _set(FRAMES, to=[])), "no frames"),
         (_json(RADAR_TIMES, lambda v: v[FRAMES].reverse()), "not strictly increasing"),
@@ -157,12 +157,15 @@ LABELS = "camera_labels/depth.z@camera_optical"
         (_json("lidars/lidar/.zattrs", lambda v: v.pop("component_version")), "no component_version"),
         (_remove(f"{RADAR}/generic_data/.zgroup"), "frame has no generic_data"),
         (_json(STATIC, lambda v: v.pop("('lidar', 'rig')")), "no frame of this name in the pose graph"),
-        (_json(STATIC, lambda v: v.update({"('lidar', 'radar')": v["('lidar', 'rig')"]})), "no tree"),
+        (
+            _json(STATIC, lambda v: v.update({"('lidar', 'radar')": v["('lidar', 'rig')"]})),
+            "do not form a tree",
+        ),
         (_json(STATIC, _set("('lidar', 'rig')", "pose", 0, 0, to=0.5)), "not a rotation"),
         (_json(STATIC, _set("('lidar', 'rig')", "pose", 3, 3, to=2.0)), "last row"),
         (_json(STATIC, lambda v: v["('lidar', 'rig')"].pop("dtype")), "pose cannot be read"),
         (_json(STATIC, _set("('world', 'world_global')", "pose", 0, 3, to=0.0)), "no ECEF position"),
-        (_json(DYNAMIC, lambda v: v.pop(RIG_WORLD)), "poses are no tree"),
+        (_json(DYNAMIC, lambda v: v.pop(RIG_WORLD)), "poses do not form a tree"),
         (_json(DYNAMIC, _set(RIG_WORLD, "timestamps_us", 0, to=START_US + 1)), "does not cover the sequence"),
         (_json(DYNAMIC, lambda v: v[RIG_WORLD]["timestamps_us"].reverse()), "not strictly increasing"),
         (_json(DYNAMIC, lambda v: v[RIG_WORLD]["timestamps_us"].pop()), "too few poses or times"),
@@ -171,26 +174,32 @@ LABELS = "camera_labels/depth.z@camera_optical"
         (_json(CAMERA, lambda v: v.pop("camera_model_parameters")), "no intrinsics"),
         (_remove("masks/default/cameras/camera_optical/.zattrs"), "no masks"),
         (_json(CUBOIDS[0], _set(CUBOIDS[1], 0, "bbox3", "dim", 1, to=0.0)), "box without extent"),
-        (_json(CUBOIDS[0], _set(CUBOIDS[1], 0, "timestamp_us", to=3)), "times leave the sequence"),
+        (_json(CUBOIDS[0], _set(CUBOIDS[1], 0, "timestamp_us", to=3)), "times outside the sequence"),
         (_json(CUBOIDS[0], _set(CUBOIDS[1], 0, "reference_frame_id", to="moon")), "pose graph: moon"),
         (_json(CUBOIDS[0], lambda v: v.clear()), "no list of observations"),
         (_json(f"{CLOUDS}/pcs/0/.zattrs", _set("reference_frame_id", to="moon")), "pose graph: moon"),
-        (_json(f"{CLOUDS}/pcs/.zattrs", _set("attribute_schemas", "class", "dtype", to="int8")), "as its"),
+        (
+            _json(f"{CLOUDS}/pcs/.zattrs", _set("attribute_schemas", "class", "dtype", to="int8")),
+            "does not match its schema",
+        ),
         (_remove(f"{CLOUDS}/pcs/1/xyz/.zarray"), "cloud cannot be read"),
         (_remove(f"{CLOUDS}/pc_timestamps_us/.zarray"), "no pc_timestamps_us"),
         (_json(f"{LABELS}/labels/.zattrs", _set("descriptor", "camera_id", to="rear")), "its camera is not"),
         (_remove(f"{LABELS}/timestamps_us/.zarray"), "label cannot be read"),
         (lambda store: put(store, BOXES, np.ones((2, 4), np.float32)), "not left, top, right, bottom"),
-        (lambda store: put(store, f"{BOXES}_label", np.array(["car"])), "without as many of: boxes2d_label"),
-        (_remove(f"{BOXES}_score/.zarray"), "without as many of: boxes2d_score"),
+        (
+            lambda store: put(store, f"{BOXES}_label", np.array(["car"])),
+            "with another number of: boxes2d_label",
+        ),
+        (_remove(f"{BOXES}_score/.zarray"), "with another number of: boxes2d_score"),
         (_json(".zattrs", _set("version", to="v3")), "version is not v4"),
         (_json(".zattrs", _set("sequence_id", to="other")), "sequence_id differs"),
-        (lambda store: (store / f"{RADAR}/.zattrs").write_bytes(b"{"), "metadata is no JSON"),
+        (lambda store: (store / f"{RADAR}/.zattrs").write_bytes(b"{"), "metadata is not JSON"),
     ],
 )  # fmt: skip
 def test_damage_is_found(store: Path, damage: Callable[[Path], None], message: str) -> None:
     damage(store)
-    if message == "metadata is no JSON":
+    if message == "metadata is not JSON":
         (found,) = check(store.parent)
     else:
         found = judged(store)
@@ -276,7 +285,7 @@ def test_two_stores_of_one_group_are_found(tmp_path: Path) -> None:
     store.with_name(f"{SEQUENCE.name}.ncore4-copy.zarr.itar").write_bytes(store.read_bytes())
     (found,) = check(tmp_path)
     assert "two stores have the same component group" in errors(found)
-    assert "lists other stores than there are" in errors(found)
+    assert "lists other stores than exist" in errors(found)
 
 
 def test_unfinished_sequences_are_said_to_be(tmp_path: Path) -> None:

@@ -262,7 +262,7 @@ def test_full_scale_is_the_types_or_the_convention_that_holds_the_values(
     meta = sequence.attributes("lidars/lidar")["generic_meta_data"]
     assert (meta["intensity_field"], meta["intensity_max"]) == (kind[0], scale)
     assert meta["intensity_scale"]
-    assert not any("cut off" in warning for warning in writer.warnings)
+    assert not any("clipped" in warning for warning in writer.warnings)
 
 
 def test_a_floats_scale_is_learnt_once_and_what_exceeds_it_is_said(tmp_path: Path) -> None:
@@ -271,14 +271,14 @@ def test_a_floats_scale_is_learnt_once_and_what_exceeds_it_is_said(tmp_path: Pat
     sequence = Sequence(tmp_path / SEQUENCE.name)
     assert intensities(sequence) == [[0, 0], [0, pytest.approx(200 / 255)], [pytest.approx(100 / 255), 1]]
     assert sequence.attributes("lidars/lidar")["generic_meta_data"]["intensity_max"] == 255
-    (told,) = (warning for warning in writer.warnings if "cut off" in warning)
-    assert told.startswith("1 intensities of lidar were cut off: its intensity went to 510")
+    (told,) = (warning for warning in writer.warnings if "clipped" in warning)
+    assert told.startswith("1 intensities of lidar were clipped: its intensity reached 510")
     assert "lidar_intensity_max" in told
     writer = write(tmp_path / "set", [fielded("intensity", "<f4", bright)], lidar_intensity_max=510.0)
     assert intensities(Sequence(tmp_path / "set" / SEQUENCE.name)) == [pytest.approx([100 / 510, 1.0])]
-    assert not any("cut off" in warning for warning in writer.warnings)
+    assert not any("clipped" in warning for warning in writer.warnings)
 
 
 def test_eight_bits_in_sixteen_are_pointed_out(tmp_path: Path) -> None:
     writer = write(tmp_path, [fielded("reflectivity", "<u2", [3, 255])])
-    assert any("never above 255 of 65535" in note for note in writer.notes)
+    assert any("never exceeds 255 of 65535" in note for note in writer.notes)

@@ -59,8 +59,8 @@ def test_what_no_transform_places_is_a_warning_each_once(tmp_path: Path) -> None
     ]
     _, writer = write(tmp_path, steps, split_s=0.3)
     assert len(list(tmp_path.iterdir())) == 2, "the capture was split, and its warnings are not doubled"
-    for name, how in (("camera_optical", "looking forward"), ("lidar", ""), ("radar", "")):
-        assert len(said(writer, f"where {name} is", "origin of the rig", how)) == 1
+    for name, how in (("camera_optical", "facing forward"), ("lidar", ""), ("radar", "")):
+        assert len(said(writer, f"no transform for {name} ", "origin of the rig", how)) == 1
     _, writer = write(tmp_path / "placed", [camera(START_NS), lidar(START_NS), radar(START_NS)])
     assert not said(writer, "no transform")
     assert not said(writer, "intrinsics")
@@ -149,7 +149,7 @@ def test_a_mask_of_a_camera_that_never_came_is_a_warning(tmp_path: Path) -> None
     masks = {"camera_optical": {"hood": png}, "rear": {"tow_bar": png}}
     sequence, writer = write(tmp_path / "out", [camera(START_NS)], ego_masks=masks)
     (told,) = said(writer, "ego_masks")
-    assert "names the camera rear, which never came; cameras: camera_optical" in told
+    assert "names the camera rear, which sent no picture; cameras: camera_optical" in told
     assert sequence.attributes("masks/default/cameras/camera_optical") == {"mask_names": ["hood"]}
 
 

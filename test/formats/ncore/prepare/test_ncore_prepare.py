@@ -344,7 +344,7 @@ def test_depth_in_millimetres_is_quantised_and_in_metres_is_raw() -> None:
     assert part.shared["descriptor"]["label_schema"]["quantization"] is None  # type: ignore[index]
     colours = RawImage("rgb8", np.zeros((2, 2, 3), np.uint8))
     assert made(observation(Role.DEPTH, "/depth", START_NS, colours, "")).refused == (
-        "rgb8 is no depth image; 16UC1 in millimetres or 32FC1 in metres is",
+        "rgb8 is not a depth image; expected 16UC1 in millimetres or 32FC1 in metres",
     )
 
 
@@ -380,7 +380,7 @@ def test_untracked_boxes_are_tracks_of_their_own_and_flat_ones_are_refused() -> 
     assert isinstance(part, Cuboids)
     assert len({observed["track_id"] for observed in part.observations}) == 2
     assert len(part.extra) == 2
-    assert prepared.refused == ("box without extent or place",)
+    assert prepared.refused == ("box without extent or position",)
 
 
 def test_raw_series_keep_every_value() -> None:
@@ -404,7 +404,7 @@ def test_raw_series_keep_every_value() -> None:
         (Role.RADAR_TARGETS, "radar message is Imu, not a point cloud"),
         (Role.FUSION_RADAR, "message is Imu, not a point cloud"),
         (Role.BOXES_3D, "message is Imu, not boxes"),
-        (Role.DEPTH, "Imu is no depth image; 16UC1 in millimetres or 32FC1 in metres is"),
+        (Role.DEPTH, "Imu is not a depth image; expected 16UC1 in millimetres or 32FC1 in metres"),
         (Role.LIDAR_DEPTH, "image of a lidar, not aligned with a camera"),
     ],
 )

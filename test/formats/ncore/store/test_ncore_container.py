@@ -445,7 +445,7 @@ def test_a_cube_that_is_not_committed_is_dropped_and_its_scan_kept(
         (bytes(512), "no itar trailer"),
         (struct.pack("<4sIQI", b"itar", 2, 512, 4).ljust(512, b"\0"), "index type 2"),
         (struct.pack("<4sIQI", b"itar", 1, 100, 4).ljust(512, b"\0"), "index type 1 at 100"),
-        (struct.pack("<4sIQI", b"itar", 1, 512, 4).ljust(512, b"\0"), "no xz of CBOR"),
+        (struct.pack("<4sIQI", b"itar", 1, 512, 4).ljust(512, b"\0"), "not xz-compressed CBOR"),
     ],
 )
 def test_a_damaged_tail_is_named(tmp_path: Path, tail: bytes, message: str) -> None:
@@ -477,7 +477,7 @@ def test_what_unpacks_to_more_than_it_may_is_refused() -> None:
 
 @pytest.mark.parametrize("data", [b"\x9b" + b"\xff" * 8, b"\x81" * 100_000, b"\x62\xff\xff", b""])
 def test_damaged_cbor_is_named(data: bytes) -> None:
-    with pytest.raises(ValueError, match="are no xz of CBOR"):
+    with pytest.raises(ValueError, match="are not xz-compressed CBOR"):
         unxz(lzma.compress(data), 1 << 20)
 
 
