@@ -105,11 +105,11 @@ class Masks:
             return
         self._told.add(envelope.route.topic)
         if times.has_outputs:
-            why = "no stamp: each mask takes the stamp of the model output that came with it"
+            why = "masks have no stamp, so each takes that of the model output it came with"
         else:
             name, usual_ms = envelope.route.name, envelope.route.rule.latency_ms or 0.0
             why = (
-                f"no stamp, and no model output shows its latency: {usual_ms:g} ms is assumed; "
-                f"if the model takes longer or shorter, set topics.{name}.latency_ms"
+                f"masks have no stamp, and no model output shows their latency: {usual_ms:g} ms is "
+                f"assumed; if the model takes longer or shorter, set topics.{name}.latency_ms"
             )
         self._tell(f"{envelope.route.topic}: {why}")
