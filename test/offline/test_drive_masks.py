@@ -112,7 +112,7 @@ def test_a_mask_is_of_the_picture_it_is_written_with(
         assert min(ious) == 1.0
     account = done.report["topics"]["/model/mask"]
     assert account["received"] == sum(account[column] for column in COLUMNS)
-    assert any(note.startswith("/model/mask: it has no stamp") for note in done.report["notes"])
+    assert any(note.startswith("/model/mask: masks have no stamp") for note in done.report["notes"])
 
 
 def test_a_mask_whose_time_is_configured_keeps_it(tmp_path: Path) -> None:
