@@ -61,7 +61,7 @@ def parse_yaml(text: str) -> Any:  # noqa: ANN401 - whatever the text holds
     """What a YAML text holds.
 
     Raises:
-        yaml.YAMLError: it is no YAML, or nested too deeply.
+        yaml.YAMLError: it is not YAML, or nested too deeply.
     """
     try:
         return yaml.load(text, _SafeLoader)

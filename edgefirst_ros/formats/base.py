@@ -14,7 +14,7 @@ Prepared = TypeVar("Prepared")
 
 
 class NoPlace(str):
-    """Why a format has nothing for a message that is sound: it, or an option, has no place for such a one."""
+    """Why a format stores nothing of a valid message: the format, or an option, has no place for it."""
 
     __slots__ = ()
 
@@ -110,7 +110,7 @@ class LooksAhead(Protocol):
     """A format of samples that holds one until others after it have come."""
 
     def pass_by(self, ego: EgoPose) -> None:
-        """A sample with this pose is left out for want of time: called in its place among ``write`` calls.
+        """A sample with this pose is left out for lack of time: called in its place among ``write`` calls.
 
         So that what is held need not wait for the next one that is not.
         """

@@ -55,7 +55,7 @@ def find(path: Path, *more: Path) -> list[tuple[Format[Any], Path]]:
 
 @dataclass(frozen=True, slots=True)
 class CompleteRun:
-    """A run that was killed when everything was complete but for names, which its datasets are to get.
+    """A run that was killed when only the final names of its datasets were missing.
 
     Attributes:
         report: the final name of its report, whose ``.part`` is the last file that such a run writes.
@@ -95,9 +95,9 @@ def complete_runs(path: Path) -> tuple[list[CompleteRun], list[Path]]:
 def recover(path: Path) -> Iterator[Recovered]:
     """Finish every unfinished dataset at or below a path, one after another; safe to repeat.
 
-    What a run that was complete but for names had written gets them, in place of what had them before: all
-    of it, also where ``path`` is one of its datasets. A dataset that cannot be finished, because it is being
-    written or damaged or the disk is full, does not keep the others from it.
+    If only the final names were missing when a run ended, all of its datasets get them and replace what had
+    them before, also where ``path`` is just one of the datasets. A dataset that cannot be finished, because
+    it is being written or damaged or the disk is full, does not prevent the others from being finished.
 
     Raises:
         DatasetNotFound: no such path, or no dataset there.

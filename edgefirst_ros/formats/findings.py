@@ -59,7 +59,7 @@ class Findings:
 
 @contextmanager
 def reading(findings: Findings, where: str, what: str) -> Iterator[None]:
-    """Make a finding of whatever damaged content leads to, as it may lack or hold anything anywhere."""
+    """Turn any error into a finding, as damaged content may lack or hold anything."""
     try:
         yield
     except (

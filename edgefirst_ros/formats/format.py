@@ -79,8 +79,8 @@ class Format(ABC, Generic[Options]):
 
         Args:
             path: as ``find`` returns it.
-            complete: the run that wrote it was complete but for names: it replaces what has its name, which
-                else stays, what was to replace it being finished beside it.
+            complete: the run that wrote it lacked only final names; it then replaces an existing dataset of
+                its name. Otherwise that one stays, and this one is finished beside it.
 
         Raises:
             EdgeFirstError: it cannot be finished, because it is being written, damaged, or the disk refuses.

@@ -111,7 +111,7 @@ class FormatTable(Mapping[str, "Format[Any]"]):
 
 
 class _Refused(Exception):
-    """Why an entry point is no format."""
+    """Why an entry point is not a format."""
 
 
 def _points() -> list[EntryPoint]:

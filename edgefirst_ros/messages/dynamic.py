@@ -66,7 +66,7 @@ def parse_definition(schema: str, text: str) -> Layouts:
         text: see ``definitions.definition``.
 
     Raises:
-        ValueError: it is no definition, or too long.
+        ValueError: it is not a definition, or too long.
     """
     if len(text) > MAX_TEXT:
         raise ValueError("definition too long")

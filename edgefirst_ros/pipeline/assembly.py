@@ -142,7 +142,7 @@ class Pipeline:
                 motion and what the first samples pair with are taken over from it.
 
         Raises:
-            ConfigError: the prefix or the reference cannot be told, or no topic could ever be the reference.
+            ConfigError: the prefix or the reference is ambiguous, or no topic could ever be the reference.
         """
         self._routing.begin(topics)
         self._recent = RecentMessages(self.config) if topics is None else self._recent
@@ -279,7 +279,7 @@ class Pipeline:
         self._span = None
 
     def complete(self) -> list[Path]:
-        """Write what is under way and finish the output but for its names; the paths a user should look at.
+        """Write what is under way and finish the output except for final names; returns the paths for the user.
 
         Raises:
             WriteError: or whatever made a writer fail.

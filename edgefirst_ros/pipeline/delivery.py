@@ -65,7 +65,7 @@ class Delivery(Generic[Item]):
         return sum(part.held_bytes for envelope in self.envelopes for part in envelope.all_parts)
 
     def settle(self, writer: str, result: Result) -> int:
-        """Note what became of it at one writer; how many have said so."""
+        """Record its outcome at one writer; returns how many writers have reported."""
         self._results[writer] = result
         return len(self._results)
 

@@ -112,7 +112,7 @@ class Emission:
             self._ledger.release(part.ticket)
 
     def reject(self, frame: _Frame) -> None:
-        """Count a reference frame that is no sample; its companions are told why."""
+        """Count a reference frame that became no sample, and give its companions the reason."""
         self.frames.count(Outcome(frame.kind, frame.reason))
         if frame.kind == "skipped":
             own = (Stage.SKIPPED, "not selected")
@@ -172,7 +172,7 @@ class Emission:
 
     @property
     def _is_full(self) -> bool:
-        """Whether so much waits that no pose can be waited for."""
+        """Whether too much is held for anything to wait for a pose."""
         return self._waiting_bytes > MOST_WAITING_BYTES
 
     def _release_posed(self, now_ns: int, *, final: bool) -> None:

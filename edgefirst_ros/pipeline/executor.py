@@ -109,7 +109,7 @@ class Backlog:
         self._changed = threading.Condition()
 
     def enter(self, size: int) -> None:
-        """Wait until there is room for an item of so many bytes."""
+        """Wait until there is room for an item of this many bytes."""
         with self._changed:
             self._changed.wait_for(lambda: not self._count or self._has_room(size))
             self._count += 1

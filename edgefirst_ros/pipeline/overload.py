@@ -1,4 +1,4 @@
-"""What a live capture leaves out when it falls behind: whole samples, evenly, the dearest format's first."""
+"""Load shedding of a live capture that falls behind: whole samples, evenly, of the costliest format first."""
 
 from __future__ import annotations
 
@@ -9,55 +9,55 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 SHED = "shed: overload"
-"""Why a message or a sample is not in a format that had no time for it."""
+"""Reason of messages and samples that a format left out for lack of time."""
 
 KEEP = 1 / 10
-"""Of every format at least so many samples are written; what is too much even then is the queue's."""
+"""Least share of samples that every format writes; if that is still too much, the queue drops messages."""
 MARGIN_S = 0.15
-"""From acquisition to receipt, and from the writer to the disk."""
+"""Allowance for the time from acquisition to receipt, and from the writer to the disk."""
 LEAST_S = 0.4
-"""So late a capture may be at least, however much of the latency the waits take up."""
+"""Least lateness that is allowed, even if waits use up all of ``latency_s``."""
 BEGIN = 0.25
-"""Share of what it may be late at which shedding begins, unless it is catching up."""
+"""Shedding begins at this share of the allowed lateness, unless the capture is catching up."""
 AIM = 0.3
-"""Share of what it may be late that it is held to while something is shed."""
+"""While samples are shed, lateness is controlled to this share of the allowed one."""
 IDLE = 0.1
-"""Share of what it may be late below which there is time for more."""
+"""Below this share of the allowed lateness there is time to spare."""
 PERIOD_S, CALM_S = 0.25, 0.5
-"""How often it is looked whether shedding must begin, and how much is to be shed while something is."""
+"""Control periods: before shedding begins, and while samples are shed."""
 CATCH_UP_S = 2.0
-"""Within this it is to be back at its aim."""
+"""Time in which a deviation from ``AIM`` is to be corrected."""
 LEAST_STEP, SOON_STEP, MOST_STEP = 0.1, 1.08, 1.15
-"""How much less work is taken on in one period; how much more at most, and while there is time to spare."""
+"""Change of the work in one period: least and largest factor, and the largest with time to spare."""
 RECOVERY = 0.2
-"""A second of what was held back at the start of a sequence is to be worked off in five."""
+"""Seconds per second by which the backlog from the start of a sequence is to shrink."""
 REPLAY = 0.9
-"""What comes faster than it was received is a replay, due at its own pace, but for a tenth."""
+"""Messages that come faster than they were received are a replay: due at this share of their intervals."""
 STAY = 1.5
-"""How much dearer another format must be to be shed instead of one that is."""
+"""A format replaces the one being shed only if its samples cost this many times as much."""
 MEMORY = 0.99
-"""Of the costs measured, after every sample."""
+"""Factor that weights down older costs at every sample."""
 KEYFRAMES = 0.5
-"""Share of what it may be late beyond which, at the least of every format, only key frames are decoded."""
+"""If every format is at ``KEEP``, only key frames are decoded beyond this share of the allowed lateness."""
 GAINS = 1.1
-"""Seconds that a capture which is catching up gets through in one."""
+"""A capture that processes this many seconds per second is catching up."""
 NO_SAMPLES_S = 2.0
-"""Without a sample for so long, measurements tell how late a capture is."""
+"""Lateness is taken from measurements if there was no sample for this long."""
 SPANS = 1000
-"""Kept in the report; later ones are joined to the last."""
+"""Limit of the spans in the report; later ones are joined to the last."""
 
 
 class Even:
-    """Takes a share of what comes, evenly: every second, every third, two of three."""
+    """Selects a share of items evenly: every second, every third, two of three."""
 
     def __init__(self) -> None:
         self._due = 0.0
 
     def takes(self, share: float, *, possible: bool = True, better: bool = True) -> bool:
-        """Whether the next one is taken.
+        """Whether the next item is taken.
 
-        One that is not possible is never taken, the next that is instead of it. One that is not ``better``
-        than others is passed over for a turn.
+        An item that is not ``possible`` is never taken; the next possible one takes its place. An item that
+        is not ``better`` than others is passed over for one turn.
         """
         if share >= 1 and possible:
             self._due = 0.0
@@ -71,7 +71,7 @@ class Even:
 
 @dataclass(slots=True)
 class Span:
-    """Samples of one format between which some were shed."""
+    """Consecutive samples of one format of which some were shed."""
 
     first_ns: int
     last_ns: int
@@ -81,25 +81,25 @@ class Span:
 
 @dataclass(slots=True)
 class Tally:
-    """What became of a format's samples so far."""
+    """Counts and costs of a format's samples so far."""
 
     of: int = 0
     shed: int = 0
     spans: list[Span] = field(default_factory=list)
     thinned: bool = False
-    """Whether the last span goes on."""
+    """Whether the last span is still open."""
     seconds: float = 0.0
-    """What preparing and writing took, older ones counting less."""
+    """Time that preparing and writing took; older samples count less."""
     samples: float = 0.0
-    """Of so many samples."""
+    """Number of samples that ``seconds`` are of, weighted alike."""
 
     @property
     def cost_s(self) -> float:
-        """Of one sample."""
+        """Mean cost of one sample, seconds."""
         return self.seconds / self.samples if self.samples > 0 else 0.0
 
     def count(self, time_ns: int, *, shed: bool, thinned: bool) -> None:
-        """One more sample; ``thinned`` says that not every one is written now."""
+        """Count one more sample; ``thinned`` means that some samples are being shed now."""
         self.of += 1
         self.shed += shed
         if thinned and not self.thinned and len(self.spans) < SPANS:
@@ -112,36 +112,36 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """How far behind its time a sample is when it is handed to the formats, and what it had to wait for."""
+    """Latency of a sample when it is handed to the formats, and how much of it was a necessary wait."""
 
     now_s: float
     latency_s: float
     wait_s: float
 
     def late_s(self, credit_s: float) -> float:
-        """Later than it had to be, but for a latency that is allowed for."""
+        """Lateness: the latency beyond the wait, or beyond a credit that is larger."""
         return self.latency_s - max(self.wait_s, credit_s)
 
 
 class Overload:
-    """Decides for each sample and format whether there is time for it, from how late the capture is.
+    """Decides for each sample and format whether there is time for it, from the lateness of the capture.
 
-    Late is what a sample waited in the queue and waits in the pool, and what it is held longer than pairing
-    and poses need. When that grows, the share of samples is lowered: of the format that comes first in the
-    order down to one in ten, then of the next. When it shrinks, the share rises again. What is held back
-    at the start of a sequence, until clocks are known, is given time to be worked off.
-    Where one in ten of every format is too much, ``keyframes_only`` says that no pictures but key frames are
-    to be decoded until there is time to spare.
+    Lateness is the time that a sample waits in the queue and in the executor, and is held longer than pairing
+    and poses need. When it grows, fewer samples are written: first of the format that is first in ``order``,
+    down to one in ten, then of the next. When it shrinks, the shares rise again. The backlog from the start
+    of a sequence, where messages wait until clocks are known, is given time to shrink.
+    If one in ten of every format is still too much, ``keyframes_only`` requests that only key frames are
+    decoded until there is time to spare.
 
-    One thread feeds and asks; what formats spend and what is told may be used from any.
+    One thread reports messages and asks for decisions; costs and results may be used from any thread.
 
     Args:
-        formats: that are written.
-        latency_s: from a sample's time to the disk, at most.
-        wait_s: of it, what pairing and poses wait for what comes later, at most.
-        hold_s: of it, what a format holds a sample to see what follows.
-        first: formats to shed first, in this order; of the others the one that takes longest.
-        clock_s: a clock that only goes forward.
+        formats: names of the formats that are written.
+        latency_s: longest time from a sample's stamp to the disk.
+        wait_s: longest part of it that pairing and poses wait for later messages.
+        hold_s: part of it that a format holds a sample to see the next ones.
+        first: formats to shed first, in this order; then the one whose samples take longest.
+        clock_s: a monotonic clock.
     """
 
     def __init__(
@@ -165,31 +165,31 @@ class Overload:
         self._shares = dict.fromkeys(formats, 1.0)
         self._even: dict[tuple[str, str], Even] = {}
         self._work = 1.0
-        """Share of the formats' whole work that is taken on."""
+        """Share of the work for all formats that is accepted."""
         self._due_s: float | None = None
         self._receive_ns = 0
         self._looked: _Look | None = None
         self._credit_s = 0.0
-        """The latency that a sequence began with, as far as it may still be."""
+        """What remains allowed of the latency that the sequence began with."""
         self._pause_s = 0.0
         self.keyframes_only = False
-        """Whether there is time for pictures that can be decoded by themselves alone; any thread."""
+        """Whether only key frames are to be decoded; read from any thread."""
         self.had_keyframes_only = False
-        """Whether that was ever so."""
+        """Whether ``keyframes_only`` was ever set."""
         self._sampled_s = -math.inf
         self._held = False
         self._cpu_s = self._passed_s = 0.0
 
-    # ------------------------------------------------------------------ what is going on
+    # ------------------------------------------------------------------ observations
     def feeding(self, came_s: float, receive_ns: int) -> None:
-        """A message is taken from the queue: when it came there, on the clock, and its time of receipt."""
+        """Note that a message leaves the queue: when it entered, by the clock, and its time of receipt."""
         if self._due_s is not None:
             apart_s = min(max((receive_ns - self._receive_ns) / 1e9, 0.0), 1.0)
             came_s = max(came_s, self._due_s + REPLAY * apart_s)
         self._due_s, self._receive_ns = came_s, receive_ns
 
     def go_on(self, before: Overload) -> None:
-        """A session follows another at once: the same is shed, and the same known of costs."""
+        """Take over shares and costs from the session before, which this one follows without a break."""
         self._work, self._shares = before._work, dict(before._shares)
         self.keyframes_only = before.keyframes_only
         for name, tally in self._tallies.items():
@@ -197,31 +197,35 @@ class Overload:
         self._cpu_s, self._passed_s = before._cpu_s, before._passed_s
 
     def begin(self) -> None:
-        """A sequence begins: what was held back until then comes at once."""
+        """A sequence begins: all messages that were held back come at once."""
         self._looked = None
 
     def prepared(self, name: str, cpu_s: float, passed_s: float) -> None:
-        """A format has prepared something, for which it needs the CPU alone: its time, and what passed."""
+        """Note the CPU time and elapsed time of a format's preparation, which needs only the CPU."""
         with self._lock:
             self._tallies[name].seconds += cpu_s
             self._cpu_s, self._passed_s = self._cpu_s * MEMORY + cpu_s, self._passed_s * MEMORY + passed_s
 
     def wrote(self, name: str, cpu_s: float, passed_s: float) -> None:
-        """A format has written something; what passed beyond the wait for the CPU, a disk has taken."""
+        """Note a format's write; elapsed time beyond the usual wait for the CPU is the disk's."""
         with self._lock:
             waits = max(1.0, self._passed_s / self._cpu_s) if self._cpu_s > 0 else 1.0
             self._tallies[name].seconds += max(cpu_s, passed_s / waits)
 
     def hold(self) -> None:
-        """The capture ends: as much is shed as now, and no more."""
+        """The capture ends: keep the shares as they are."""
         self._held = True
 
     # ------------------------------------------------------------------ decisions
     def look(self, receive_ns: int, backlog_s: float, *, sample: bool = True) -> None:
-        """A sample, or a measurement, received at a time is about to be handed to the formats.
+        """Update the shares; called before a sample or measurement goes to the formats.
 
-        Measurements wait less than samples; they count where no samples come. ``backlog_s`` is how long it
-        will wait there.
+        Measurements wait less than samples, so they count only if no samples come.
+
+        Args:
+            receive_ns: when it was received.
+            backlog_s: how long it will wait in the executor.
+            sample: False for a measurement.
         """
         if self._held:
             return
@@ -234,7 +238,7 @@ class Overload:
         queued_s = 0.0 if self._due_s is None else max(0.0, now_s - self._due_s)
         before, work = self._looked, self._work
         wait_s = min(held_s, self.wait_s)
-        if before is not None:  # what a sequence's end sets free at once has as much time as the others
+        if before is not None:  # what the end of a sequence releases at once has as much time as the rest
             wait_s = max(wait_s, before.wait_s - RECOVERY * (now_s - before.now_s))
         now = _Look(now_s, queued_s + backlog_s + held_s, wait_s)
         if before is None:
@@ -245,7 +249,7 @@ class Overload:
             return
         self._looked, self._credit_s = now, self._credit_s - RECOVERY * passed_s
         self._steer(before, now, passed_s)
-        # What was handed over before is still to be written, and shows nothing of a change.
+        # What was handed over before has yet to be written, and does not show the change.
         self._pause_s = min(backlog_s, 1.0) if self._work < work else 0.0
 
     def takes(
@@ -259,46 +263,46 @@ class Overload:
         return taken
 
     def wants_picture(self, names: Sequence[str], *, possible: bool = True, better: bool) -> bool:
-        """Whether the picture of the next sample is to be made, before these formats decide about it."""
+        """Whether to decode the picture of the next sample, asked before these formats decide on it."""
         share = max((self._shares[name] for name in names), default=0.0)
         return self._even.setdefault(("", ""), Even()).takes(share, possible=possible, better=better)
 
     def counted(self) -> None:
-        """A sample has been decided upon for every format."""
+        """All formats have decided on a sample."""
         with self._lock:
             for name, tally in self._tallies.items():
                 tally.seconds *= MEMORY
                 tally.samples = tally.samples * MEMORY + self._shares[name]
 
-    # ------------------------------------------------------------------ what is told
+    # ------------------------------------------------------------------ results
     @property
     def shares(self) -> Mapping[str, float]:
-        """Of the samples of each format, how many are written now."""
+        """Share of samples that is written now, by format."""
         return dict(self._shares)
 
     @property
     def order(self) -> tuple[str, ...]:
-        """In which formats are shed."""
+        """Formats in the order in which they are shed."""
         costs = self.costs_s
         rest = [name for name in self._formats if name not in self._first]
-        # One that is shed already stays before others that take hardly longer.
+        # A format being shed stays before others that cost hardly more.
         dear = {name: costs[name] * (STAY if self._shares[name] < 1 else 1) for name in rest}
         return (*self._first, *sorted(rest, key=lambda name: -dear[name]))
 
     @property
     def costs_s(self) -> dict[str, float]:
-        """What a sample takes, by format."""
+        """Mean cost of a sample in seconds, by format."""
         with self._lock:
             return {name: tally.cost_s for name, tally in self._tallies.items()}
 
     @property
     def shed(self) -> dict[str, tuple[int, int]]:
-        """By format of which anything was shed: how many, of how many."""
+        """Samples shed and samples in total, by format that shed any."""
         with self._lock:
             return {name: (t.shed, t.of) for name, t in self._tallies.items() if t.shed}
 
     def report(self) -> dict[str, object]:
-        """By format: what was shed and when, in times of the samples."""
+        """Shed samples by format, with spans in times of the samples."""
         with self._lock:
             return {
                 name: {
@@ -337,7 +341,7 @@ class Overload:
         self._share_out()
 
     def _share_out(self) -> None:
-        """Less work, less of the first format's samples, then of the next one's."""
+        """Reduce the share of the first format until the work fits, then that of the next."""
         costs = {name: max(cost_s, 1e-6) for name, cost_s in self.costs_s.items()}
         left = (1 - self._work) * sum(costs.values())
         shares = dict.fromkeys(self._formats, 1.0)

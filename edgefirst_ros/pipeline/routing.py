@@ -44,7 +44,7 @@ class Routing:
         reference.
 
         Raises:
-            ConfigError: the prefix or the reference cannot be told, or no topic could ever be the reference.
+            ConfigError: the prefix or the reference is ambiguous, or no topic could ever be the reference.
         """
         self.routes = {}
         self.may_have_masks = True

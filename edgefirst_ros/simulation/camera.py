@@ -87,7 +87,7 @@ class Renderer:
         return np.array(image)
 
     def _find_faces(self, time_s: float) -> list[tuple[SceneBox, float, FloatArray]]:
-        """Box, brightness and corners (1, 4, 3) in the optical frame of each face to paint, in that order."""
+        """The faces to paint, in this order: box, brightness, and corners (1, 4, 3) in the optical frame."""
         T_world_optical = self._world.sensor("camera_optical", time_s)
         T_optical_world, eye = inverse(T_world_optical), T_world_optical[:3, 3]
         faces = []
@@ -121,7 +121,7 @@ class Renderer:
         return pixels
 
     def _far_to_near(self, eye: FloatArray, time_s: float) -> list[SceneBox]:
-        """The boxes in view, in an order in which none is painted over by one that it hides."""
+        """The boxes in view, sorted so that each is painted before any box that hides part of it."""
         world = self._world
         seen = {box: r for i, box in enumerate(world.boxes) if (r := image_box(world, i, time_s))}
         waiting = list(seen)
@@ -138,7 +138,7 @@ class Renderer:
 
 
 def burn_number(pixels: Pixels, number: int) -> Pixels:
-    """The picture with its number in 24 square cells from the top left, highest bit first, white = 1."""
+    """The picture with its number as 24 square cells from the top left, highest bit first, white = 1."""
     cell = number_cell_px(pixels.shape[1])
     bits = [255 * (number >> bit & 1) for bit in reversed(range(NUMBER_BITS))]
     marked = pixels.copy()
@@ -175,7 +175,7 @@ def number_cell_px(width: int) -> int:
 
 
 def _clip(polygon_m: FloatArray) -> FloatArray:
-    """The part of one polygon (corners, 3) beyond the near plane."""
+    """The part of a polygon (corners, 3) that lies beyond the near plane."""
     inside = polygon_m[:, 2] > NEAR_M
     if inside.all():
         return polygon_m

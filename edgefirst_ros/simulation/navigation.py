@@ -24,7 +24,7 @@ NOT_ORIENTED: dict[str, Quaternion] = {"identity": (0.0, 0.0, 0.0, 1.0), "zero":
 class ImuReading:
     """What an IMU measures: x y z w of the sensor in the world, rad/s and m/s² in its axes, and variances.
 
-    Variances are per axis (rad², rad²/s², m²/s⁴); None means that the message states none.
+    Variances are per axis (rad², rad²/s², m²/s⁴); None if the message declares none.
     """
 
     orientation_xyzw: Quaternion

@@ -40,7 +40,7 @@ class Channel:
 
 
 class Schedule:
-    """Computes the times of channels; each has random numbers that do not depend on other channels."""
+    """Computes the times of channels, each with random numbers independent of the other channels."""
 
     def __init__(self, options: DriveOptions) -> None:
         self._options = options

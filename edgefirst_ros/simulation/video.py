@@ -77,7 +77,7 @@ def _unit(packet: av.Packet[Any]) -> EncodedPicture:
 def damaged(unit: EncodedPicture, kind: str, rng: np.random.Generator) -> EncodedPicture:
     """The unit with damaged picture data: a part overwritten, or the end or the middle removed.
 
-    Parameter sets and slice headers stay correct.
+    Parameter sets and slice headers stay intact.
     """
     start = max(unit.data.rfind(b"\x00\x00\x01"), 0) + SLICE_HEADER_BYTES
     left = len(unit.data) - start
@@ -130,7 +130,7 @@ class Video:
         )
 
     def send(self, number: int, unit: EncodedPicture) -> EncodedPicture:
-        """Note that a unit is sent; returns it as it is sent, which may be damaged."""
+        """Record that a unit is sent, and return its bytes as sent, possibly damaged."""
         kind = ""
         if self._damaged[number]:
             kind = DAMAGES[int(self._faults.integers(len(DAMAGES)))]

@@ -42,7 +42,7 @@ class BodyState:
         return rigid(self.rotation(), self.position_m)
 
     def velocity_at(self, points_m: FloatArray) -> FloatArray:
-        """Velocity of the body's material points that are at ``points_m`` (N×3, world)."""
+        """Velocity of points fixed to the body, which are now at ``points_m`` (N×3, world)."""
         arm = points_m - self.position_m
         turning = np.stack([-arm[:, 1], arm[:, 0], np.zeros(len(arm))], axis=1)
         return self.velocity_m_s + self.yaw_rate_rad_s * turning
@@ -158,7 +158,7 @@ class Pinhole:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The whole truth; times are seconds since the drive's start, positions ENU metres at the origin."""
+    """The simulated world; times are seconds since the drive's start, positions ENU metres at the origin."""
 
     latitude_deg: float
     longitude_deg: float
@@ -208,9 +208,9 @@ def build(
 
     Lanes and loops keep clear of each other at all times and for every seed, which only shifts them
     along the road and bends it.
-    ``stops`` are when the rig stands, from and to in seconds. Other ``traffic`` than lanes leaves only the
-    parked vehicles or nothing; with "crossing", vehicles cross the rig's road 18 m ahead of it at
-    ``crossings_s``.
+    ``stops`` are the times at which the rig stands, from and to in seconds. Other ``traffic`` than lanes
+    leaves only the parked vehicles or nothing; with "crossing", vehicles cross the rig's road 18 m ahead of
+    it at ``crossings_s``.
     """
     rng = np.random.default_rng([seed, 0])
     wobble = float(rng.uniform(4.0, 7.0))

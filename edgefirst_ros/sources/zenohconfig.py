@@ -1,4 +1,4 @@
-"""A Zenoh configuration file (TLS, user, password, ...), whose faults are told without its secrets."""
+"""A Zenoh configuration file (TLS, user, password, ...), whose faults are reported without its secrets."""
 
 from __future__ import annotations
 

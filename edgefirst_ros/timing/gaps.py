@@ -56,7 +56,7 @@ class _Fit:
         return (time_ns - self.next_ns) / self.period_ns
 
     def went_on(self, time_ns: int, missing: int) -> _Fit:
-        """After a message before which so many are missing."""
+        """After a message before which this many are missing."""
         count = min(self.count + 1, MEMORY)
         off = self.off(time_ns) - missing
         phase, slope = 2 * (2 * count - 1) / (count * (count + 1)), 6 / (count * (count + 1))

@@ -58,7 +58,7 @@ def _jpeg_size(data: bytes) -> tuple[int, int]:
     """Width and height of a JPEG in pixels, after checking that it can be decoded.
 
     Raises:
-        DecodeError: it is no JPEG, contains no picture, is cut short, or cannot be decoded.
+        DecodeError: it is not a JPEG, contains no picture, is cut short, or cannot be decoded.
     """
     head = _jpeg_head(data)
     width, height = head[:2]
@@ -93,7 +93,7 @@ def _jpeg_head(data: bytes) -> _JpegHead:
     Source: ITU-T T.81, annex B.
 
     Raises:
-        DecodeError: it is no JPEG, contains no picture, or is cut short.
+        DecodeError: it is not a JPEG, contains no picture, or is cut short.
     """
     if data[:3] != bytes((0xFF, _SOI, 0xFF)):
         raise DecodeError("not a JPEG")
@@ -146,7 +146,7 @@ def _png_size(data: bytes) -> tuple[int, int]:
     Source: PNG third edition, clause 5.
 
     Raises:
-        DecodeError: it is no PNG, contains no picture, a checksum is wrong, or it is cut short.
+        DecodeError: it is not a PNG, contains no picture, a checksum is wrong, or it is cut short.
     """
     try:
         places = list(chunks(data))

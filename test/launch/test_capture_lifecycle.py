@@ -154,7 +154,7 @@ def test_parameters_are_described(graph: Graph, tmp_path: Path) -> None:
     ).descriptors
     assert (quality.type, quality.description) == (
         ParameterType.PARAMETER_INTEGER,
-        "Quality of JPEGs made from video.",
+        "Quality of JPEGs encoded from video.",
     )
     assert (quality.integer_range[0].from_value, quality.integer_range[0].to_value) == (1, 100)
     assert "one of 'auto', 'stamp'" in clock.additional_constraints

@@ -105,7 +105,7 @@ def read_journal(path: Path, format_version: str) -> Iterator[JournalRecord]:
     """The committed records in order, up to the first that is not whole.
 
     Raises:
-        DatasetError: the file is no journal of this format and version.
+        DatasetError: the file is not a journal of this format and version.
         OSError: it cannot be read.
     """
     return _read(path, _head(format_version))

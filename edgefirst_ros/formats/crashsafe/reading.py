@@ -16,7 +16,7 @@ def open_regular(path: Path) -> BinaryIO:
     """Open a file for reading, through symbolic links; a FIFO or a device is not waited for.
 
     Raises:
-        OSError: it is not there, or is no regular file, or cannot be read.
+        OSError: it is not there, or is not a regular file, or cannot be read.
     """
     _check_kind(path.stat().st_mode)  # opening a device may do something already
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")

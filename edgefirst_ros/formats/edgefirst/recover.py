@@ -33,7 +33,7 @@ def recover(dataset_folder: Path, *, complete: bool = False) -> Recovery:
 
     Args:
         dataset_folder: the folder.
-        complete: the run that wrote it was complete but for names: it does replace the dataset of its name.
+        complete: the run that wrote it lacked only final names; it then replaces the dataset of its name.
 
     Raises:
         RecordingNotFound: there is no dataset in that folder.

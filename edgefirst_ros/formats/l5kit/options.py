@@ -169,18 +169,18 @@ class L5KitOptions(BaseModel):
 
     @cached_property
     def all_lights(self) -> Mapping[str, FaceStatus]:
-        """Face states by class key, built-in ones included; a class in ``labels`` is no light."""
+        """Face states by class key, built-in ones included; a class in ``labels`` is not a light."""
         own = set(self.labels) - set(self.lights)
         return {name: status for name, status in {**DEFAULT_LIGHTS, **self.lights}.items() if name not in own}
 
     @cached_property
     def all_sizes_m(self) -> Mapping[AgentLabel, Size]:
-        """Typical sizes by label; labels that are no agents have none."""
+        """Typical sizes by label; labels that are not agents have none."""
         return {**DEFAULT_SIZES_M, **self.sizes_m}
 
     @cached_property
     def priors(self) -> Mapping[AgentLabel, Prior]:
-        """What sizes are possible by label; labels that are no agents have any."""
+        """What sizes are possible by label; labels that are not agents have any."""
         known = {label: PRIORS[Kind(label.value)] for label in DEFAULT_SIZES_M}
         unknown = PRIORS[Kind.UNKNOWN]
         own = {label: known.get(label, unknown).around(size) for label, size in self.sizes_m.items()}

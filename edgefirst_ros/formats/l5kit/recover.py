@@ -36,7 +36,7 @@ def recover(path: Path, *, complete: bool = False) -> Recovery:
 
     Args:
         path: the ``.zarr`` folder, there or not, or its ``.part``.
-        complete: the run that wrote it was complete but for names: it does replace the dataset of its name.
+        complete: the run that wrote it lacked only final names; it then replaces the dataset of its name.
 
     Raises:
         DatasetNotFound: nothing there, finished or not.

@@ -64,7 +64,7 @@ def recover(path: Path, *, complete: bool = False) -> Recovery:
 
     Args:
         path: the sequence's folder, or a file in it.
-        complete: the run that wrote it was complete but for names.
+        complete: the run that wrote it lacked only final names.
 
     Raises:
         DatasetNotFound: no sequence there, finished or not.

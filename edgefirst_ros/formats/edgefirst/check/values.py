@@ -109,7 +109,7 @@ def _all(values: Bad) -> Bad:
 
 
 def _no_place(values: Floats) -> Bad:
-    """Whether latitude, longitude are no place; 0, 0 comes from a receiver without a fix."""
+    """Whether latitude and longitude are no valid position; 0, 0 comes from a receiver without a fix."""
     return ~_within(values, np.array([-90, -180]), np.array([90, 180])) | _all(values == 0)
 
 

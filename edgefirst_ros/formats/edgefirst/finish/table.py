@@ -111,7 +111,7 @@ def read_table(path: Path) -> pl.DataFrame:
     """The rows of a table.
 
     Raises:
-        DatasetError: it is no Arrow file, or damaged.
+        DatasetError: it is not an Arrow file, or damaged.
     """
     try:
         open_regular(path).close()

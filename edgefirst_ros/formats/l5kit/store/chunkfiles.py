@@ -51,7 +51,7 @@ class ArrayHeader:
         """All rows of a chunk, those beyond the array's end included.
 
         Raises:
-            DatasetError: the bytes are no chunk of this array.
+            DatasetError: the bytes are not a chunk of this array.
         """
         compressor = None if self.compressor is None else dict(self.compressor)
         expected = self.chunk * self.dtype.itemsize
@@ -115,7 +115,7 @@ class Files:
 
         Raises:
             DatasetNotFound: there is no such array.
-            DatasetError: it is no array that can be read here.
+            DatasetError: it is not an array that can be read here.
         """
         try:
             meta = json.loads(read_regular(self.metadata, _MOST_HEADER_BYTES))
@@ -173,7 +173,7 @@ class OwnFiles:
 
     @property
     def header(self) -> ArrayHeader:
-        """What the metadata says, but for the length."""
+        """The metadata except for the length."""
         compressor = self.spec.compressor
         return ArrayHeader(self.spec.dtype, 0, self.chunk, compressor.config if compressor else None)
 

@@ -19,7 +19,7 @@ from edgefirst_ros.formats.l5kit.write.prepare import Cloud, Pose, PreparedFrame
 from edgefirst_ros.formats.l5kit.write.tracks import Shown, Sighting, Tracks
 
 BRIDGED_NS = 300_000_000
-"""Between samples further apart than this no frame is interpolated; only the frames next to them exist."""
+"""Longest gap between samples that is interpolated; in longer ones only frames next to a sample exist."""
 
 _NEAR_NS = 250_000_000
 """A measurement further from a frame than this never belongs to it."""
@@ -27,13 +27,13 @@ _NEAR_NS = 250_000_000
 _NEVER_NS = -1
 
 _SHARED = Fraction(7, 10)
-"""Points and lights may be this much of a period away: a little more than half of one, so that a sensor
-of the same rate but another phase has some for every frame."""
+"""Points and lights belong to a frame within this share of a period: slightly more than half, so that a
+sensor of the same rate but another phase has some for every frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame of the dataset; ``stored`` are the bytes of its rows by the sample and topic they come from."""
+    """A frame of the dataset; ``stored`` has the bytes of its rows by source sample and topic."""
 
     time_ns: int
     pose: Pose
@@ -49,9 +49,9 @@ class Held:
     """A sample that later frames may still need.
 
     Attributes:
-        stored: bytes of frames by the topic that they come from.
-        bytes: of the frames that it is the nearest sample to.
-        frames: how many these are.
+        stored: bytes of frames that come from it, by topic.
+        bytes: bytes of the frames whose nearest sample it is.
+        frames: number of these frames.
     """
 
     number: int
@@ -62,17 +62,17 @@ class Held:
 
 
 class FrameGrid:
-    """The frames of one scene; samples come in order of time.
+    """The frames of one scene, from samples in order of time.
 
-    Frames are due at the first sample's time and every period from there on, up to the last sample; with a
-    rate of 0 at the time of every sample. There is none where the ego's pose is not known, nor where samples
-    are more than 0.3 s apart, but at the times nearest to these. A frame is made once all that it depends on
-    has come, which is after ``track_gap_s``, or half of ``velocity_window_s`` if that is longer. A sample is
-    done with as soon as no frame to come is made of anything in it, some 0.1 s after the frames next to it.
+    Frames are due at the first sample's time and every period after it, up to the last sample; with a rate
+    of 0, at the time of every sample. A frame is left out if the ego pose is unknown, or if it lies in a gap
+    of more than 0.3 s between samples and is not next to one of them. A frame is made once everything it
+    depends on has come: after ``track_gap_s``, or half of ``velocity_window_s`` if that is longer. A sample
+    is released when no later frame depends on it, some 0.1 s after the frames next to it.
 
     Attributes:
-        poseless: frames that were due where no pose is known.
-        gaps: how often successive frames are not one period apart.
+        poseless: number of frames left out because no pose is known.
+        gaps: how often successive frames are more than one period apart.
     """
 
     def __init__(self, options: L5KitOptions) -> None:
@@ -92,18 +92,18 @@ class FrameGrid:
         self._unplaced: deque[Held] = deque()
         self._seen_ns: dict[int, int] = {}
         self._passed_ns = 0
-        """No sample up to this time is still to come."""
+        """All samples up to this time have come."""
         self._gone_ns = _NEVER_NS
-        """Time of the last sample that is done with."""
+        """Time of the last sample that was released."""
         self._apart_ns = 0
-        """Most that a message was measured from its sample."""
+        """Largest time difference between a message and its sample so far."""
         self._count = 0
         self._start_ns = 0
         self._step = 0
         self._last_step: int | None = None
 
     def add(self, sample: PreparedFrame) -> None:
-        """Take the next sample."""
+        """Add the next sample."""
         if not self._count:
             self._start_ns = sample.time_ns
         held = Held(self._count, sample)
@@ -115,7 +115,7 @@ class FrameGrid:
             self._place(self._unplaced.popleft())
 
     def pass_by(self, time_ns: int, pose: Pose | None) -> None:
-        """A sample that is left out for want of time: nothing waits for the next one on its account."""
+        """Note a sample that was shed, so that frames do not wait for the next one."""
         if not self._count:
             return
         self._ego.add(time_ns, pose)
@@ -124,7 +124,7 @@ class FrameGrid:
             self._place(self._unplaced.popleft())
 
     def frames(self, *, final: bool = False) -> Iterator[Frame]:
-        """The frames that can be made by now; all that are left when no sample follows."""
+        """The frames that can be made now; with ``final``, when no sample follows, all that are left."""
         while final and self._unplaced:
             self._place(self._unplaced.popleft())
         while self._held:
@@ -143,14 +143,14 @@ class FrameGrid:
             self._forget()
 
     def done(self, *, final: bool = False) -> Iterator[Held]:
-        """Samples that no frame to come can need, each once, in order; all when no sample follows."""
+        """Release the samples that no later frame needs, each once, in order; with ``final`` all."""
         needed = math.inf if final else self._needed()
         while self._held and self._held[0].number < needed:
             self._gone_ns = self._held[0].sample.time_ns
             yield self._held.popleft()
 
     def credit(self, frame: Frame, size: int) -> None:
-        """A frame is written, so many bytes: note which samples' content it holds."""
+        """Count a written frame of ``size`` bytes for the samples whose content it holds."""
         for held in self._held:
             if held.number == frame.nearest:
                 held.bytes += size
@@ -169,28 +169,28 @@ class FrameGrid:
         return next(own, None)
 
     def _half_ns(self) -> int:
-        """Half a period, at most as far as anything may be from its frame."""
+        """Half a period, at most the largest distance of a measurement from its frame."""
         return _NEAR_NS if self._period_ns is None else min(round(self._period_ns / 2), _NEAR_NS)
 
     def _placed_ns(self) -> int:
-        """Up to when detections are placed, which takes the pose of the sample after them."""
+        """Time up to which detections are placed, which takes the pose of the sample after them."""
         if not self._unplaced and self._held:
             return max(self._held[-1].sample.time_ns, self._passed_ns)
         last = len(self._held) - len(self._unplaced) - 1
         return self._held[last].sample.time_ns if last >= 0 else 0
 
     def _is_bounded(self, due_ns: int) -> bool:
-        """Whether what comes cannot change between which samples a frame lies."""
+        """Whether the samples before and after a frame are final."""
         last_ns = self._held[-1].sample.time_ns
         beside = self._period_ns is not None and due_ns - last_ns < self._half_ns()
         return due_ns <= last_ns or (beside and due_ns <= self._passed_ns)
 
     def _needed(self) -> int:
-        """Number of the first sample that frames to come are made of."""
+        """Number of the first sample that later frames depend on."""
         if not self._held:
             return 0
         last_ns, due_ns = self._held[-1].sample.time_ns, self._due_ns()
-        # Then the next sample is too far away for frames between.
+        # If so, the next sample is too far away for frames in between.
         apart = self._passed_ns > last_ns + BRIDGED_NS
         if due_ns is None:  # the next sample's own, whenever that will be
             due_ns = max(last_ns, self._passed_ns) + 1
@@ -209,7 +209,7 @@ class FrameGrid:
         return min(numbers) if seen is None else min(*numbers, seen)
 
     def _oldest_ns(self) -> int:
-        """Frames to come need nothing from before."""
+        """Later frames need nothing from before this time."""
         due_ns = self._due_ns()
         if due_ns is None:
             due_ns = self._held[-1].sample.time_ns if self._held else 0
@@ -229,7 +229,7 @@ class FrameGrid:
         return end_ns - start_ns <= BRIDGED_NS or due_ns - start_ns < half_ns or end_ns - due_ns <= half_ns
 
     def _skip(self, due_ns: int) -> None:
-        """Go on with the first frame that is next to the sample after a gap."""
+        """Continue with the first frame that is next to the sample after a gap."""
         after = next(held.sample.time_ns for held in self._held if held.sample.time_ns > due_ns)
         self._step += 1
         if self._period_ns is not None:
@@ -243,7 +243,7 @@ class FrameGrid:
 
     # ------------------------------------------------------------------ content
     def _place(self, held: Held) -> None:
-        """Put a sample's detections into the world, but those of messages that an earlier sample had."""
+        """Transform a sample's detections to the world, except from messages that an earlier sample had."""
         found = held.sample.candidates
         times = zip(found.source.tolist(), found.time_ns.tolist(), strict=True)
         new = [time_ns > self._seen_ns.get(source, 0) for source, time_ns in times]
@@ -301,7 +301,7 @@ class FrameGrid:
         )
 
     def _own_ns(self, due_ns: int) -> tuple[int, int]:
-        """First and last time of messages that are shown in this frame and no other."""
+        """First and last time of messages that are shown in this frame only."""
         if self._period_ns is not None:
             return due_ns - self._half_ns() + 1, due_ns + self._half_ns()
         times = [self._gone_ns, *(held.sample.time_ns for held in self._held)]
@@ -312,14 +312,14 @@ class FrameGrid:
         return (before + due_ns) // 2 + 1, (due_ns + after) // 2
 
     def _is_of(self, due_ns: int, time_ns: int) -> bool:
-        """Whether points or lights of this time can stand in the frame."""
+        """Whether points or lights of this time may be shown in the frame."""
         if self._period_ns is None:
             first_ns, last_ns = self._own_ns(due_ns)
             return first_ns <= time_ns <= last_ns
         return abs(time_ns - due_ns) <= min(round(self._period_ns * _SHARED), _NEAR_NS)
 
     def _credit_agents(self, shown: list[Shown], stored: Counter[tuple[int, str]]) -> None:
-        """Half of a row is of each of the two sightings that it lies between."""
+        """Credit half of a row to each of the two sightings that it is interpolated from."""
         origins = {held.number: held.sample.origins for held in self._held}
         for each in shown:
             for sighting in each.sightings:
@@ -338,7 +338,7 @@ class FrameGrid:
         return lights.faces
 
     def _points(self, due_ns: int, pose: Pose, stored: Counter[tuple[int, str]]) -> Records:
-        """The clouds nearest to the frame, from where the rig is in it."""
+        """The clouds nearest in time, moved to the rig's pose in the frame."""
         parts = [np.zeros(0, POINT)]
         for sensor in sorted({sensor for held in self._held for sensor in held.sample.clouds}):
             clouds = [(h.number, h.sample.clouds[sensor]) for h in self._held if sensor in h.sample.clouds]

@@ -95,7 +95,7 @@ class AgentTrack:
         return self._sightings[-1]
 
     def add(self, sighting: Sighting) -> None:
-        """Take a sighting; one that is no later than the last is left out."""
+        """Add a sighting, unless it is not later than the last one."""
         if self._path.add(sighting.time_ns, sighting.place_m):
             self._sightings.append(sighting)
             self._waiting.append(sighting)
@@ -201,7 +201,7 @@ class Tracks:
         track.add(sighting)
 
     def learn(self, until_ns: int) -> None:
-        """Let every track take in its sightings up to this time."""
+        """Update every track with its sightings up to this time."""
         for track in self._all:
             track.learn(until_ns)
 

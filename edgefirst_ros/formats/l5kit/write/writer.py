@@ -129,7 +129,7 @@ class L5KitWriter:
         return result
 
     def pass_by(self, ego: EgoPose) -> None:
-        """A sample with this pose was left out for want of time: frames before it need not wait for the next.
+        """A sample with this pose was left out for lack of time: frames before it need not wait for the next.
 
         Raises:
             WriteError: as ``write`` does.
@@ -213,7 +213,7 @@ class L5KitWriter:
         return GrowingDataset(self.path)
 
     def _advance(self, store: GrowingDataset, grid: FrameGrid, *, final: bool) -> None:
-        """Write the frames that can be made, and say what became of the samples that are done with."""
+        """Write the frames that can be made, and report the outcome of samples that no later frame needs."""
         for frame in grid.frames(final=final):
             with self._reporting():
                 self._begin_scene(store, frame)

@@ -99,7 +99,7 @@ class Facts:
         """The facts of a journal up to its first record that is not whole.
 
         Raises:
-            DatasetError: the file is no journal of this version.
+            DatasetError: the file is not a journal of this version.
         """
         facts = cls()
         for kind, value in read_facts(path):

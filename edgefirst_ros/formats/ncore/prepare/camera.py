@@ -117,7 +117,7 @@ def _descriptor(
     png: bool = False,
     quantisation: Json | None = None,
 ) -> Json:
-    """A label's descriptor but for the camera, which the writer knows."""
+    """A label's descriptor without the camera, which the writer knows."""
     return {
         "label_type": {"category": category, "qualifier": qualifier, "unit": unit},
         "label_source": source,

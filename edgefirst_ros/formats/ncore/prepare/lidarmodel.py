@@ -245,7 +245,7 @@ def _elevations(
 def _azimuths(
     azimuth: Angles, row: npt.NDArray[np.intp], column: npt.NDArray[np.intp], shape: tuple[int, int]
 ) -> tuple[Angles, Angles] | None:
-    """Azimuth by column and its offset by row, from rays that are their sum but for noise."""
+    """Azimuth by column and its offset by row, from rays that are their sum plus noise."""
     rows, columns = shape
     offsets, heard = np.zeros(rows), np.bincount(row, minlength=rows) > 0
     seen = np.flatnonzero(np.bincount(column, minlength=columns))

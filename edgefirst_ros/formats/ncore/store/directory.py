@@ -44,7 +44,7 @@ class DirectoryStore:
 
     @classmethod
     def create(cls, part: Path) -> Self:
-        """An empty store, whatever was there."""
+        """Create an empty store in place of any existing one."""
         remove(part)
         part.mkdir(parents=True)
         return cls(part)

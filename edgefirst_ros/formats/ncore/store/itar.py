@@ -96,7 +96,7 @@ def parse_header(block: bytes) -> tuple[str, int] | None:
 
 
 def members(descriptor: int) -> Iterator[Member]:
-    """Whole members from the start of a file, up to the first thing that is none."""
+    """Whole members from the start of a file, up to the first data that are not."""
     size = os.fstat(descriptor).st_size
     position = 0
     while (found := parse_header(os.pread(descriptor, BLOCK, position))) is not None:

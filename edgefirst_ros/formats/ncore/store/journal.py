@@ -54,7 +54,7 @@ def read_facts(path: Path, kinds: Collection[str] = ()) -> Iterator[tuple[str, A
     """Kind and value of every fact up to the first that is not whole; of some kinds, or of all.
 
     Raises:
-        DatasetError: the file is no journal of this version.
+        DatasetError: the file is not a journal of this version.
     """
     heads = tuple(cbor_head(ARRAY, 2) + cbor2.dumps(kind) for kind in kinds) or (b"",)
     for record in read_journal(path, _FORMAT):
@@ -67,7 +67,7 @@ def read_batches(path: Path) -> Iterator[tuple[str, Batch]]:
     """Component group and batch of everything committed in stores, in order.
 
     Raises:
-        DatasetError: the file is no journal of this version.
+        DatasetError: the file is not a journal of this version.
     """
     for _, (group, place, size, crc) in read_facts(path, [_BATCH]):
         yield group, Batch(place, size, crc)

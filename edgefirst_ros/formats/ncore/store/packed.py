@@ -31,7 +31,7 @@ _UNPACKER = 256 << 20
 
 
 def cbor_head(major: int, count: int) -> bytes:
-    """Head of a CBOR array or map of ``count`` items, or text of so many bytes (RFC 8949, 3)."""
+    """Head of a CBOR array or map of ``count`` items, or text of that many bytes (RFC 8949, 3)."""
     if count < 24:
         return bytes((major << 5 | count,))
     if count < 1 << 8:

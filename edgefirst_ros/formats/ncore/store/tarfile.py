@@ -41,7 +41,7 @@ class TarStore:
 
     @classmethod
     def create(cls, part: Path) -> Self:
-        """An empty store, whatever was there."""
+        """Create an empty store in place of any existing one."""
         # Not truncated: ext4 waits at the close of a file that was, until all its blocks are on their way.
         part.unlink(missing_ok=True)
         return cls(part)
@@ -59,7 +59,7 @@ class TarStore:
         return crc == batch.crc
 
     def cut(self) -> int:
-        """Drop what is behind the last batch kept, and take in what stays as if it had been appended now."""
+        """Drop what follows the last batch kept, and index the rest as if it had been appended now."""
         dropped = self._file.truncate(self._kept)
         for member in members(self._file.descriptor):
             self._index.add(member.name.encode(), member.offset, member.size)

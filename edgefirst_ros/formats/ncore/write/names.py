@@ -48,7 +48,7 @@ class InstanceNames:
         return self.sensor("radars", topic, frame_id, "radar")
 
     def other(self, component: str, topic: str, wanted: str) -> str:
-        """Name of an instance that is no sensor."""
+        """Name of an instance that is not a sensor."""
         if (component, topic + wanted) not in self._names:
             self._names[component, topic + wanted] = self.unique(wanted)
         return self._names[component, topic + wanted]

@@ -138,7 +138,7 @@ class SequenceWriter:
                 path.unlink(missing_ok=True)
 
     def complete(self, remarks: Remarks) -> bool:
-        """Complete the sequence but for its names; False if nothing was ever written to it.
+        """Complete the sequence except for its final names; False if nothing was ever written to it.
 
         Args:
             remarks: takes warnings and notes for the user.

@@ -51,7 +51,7 @@ class NCoreWriter:
         boxes2d_tolerances_ms: by the end of the topic's name, where ``options`` has no tolerance for all.
 
     Raises:
-        ConfigError: an ego mask that is no PNG file, or a component without a name of its own.
+        ConfigError: an ego mask that is not a PNG file, or a component without a name of its own.
     """
 
     name = "ncore"
