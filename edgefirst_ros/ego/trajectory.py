@@ -246,7 +246,7 @@ class Trajectory:
         )
 
     def _sound(self, imu: Imu) -> Imu:
-        """The message without an orientation that is not a real one: some drivers always send the same rotation."""
+        """The message without a made-up orientation: some drivers always send the same rotation."""
         rotation = imu.orientation_xyzw
         if rotation is None or self._is_oriented:
             return imu

@@ -68,11 +68,11 @@ class AnyWriter(Protocol):
 
     @property
     def warnings(self) -> Sequence[str]:
-        """What a user must know of the output before using it, a sentence each; asked once it is closed."""
+        """Sentences that a user must read before using the output; valid once it is closed."""
 
     @property
     def notes(self) -> Sequence[str]:
-        """What was done to the data and is worth knowing, a sentence each; asked once it is closed."""
+        """Sentences on what was done to the data; valid once the output is closed."""
 
     def begin(self, sequence: SequenceInfo) -> None:
         """A sequence starts; its samples or measurements follow."""
@@ -90,8 +90,9 @@ class SampleWriter(AnyWriter, Protocol[Prepared]):
 
     ``prepare`` is a pure function of its argument, safe in any thread, and does the expensive work;
     ``begin``, ``write`` and ``close`` are called from one thread, ``write`` in the order of the samples.
-    The same samples give the same bytes whatever the number of threads. A sample that cannot be taken, for
-    its time or anything else in it, costs that sample: ``write`` says so in ``Written.left_out``.
+    The same samples give the same bytes whatever the number of threads. A sample that cannot be
+    written, for its time or anything else in it, is left out alone: ``write`` returns why in
+    ``Written.left_out``.
     """
 
     def prepare(self, sample: Sample) -> Prepared:
@@ -110,15 +111,15 @@ class LooksAhead(Protocol):
     """A format of samples that holds one until others after it have come."""
 
     def pass_by(self, ego: EgoPose) -> None:
-        """A sample with this pose is left out for lack of time: called in its place among ``write`` calls.
+        """Note that a sample with this pose was shed; called in its place among the ``write`` calls.
 
-        So that what is held need not wait for the next one that is not.
+        Samples that are held back then need not wait for the next one that is written.
         """
 
 
 @runtime_checkable
 class MeasurementWriter(AnyWriter, Protocol[Prepared]):
-    """A format made of every sensor's own measurements, delivered in order of time.
+    """A format of the single measurements of every sensor, delivered in order of time.
 
     Calls as for a SampleWriter; ``pose`` comes from the writing thread, between ``write`` calls.
     """
@@ -138,9 +139,9 @@ class MeasurementWriter(AnyWriter, Protocol[Prepared]):
 
 @runtime_checkable
 class CrashSafe(Protocol):
-    """A format whose output survives a power cut: as far as it was synced, and as a whole once complete.
+    """A format whose synced output survives a power cut, all of it once it is complete.
 
-    Of other formats ``close`` is called before the report is written, and what it wrote is synced then.
+    The output of other formats is synced after ``close``, before the report is written.
     """
 
     def sync(self) -> None:

@@ -50,8 +50,8 @@ class Format(ABC, Generic[Options]):
 
     Attributes:
         name: as in ``--format`` and as the key of its options in a configuration; letters, digits and ``_``.
-        options: what a user can choose; every field needs a default, and a type that ROS parameters can have.
-        nothing: what to say, after the name, of a run that has samples but nothing in this format.
+        options: the options for users; every field needs a default, and a type that ROS parameters can have.
+        nothing: warning, after the name, if a run has samples but nothing in this format.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Format(ABC, Generic[Options]):
 
     @abstractmethod
     def check(self, path: Path, *, official_python: Path | None = None) -> Check:
-        """What is wrong with a dataset; ``official_python`` has the format's official reader, if given."""
+        """What is wrong with a dataset; ``official_python`` is a Python with the format's official reader."""
 
     @abstractmethod
     def read(self, path: Path) -> Any:  # noqa: ANN401 - each format has a reader of its own

@@ -279,7 +279,7 @@ class Pipeline:
         self._span = None
 
     def complete(self) -> list[Path]:
-        """Write what is under way and finish the output except for final names; returns the paths for the user.
+        """Write what is under way and finish the output except for final names; returns the user's paths.
 
         Raises:
             WriteError: or whatever made a writer fail.
