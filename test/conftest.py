@@ -9,6 +9,7 @@ import edgefirst_ros  # noqa: F401
 # isort: on
 import json
 import logging
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,11 +19,24 @@ import pytest
 from hypothesis import settings
 from places import SHARED
 
+from edgefirst_ros.formats.crashsafe import sync
+from edgefirst_ros.formats.ncore.store import directory
 from edgefirst_ros.messages.guard import LOGGER
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("search", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_waits_for_the_disk() -> Iterator[None]:
+    """In this process; commands that tests start do. Simulated disks tell what is synced, and when."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (sync, directory):
+            patch.setattr(module, "sync_file_system", lambda _: None)
+        for name in ("fsync", "fdatasync"):
+            patch.setattr(os, name, lambda _: None)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import shutil
 import struct
@@ -49,13 +48,11 @@ def write(root: Path, version: str, container: str, frames: int = FRAMES) -> Pat
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Path]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda _: None)
-        return {
-            (version, container): write(tmp_path_factory.mktemp("sound"), version, container)
-            for version in ("2025.01", "2026.10")
-            for container in ("zip", "folder")
-        }
+    return {
+        (version, container): write(tmp_path_factory.mktemp("sound"), version, container)
+        for version in ("2025.01", "2026.10")
+        for container in ("zip", "folder")
+    }
 
 
 def copied(dataset: Path, to: Path) -> Path:
