@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from drives import simulate
+from zenoh_loopback import await_condition
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.errors import DatasetNotFound
@@ -100,6 +101,7 @@ def test_a_report_stays_with_its_dataset_and_goes_to_no_other(tmp_path: Path) ->
     for message in source.messages():
         killed.pipeline.feed(message)
     killed.pipeline.end_source()
+    await_condition("a sample", lambda: killed.pipeline.progress.samples > 0)
     killed.abort()
     assert (folder / "capture_report.json").exists()
     (done,) = recover(tmp_path / "out")
