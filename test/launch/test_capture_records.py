@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from livedrive import SEQUENCE
 from mcap.reader import make_reader
-from mcap_ros2.decoder import DecoderFactory
 from rosgraph import Graph, needs_ros
 from typer.testing import CliRunner
 
@@ -29,6 +29,7 @@ def test_a_recording_converts_into_the_sessions_own_bytes(
     """The default configuration but for formats; the radar's points are turned off, and recorded."""
     from diagnostic_msgs.msg import DiagnosticStatus, KeyValue  # noqa: PLC0415
     from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: PLC0415
+    from rclpy.serialization import deserialize_message  # noqa: PLC0415
 
     live = tmp_path / "live"
     node = graph.capture(
@@ -59,8 +60,10 @@ def test_a_recording_converts_into_the_sessions_own_bytes(
     assert [name for name, data in again.items() if data != made[name]] == []
 
     with recording.open("rb") as stream:
-        found = list(make_reader(stream, decoder_factories=[DecoderFactory()]).iter_decoded_messages())
-    (message,) = [each for each in found if each.channel.topic == "/odd"]
-    assert message.decoded_message.values[0].value == "b"
-    assert "durability: 1" in message.channel.metadata["offered_qos_profiles"]
-    assert sum(each.channel.topic == "/radar/targets" for each in found) > 10
+        found = list(make_reader(stream).iter_messages())
+    ((schema, channel, message),) = [each for each in found if each[1].topic == "/odd"]
+    assert schema is not None
+    assert re.search(rb"^MSG: diagnostic_msgs/KeyValue\n(.*\n)*string value", schema.data, re.MULTILINE)
+    assert deserialize_message(message.data, DiagnosticStatus).values[0].value == "b"
+    assert "durability: 1" in channel.metadata["offered_qos_profiles"]
+    assert sum(each[1].topic == "/radar/targets" for each in found) > 10
