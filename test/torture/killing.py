@@ -15,8 +15,8 @@ from typing import Literal
 
 import straced
 from acknowledged import survives_a_kill
-from contents import files, read
-from forked import Ended, command, run, value_of
+from contents import files
+from forked import Ended, command, run
 from intercept import GO, Answer, Call, Kill, unavailable
 from judge import Verdict, judge
 from scenarios import Prepared, wanted
@@ -25,10 +25,8 @@ from trials import Options, Result, Table, in_parallel, say, thinned
 PART = "kill"
 TORN_EVERY = 3
 """Each so many writes are also killed in their middle."""
-GROWING = (".part", ".rows")
-"""Names of files that are appended to; others are synced before they have a name that matters."""
 ZEROS = 12
-"""Files that end in zeros, or too early."""
+"""Files of which what was not synced is zeros, or gone."""
 RECOVERY_SHARE = 5
 """A recovery is killed at so many times fewer points."""
 
@@ -42,7 +40,7 @@ class Point:
         number: of the call.
         share: of its bytes that are written, before.
         options: of the run.
-        then: what else is done: "recover" is killed, too, at each of its calls, or ends become "zeros".
+        then: what else is done: "recover" is killed, too, at each of its calls, or what is not synced "zeros".
     """
 
     prepared: Prepared
@@ -101,7 +99,8 @@ def _points(prepared: Prepared, calls: tuple[Call, ...], options: Options) -> It
         yield Point(prepared, number, share, options)
     for number in (len(calls) // 2, len(calls) * 3 // 4, len(calls) - 8):  # the last is among the renames
         yield Point(prepared, number, 0.0, options, "recover")
-    yield Point(prepared, len(calls) * 3 // 4, 0.0, options, "zeros")
+    for number in (len(calls) // 2, len(calls) * 3 // 4):
+        yield Point(prepared, number, 0.0, options, "zeros")
 
 
 def _straced(task: tuple[Prepared, Options]) -> list[Result]:
@@ -143,12 +142,16 @@ def _recovery(point: Point) -> list[Result]:
 
 
 def _zeros(point: Point) -> list[Result]:
-    """A file that grows ends in zeros, or too early: whatever that costs, recovery copes with it."""
+    """What was not synced of a file is zeros, or gone: whatever that costs, recovery copes with it."""
     output, left = _place(point), _place(point, "left")
-    done = kill_at(point.prepared, left, point.number)
-    # In a fork: it reads tables with polars, whose threads a fork does not have.
-    names = [name for name in value_of(lambda: read(left).to_json())["left"] if name.endswith(GROWING)]
-    growing = [left / name for name in names if (left / name).stat().st_size]
+    synced: dict[int, int] = {}
+    point.prepared.begin(left)
+    there = {path.lstat().st_ino for path in left.rglob("*")}
+    done = convert(point.prepared, left, partial(_noting_syncs, left, synced, point.number))
+    files_left = [path for path in left.rglob("*") if path.is_file() and path.lstat().st_ino not in there]
+    growing = [
+        (path, size) for path in files_left if (size := synced.get(path.lstat().st_ino, 0)) < _size(path)
+    ]
     results = []
     for number in range(ZEROS if growing else 0):
         name = f"{point.name}/{number}"
@@ -156,9 +159,9 @@ def _zeros(point: Point) -> list[Result]:
             continue
         copy(left, output)
         chosen = random.Random(f"{point.options.seed} {name}")
-        file = output / chosen.choice(growing).relative_to(left)
-        size = file.stat().st_size
-        start = chosen.randrange(size)
+        path, synced_size = chosen.choice(sorted(growing))
+        file, size = output / path.relative_to(left), _size(path)
+        start = chosen.randrange(synced_size, size)
         os.truncate(file, start)
         if number % 2:
             os.truncate(file, size)
@@ -169,6 +172,23 @@ def _zeros(point: Point) -> list[Result]:
         results.append(_result(name, verdict, what))
     shutil.rmtree(output.parent, ignore_errors=True)
     return results
+
+
+def _noting_syncs(root: Path, synced: dict[int, int], last: int, call: Call) -> Answer:
+    """Until the last call note how many bytes of each file, by its inode, are synced."""
+    if call.number == last:
+        return Kill()
+    if call.name in {"fsync", "fdatasync"}:
+        path = root / call.path
+        if path.is_file():
+            synced[path.lstat().st_ino] = _size(path)
+    elif call.name == "syncfs":
+        synced |= {path.lstat().st_ino: _size(path) for path in root.rglob("*") if path.is_file()}
+    return GO
+
+
+def _size(path: Path) -> int:
+    return path.lstat().st_size
 
 
 _ACTS = {"": _kill, "recover": _recovery, "zeros": _zeros}

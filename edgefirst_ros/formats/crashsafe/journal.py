@@ -118,9 +118,9 @@ def journal_format(path: Path) -> str | None:
     except OSError:
         return None
     with file:
-        head = file.read(_HEAD_BYTES).partition(b"\n")[0]
+        head, is_whole, _ = file.read(_HEAD_BYTES).partition(b"\n")
     name = head.removeprefix(_PREFIX).split(b" ")[0]
-    return name.decode(errors="replace") if head.startswith(_PREFIX) else None
+    return name.decode(errors="replace") if is_whole and head.startswith(_PREFIX) else None
 
 
 def _head(format_version: str) -> bytes:

@@ -235,6 +235,16 @@ def test_a_waiting_cube_is_kept(tmp_path: Path) -> None:
     assert not (folder / f"{SEQUENCE.name}.cube-1.part").exists()
 
 
+@pytest.mark.parametrize("before", [[], [pose(START_NS)], [lidar(START_NS)]])
+def test_a_waiting_cube_of_a_radar_that_has_no_store_yet_is_kept(
+    tmp_path: Path, before: list[Observation | EgoPose]
+) -> None:
+    folder = killed(tmp_path, [*before, cube(START_NS + 40 * MS)])
+    (done,) = recover_all(tmp_path)
+    assert done.kept["radars/radar"] == 1
+    assert len(Sequence(folder).frames("radars/radar")) == 1
+
+
 def test_a_cube_that_found_its_scan_is_not_stored_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,7 +43,7 @@ class StoreSet:
         *,
         recovered: dict[str, Store] | None = None,
     ) -> None:
-        self.open: dict[str, Store] = recovered or {}
+        self.open: dict[str, Store] = {} if recovered is None else recovered
         self._files = files
         self._kind: StoreType = kind
         self._profile = profile
