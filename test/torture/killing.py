@@ -40,7 +40,7 @@ class Point:
         number: of the call.
         share: of its bytes that are written, before.
         options: of the run.
-        then: what else is done: "recover" is killed, too, at each of its calls, or what is not synced "zeros".
+        then: what else is done: "recover" is killed, too, at each call, or unsynced bytes become "zeros".
     """
 
     prepared: Prepared
