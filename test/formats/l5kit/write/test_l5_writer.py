@@ -507,7 +507,7 @@ def test_of_every_cell_the_first_of_its_highest_points_is_kept(count: int, sprea
     for index, (x, y) in enumerate(cell.tolist()):
         if (x, y) not in best or height[index] > height[best[x, y]]:
             best[x, y] = index
-    assert highest(cell, height).tolist() == [best[key] for key in sorted(best)]
+    assert highest(*cell.T, height).tolist() == [best[key] for key in sorted(best)]
 
 
 def test_points_are_made_for_frames_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
