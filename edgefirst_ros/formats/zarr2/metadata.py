@@ -24,7 +24,10 @@ def json_bytes(value: object) -> bytes:
     Raises:
         ValueError: the value holds NaN or infinity, which JSON cannot express.
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    return _ENCODER.encode(value).encode()
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 GROUP = json_bytes({"zarr_format": 2})
@@ -100,6 +103,8 @@ def fill_json(dtype: np.dtype[Any], fill: object) -> object:
     """The fill value as zarr 2 writes it: base64 for bytes and structures, names for what JSON lacks."""
     if fill is None:
         return None
+    if dtype.kind == "S" and not fill:
+        return ""  # however long the string is
     value: npt.NDArray[Any] = np.zeros((), dtype)
     if fill != 0:
         value[()] = fill
