@@ -50,36 +50,21 @@ def xyz(cloud: PointCloud) -> npt.NDArray[np.float32]:
     Raises:
         DecodeError: the cloud has no x, y and z.
     """
+    return np.ascontiguousarray(_columns(cloud).T)
+
+
+def _columns(cloud: PointCloud) -> npt.NDArray[np.float32]:
+    """The same, (3, P): numpy is quick with long axes."""
     names = cloud.points.dtype.names or ()
     if not {"x", "y", "z"} <= set(names):
         raise DecodeError(f"cloud has fields {', '.join(names)} but no x, y and z")
     if any(cloud.points.dtype[name].shape for name in "xyz"):
         raise DecodeError("cloud with more than one x, y or z per point")
-    if (packed := _packed_xyz(cloud.points)) is not None:
-        return packed
-    points = np.empty((len(cloud.points), 3), np.float32)
+    columns = np.empty((3, len(cloud.points)), np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        for axis, name in enumerate("xyz"):
-            points[:, axis] = cloud.points[name]
-    return points
-
-
-def _packed_xyz(points: npt.NDArray[np.void]) -> npt.NDArray[np.float32] | None:
-    """The coordinates in one copy where they follow each other as float32, as they nearly always do."""
-    fields = points.dtype.fields
-    if fields is None or not points.flags.c_contiguous:
-        return None
-    (x, start, *_), *others = (fields[name] for name in "xyz")
-    expected = [(_FLOAT, start + 4), (_FLOAT, start + 8)]
-    if x != _FLOAT or [(field[0], field[1]) for field in others] != expected:
-        return None
-    shape, strides = (len(points), 3), (points.dtype.itemsize, 4)
-    return (
-        np.ndarray(shape, _FLOAT, points, start, strides).copy() if len(points) else np.empty(shape, _FLOAT)
-    )
-
-
-_FLOAT = np.dtype("<f4")
+        for column, name in zip(columns, "xyz", strict=True):
+            column[:] = cloud.points[name]
+    return columns
 
 
 def rays_of(cloud: PointCloud) -> Rays:
@@ -88,16 +73,18 @@ def rays_of(cloud: PointCloud) -> Rays:
     Raises:
         DecodeError: the cloud has no x, y and z.
     """
-    points = xyz(cloud)
+    columns = _columns(cloud)
     with np.errstate(over="ignore", invalid="ignore"):
-        squares = points * points
-        distance = np.sqrt(squares[:, 0] + squares[:, 1] + squares[:, 2])
+        squares = columns * columns
+        distance = np.sqrt(squares[0] + squares[1] + squares[2])
     valid = np.isfinite(distance) & (distance > _NEAREST_M)
     kept = None
     if not valid.all():
-        kept, points, distance = valid, points[valid], distance[valid]
-    points /= distance[:, None]
-    return Rays(points, distance, kept)
+        kept, columns, distance = valid, columns[:, valid], distance[valid]
+    direction = np.empty((len(distance), 3), np.float32)
+    for column, axis in zip(columns, direction.T, strict=True):
+        np.divide(column, distance, out=axis)
+    return Rays(direction, distance, kept)
 
 
 _NEAREST_M = 1e-6
