@@ -58,13 +58,16 @@ def project(cloud: PointCloud, grid: RangeGrid) -> RangeImage:
         raise DecodeError("cloud with more than one x, y or z per point")
     x, y, z = (cloud.column(axis, np.float64) for axis in "xyz")
     finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z)
-    x, y, z = (np.where(finite, axis, 0.0) for axis in (x, y, z))
+    if not finite.all():
+        x, y, z = (np.where(finite, axis, 0.0) for axis in (x, y, z))
     with np.errstate(over="ignore"):
-        distance_m = np.hypot(np.hypot(x, y), z)
+        ground_m = np.hypot(x, y)
+        distance_m = np.hypot(ground_m, z)
     top, bottom = np.radians(grid.elevation_max_deg), np.radians(grid.elevation_min_deg)
-    elevation = np.arctan2(z, np.hypot(x, y))
+    elevation = np.arctan2(z, ground_m)
     row = np.floor((top - elevation) / (top - bottom) * grid.rows).astype(np.int64)
-    column = np.floor((0.5 - np.arctan2(y, x) / (2.0 * np.pi)) * grid.columns).astype(np.int64) % grid.columns
+    column = np.floor((0.5 - np.arctan2(y, x) / (2.0 * np.pi)) * grid.columns).astype(np.int64)
+    column[column == grid.columns] = 0  # straight back, to the right
     seen = np.flatnonzero((distance_m > 0.0) & (row >= 0) & (row < grid.rows))
     # Range in the upper half, index of the point in the lower: the least key is the nearest, first point.
     keys = (distance_m[seen] * 1000.0 + 0.5).clip(1, MAX_MM).astype(np.uint64) << np.uint64(32)
