@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -49,7 +49,7 @@ class Annotation:
     @property
     def size(self) -> int:
         """Bytes of its record in the journal."""
-        return len(_compact(_without_none(asdict(self))))
+        return len(_compact(_known(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,7 @@ class SampleRecord:
 
     def to_json(self) -> str:
         """JSON; fields that are None are left out. Read back, sequences are tuples."""
-        record = asdict(self) | {"annotations": [_without_none(asdict(a)) for a in self.annotations]}
-        return _compact(_without_none(record))
+        return _compact(_known(self) | {"annotations": [_known(each) for each in self.annotations]})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +142,10 @@ class SampleJournal(Journal):
             yield Committed(tuple(FileRecord(*file) for file in files), record, committed.end)
 
 
-def _compact(record: dict[str, Any]) -> str:
-    return json.dumps(record, separators=(",", ":"), allow_nan=False)
+_compact = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
-def _without_none(record: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if value is not None}
+def _known(record: Annotation | SampleRecord) -> dict[str, Any]:
+    """The fields that are not None, in their order."""
+    values = ((name, getattr(record, name)) for name in record.__slots__)
+    return {name: value for name, value in values if value is not None}
