@@ -76,6 +76,9 @@ class ArraySpec:
     def records(self, name: str, array: npt.NDArray[Any]) -> Iterator[Record]:
         """Metadata and every chunk of ``array``."""
         yield join(name, ARRAY_KEY), self.metadata(array.shape)
+        if array.shape == self.chunks:
+            yield join(name, ".".join("0" * len(self.chunks)) or "0"), self.encode(array)
+            return
         for index in grid(array.shape, self.chunks):
             part = array[tuple(slice(i * c, (i + 1) * c) for i, c in zip(index, self.chunks, strict=True))]
             yield join(name, chunk_key(index)), self.encode(part)
