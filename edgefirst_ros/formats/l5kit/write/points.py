@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -28,7 +29,12 @@ def check_points(measurement: Measurement, setting: Setting) -> None:
     """
     cloud = cloud_of(measurement)
     setting.frame_pose(measurement.frame_id)
-    PointCloud(cloud.points[:0], 1, 0).xyz()
+    _check_fields(cloud.points.dtype)
+
+
+@lru_cache(maxsize=64)
+def _check_fields(dtype: np.dtype[np.void]) -> None:
+    PointCloud(np.empty(0, dtype), 1, 0).xyz()
 
 
 def sensor_points(measurement: Measurement, sensor: int, setting: Setting) -> Records:
