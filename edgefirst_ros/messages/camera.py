@@ -12,7 +12,7 @@ import numpy.typing as npt
 from edgefirst.schemas import foxglove_msgs, sensor_msgs
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.cdr import Message, decoder_of, octets
+from edgefirst_ros.messages.cdr import Message, decoder_of, octets, repeated_decoder_of
 from edgefirst_ros.messages.pixels import Pixels, pixels_of, quoted
 from edgefirst_ros.naming import displayed
 
@@ -163,7 +163,7 @@ def decode_image(message: sensor_msgs.Image) -> RawImage:
     return RawImage(*pixels_of(message))
 
 
-@decoder_of("sensor_msgs/CameraInfo")
+@repeated_decoder_of("sensor_msgs/CameraInfo")
 def decode_camera_info(message: sensor_msgs.CameraInfo) -> CameraInfo:
     """Decode a sensor_msgs/CameraInfo; an empty region of interest means none, a binning of 0 means 1.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from functools import cache, lru_cache
+from types import SimpleNamespace
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import edgefirst.schemas
@@ -20,6 +21,9 @@ from edgefirst_ros.naming import displayed
 _LITTLE_ENDIAN = b"\x00\x01"
 _BIG_ENDIAN = b"\x00\x00"
 _MAX_PADDING = 3
+_STAMP = struct.Struct("<iI")
+_REMEMBERED, _REMEMBERED_BYTES = 64, 1 << 14
+"""Messages of one type that are remembered for their repetitions, and the largest one that is."""
 _GROWING = frozenset({"edgefirst_msgs/ModelInfo"})
 """Types that got more fields over time; edgefirst-schemas reads messages with and without these."""
 
@@ -60,7 +64,12 @@ def decode_as(
     Raises:
         DecodeError: no valid message of this type.
     """
-    message = read(schema, data, definition)
+    return _stamped(schema, read(schema, data, definition), convert, stamped_part)
+
+
+def _stamped(
+    schema: str, message: Message, convert: Callable[[Any], Datum_co], stamped_part: Callable[[Any], Message]
+) -> Stamped[Datum_co]:
     try:
         datum = convert(message)
         stamp_ns, frame_id = header_of(stamped_part(message))
@@ -87,6 +96,47 @@ def decoder_of(
         return lambda data, definition="": decode_as(schema, data, definition, convert, stamped_part)
 
     return decoder
+
+
+def repeated_decoder_of(
+    schema: str, restamp: Callable[[Datum_co, int], Datum_co] = lambda datum, _: datum
+) -> Callable[[Callable[[Any], Datum_co]], Decoder[Datum_co]]:
+    """As ``decoder_of``, for a type whose messages repeat and whose first field is a std_msgs/Header.
+
+    A message that equals an earlier one in everything but its stamp is not parsed again.
+
+    Args:
+        schema: ``pkg/Type``.
+        restamp: makes its datum of the earlier one's and its own stamp; by default they share the datum.
+    """
+
+    def decoder(convert: Callable[[Any], Datum_co]) -> Decoder[Datum_co]:
+        known: dict[tuple[bytes, bytes, str], Stamped[Datum_co]] = {}
+
+        def decode(data: bytes, definition: str = "") -> Stamped[Datum_co]:
+            key = data[:4], data[12:], definition
+            before = known.get(key)
+            if before is not None:
+                stamp_ns = _stamp_ns(data)
+                return Stamped(stamp_ns, before.frame_id, restamp(before.datum, stamp_ns))
+            message = read(schema, data, definition)
+            decoded = _stamped(schema, message, convert, lambda whole: whole)
+            # Where a definition said how to read it, its stamp may be anywhere.
+            if not isinstance(message, SimpleNamespace) and len(data) <= _REMEMBERED_BYTES:
+                if len(known) >= _REMEMBERED:
+                    known.clear()
+                known[key] = decoded
+            return decoded
+
+        return decode
+
+    return decoder
+
+
+def _stamp_ns(data: bytes) -> int:
+    """The stamp of a little-endian message that begins with a header."""
+    sec, nanosec = _STAMP.unpack_from(data, 4)
+    return int(sec) * 1_000_000_000 + int(nanosec)
 
 
 def read(schema: str, data: bytes, definition: str = "") -> Message:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from edgefirst.schemas import edgefirst_msgs
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.cdr import array, decoder_of, time_ns
+from edgefirst_ros.messages.cdr import array, decoder_of, repeated_decoder_of, time_ns
 from edgefirst_ros.messages.pixels import quoted
 from edgefirst_ros.naming import displayed
 
@@ -105,7 +105,7 @@ def decode_mask(message: edgefirst_msgs.Mask | edgefirst_msgs.MaskBox) -> Mask:
     return _mask(message)
 
 
-@decoder_of("edgefirst_msgs/ModelInfo")
+@repeated_decoder_of("edgefirst_msgs/ModelInfo")
 def decode_model_info(message: edgefirst_msgs.ModelInfo) -> ModelInfo:
     """Decode an edgefirst_msgs/ModelInfo, with or without the fields that newer devices send."""
     labels = tuple(displayed(str(label)) for label in message.labels)

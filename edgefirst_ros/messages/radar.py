@@ -11,7 +11,7 @@ import numpy.typing as npt
 from edgefirst.schemas import edgefirst_msgs
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.cdr import array, decoder_of
+from edgefirst_ros.messages.cdr import array, decoder_of, repeated_decoder_of
 from edgefirst_ros.naming import displayed
 
 
@@ -94,7 +94,7 @@ def decode_radar_cube(message: edgefirst_msgs.RadarCube) -> RadarCube:
     )
 
 
-@decoder_of("edgefirst_msgs/RadarInfo")
+@repeated_decoder_of("edgefirst_msgs/RadarInfo")
 def decode_radar_info(message: edgefirst_msgs.RadarInfo) -> RadarInfo:
     """Decode an edgefirst_msgs/RadarInfo."""
     return RadarInfo(

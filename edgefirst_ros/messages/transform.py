@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from edgefirst.schemas import geometry_msgs
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.cdr import decoder_of, header_of
+from edgefirst_ros.messages.cdr import decoder_of, header_of, repeated_decoder_of
 from edgefirst_ros.naming import displayed
 
 _ROUNDING_M = 1e-5
@@ -76,7 +76,9 @@ def describe_change(before: Transform, after: Transform) -> str:
     return f"{after.child} moved by {moved_m:.3g} m and {turned_deg:.3g} degrees in {after.parent}"
 
 
-@decoder_of("geometry_msgs/TransformStamped")
+@repeated_decoder_of(
+    "geometry_msgs/TransformStamped", lambda before, stamp_ns: replace(before, stamps_ns=(stamp_ns,))
+)
 def decode_transform(message: geometry_msgs.TransformStamped) -> Transforms:
     """Decode a geometry_msgs/TransformStamped, which the device sends as tf_static.
 

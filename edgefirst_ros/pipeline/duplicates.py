@@ -107,10 +107,14 @@ class _Recent:
 
     def at(self, key: _Key) -> list[Digest]:
         """The digests of a key, to which the caller may add."""
-        self.newest_ns = max(self.newest_ns, key[0])
-        if key not in self._seen:
-            self._seen[key] = []
-            self._order.append(key)
-        while self._order and (len(self._order) > KEPT or self._order[0][0] < self.newest_ns - KEPT_NS):
-            del self._seen[self._order.popleft()]
-        return self._seen.get(key, [])
+        if key[0] > self.newest_ns:
+            self.newest_ns = key[0]
+        order = self._order
+        digests = self._seen.get(key)
+        if digests is None:
+            digests = self._seen[key] = []
+            order.append(key)
+        oldest_ns = self.newest_ns - KEPT_NS
+        while order and (len(order) > KEPT or order[0][0] < oldest_ns):
+            del self._seen[order.popleft()]
+        return digests if key[0] >= oldest_ns else self._seen.get(key, [])

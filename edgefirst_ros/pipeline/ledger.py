@@ -183,7 +183,9 @@ class Ledger:
                 self._count(ticket, 1 if own else -1)
 
     def _count(self, ticket: Ticket, by: int) -> None:
-        account = self._topics.setdefault(ticket.topic, TopicAccount(ticket.schema))
+        account = self._topics.get(ticket.topic)
+        if account is None:
+            account = self._topics[ticket.topic] = TopicAccount(ticket.schema)
         account.received += by
         account.bytes += by * ticket.size
         self._open += by
@@ -221,7 +223,8 @@ class Ledger:
         with self._lock:
             if ticket.own:
                 self._topics[ticket.topic].unplaced += unplaced
-            ticket.formats = ticket.formats.union(formats)
+            if formats:
+                ticket.formats = ticket.formats.union(formats)
             if stage is not None:
                 self._note(ticket, stage, reason)
             ticket.holds -= 1
@@ -232,7 +235,8 @@ class Ledger:
             account.stages[final] += 1
             if ticket.reason:
                 count_reason(account.reasons.setdefault(final, Counter()), ticket.reason)
-            account.formats.update(ticket.formats)
+            if ticket.formats:
+                account.formats.update(ticket.formats)
             self._open -= 1
 
     def lose(self, topic: str, schema: str, messages: int, size: int, reason: str) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 LEAST = 8
 """Intervals before a rate is known."""
@@ -23,10 +24,11 @@ SURE = 20.0
 RECENT, OFTEN = 32, 16
 """Holes before more of the recent messages than this are another rate, not losses."""
 SOON = 4
+UNSUSPICIOUS = 0.5
+"""So many periods off, a message is likelier to be in its place than in the next one."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
+class _Fit(NamedTuple):
     """Where messages are expected: ``next_ns + n · period_ns``; the line of least squares, recursively.
 
     ``jitter`` is the standard deviation of stamps about their places, in periods.
@@ -35,7 +37,7 @@ class _Fit:
     next_ns: float
     period_ns: float
     jitter: float
-    count: int
+    messages: int
 
     @classmethod
     def of(cls, times_ns: list[int]) -> _Fit | None:
@@ -57,19 +59,19 @@ class _Fit:
 
     def went_on(self, time_ns: int, missing: int) -> _Fit:
         """After a message before which this many are missing."""
-        count = min(self.count + 1, MEMORY)
-        off = self.off(time_ns) - missing
+        count = min(self.messages + 1, MEMORY)
+        off = (time_ns - self.next_ns) / self.period_ns - missing
         phase, slope = 2 * (2 * count - 1) / (count * (count + 1)), 6 / (count * (count + 1))
         # One that is far off tells of a loss to come, not of the jitter.
         variance = self.jitter**2 + (min(abs(off), 1.0) ** 2 - self.jitter**2) / count
         period_ns = self.period_ns * (1 + slope * off)
         next_ns = self.next_ns + (missing + phase * off) * self.period_ns + period_ns
-        return replace(self, next_ns=next_ns, period_ns=period_ns, jitter=math.sqrt(variance), count=count)
+        return _Fit(next_ns, period_ns, math.sqrt(variance), count)
 
     @property
     def is_sure(self) -> bool:
         """Whether the next place is known well enough to miss a message there."""
-        return 2 * self.jitter / math.sqrt(self.count) < FAR
+        return 2 * self.jitter / math.sqrt(self.messages) < FAR
 
 
 class GapCounter:
@@ -88,7 +90,7 @@ class GapCounter:
         self._fit: _Fit | None = None
         self._first: list[int] = []
         self._holes: deque[bool] = deque(maxlen=RECENT)
-        self._late, self._early = _Suspicion(1), _Suspicion(-1)
+        self._late, self._early = _CALM_LATE, _CALM_EARLY
 
     @property
     def usual_ns(self) -> int | None:
@@ -109,6 +111,8 @@ class GapCounter:
             return 0
         if not fit.is_sure:
             self._calm()
+            return 0
+        if self._late.since is None and self._early.since is None and abs(fit.off(time_ns)) <= UNSUSPICIOUS:
             return 0
         variance = max(fit.jitter, LEAST_JITTER) ** 2
         self._late = self._late.grown(fit, time_ns, variance)
@@ -155,11 +159,10 @@ class GapCounter:
         return self.lost - before
 
     def _calm(self) -> None:
-        self._late, self._early = _Suspicion(1), _Suspicion(-1)
+        self._late, self._early = _CALM_LATE, _CALM_EARLY
 
 
-@dataclass(frozen=True, slots=True)
-class _Suspicion:
+class _Suspicion(NamedTuple):
     """How likely it is by now that messages since ``since`` come a period late (side 1) or early (-1)."""
 
     side: int
@@ -171,11 +174,13 @@ class _Suspicion:
         """With the next message, against what was expected before it began; none where that says no."""
         since = self.since or fit
         off = since.off(time_ns) - len(self.times_ns)
-        weight = self.weight + (self.side * off - 0.5) / variance
+        weight = self.weight + (self.side * off - UNSUSPICIOUS) / variance
         if weight <= 0:
             return self if self.since is None else _Suspicion(self.side)
         return _Suspicion(self.side, weight, since, (*self.times_ns, time_ns))
 
+
+_CALM_LATE, _CALM_EARLY = _Suspicion(1), _Suspicion(-1)
 
 @dataclass(slots=True)
 class StreamStats:

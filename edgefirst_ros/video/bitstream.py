@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
 from edgefirst_ros.errors import DecodeError
@@ -38,7 +38,7 @@ class RecoveryPoint:
     exact: bool
 
 
-class Content(Enum):
+class Content(StrEnum):
     """What a packet carries."""
 
     PICTURE = "a picture, or its first part"
