@@ -7,7 +7,6 @@ import json
 import struct
 import tarfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +154,7 @@ def stamped_later(message: RawMessage, by_ns: int) -> RawMessage:
     """A message whose stamp is moved."""
     whole, rest = struct.unpack_from("<iI", message.data, 4)
     whole, rest = divmod(whole * 1_000_000_000 + rest + by_ns, 1_000_000_000)
-    return replace(message, data=message.data[:4] + struct.pack("<iI", whole, rest) + message.data[12:])
+    return message._replace(data=message.data[:4] + struct.pack("<iI", whole, rest) + message.data[12:])
 
 
 def stamp_ns(message: RawMessage) -> int:
@@ -183,7 +182,7 @@ class Stepped:
             seen = stamped_later(message, by_ns) if moved else message
             self.true_ns[message.topic, number] = true_ns
             before = len(pipeline.notes)
-            pipeline.feed(replace(seen, arrival=number))
+            pipeline.feed(seen._replace(arrival=number))
             if any("stepped" in note for note in pipeline.notes[before:]):
                 self.found_s = (message.receive_ns - at_ns) / 1e9
         pipeline.end_source()

@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "config": "errors faults formats sample timing",
     "topics": "config errors messages",
     "hints": "config sample topics",
-    "sources": "config errors hints messages naming sample timing topics",
+    "sources": "codecs config errors hints messages naming sample timing topics",
     "pipeline": "codecs config ego errors formats hints messages naming sample timing topics video",
     "offline": "config ego errors hints messages naming pipeline sample sources timing topics",
     "live": "config errors formats hints messages naming pipeline sample sources timing topics video",

@@ -72,6 +72,8 @@ class TimeSeries(Generic[Value]):
 
     def forget(self, before_ns: int) -> None:
         """Drop values that times from ``before_ns`` on do not need."""
+        if len(self.times_ns) < 2 or self.times_ns[1] > before_ns:
+            return
         useless = bisect_right(self.times_ns, before_ns) - 1
         if useless > 0:
             del self.times_ns[:useless]

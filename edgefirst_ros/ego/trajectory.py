@@ -151,18 +151,24 @@ class Trajectory:
             return self._odometry.settled(time_ns, self._latest_ns)
         return not self._is_oriented or self._orientation.settled(time_ns, self._latest_ns)
 
-    def pose(self, time_ns: int) -> EgoPose:
+    def pose(self, time_ns: int, *, located: bool = True) -> EgoPose:
         """The pose as far as it is known so far.
 
         With odometry ``position_m`` and ``rotation_xyzw`` are in its frame and ``origin`` is None.
+
+        Args:
+            time_ns: of the pose.
+            located: whether its ``location`` is needed, which takes longer than all the rest.
         """
         motion = self._lag or self._whole or Solution()
         origin, point = motion.origin, motion.point(time_ns)
         place_basis = self._place_basis(motion.fixes_ns, time_ns, point)
         position = point.position_m if point is not None and place_basis is not PoseBasis.ASSUMED else None
-        located = position is not None and origin is not None
-        location = from_enu(position, origin) if position is not None and origin is not None else None
-        fix_time_ns = nearest_ns(motion.fixes_ns, time_ns) if located else None
+        is_on_earth = position is not None and origin is not None
+        location = None
+        if located and position is not None and origin is not None:
+            location = from_enu(position, origin)
+        fix_time_ns = nearest_ns(motion.fixes_ns, time_ns) if is_on_earth else None
         if self._has_odometry:
             return self._of_odometry(EgoPose(time_ns, location=location, fix_time_ns=fix_time_ns))
         rotation, rotation_basis, rotation_sigma = self._rotation(motion.fixes_ns, time_ns, point)
@@ -170,7 +176,7 @@ class Trajectory:
             time_ns=time_ns,
             location=location,
             fix_time_ns=fix_time_ns,
-            origin=origin if located else None,
+            origin=origin if is_on_earth else None,
             position_m=position,
             rotation_xyzw=rotation,
             rpy_deg=None if rotation is None else rpy_deg(rotation),

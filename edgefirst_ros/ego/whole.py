@@ -133,7 +133,7 @@ def solve(
     for _ in range(TRIES):
         forward = Forward(gravity, vehicle)
         forward.begin(steps.first, start)
-        blocks, believed, again = _forward(forward, steps, places, proceed)
+        blocks, newest, believed, again = _forward(forward, steps, places, proceed)
         if not again:
             break
         for index in again:
@@ -148,7 +148,7 @@ def solve(
         else:
             solution.refusals[arrivals[index]] = OUTLIER
     oriented = alignment.oriented
-    _backward(solution.path, blocks, steps, places, as_configured=oriented, proceed=proceed)
+    _backward(solution.path, blocks, newest, steps, places, as_configured=oriented, proceed=proceed)
     first = next((places[index] for index, is_believed in believed.items() if is_believed), None)
     if first is not None and origin is not None and first.position_m.any():
         x, y, z = first.position_m.tolist()
@@ -247,30 +247,37 @@ _ZERO: Vector = (0.0, 0.0, 0.0)
 
 def _forward(
     forward: Forward, steps: _Steps, places: Sequence[LocalFix], proceed: Callable[[], bool]
-) -> tuple[list[Forward], dict[int, bool], list[int]]:
-    """Copies at the beginning of every block, which fixes were accepted, and which were accepted wrongly."""
+) -> tuple[list[Forward], list[Node], dict[int, bool], list[int]]:
+    """The forward pass.
+
+    Returns: copies at the beginning of every block, the nodes of the last one, which fixes were accepted, and
+    which were accepted wrongly.
+    """
     blocks, believed, recent = list[Forward](), dict[int, bool](), list[int]()
+    nodes: list[Node] = []
     doubted: list[int] = []
     for number, (step, fix) in enumerate(steps.part(0, len(steps))):
         if number % BLOCK == 0:
             blocks.append(copy.deepcopy(forward))
+            nodes = []
             if not proceed():
                 break
         restarts = forward.gate.restarts
-        _, is_believed = forward.advance(step, places[fix] if fix >= 0 else None)
+        node, is_believed = forward.advance(step, places[fix] if fix >= 0 else None)
+        nodes.append(node)
         if fix < 0:
             continue
         believed[fix] = is_believed
         if forward.gate.restarts > restarts:
             if len(recent) < len(doubted) + 1:
-                return blocks, believed, recent
+                return blocks, nodes, believed, recent
             recent = []
         if is_believed:
             recent.append(fix)
             doubted = []
         else:
             doubted.append(fix)
-    return blocks, believed, []
+    return blocks, nodes, believed, []
 
 
 def _wrong_at_first(
@@ -300,24 +307,27 @@ def _wrong_at_first(
 def _backward(
     path: SmoothedPath,
     blocks: Sequence[Forward],
+    newest: list[Node],
     steps: _Steps,
     places: Sequence[LocalFix],
     *,
     as_configured: bool,
     proceed: Callable[[], bool],
 ) -> None:
-    """Smooth block by block, beginning with the last."""
+    """Smooth block by block, beginning with the last, whose nodes are ``newest``."""
     later: Adjoint | None = None
     parts: list[SmoothedPath] = []
+    nodes = newest
     for number in reversed(range(len(blocks))):
         if not proceed():
             return
-        forward = blocks[number]
-        nodes: list[Node] = []
-        for step, fix in steps.part(number * BLOCK, (number + 1) * BLOCK):
-            nodes.append(forward.advance(step, places[fix] if fix >= 0 else None)[0])
+        if number < len(blocks) - 1:
+            nodes, forward = [], blocks[number]
+            for step, fix in steps.part(number * BLOCK, (number + 1) * BLOCK):
+                nodes.append(forward.advance(step, places[fix] if fix >= 0 else None)[0])
         part, later = smoothed(nodes, later, as_configured=as_configured)
         parts.append(part)
+        nodes.clear()  # the caller holds the newest ones, too
     while parts:
         path.join(parts.pop())
 

@@ -7,7 +7,7 @@ import time
 from bisect import bisect
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import VideoPacket
@@ -96,7 +96,7 @@ class LiveQueue:
     def put(self, message: RawMessage) -> None:
         """Queue a message and number it (``arrival``)."""
         with self._lock:
-            message = replace(message, arrival=self._arrival)
+            message = message._replace(arrival=self._arrival)
             self._arrival += 1
             self._arrived(message)
             lane = self._lanes.setdefault(message.topic, _Lane(deque()))

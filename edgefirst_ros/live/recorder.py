@@ -268,7 +268,7 @@ class Recorder:
         def write(file: RecordingFile) -> None:
             # All get the time of the first message, so that players do not pause.
             if mark is not None:
-                file.write(replace(mark, publish_ns=message.receive_ns), number, message.receive_ns)
+                file.write(mark._replace(publish_ns=message.receive_ns), number, message.receive_ns)
             for known in self._latched.messages() if number == 1 or mark is not None else ():
                 file.write(known, REPEATED, message.receive_ns)
             file.write(message, number, message.receive_ns)

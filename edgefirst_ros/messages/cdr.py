@@ -22,6 +22,7 @@ _LITTLE_ENDIAN = b"\x00\x01"
 _BIG_ENDIAN = b"\x00\x00"
 _MAX_PADDING = 3
 _STAMP = struct.Struct("<iI")
+_LEAST_HEADER = 16
 _REMEMBERED, _REMEMBERED_BYTES = 64, 1 << 14
 """Messages of one type that are remembered for their repetitions, and the largest one that is."""
 _GROWING = frozenset({"edgefirst_msgs/ModelInfo"})
@@ -99,7 +100,7 @@ def decoder_of(
 
 
 def repeated_decoder_of(
-    schema: str, restamp: Callable[[Datum_co, int], Datum_co] = lambda datum, _: datum
+    schema: str, restamp: Callable[[Any, int], Any] = lambda datum, _: datum
 ) -> Callable[[Callable[[Any], Datum_co]], Decoder[Datum_co]]:
     """As ``decoder_of``, for a type whose messages repeat and whose first field is a std_msgs/Header.
 
@@ -137,6 +138,43 @@ def _stamp_ns(data: bytes) -> int:
     """The stamp of a little-endian message that begins with a header."""
     sec, nanosec = _STAMP.unpack_from(data, 4)
     return int(sec) * 1_000_000_000 + int(nanosec)
+
+
+def numbers_decoder_of(
+    schema: str, numbers: struct.Struct, convert_numbers: Callable[..., Datum_co]
+) -> Callable[[Callable[[Any], Datum_co]], Decoder[Datum_co]]:
+    """As ``decoder_of``, for a type of which a std_msgs/Header and numbers are all there is.
+
+    Of a frame that is known, messages are read without a message object.
+
+    Args:
+        schema: ``pkg/Type``.
+        numbers: what follows the header, aligned to 8 bytes.
+        convert_numbers: makes the datum of these numbers; it must be what the decorated function makes.
+    """
+
+    def decoder(convert: Callable[[Any], Datum_co]) -> Decoder[Datum_co]:
+        known: dict[bytes, str] = {}
+
+        def decode(data: bytes, definition: str = "") -> Stamped[Datum_co]:
+            # A frame's name and its padding; numbers are aligned to 8 bytes, counted from byte 4.
+            end = len(data) - numbers.size
+            frame = data[:4] + data[12:end] if end >= _LEAST_HEADER else b""
+            frame_id = known.get(frame)
+            if frame_id is not None:
+                return Stamped(_stamp_ns(data), frame_id, convert_numbers(*numbers.unpack_from(data, end)))
+            message = read(schema, data, definition)
+            decoded = _stamped(schema, message, convert, lambda whole: whole)
+            is_plain = not isinstance(message, SimpleNamespace)
+            if is_plain and end % 8 == 4 and 0 < len(frame) <= _REMEMBERED_BYTES:
+                if len(known) >= _REMEMBERED:
+                    known.clear()
+                known[frame] = decoded.frame_id
+            return decoded
+
+        return decode
+
+    return decoder
 
 
 def read(schema: str, data: bytes, definition: str = "") -> Message:

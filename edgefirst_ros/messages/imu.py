@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 
 from edgefirst.schemas import sensor_msgs
 
-from edgefirst_ros.messages.cdr import decoder_of
-from edgefirst_ros.messages.transform import known_xyz, unit_xyzw
+from edgefirst_ros.messages.cdr import numbers_decoder_of
+from edgefirst_ros.messages.transform import known, unit, xyz
 
 _FASTEST_RAD_S = 1e3
 _STRONGEST_M_S2 = 1e5
@@ -28,15 +29,28 @@ class Imu:
     linear_acceleration_m_s2: tuple[float, float, float]
 
 
-@decoder_of("sensor_msgs/Imu")
+def _imu(x: float, y: float, z: float, w: float, *rates_and_forces: float) -> Imu:
+    roll, pitch, yaw, forward, left, up = rates_and_forces
+    return Imu(
+        orientation_xyzw=unit((x, y, z, w)),
+        angular_velocity_rad_s=known((roll, pitch, yaw), _FASTEST_RAD_S),
+        linear_acceleration_m_s2=known((forward, left, up), _STRONGEST_M_S2),
+    )
+
+
+@numbers_decoder_of("sensor_msgs/Imu", struct.Struct("<4d72x3d72x3d72x"), _imu)
 def decode_imu(message: sensor_msgs.Imu) -> Imu:
     """Decode a sensor_msgs/Imu.
 
     An ``orientation_covariance[0]`` of -1, which by the definition says that there is no orientation, is
     ignored: the device sends it with valid ones.
     """
-    return Imu(
-        orientation_xyzw=unit_xyzw(message.orientation),
-        angular_velocity_rad_s=known_xyz(message.angular_velocity, _FASTEST_RAD_S),
-        linear_acceleration_m_s2=known_xyz(message.linear_acceleration, _STRONGEST_M_S2),
+    turn = message.orientation
+    return _imu(
+        float(turn.x),
+        float(turn.y),
+        float(turn.z),
+        float(turn.w),
+        *xyz(message.angular_velocity),
+        *xyz(message.linear_acceleration),
     )

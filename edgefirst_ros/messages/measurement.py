@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 Datum: TypeAlias = object
 """What a message decodes to, such as ``Imu``: the modules that ``sensors.SENSORS`` names define the types."""
 
 
-@dataclass(frozen=True, slots=True)
-class RawMessage:
+class RawMessage(NamedTuple):
     """One message as received, its payload still encoded; this is what sources yield.
 
     Attributes:
@@ -36,8 +34,7 @@ class RawMessage:
     repeated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+class Measurement(NamedTuple):
     """One decoded message with its acquisition time.
 
     Attributes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -92,7 +92,8 @@ def decode_pointcloud(message: sensor_msgs.PointCloud2) -> PointCloud:
         DecodeError: no valid message of this type, or its layout contradicts itself or its data.
     """
     height, width, point_step = int(message.height), int(message.width), int(message.point_step)
-    dtype = _point_dtype(message.fields, ">" if message.is_bigendian else "<", point_step)
+    fields = tuple((str(f.name), int(f.offset), int(f.datatype), int(f.count)) for f in message.fields)
+    dtype = _point_dtype(fields, ">" if message.is_bigendian else "<", point_step)
     if not height * width:
         empty = np.empty(0, dtype)
         empty.flags.writeable = False
@@ -110,13 +111,15 @@ def decode_pointcloud(message: sensor_msgs.PointCloud2) -> PointCloud:
     return PointCloud(points, height, width)
 
 
-def _point_dtype(fields: Sequence[sensor_msgs.PointField], order: str, point_step: int) -> np.dtype[np.void]:
+@lru_cache(maxsize=64)
+def _point_dtype(
+    fields: tuple[tuple[str, int, int, int], ...], order: str, point_step: int
+) -> np.dtype[np.void]:
     names: list[str] = []
     formats: list[str | tuple[str, int]] = []
     offsets: list[int] = []
-    for field in fields:
-        name, count, offset = str(field.name), int(field.count) or 1, int(field.offset)
-        code = CODES.get(int(field.datatype))
+    for name, offset, datatype, many in fields:
+        count, code = many or 1, CODES.get(datatype)
         if code is None:
             raise DecodeError("point cloud field of an unknown datatype")
         if not name or name in names:

@@ -134,18 +134,27 @@ def unit_xyzw(quaternion: geometry_msgs.Quaternion) -> tuple[float, float, float
 
     Devices send quaternions whose length differs from 1 by more than rounding.
     """
-    values = (float(quaternion.x), float(quaternion.y), float(quaternion.z), float(quaternion.w))
-    norm = math.hypot(*values)
+    return unit((float(quaternion.x), float(quaternion.y), float(quaternion.z), float(quaternion.w)))
+
+
+def unit(xyzw: tuple[float, float, float, float]) -> tuple[float, float, float, float] | None:
+    """As ``unit_xyzw``, of a quaternion's components."""
+    norm = math.hypot(*xyzw)
     if not _LEAST_NORM < norm < math.inf:
         return None
-    x, y, z, w = values
+    x, y, z, w = xyzw
     return x / norm, y / norm, z / norm, w / norm
 
 
 def known_xyz(vector: geometry_msgs.Vector3, most: float) -> tuple[float, float, float]:
     """The components; all NaN, which means unknown, if one of them is not finite or larger than ``most``."""
-    values = xyz(vector)
-    return values if all(abs(value) <= most for value in values) else (math.nan,) * 3
+    return known(xyz(vector), most)
+
+
+def known(values: tuple[float, float, float], most: float) -> tuple[float, float, float]:
+    """As ``known_xyz``, of a vector's components."""
+    x, y, z = values
+    return values if abs(x) <= most and abs(y) <= most and abs(z) <= most else (math.nan,) * 3
 
 
 def xyz(vector: geometry_msgs.Vector3 | geometry_msgs.Point) -> tuple[float, float, float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 
 from edgefirst_ros.messages.measurement import RawMessage
 
@@ -80,8 +79,8 @@ class ReceiveClock:
     def _refuse(self) -> None:
         message, put = self._waiting.popleft()
         self._bytes -= len(message.data)
-        put(replace(message, fault=TOO_EARLY))
+        put(message._replace(fault=TOO_EARLY))
 
 
 def _at(message: RawMessage, receive_ns: int, publish_ns: int) -> RawMessage:
-    return replace(message, receive_ns=receive_ns, publish_ns=publish_ns)
+    return message._replace(receive_ns=receive_ns, publish_ns=publish_ns)

@@ -377,9 +377,11 @@ class Pipeline:
         if unused:
             self.ledger.release(envelope.ticket, Stage.SKIPPED, unused)
             return False
-        found = (f for f in reversed(self._clock.findings) if f.topic == envelope.topic)
-        finding = next(found, None)
-        stamped = finding is None or finding.group is not None
+        stamped = True
+        for finding in reversed(self._clock.findings):
+            if finding.topic == envelope.topic:
+                stamped = finding.group is not None
+                break
         repeat = self._duplicates.timed(envelope, stamped=stamped)
         time_ns = envelope.time_ns
         if repeat is not None:

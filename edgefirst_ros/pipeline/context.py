@@ -161,7 +161,9 @@ class SampleContext:
         self._want_pose(time_ns, POSE_AT_LEAST_NS)
 
     def _want_pose(self, time_ns: int, apart_ns: int) -> None:
-        begin_ns, end_ns = self._window.begin_ns, self._window.end_ns
+        begin_ns, end_ns, last_ns = self._window.begin_ns, self._window.end_ns, self._last_due_ns
+        if end_ns is None and last_ns is not None and time_ns - last_ns < apart_ns:
+            return
         if begin_ns is not None and time_ns < begin_ns:
             return
         if begin_ns is not None and self._last_due_ns is None:
@@ -187,17 +189,17 @@ class SampleContext:
         """Pose of the rig."""
         return self.trajectory.pose(time_ns)
 
-    def poses(self, now_ns: int, *, final: bool) -> Iterator[EgoPose]:
+    def poses(self, now_ns: int, *, final: bool, located: bool = True) -> Iterator[EgoPose]:
         """Poses that are due and known, each once: at navigation messages, in their gaps, and at the end.
 
-        There are none if no navigation message ever comes.
+        There are none if no navigation message ever comes; ``located`` as in ``Trajectory.pose``.
         """
         if final and self._last_due_ns is not None:
             self._want_pose(now_ns, 1)
         while self._due and (final or self.is_known(self._due[0], now_ns)):
             time_ns = self._due.popleft()
             if self._has_ego:
-                yield self.trajectory.pose(time_ns)
+                yield self.trajectory.pose(time_ns, located=located)
 
     def forget(self, before_ns: int) -> None:
         """Nothing before this time will be requested any more."""

@@ -23,7 +23,7 @@ KEPT = 16_384
 _SEVERAL_AT_ONCE = frozenset({Role.IMU, Role.GPS})
 """IMUs are read in bunches of one stamp; GPS receivers send every epoch twice, which the ego track knows."""
 
-_Key = tuple[int, Content]
+_CONTENTS = tuple(Content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,7 @@ class Duplicates:
         recent = self._received[route.topic]
         if receive_ns < recent.newest_ns - SET_BACK_NS:
             recent = self._received[route.topic] = _Recent()  # a simulation that begins anew repeats itself
-        seen = recent.at((receive_ns, Content.PICTURE))
-        if digest in seen:
-            return Repeat(SAME)
-        seen.append(digest)
-        return None
+        return Repeat(SAME) if recent.add(receive_ns, Content.PICTURE, digest) is None else None
 
     def timed(self, envelope: Envelope, *, stamped: bool) -> Repeat | None:
         """Judge a message by its acquisition time; ``stamped`` if that comes from a stamp."""
@@ -65,17 +61,16 @@ class Duplicates:
         if role in CONTEXT_ROLES:
             return None
         recent = self._timed[envelope.topic]
-        if content is Content.PART and not recent.at((envelope.time_ns, Content.PICTURE)):
+        if content is Content.PART and not recent.has(envelope.time_ns, Content.PICTURE):
             content = Content.PICTURE  # all there is of it, so far
-        seen = recent.at((envelope.time_ns, content))
-        if envelope.digest in seen:
-            return Repeat(SAME)
-        seen.append(envelope.digest)
+        number = recent.add(envelope.time_ns, content, envelope.digest)
+        if not number:
+            return Repeat(SAME) if number is None else None
         # A time of receipt says nothing about acquisition; but pictures are found by their time.
         several = role in _SEVERAL_AT_ONCE or not (stamped or role is Role.CAMERA)
-        if len(seen) == 1 or content is not Content.PICTURE or several:
+        if content is not Content.PICTURE or several:
             return None
-        return Repeat(SECOND_STAMP if stamped else SECOND_RECEIVED, len(seen) - 1)
+        return Repeat(SECOND_STAMP if stamped else SECOND_RECEIVED, number)
 
     def copy(self) -> Duplicates:
         """A copy that a following session continues with."""
@@ -94,27 +89,46 @@ class _Recent:
     """Digests of recent messages, by time and content."""
 
     def __init__(self) -> None:
-        self._seen: dict[_Key, list[Digest]] = {}
-        self._order: deque[_Key] = deque()
+        self._seen: dict[int, Digest | list[Digest]] = {}
+        """By key, see ``_key``; a list where there are several."""
+        self._order: deque[int] = deque()
+        """The keys in order of arrival."""
         self.newest_ns = 0
 
     def copy(self) -> _Recent:
         """A copy that is added to independently."""
         other = _Recent()
-        other._seen = {key: list(digests) for key, digests in self._seen.items()}
+        other._seen = {k: list(kept) if isinstance(kept, list) else kept for k, kept in self._seen.items()}
         other._order, other.newest_ns = deque(self._order), self.newest_ns
         return other
 
-    def at(self, key: _Key) -> list[Digest]:
-        """The digests of a key, to which the caller may add."""
-        if key[0] > self.newest_ns:
-            self.newest_ns = key[0]
-        order = self._order
-        digests = self._seen.get(key)
-        if digests is None:
-            digests = self._seen[key] = []
+    def has(self, time_ns: int, content: Content) -> bool:
+        """Whether a message of that time and content is known."""
+        return _key(time_ns, content) in self._seen
+
+    def add(self, time_ns: int, content: Content, digest: Digest) -> int | None:
+        """Add a message: how many others of that time and content came before it, None if this one did."""
+        self.newest_ns = max(self.newest_ns, time_ns)
+        key, seen, order = _key(time_ns, content), self._seen, self._order
+        known, number = seen.get(key), 0
+        if known is None:
+            seen[key] = digest
             order.append(key)
-        oldest_ns = self.newest_ns - KEPT_NS
-        while order and (len(order) > KEPT or order[0][0] < oldest_ns):
-            del self._seen[order.popleft()]
-        return digests if key[0] >= oldest_ns else self._seen.get(key, [])
+        elif digest == known or (isinstance(known, list) and digest in known):
+            number = -1
+        else:
+            several = seen[key] = known if isinstance(known, list) else [known]
+            number = len(several)
+            several.append(digest)
+        oldest_key = _key(self.newest_ns - KEPT_NS, Content.PICTURE)
+        while order and (len(order) > KEPT or order[0] < oldest_key):
+            forgotten = order.popleft()
+            del seen[forgotten]
+            if forgotten == key:
+                return 0
+        return None if number < 0 else number
+
+
+def _key(time_ns: int, content: Content) -> int:
+    """Time and content as one number, in order of time."""
+    return time_ns * len(_CONTENTS) + (0 if content is Content.PICTURE else _CONTENTS.index(content))

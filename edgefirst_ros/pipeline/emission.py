@@ -40,6 +40,7 @@ class Emission:
         frames: reference frames by outcome.
         poses: for how long the rig's poses are based on what.
         reference_topics: whose messages are reference frames.
+        observes: whether any format takes measurements.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Emission:
         self._images = images
         self._context = context
         self._fanout = fanout
+        self.observes = fanout.observes
         self._waiting: deque[tuple[_Frame, Calibration]] = deque()
         """Samples that wait for their pose."""
         self._unposed: deque[Delivery[Observation]] = deque()
@@ -81,9 +83,12 @@ class Emission:
             self._key_ns[camera.topic] = camera.time_ns
 
     def measurement(self, envelope: Envelope) -> None:
-        """Hand a measurement, or a picture that is usable, to the formats that take every one."""
+        """Hand a measurement, or a picture that is usable, to the formats that take every one.
+
+        To be called only if there are any, see ``observes``.
+        """
         fanout, context = self._fanout, self._context
-        if not fanout.observes or envelope.unusable is not None or self._cut:
+        if envelope.unusable is not None or self._cut:
             return
         role = envelope.route.rule.role
         for part in envelope.all_parts:
@@ -160,9 +165,10 @@ class Emission:
             frame, calibration = self._waiting.popleft()
             self._waiting_bytes -= _bytes(_messages(frame))
             self._emit(frame, calibration)
-        for pose in self._context.poses(now_ns, final=final):
+        is_wanted = self.observes
+        for pose in self._context.poses(now_ns, final=final, located=is_wanted):
             self.poses.add(pose)
-            if self._fanout.observes:
+            if is_wanted:
                 self._fanout.pose(pose)
         if self._waiting:
             oldest_ns = self._waiting[0][0].reference.time_ns

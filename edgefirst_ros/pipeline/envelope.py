@@ -22,8 +22,8 @@ from edgefirst_ros.video.bitstream import Content, content_of
 
 PARAMETER_SETS = "parameter sets, used for later pictures"
 
-Digest = tuple[int, int]
-"""Size and checksum of a message's bytes."""
+Digest = int
+"""Size and checksum of a message's bytes, as one number: very many are kept."""
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ def envelope_of(raw: RawMessage, decoded: Stamped[Datum], ticket: Ticket, route:
 
 def digest_of(raw: RawMessage) -> Digest:
     """By which messages are compared."""
-    return len(raw.data), crc32(raw.data)
+    return len(raw.data) << 32 | crc32(raw.data)
 
 
 def unwanted(raw: RawMessage, schema: str, route: Route | None) -> tuple[Stage, str] | None:

@@ -71,7 +71,7 @@ class Images:
         if not self._streams[first.topic].join(first.time_ns, more):
             return False
         whole = replace(datum, data=datum.data + more.data)
-        first.measurement = replace(first.measurement, datum=whole)
+        first.measurement = first.measurement._replace(datum=whole)
         first.slices = (*first.slices, part)
         return True
 
@@ -101,7 +101,7 @@ class Images:
             return envelope
         data = self._streams[topic].prefix(envelope.time_ns) + datum.data
         other = copy(envelope)
-        other.measurement = replace(envelope.measurement, datum=VideoPacket(datum.codec, data))
+        other.measurement = envelope.measurement._replace(datum=VideoPacket(datum.codec, data))
         return other
 
     def request(self, envelope: Envelope) -> Future[CameraImage]:
@@ -217,7 +217,7 @@ class TileGrouper:
         whole = copy(by_tile.get("tl", group[0]))
         # The picture is the camera's, and the tiles' frames are its own under other names.
         frame_id = split_tile(whole.measurement.frame_id)[0]
-        whole.measurement = replace(whole.measurement, frame_id=frame_id)
+        whole.measurement = whole.measurement._replace(frame_id=frame_id)
         whole.keyframe = all(tile.keyframe for tile in group)
         whole.unusable = next((tile.unusable for tile in group if tile.unusable is not None), None)
         if len(by_tile) < 4 or len(group) > 4:

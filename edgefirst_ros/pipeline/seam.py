@@ -97,7 +97,7 @@ class RecentMessages:
             if can_start(envelope.decoded.datum):
                 kept.starts.append(envelope.arrival)
         kept.messages.append(envelope.fresh(envelope.ticket))
-        self._bytes += envelope.digest[0]
+        self._bytes += envelope.ticket.size
         self._prune(kept)
         while self._bytes > LIMIT_BYTES:
             self._pop(max(self._topics.values(), key=_size))
@@ -130,8 +130,8 @@ class RecentMessages:
             self._pop(kept)
 
     def _pop(self, kept: _TopicMessages) -> None:
-        self._bytes -= kept.messages.popleft().digest[0]
+        self._bytes -= kept.messages.popleft().ticket.size
 
 
 def _size(kept: _TopicMessages) -> int:
-    return sum(envelope.digest[0] for envelope in kept.messages)
+    return sum(envelope.ticket.size for envelope in kept.messages)

@@ -262,17 +262,19 @@ class SequenceRun:
         self._now_ns = time_ns
         self._newest = time_ns, envelope.topic, envelope.arrival
         self._context.passing(time_ns)
+        role = rule.role
+        is_context = role in CONTEXT_ROLES
         if not self._is_foreign(envelope):
             stats = self.stats.get(envelope.route.name)
             if stats is None:
                 stats = self.stats[envelope.route.name] = StreamStats(envelope.topic)
-            stats.add(time_ns, envelope.receive_ns, counts_gaps=rule.role not in CONTEXT_ROLES)
-        if rule.role in CONTEXT_ROLES:
+            stats.add(time_ns, envelope.receive_ns, counts_gaps=not is_context)
+        if is_context:
             self._learn(envelope, observe=True)
-        elif rule.role in EGO_ROLES:
+        elif role in EGO_ROLES:
             self._navigate(envelope)
         else:
-            if rule.role is Role.CAMERA:
+            if role is Role.CAMERA:
                 self._emission.passing(envelope)
             else:
                 self._observe(envelope)
@@ -285,11 +287,12 @@ class SequenceRun:
 
     def _is_foreign(self, envelope: Envelope) -> bool:
         """Whether it is of the sequence across a seam; what is sent once may have the time of a boot."""
-        is_sent_once = envelope.route.rule.role in CONTEXT_ROLES and not self._window.is_near
-        return not (is_sent_once or self._window.has(envelope.time_ns))
+        if self._window.has(envelope.time_ns):
+            return False
+        return self._window.is_near or envelope.route.rule.role not in CONTEXT_ROLES
 
     def _observe(self, envelope: Envelope) -> None:
-        if not self._is_foreign(envelope):
+        if self._emission.observes and not self._is_foreign(envelope):
             self._emission.measurement(envelope)
 
     def _pair(self, envelope: Envelope) -> None:

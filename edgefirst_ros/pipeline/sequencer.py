@@ -125,7 +125,14 @@ class Sequencer:
 
     def feed(self, envelope: Envelope) -> None:
         """Take a measurement in order of arrival."""
-        self._feed([envelope])
+        run = self.current
+        if run is None or not self._announced:
+            self._feed([envelope])
+            return
+        change = run.feed(envelope)
+        if change is not None:
+            self._change(change)
+            self._feed(change.rest)
 
     def end(self, reason: str) -> None:
         """The sequence under way ends; what is fed next begins another."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -144,39 +143,37 @@ class McapRecording:
             reader.read_summary(file, self.size)
             self.faults = reader.faults = []
             self.position, self.next_arrival = 0, arrival
-            for loaded, message in self._in_order(reader, file):
-                channel = reader.channels.get(message.channel)
-                size = message.end - message.start
-                if channel is None:
-                    text = f"message of unknown channel {message.channel}"
-                    add_fault(self.faults, RecordingFault(self.position, size, text))
-                    continue
-                topic, schema, definition = channel
-                data = loaded.plain[message.start : message.end]
-                fault = loaded.fault or message.fault or reader.channel_faults.get(message.channel, "")
-                del loaded  # one section at a time is in memory
-                yield RawMessage(
-                    topic,
-                    schema,
-                    data,
-                    message.log_ns,
-                    message.publish_ns,
-                    arrival,
-                    definition,
-                    fault,
-                    repeated=self.session is not None and message.sequence == REPEATED,
-                )
-                arrival += 1
-                self.next_arrival = arrival
+            has_session = self.session is not None
+            for loaded, messages in self._in_order(reader, file):
+                plain, damage = loaded.plain, loaded.fault
+                for log_ns, number, publish_ns, start, end, sequence, bad_time in messages:
+                    channel = reader.channels.get(number)
+                    if channel is None:
+                        text = f"message of unknown channel {number}"
+                        add_fault(self.faults, RecordingFault(self.position, end - start, text))
+                        continue
+                    topic, schema, definition = channel
+                    fault = damage or bad_time or reader.channel_faults.get(number, "")
+                    is_repeated = has_session and sequence == REPEATED
+                    data, times = plain[start:end], (log_ns, publish_ns)
+                    yield RawMessage(topic, schema, data, *times, arrival, definition, fault, is_repeated)
+                    arrival += 1
+                    self.next_arrival = arrival
+                del loaded, messages, plain  # one section at a time is in memory
             if reader.ended and footer(file, self.size) is None:
                 self.note = NO_SUMMARY
         self.position = self.size
 
-    def _in_order(self, reader: RecordReader, file: BinaryIO) -> Iterator[tuple[Loaded, MessageRecord]]:
+    def _in_order(
+        self, reader: RecordReader, file: BinaryIO
+    ) -> Iterator[tuple[Loaded, Iterable[MessageRecord]]]:
         if self.session is not None:
             # Live recordings are in order of receipt, whatever their times are.
             for section in reader.walk(file, self.size):
-                yield from self._read(reader.load(file, section), section)
+                loaded = reader.load(file, section)
+                self.position = section.end
+                yield loaded, loaded.messages
+                del loaded
             return
         as_received: bool | None = None
         if is_suspect(self.spans):
@@ -190,7 +187,8 @@ class McapRecording:
                 # The survey has found the same faults as reading will.
                 self.faults, reader.faults = looking.faults, []
                 reader.channels, reader.ended = topics, looking.ended
-                yield from merged(reader, file, found, self._reading)
+                for loaded, message in merged(reader, file, found, self._reading):
+                    yield loaded, (message,)
                 return
         for section in reader.walk(file, self.size):
             loaded = reader.load(file, section)
@@ -200,13 +198,9 @@ class McapRecording:
                 with self.path.open("rb") as again:
                     as_received = survey(RecordReader(), again, self.size).as_received
                 messages = loaded.messages if as_received else messages
-            yield from self._read(replace(loaded, messages=messages), section)
+            self.position = section.end
+            yield loaded, messages
             del loaded, messages
-
-    def _read(self, loaded: Loaded, section: FileSection) -> Iterator[tuple[Loaded, MessageRecord]]:
-        self.position = section.end
-        for message in loaded.messages:
-            yield loaded, message
 
     def _reading(self, section: FileSection) -> None:
         self.position += section.bytes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from io import SEEK_CUR, BytesIO
@@ -14,6 +13,7 @@ from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
 from mcap.records import Channel, Metadata, MetadataIndex, Schema
 
+from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.naming import displayed
 
 FAULT = "edgefirst_ros.fault"
@@ -248,7 +248,7 @@ class RecordReader:
             return Loaded(plain, messages)
         if read < len(plain):
             self._note(section.offset, len(plain) - read, "a chunk ends in the middle of a record")
-        sound = crc == 0 or zlib.crc32(plain) == crc
+        sound = crc == 0 or crc32(plain) == crc
         return Loaded(plain, messages, "" if sound else CHECKSUM)
 
     def span(self, file: BinaryIO, section: FileSection) -> tuple[int, int] | None:
@@ -269,17 +269,18 @@ class RecordReader:
         """The messages of successive records, and the offset after the last complete record."""
         messages: list[MessageRecord] = []
         is_long, before_ns = False, self._latest_ns
-        at = 0
-        while at + _RECORD.size <= len(plain):
-            opcode, length = _RECORD.unpack_from(plain, at)
-            start = at + _RECORD.size
+        at, size, unpacked, header = 0, len(plain), _RECORD.unpack_from, _RECORD.size
+        message_opcode = int(Opcode.MESSAGE)
+        while at + header <= size:
+            opcode, length = unpacked(plain, at)
+            start = at + header
             end = start + length
-            if end > len(plain):
+            if end > size:
                 break
-            if opcode == Opcode.MESSAGE and length >= _MESSAGE.size:
+            if opcode == message_opcode and length >= _MESSAGE.size:
                 if len(messages) < MAX_LISTED:
                     message = _message(plain, start, end, self._latest_ns)
-                    self._latest_ns = message.log_ns
+                    self._latest_ns = message[0]
                     messages.append(message)
                 else:
                     is_long = True

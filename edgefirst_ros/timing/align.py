@@ -54,7 +54,8 @@ class Reorder(Generic[Item]):
             return False
         heapq.heappush(self._heap, (time_ns, topic, arrival, size, item))
         self._bytes += size
-        self._newest_ns = time_ns if self._newest_ns is None else max(self._newest_ns, time_ns)
+        if self._newest_ns is None or time_ns > self._newest_ns:
+            self._newest_ns = time_ns
         return True
 
     def pop(self) -> Iterator[Item]:
@@ -258,11 +259,14 @@ class Aligner(Generic[Candidate]):
 def _pick(stream: _Stream[Candidate], time_ns: int) -> Candidate | None:
     """The usable message that the policy prefers; of two equally near ones the earlier."""
     best: Candidate | None = None
+    tolerance_ns, nearest_ns, is_before = stream.rule.tolerance_ns, 0, stream.rule.policy == "before"
     for candidate in stream.candidates:
-        if candidate.unusable is not None or abs(candidate.time_ns - time_ns) > stream.rule.tolerance_ns:
+        off_ns = candidate.time_ns - time_ns
+        far_ns = abs(off_ns)
+        if far_ns > tolerance_ns or candidate.unusable is not None:
             continue
-        if stream.rule.policy == "before":
-            best = candidate if candidate.time_ns <= time_ns else best
-        elif best is None or abs(candidate.time_ns - time_ns) < abs(best.time_ns - time_ns):
-            best = candidate
+        if is_before:
+            best = candidate if off_ns <= 0 else best
+        elif best is None or far_ns < nearest_ns:
+            best, nearest_ns = candidate, far_ns
     return best

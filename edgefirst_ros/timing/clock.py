@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -128,8 +128,11 @@ class ClockFinder(Generic[Message]):
         finding = None if topic is None else topic.finding
         return None if finding is None else _time_ns(message, finding)
 
-    def feed(self, message: Message) -> Iterator[Message | Boundary]:
-        """Take a message in order of arrival; yields those that have a time now, or a refusal."""
+    def feed(self, message: Message) -> Iterable[Message | Boundary]:
+        """Take a message in order of arrival; those that have a time now, or a refusal.
+
+        They must be taken before the next message is fed.
+        """
         if self._first_ns is None:
             self._first_ns = self._latest_ns = message.receive_ns
         group, off_ns, broken = self._judge(message)
@@ -138,8 +141,36 @@ class ClockFinder(Generic[Message]):
             group, broken = _NO_CLOCK, None
         odd = self._steps.look(message, stands=stands)
         if broken is None and not odd and not self._quarantine:
-            yield from self._accept(message, off_ns)
-            return
+            return (message,) if self._is_usual(message, off_ns) else self._accept(message, off_ns)
+        return self._suspect(message, group, off_ns, broken)
+
+    def _is_usual(self, message: Message, off_ns: int) -> bool:
+        """Give a message its time where nothing else follows from it, as is the case with nearly all."""
+        topic = self._topics.get(message.topic)
+        if topic is None or topic.finding is None or not topic.told or self._held or off_ns < -OUTLIER_NS:
+            return False
+        receive_ns = message.receive_ns
+        if self._watch.is_due(receive_ns):
+            return False
+        if self._latest_ns is None or receive_ns > self._latest_ns:
+            self._latest_ns = receive_ns
+        topic.heard_ns = receive_ns
+        self._steps.learn(message)
+        _date(message, topic.finding)
+        self._watch.add(message.topic, receive_ns, receive_ns - message.time_ns + topic.rule.offset_ns)
+        return True
+
+    def _suspect(
+        self, message: Message, group: int, off_ns: int, broken: str | None
+    ) -> Iterator[Message | Boundary]:
+        """Hold a message of whose clock a step is possible.
+
+        Args:
+            message: the message.
+            group: its clock.
+            off_ns: how far off it is.
+            broken: the step that would explain that, None if it is not off.
+        """
         # While a step is possible everything waits: it belongs to one side of it or to the other.
         self._quarantine.append(message)
         self._quarantine_bytes += message.held_bytes
@@ -263,18 +294,21 @@ class ClockFinder(Generic[Message]):
         finding = topic.finding if topic is not None else None
         latest = self._latest_ns
         group = _NO_CLOCK if finding is None or finding.group is None else finding.group
-        off_ns = 0 if topic is None else topic.off_ns(message)
-        if latest is not None and message.receive_ns < latest - BACKWARDS_NS:
+        off_ns = 0 if topic is None or group == _NO_CLOCK else topic.off_ns(message)
+        since_ns = 0 if latest is None else message.receive_ns - latest
+        if since_ns < -BACKWARDS_NS:
             return _BACKWARDS, 0, "the receiver's clock was set back"
-        if latest is not None and message.receive_ns > latest + PAUSE_NS:
-            return _PAUSE, 0, f"nothing received for {(message.receive_ns - latest) / 1e9:,.0f} s"
+        if since_ns > PAUSE_NS:
+            return _PAUSE, 0, f"nothing received for {since_ns / 1e9:,.0f} s"
         return group, off_ns, "the wall clock was stepped" if abs(off_ns) > OUTLIER_NS else None
 
     def _stands(self, message: MessageTimes) -> bool:
         """Whether a topic repeats its stamps, as calibration does, so that they say nothing about a clock."""
-        lately = self._stamps.setdefault(message.topic, deque(maxlen=STAMPS))
+        lately = self._stamps.get(message.topic)
+        if lately is None:
+            lately = self._stamps[message.topic] = deque(maxlen=STAMPS)
         # After a step a clock may say a time once more, by chance; not the same one twice in a row.
-        stands = lately.count(message.stamp_ns) > 1 or (len(lately) > 0 and lately[-1] == message.stamp_ns)
+        stands = bool(lately) and (lately[-1] == message.stamp_ns or lately.count(message.stamp_ns) > 1)
         lately.append(message.stamp_ns)
         return stands
 
@@ -388,7 +422,9 @@ class ClockFinder(Generic[Message]):
 
 def _time_ns(message: MessageTimes, finding: Finding) -> int:
     """Time of a message on the recording's clock, from the source that was chosen for its topic."""
-    chosen_ns: int = getattr(message, f"{finding.source}_ns")
+    if finding.source == "stamp":
+        return message.stamp_ns + finding.offset_ns
+    chosen_ns = message.receive_ns if finding.source == "receive" else message.publish_ns
     return chosen_ns + finding.offset_ns
 
 

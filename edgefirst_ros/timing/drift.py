@@ -124,6 +124,10 @@ class DriftWatch:
             series.rebase(by_ns)
             series.lowest, series.count = [], 0
 
+    def is_due(self, receive_ns: int) -> bool:
+        """Whether a message received then ends a window, at which something may be found."""
+        return self._start_ns is not None and receive_ns - self._start_ns >= WINDOW_NS
+
     def add(self, topic: str, receive_ns: int, latency_ns: int) -> str | None:
         """Add a message, in order of receipt; what happened to a clock, None unless it is certain."""
         series = self._series.get(topic)

@@ -182,6 +182,7 @@ class _Suspicion(NamedTuple):
 
 _CALM_LATE, _CALM_EARLY = _Suspicion(1), _Suspicion(-1)
 
+
 @dataclass(slots=True)
 class StreamStats:
     """One topic's count, span, rate, latency and gaps, for the report."""

@@ -73,7 +73,7 @@ class StepWatch:
             self._back[times.topic] = times.receive_ns, by_ns
         if odd:
             self._since.setdefault(times.topic, times.receive_ns)
-        else:
+        elif self._since:
             self._since.pop(times.topic, None)
         return odd or back
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
 from edgefirst_ros.errors import DecodeError
@@ -38,7 +38,7 @@ class RecoveryPoint:
     exact: bool
 
 
-class Content(StrEnum):
+class Content(Enum):
     """What a packet carries."""
 
     PICTURE = "a picture, or its first part"
@@ -237,11 +237,16 @@ class BitReader:
 
     def ue(self) -> int:
         """An unsigned Exp-Golomb code."""
-        rest = self._value & ((1 << self.left) - 1)
-        zeros = self.left - rest.bit_length()
+        left = self.left
+        rest = self._value & ((1 << left) - 1)
+        zeros = left - rest.bit_length()
         if zeros > 32:
             raise DecodeError("the video header is malformed: a code of more than 65 bits")
-        return self.u(2 * zeros + 1) - 1
+        self.left = left - 2 * zeros - 1
+        if self.left < 0:
+            self.left = left
+            raise DecodeError("the video header ends too early")
+        return (rest >> self.left) - 1
 
     def se(self) -> int:
         """A signed Exp-Golomb code."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import Codec
@@ -35,8 +35,7 @@ _NO_LEAP = 2
 lost; at those it would have nothing to refer to, and refuse the picture."""
 
 
-@dataclass(frozen=True, slots=True)
-class Assessment:
+class Assessment(NamedTuple):
     """What the headers tell about one access unit.
 
     Attributes:
@@ -201,20 +200,20 @@ class _H264Follower:
         if gradual is not None:
             self._starts.gradual(time_ns, (header.frame_num + gradual.frames) % header.frame_num_modulus)
             if header.frame_num < _NO_LEAP:
-                found = replace(found, primer=h264.renumbered(unit, header))
+                found = found._replace(primer=h264.renumbered(unit, header))
         if not self._starts.any:
-            return replace(found, reason=self.reason, decodable=False)
+            return found._replace(reason=self.reason, decodable=False)
         if header.reference:
             self._starts.decoded(time_ns, header.frame_num)
         reach = self._starts.reach(time_ns)
         leading = self._starts.is_leading(time_ns)
         if reach is None:
             reason = self.reason or self._earlier_reason or AFTER_LOSS
-            return replace(found, reason=reason, linked=linked, leading=leading, back=None)
+            return found._replace(reason=reason, linked=linked, leading=leading, back=None)
         if self.reason is not None:
             self.reason, self._earlier_reason = None, self.reason
         back, start_ns = reach
-        return replace(found, linked=linked, leading=leading, back=back, start_ns=start_ns)
+        return found._replace(linked=linked, leading=leading, back=back, start_ns=start_ns)
 
     def _key(self, found: Assessment, time_ns: int, *, whole: bool) -> Assessment:
         if not whole:
@@ -224,7 +223,7 @@ class _H264Follower:
             self._earlier_reason = None
         self.reason = None
         self._starts.key(time_ns)
-        return replace(found, linked=whole, start_ns=time_ns)
+        return found._replace(linked=whole, start_ns=time_ns)
 
 
 class _H265Follower:
@@ -308,9 +307,11 @@ class Continuity:
         try:
             found = self._follower.assess(units[-1], time_ns, key=key, gradual=gradual)
             primer = found.primer
+            if not (primer or prefix):
+                return found
             if primer:
                 primer = prefix + b"".join(_LONG_START + data for data in (*(u.data for u in own), primer))
-            return replace(found, prefix=prefix, primer=primer)
+            return found._replace(prefix=prefix, primer=primer)
         except DecodeError as error:
             reason = self._follower.reason or str(error)
             self._follower.lose(AFTER_LOSS)

@@ -10,6 +10,8 @@ from edgefirst_ros.video.bitstream import H264_IDR, BitReader, NalUnit, Paramete
 _HIGH_PROFILES = frozenset({100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135})
 _BASELINE = 66
 _EXTENDED_SAR = 255
+_HEADER_BYTES = 64
+"""More than a slice header takes up to its display order: eight codes, the longest of 65 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,8 @@ def slice_header(unit: NalUnit, sets: ParameterSets[H264SequenceSet, H264Picture
     Raises:
         DecodeError: it is malformed, no first slice, or its parameter sets are unknown.
     """
-    bits = BitReader(unescape(unit.data[1:]))
+    payload = unescape(unit.data[1:])
+    bits = BitReader(payload[:_HEADER_BYTES])
     if bits.ue():
         raise DecodeError("the picture's first slice is missing")
     bits.ue()
@@ -198,7 +201,7 @@ def slice_header(unit: NalUnit, sets: ParameterSets[H264SequenceSet, H264Picture
     if sequence.separate_planes:
         bits.u(2)
     frame_num = bits.u(sequence.frame_num_bits)
-    frame_num_left = bits.left
+    frame_num_left = bits.left + 8 * len(payload[_HEADER_BYTES:])
     if not sequence.frames_only and bits.flag():
         bits.flag()
     idr = unit.kind == H264_IDR

@@ -6,6 +6,7 @@ from bisect import bisect_right, insort
 from collections import deque
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import sub
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import VideoPacket
@@ -62,7 +63,10 @@ class DecodeOrder:
             return True
         if self._last_ns is not None and arrival.time_ns < self._last_ns:
             return False
-        insort(self._waiting, arrival, key=lambda other: other.time_ns)
+        if not self._waiting or arrival.time_ns >= self._waiting[-1].time_ns:
+            self._waiting.append(arrival)
+        else:
+            insort(self._waiting, arrival, key=lambda other: other.time_ns)
         return True
 
     def join(self, time_ns: int, packet: VideoPacket) -> bool:
@@ -79,6 +83,20 @@ class DecodeOrder:
                 return True
         return False
 
+    def settles(self, horizon_ns: int) -> bool:
+        """Whether ``settle`` would return packets."""
+        waiting = self._waiting
+        if not waiting:
+            return False
+        if not self.reorders:
+            return waiting[0].time_ns <= horizon_ns
+        return len(waiting) > 1 or not (waiting[0].time_ns > horizon_ns and self._may_grow)
+
+    @property
+    def _may_grow(self) -> bool:
+        """Whether, judging by the first pictures, a further part of the newest one may come."""
+        return self._in_parts or self._count <= _WHOLE
+
     def settle(self, horizon_ns: int | None) -> list[Arrival]:
         """The packets that no later one can precede, in decode order.
 
@@ -87,12 +105,12 @@ class DecodeOrder:
         """
         if self.reorders or horizon_ns is None:
             settled, self._waiting = self._waiting, []
-            # Judging by the first pictures, a further part of the newest one may come.
-            may_grow = self._in_parts or self._count <= _WHOLE
-            if settled and horizon_ns is not None and settled[-1].time_ns > horizon_ns and may_grow:
+            if settled and horizon_ns is not None and settled[-1].time_ns > horizon_ns and self._may_grow:
                 self._waiting.append(settled.pop())
+        elif not self._waiting or self._waiting[0].time_ns > horizon_ns:
+            return []
         else:
-            count = sum(arrival.time_ns <= horizon_ns for arrival in self._waiting)
+            count = bisect_right(self._waiting, horizon_ns, key=lambda arrival: arrival.time_ns)
             settled, self._waiting = self._waiting[:count], self._waiting[count:]
         if settled:
             self._last_ns = settled[-1].time_ns
@@ -151,7 +169,10 @@ class GapDetector:
 
     def add(self, mark: FrameMark) -> None:
         """Add a frame later than ``walked_ns``; otherwise in any order."""
-        insort(self._marks, mark, key=_time)
+        if not self._marks or mark.time_ns >= self._marks[-1].time_ns:
+            self._marks.append(mark)
+        else:
+            insort(self._marks, mark, key=_time)
 
     @property
     def walked_ns(self) -> int | None:
@@ -164,7 +185,8 @@ class GapDetector:
 
     @staticmethod
     def _spacing_ns(marks: list[FrameMark]) -> int | None:
-        spacing = sorted(later.time_ns - mark.time_ns for mark, later in pairwise(marks))
+        times_ns = [mark.time_ns for mark in marks]
+        spacing = sorted(map(sub, times_ns[1:], times_ns))
         return spacing[len(spacing) // 2] if spacing else None
 
     def walk(self, time_ns: int) -> list[tuple[int, str | None]]:
@@ -182,8 +204,10 @@ class GapDetector:
         return passed
 
     def _around(self, time_ns: int) -> list[FrameMark]:
-        ahead = bisect_right(self._marks, time_ns + self._ahead_ns, key=_time)
-        return [*self._past, *self._marks[:ahead]]
+        marks, limit_ns = self._marks, time_ns + self._ahead_ns
+        if not marks or marks[-1].time_ns <= limit_ns:
+            return [*self._past, *marks]
+        return [*self._past, *marks[: bisect_right(marks, limit_ns, key=_time)]]
 
     def _lost(self, before: FrameMark, after: FrameMark) -> bool:
         around = self._around(after.time_ns)

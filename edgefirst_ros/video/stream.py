@@ -19,6 +19,7 @@ TOO_LATE = "arrived too late"
 BEHIND = 8
 """With more requested pictures than this waiting, decoding is too slow; its threads hold back fewer."""
 UNKNOWN = "no packet of that time"
+_NEVER_NS = 1 << 63
 
 
 @dataclass(slots=True)
@@ -65,6 +66,8 @@ class VideoStream:
         self._continuity = Continuity()
         self._gaps = GapDetector(self._margin_ns)
         self._frames: dict[int, _Frame] = {}
+        self._oldest_ns = _NEVER_NS
+        """Time of the first of them."""
         self._worker = Worker(f"video {topic}", self._threads)
 
     def __enter__(self) -> Self:
@@ -84,6 +87,7 @@ class VideoStream:
         known = self._frames.get(time_ns)
         if known is None or picture > known.picture:
             self._frames[time_ns] = _Frame(picture, None if picture else NO_PICTURE)
+            self._oldest_ns = min(self._oldest_ns, time_ns)
         if not (picture and known is not None and known.picture):
             walked_ns = self._gaps.walked_ns
             passed = walked_ns is not None and time_ns <= walked_ns
@@ -134,10 +138,14 @@ class VideoStream:
 
     def release(self, time_ns: int) -> None:
         """No frame at or before this time will be requested any more."""
+        if time_ns < self._oldest_ns and not self._order.settles(time_ns):
+            return
         self._settle(time_ns)
         self._walk(time_ns)
-        for passed_ns in [known_ns for known_ns in self._frames if known_ns <= time_ns]:
-            del self._frames[passed_ns]
+        if time_ns >= self._oldest_ns:
+            for passed_ns in [known_ns for known_ns in self._frames if known_ns <= time_ns]:
+                del self._frames[passed_ns]
+            self._oldest_ns = min(self._frames, default=_NEVER_NS)
         self._worker.release(time_ns)
 
     def close(self) -> None:
@@ -176,7 +184,7 @@ class VideoStream:
             unit = gops.append(
                 time_ns, data, leading=found.leading, reference=found.reference, back=found.back
             )
-            self._worker.changed.notify_all()
+            self._worker.appended()
         if frame is not None and (picture or not frame.picture):
             frame.unit = unit
 

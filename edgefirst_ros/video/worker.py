@@ -42,7 +42,7 @@ class Worker:
     """Owns the decoder and its thread, which starts with the first request.
 
     Attributes:
-        changed: guards ``gops``, which the caller fills, and wakes the thread.
+        changed: guards ``gops``, which the caller fills before it calls ``appended``.
         gops: the compressed packets.
 
     Args:
@@ -90,6 +90,11 @@ class Worker:
         """Number of pictures requested and not decoded yet."""
         with self.changed:
             return len(self._pending)
+
+    def appended(self) -> None:
+        """Packets were added to ``gops``, under ``changed``: wake the thread if it is to decode any."""
+        if self._pending or self.gops.kept_bytes > KEPT_BYTES:
+            self.changed.notify_all()
 
     def release(self, time_ns: int) -> None:
         """No unit at or before this time will be requested any more."""

@@ -21,7 +21,7 @@ for name in hidden.split(","):
 os.environ.pop("OPENBLAS_NUM_THREADS", None)
 atexit.register(lambda: Path(listing).write_text(json.dumps({
     "modules": [n for n, m in sys.modules.items() if m],
-    "collects": gc.isenabled(),
+    "collects": gc.isenabled() and gc.get_threshold()[0] > 700,
     "threads": os.environ["OPENBLAS_NUM_THREADS"],
 })))
 sys.argv = ["edgefirst-ros", *arguments]
@@ -35,7 +35,7 @@ HEAVY = (
 )
 """What takes long to import, and is not needed to show help or to read a recording's topics."""
 SELDOM = (
-    *("yaml", "zstandard", "mcap_ros2", "numpy.ma", "isal", "rich._emoji_codes"),
+    *("yaml", "zstandard", "mcap_ros2", "numpy.ma", "rich._emoji_codes"),
     *("edgefirst_ros.cli.capture", "edgefirst_ros.cli.convert", "edgefirst_ros.cli.options"),
     *("edgefirst_ros.config.files", "edgefirst_ros.messages.deepimage", "edgefirst_ros.codecs.png"),
     *("edgefirst_ros.formats.base", "edgefirst_ros.formats.crashsafe.journal"),
@@ -88,7 +88,9 @@ def test_info_imports_what_reads_a_recording(tmp_path: Path, drive: Path) -> Non
     assert not done.modules & {*HEAVY, *SELDOM}
 
 
-def test_info_collects_garbage_once_it_is_imported(tmp_path: Path, drive: Path) -> None:
+def test_info_collects_garbage_once_it_is_imported_but_less_often_than_usual(
+    tmp_path: Path, drive: Path
+) -> None:
     assert Ended(tmp_path, "info", drive).collects
 
 

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 from ego_drives import MEMS, Case, Off, ns, whole
 
-from edgefirst_ros.ego.gate import Vehicle
+from edgefirst_ros.ego.gate import Forward, LocalFix, Vehicle
+from edgefirst_ros.ego.inertia import ImuStep
+from edgefirst_ros.ego.state import Node
+from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.ego.whole import Solution, solve
 from edgefirst_ros.sample import PoseBasis
 from edgefirst_ros.simulation.options import ImuErrors
@@ -275,3 +278,25 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_stops_when_told() -> None:
     solution = solve(Case().log(), Vehicle(), None, lambda: False)
     assert solution.point(ns(5.0)) is None
+
+
+def test_a_drive_of_one_block_is_filtered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = 0
+    advance = Forward.advance
+
+    def counted(self: Forward, step: ImuStep, place: LocalFix | None) -> tuple[Node, bool]:
+        nonlocal steps
+        steps += 1
+        return advance(self, step, place)
+
+    monkeypatch.setattr(Forward, "advance", counted)
+    solution = solve(Case().log(), Vehicle(), None)
+    assert len(solution.path.times) <= steps < 1.5 * len(solution.path.times)
+
+
+def test_a_pose_without_location_lacks_nothing_else() -> None:
+    trajectory = Trajectory(solve(Case().log(), Vehicle(), None))
+    for at in TIMES[::20]:
+        pose = trajectory.pose(ns(float(at)))
+        assert pose.location is not None
+        assert trajectory.pose(ns(float(at)), located=False) == replace(pose, location=None)

@@ -9,7 +9,6 @@ import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -215,7 +214,7 @@ def _changed(rng: random.Random, content: list[RawMessage]) -> list[RawMessage]:
             content[n] = change(content[n])
     elif kind < 0.7:
         for n in chosen:
-            content[n] = replace(content[n], data=mutate_bytes(rng, content[n].data))
+            content[n] = content[n]._replace(data=mutate_bytes(rng, content[n].data))
     elif kind < 0.85:
         return _rearranged(rng, content, chosen)
     else:
@@ -236,9 +235,9 @@ def _rearranged(rng: random.Random, content: list[RawMessage], chosen: Sequence[
     other = rng.choice(content)
     for n in chosen:
         if what == 2:
-            content[n] = replace(content[n], topic=other.topic)
+            content[n] = content[n]._replace(topic=other.topic)
         elif what == 3:
-            content[n] = replace(content[n], schema=other.schema, definition=other.definition)
+            content[n] = content[n]._replace(schema=other.schema, definition=other.definition)
         else:
             m = rng.randrange(len(content))
             content[n], content[m] = content[m], content[n]
@@ -252,17 +251,17 @@ def _retimed(rng: random.Random, content: list[RawMessage], chosen: Sequence[int
     for n in chosen:
         each = content[n]
         if what == 0:
-            content[n] = replace(each, receive_ns=min(max(0, each.receive_ns + by_ns), (1 << 64) - 1))
+            content[n] = each._replace(receive_ns=min(max(0, each.receive_ns + by_ns), (1 << 64) - 1))
         elif what == 1:
-            content[n] = replace(each, publish_ns=min(max(0, each.publish_ns + by_ns), (1 << 64) - 1))
+            content[n] = each._replace(publish_ns=min(max(0, each.publish_ns + by_ns), (1 << 64) - 1))
         elif len(each.data) >= 12:
             seconds, rest = struct.unpack_from("<iI", each.data, 4)
             if what == 2:
                 seconds = max(-(1 << 31), min((1 << 31) - 1, seconds + by_ns // 10**9))
             else:
                 seconds, rest = rng.choice(((0, 0), (-(1 << 31), 0), ((1 << 31) - 1, (1 << 32) - 1)))
-            content[n] = replace(
-                each, data=each.data[:4] + struct.pack("<iI", seconds, rest) + each.data[12:]
+            content[n] = each._replace(
+                data=each.data[:4] + struct.pack("<iI", seconds, rest) + each.data[12:]
             )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,9 +32,9 @@ def field_change(rng: random.Random, sample: RawMessage) -> Callable[[RawMessage
         try:
             values = _plain(read_dynamic(schema, layouts, message.data)[0])
             _set(own, values, path, field)
-            return replace(message, data=encode(schema, values))
+            return message._replace(data=encode(schema, values))
         except (KeyError, ValueError, DecodeError, struct.error):
-            return replace(message, data=mutate_bytes(own, message.data))
+            return message._replace(data=mutate_bytes(own, message.data))
 
     return change
 

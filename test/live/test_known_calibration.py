@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -117,14 +116,14 @@ def test_a_mount_that_changes_is_told_and_the_newest_holds() -> None:
     before = next(t for t in _transforms(place).transforms if t.child == "lidar")
     x, y, z = before.translation_m
     data = wire.mount(middle_ns, Mount("lidar", (x + 0.25, y, z), before.rotation_xyzw))
-    moved = replace(place, data=data, receive_ns=middle_ns, publish_ns=middle_ns)
+    moved = place._replace(data=data, receive_ns=middle_ns, publish_ns=middle_ns)
     quiet = [m for m in drive if m.topic != "/tf_static" or m.receive_ns < middle_ns]
     sent = sorted([*quiet, moved, moved], key=lambda message: message.receive_ns)
     made: list[Sample] = []
     pipeline = Pipeline(build_config({}), [], made.append)
     pipeline.begin_source(None, HOST)
     for number, message in enumerate(sent):
-        pipeline.feed(replace(message, arrival=number))
+        pipeline.feed(message._replace(arrival=number))
     pipeline.end_source()
     pipeline.complete()
     pipeline.close()

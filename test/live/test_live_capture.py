@@ -6,7 +6,6 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -339,11 +338,11 @@ def test_what_was_refused_or_came_too_late_is_not_lost_upstream_as_well(tmp_path
     sent = list(messages())
     targets = [n for n, m in enumerate(sent) if m.topic == "/radar/targets"]
     for number in targets[10::7]:
-        sent[number] = replace(sent[number], data=b"")
+        sent[number] = sent[number]._replace(data=b"")
     imu = [n for n, m in enumerate(sent) if m.topic == "/imu"]
     late = 0
     for number, when in reversed(list(zip(imu[100:130:10], imu[130:160:10], strict=True))):
-        sent.insert(when, replace(sent[number], receive_ns=sent[when].receive_ns))
+        sent.insert(when, sent[number]._replace(receive_ns=sent[when].receive_ns))
         del sent[number]
         late += 1
     one = capture(tmp_path, lookahead_s=0.3, clock_window_s=0.5)
@@ -515,7 +514,7 @@ def test_topics_without_a_use_are_counted_together_beyond_many(tmp_path: Path) -
     for message in messages()[:100]:
         capture.put(message)
         for name in names:
-            capture.put(replace(message, topic=name, schema="std_msgs/msg/String"))
+            capture.put(message._replace(topic=name, schema="std_msgs/msg/String"))
     (finished,) = capture.stop(300.0)
     check_sums(finished.report)
     topics = finished.report["topics"]

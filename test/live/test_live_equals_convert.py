@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -43,7 +42,7 @@ def received() -> Sequence[RawMessage]:
         late_ns = draw.randrange(0, 40_000_000) if message.topic in clocks else 0
         receive_ns = max(clocks.get(message.topic, 0), message.receive_ns - late_ns)
         clocks[message.topic] = receive_ns
-        found.append(replace(message, receive_ns=receive_ns, publish_ns=receive_ns, definition=""))
+        found.append(message._replace(receive_ns=receive_ns, publish_ns=receive_ns, definition=""))
     return found
 
 

@@ -9,7 +9,6 @@ import shutil
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -62,7 +61,7 @@ def refreshed() -> tuple[RawMessage, ...]:
     for place, data in zip(places, refreshed_packets(len(places)), strict=True):
         stamp = Time.from_nanos(decode(content[place]).stamp_ns)
         made = foxglove_msgs.CompressedVideo(stamp, "camera_optical", data, "h264").to_bytes()
-        content[place] = replace(content[place], data=made)
+        content[place] = content[place]._replace(data=made)
     return tuple(content)
 
 
@@ -213,7 +212,7 @@ def test_a_clock_that_steps_near_a_seam_costs_no_account(tmp_path: Path, after_s
     key = next(m for m in what[place:] if m.topic == VIDEO and starts_gop(m))
     from_ns = key.receive_ns + round(after_s * 1e9)
     stepped = [
-        replace(m, receive_ns=m.receive_ns + 5_000_000_000, publish_ns=m.publish_ns + 5_000_000_000)
+        m._replace(receive_ns=m.receive_ns + 5_000_000_000, publish_ns=m.publish_ns + 5_000_000_000)
         if m.receive_ns >= from_ns
         else m
         for m in what

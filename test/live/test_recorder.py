@@ -60,7 +60,7 @@ def test_other_readers_open_it(tmp_path: Path) -> None:
     what = [
         m for m in messages() if m.topic in {"/imu", "/gps", "/tf_static", "/camera/h264", "/camera/info"}
     ]
-    what = [replace(m, publish_ns=m.receive_ns - 5, definition="") for m in what]
+    what = [m._replace(publish_ns=m.receive_ns - 5, definition="") for m in what]
     finished = run(capture(tmp_path, **NOTHING), what)
     assert finished.report["recording"]["messages"] == len(what)
     with (tmp_path / "recordings" / "s.mcap").open("rb") as stream:
@@ -89,7 +89,7 @@ def test_other_readers_open_it(tmp_path: Path) -> None:
 
 def test_what_was_not_trusted_is_not_trusted_again(tmp_path: Path) -> None:
     what = [m for m in messages() if m.topic == "/lidar/points"][:4]
-    what[1] = replace(what[1], fault="encoding text/plain, expected application/cdr")
+    what[1] = what[1]._replace(fault="encoding text/plain, expected application/cdr")
     finished = run(capture(tmp_path, **NOTHING), what)
     kept = list(McapRecording(finished.paths[-1]).messages())
     assert [m.fault for m in kept] == [m.fault for m in what]
@@ -253,7 +253,7 @@ def test_topics_beyond_what_a_file_holds_are_counted_as_not_recorded(
     monkeypatch.setattr(recording_file, "MAX_CHANNELS", 5)
     monkeypatch.setattr("edgefirst_ros.live.recorder.MOST_NAMED", 2)
     imu = [m for m in messages() if m.topic == "/imu"][:24]
-    what = [replace(m, topic=f"/t{n % 8}") for n, m in enumerate(imu)]
+    what = [m._replace(topic=f"/t{n % 8}") for n, m in enumerate(imu)]
     recorded = run(capture(tmp_path, **NOTHING), what).report["recording"]
     assert recorded["failure"] == ""
     assert recorded["messages"] == 15

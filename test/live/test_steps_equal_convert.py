@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -64,7 +64,7 @@ def stepped(messages: Sequence[RawMessage], case: Case) -> list[RawMessage]:
             data = data[:4] + stamp + data[12:]
         late_ns = by_ns if after and case.receiver else 0
         receive_ns = message.receive_ns + late_ns
-        found.append(replace(message, data=data, receive_ns=receive_ns, publish_ns=receive_ns))
+        found.append(message._replace(data=data, receive_ns=receive_ns, publish_ns=receive_ns))
     return found
 
 

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +72,7 @@ def recording(folder: Path) -> Path:
         header, place = {"stamp": stamp, "frame_id": "map"}, dict.fromkeys("xyz", 1.0)
         pose = {"header": header, "pose": {"position": place, "orientation": {**place, "w": 1.0}}}
         data = bytes(encode({"header": header, "poses": [pose] * 3}))
-        content.append(replace(picture, topic="/plan", schema=SCHEMA, definition=text, data=data))
+        content.append(picture._replace(topic="/plan", schema=SCHEMA, definition=text, data=data))
     content.sort(key=lambda m: m.receive_ns)
     return record(folder / "maivin-1_2026_05_01_09_00_00.mcap", content)
 

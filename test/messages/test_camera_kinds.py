@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +47,7 @@ def image(message: RawMessage, encoding: str, pixels: npt.NDArray[Any], **more: 
 
 def as_type(message: RawMessage, schema: str, values: dict[str, Any]) -> RawMessage:
     name = schema.replace("/", "/msg/")
-    return replace(message, schema=name, data=encode(schema, values), definition=definition(schema))
+    return message._replace(schema=name, data=encode(schema, values), definition=definition(schema))
 
 
 def mosaic(rgb: Rgb, order: str) -> Rgb:
@@ -164,7 +163,7 @@ def test_compressed_depth(tmp_path: Path, form: str) -> None:
             body = struct.pack("<iff", 0, 0, 0) * ("Depth" in form) + body
             values = {"header": header(message), "format": form, "data": body}
             content.append(
-                replace(as_type(message, "sensor_msgs/CompressedImage", values), topic="/camera/depth")
+                as_type(message, "sensor_msgs/CompressedImage", values)._replace(topic="/camera/depth")
             )
     written = run(record(tmp_path / "k_2026_05_01_09_00_00.mcap", content), {})
     depth = written.of_kind("depth.png")

@@ -181,3 +181,9 @@ def test_doubles_beyond_single_precision_do_not_warn() -> None:
     made = cloud([field("x", 0, 8), field("y", 8, 8), field("z", 16, 8)], data, point_step=24)
     np.testing.assert_array_equal(made.xyz(), [[np.inf, np.nan, 1]])
     assert made.column("x", np.float64).tolist() == [1e300]
+
+
+def test_equal_fields_are_looked_through_once() -> None:
+    one, other = (cloud(XYZ, bytes(12 * points)) for points in (1, 2))
+    assert one.points.dtype is other.points.dtype
+    assert cloud([*XYZ[:2], field("w", 8)], bytes(12)).points.dtype.names == ("x", "y", "w")

@@ -13,8 +13,11 @@ from scipy.spatial.transform import Rotation
 from written import Written
 
 from edgefirst_ros.config.model import build_config
+from edgefirst_ros.ego import geometry
+from edgefirst_ros.ego.geometry import Vector
 from edgefirst_ros.formats.l5kit import ChunkedDataset
 from edgefirst_ros.offline.convert import Conversion, Position, convert
+from edgefirst_ros.sample import GeoPoint
 from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.simulation.options import GpsErrors, ImuErrors
 
@@ -177,3 +180,16 @@ def test_the_same_bytes_whatever_the_workers(tmp_path: Path) -> None:
         convert([recording], out, config, dataset="d")
         files.append({p.relative_to(out): p.read_bytes() for p in out.rglob("*") if p.is_file()})
     assert files[0] == files[1]
+
+
+def test_positions_become_locations_for_samples_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording, _ = made(tmp_path / "drive", seconds=3.0)
+    located: list[Vector] = []
+
+    def from_enu(position_m: Vector, origin: GeoPoint) -> GeoPoint:
+        located.append(position_m)
+        return geometry.from_enu(position_m, origin)
+
+    monkeypatch.setattr("edgefirst_ros.ego.trajectory.from_enu", from_enu)
+    done = converted(tmp_path / "out", recording, "edgefirst")
+    assert len(located) == done.report["samples"] > 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,7 @@ def test_garbage_is_refused_and_counted_and_stops_nothing(tmp_path: Path) -> Non
         if rng.random() < 0.1:
             cut = message.data[: rng.randrange(12)]
             dirty.append(
-                replace(message, data=cut + rng.randbytes(rng.randrange(1, 20)) if len(cut) > 8 else cut)
+                message._replace(data=cut + rng.randbytes(rng.randrange(1, 20)) if len(cut) > 8 else cut)
             )
             planted[message.topic] = planted.get(message.topic, 0) + 1
     written = converted(record(tmp_path / "g_2026_05_01_09_00_00.mcap", dirty))
@@ -66,7 +65,7 @@ def test_garbage_is_refused_and_counted_and_stops_nothing(tmp_path: Path) -> Non
 
 def test_a_topic_of_another_type_is_refused_with_both_named(tmp_path: Path) -> None:
     content = messages(seconds=2.0)
-    swapped = [replace(m, topic="/lidar/points") if m.topic == "/imu" else m for m in content]
+    swapped = [m._replace(topic="/lidar/points") if m.topic == "/imu" else m for m in content]
     written = converted(record(tmp_path / "x_2026_05_01_09_00_00.mcap", swapped))
     reasons = written.report["topics"]["/lidar/points"]["reasons"]["refused"]
     assert list(reasons) == ["type sensor_msgs/msg/Imu, expected sensor_msgs/msg/PointCloud2"]
@@ -75,7 +74,7 @@ def test_a_topic_of_another_type_is_refused_with_both_named(tmp_path: Path) -> N
 
 def test_topics_without_use_are_skipped_by_type(tmp_path: Path) -> None:
     content = messages(seconds=2.0)
-    extra = [replace(content[0], topic="/rosout", schema="rcl_interfaces/msg/Log", data=b"\0\1\0\0")] * 3
+    extra = [content[0]._replace(topic="/rosout", schema="rcl_interfaces/msg/Log", data=b"\0\1\0\0")] * 3
     written = converted(record(tmp_path / "x_2026_05_01_09_00_00.mcap", [*content, *extra]))
     account = written.report["topics"]["/rosout"]
     assert (account["skipped"], list(account["reasons"]["skipped"])) == (
@@ -138,7 +137,7 @@ def test_useless_stamps_give_way_and_are_named(tmp_path: Path, break_stamp: Call
             stamp = break_stamp(message.receive_ns) % (2**31 * 10**9)
             seconds, rest = divmod(stamp, 10**9)
             data = data[:4] + seconds.to_bytes(4, "little") + rest.to_bytes(4, "little") + data[12:]
-        broken.append(replace(message, data=data))
+        broken.append(message._replace(data=data))
     written = converted(record(tmp_path / "h_2026_05_01_09_00_00.mcap", broken))
     finding = written.report["sequences"][0]["clocks"]["/lidar/points"]
     assert finding["source"] in {"receive", "publish"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +28,7 @@ def test_a_stream_without_key_frames_is_taken_up_and_goes_on_after_a_loss(tmp_pa
     for place, data in zip(camera, refreshed_packets(count), strict=True):
         stamp = Time.from_nanos(decode(content[place]).stamp_ns)
         made = foxglove_msgs.CompressedVideo(stamp, "camera_optical", data, "h264").to_bytes()
-        content[place] = replace(content[place], data=made)
+        content[place] = content[place]._replace(data=made)
     gone = {camera[number] for number in (*range(start), lost)}
     left = [m for n, m in enumerate(content) if n not in gone]
     path = recorded(tmp_path / f"{HOST}_2026_05_01_09_00_00.mcap", left)

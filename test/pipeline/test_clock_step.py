@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 
 import pytest
 from resized import HOST, SMALL, START_NS, spliced
@@ -27,8 +26,8 @@ def moved(message: RawMessage, by_ns: int) -> RawMessage:
     seconds, nanoseconds = struct.unpack_from("<iI", message.data, 4)
     seconds, nanoseconds = divmod(seconds * 1_000_000_000 + nanoseconds + by_ns, 1_000_000_000)
     data = message.data[:4] + struct.pack("<iI", seconds, nanoseconds) + message.data[12:]
-    return replace(
-        message, data=data, receive_ns=message.receive_ns + by_ns, publish_ns=message.publish_ns + by_ns
+    return message._replace(
+        data=data, receive_ns=message.receive_ns + by_ns, publish_ns=message.publish_ns + by_ns
     )
 
 
@@ -52,7 +51,7 @@ def samples_of(*sources: list[RawMessage]) -> tuple[Pipeline, list[Sample]]:
     for messages in sources:
         pipeline.begin_source({(m.topic, m.schema) for m in messages}, HOST)
         for number, message in enumerate(messages):
-            pipeline.feed(replace(message, arrival=number))
+            pipeline.feed(message._replace(arrival=number))
         pipeline.end_source()
     pipeline.complete()
     pipeline.close()
@@ -102,8 +101,8 @@ def test_a_simulation_that_is_reset_is_another_sequence_and_loses_nothing(calibr
     if calibrated:
         (info, *_) = (m for m in drive if m.topic == "/camera/info")
         made = moved(info, -30_000_000_000 - first_ns)
-        first = replace(moved(made, -200_000_000), receive_ns=100_000_000, publish_ns=100_000_000)
-        again = [replace(made, receive_ns=ns, publish_ns=ns) for ns in range(3 * 10**8, 4 * 10**9, 10**8)]
+        first = moved(made, -200_000_000)._replace(receive_ns=100_000_000, publish_ns=100_000_000)
+        again = [made._replace(receive_ns=ns, publish_ns=ns) for ns in range(3 * 10**8, 4 * 10**9, 10**8)]
         few = [again[0], *(m for m in again if m.receive_ns > 1_250_000_000)]
         sent = [m for said in ([first, *few], again) for m in sorted([*once, *said], key=received)]
     pipeline, samples = samples_of(sent)
@@ -123,7 +122,7 @@ def test_what_is_late_before_a_reset_is_no_sequence_of_its_own() -> None:
     once = [simulated(m, drive[0].receive_ns) for m in drive]
     ends_ns = once[-1].receive_ns
     late = [
-        m if m.receive_ns < ends_ns - 400_000_000 else replace(m, receive_ns=m.receive_ns + 250_000_000)
+        m if m.receive_ns < ends_ns - 400_000_000 else m._replace(receive_ns=m.receive_ns + 250_000_000)
         for m in once
     ]
     pipeline, samples = samples_of([*late, *once])
@@ -137,7 +136,7 @@ def test_what_comes_after_a_reset_and_is_of_before_costs_nothing_else() -> None:
     once = [simulated(m, drive[0].receive_ns) for m in drive]
     last = next(m for m in reversed(once) if m.topic == "/gps")
     rest = [m for m in once if m is not last]
-    late = replace(last, receive_ns=100_000_000, publish_ns=100_000_000)
+    late = last._replace(receive_ns=100_000_000, publish_ns=100_000_000)
     pipeline, samples = samples_of([*rest, late, *rest])
     before, after = (
         sorted(s.time_ns for s in samples if s.sequence.name == run.name) for run in pipeline.sequences
@@ -154,7 +153,7 @@ def test_a_step_below_a_second_pairs_nothing_wrong() -> None:
     content = [
         message
         if message.receive_ns < at_ns or message.topic in ONCE
-        else replace(moved(message, by_ns), receive_ns=message.receive_ns, publish_ns=message.publish_ns)
+        else moved(message, by_ns)._replace(receive_ns=message.receive_ns, publish_ns=message.publish_ns)
         for message in spliced(*[SMALL] * 5)
     ]
     pipeline, samples = samples_of(content)

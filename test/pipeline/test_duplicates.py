@@ -6,10 +6,10 @@ import io
 import json
 import zipfile
 from collections.abc import Iterable
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import av
 import numpy as np
@@ -17,6 +17,8 @@ import pytest
 from drives import simulate
 from edgefirst.schemas import foxglove_msgs
 from edgefirst.schemas.builtin_interfaces import Time
+from hypothesis import given
+from hypothesis import strategies as st
 from test_ledger import FORMATS, TINY, converted, pictures_in, stamp_ns
 from written import burnt_in_number
 
@@ -24,9 +26,11 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.pipeline import duplicates
 from edgefirst_ros.pipeline.duplicates import SAME, SECOND_STAMP
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.video.bitstream import Content
 
 CAMERA = "/camera/h264"
 SENSORS = ("camera/h264", "radar/targets", "radar/cube", "lidar/points", "model/output", "imu", "gps")
@@ -51,7 +55,7 @@ def drive(folder: Path, **options: Any) -> list[RawMessage]:  # noqa: ANN401
 
 
 def in_order(content: Iterable[RawMessage]) -> list[RawMessage]:
-    return [replace(m, arrival=n) for n, m in enumerate(sorted(content, key=lambda m: m.receive_ns))]
+    return [m._replace(arrival=n) for n, m in enumerate(sorted(content, key=lambda m: m.receive_ns))]
 
 
 def numbers(files: dict[str, bytes]) -> list[int]:
@@ -67,7 +71,7 @@ def test_a_recording_with_every_measurement_twice_gives_the_same_datasets(
 ) -> None:
     content = drive(tmp_path / "drive")
     sensors = [m for m in content if m.topic.strip("/") in SENSORS]
-    again = [replace(m, receive_ns=m.receive_ns + late_ms * 1_000_000) for m in sensors]
+    again = [m._replace(receive_ns=m.receive_ns + late_ms * 1_000_000) for m in sensors]
     once, files = converted(tmp_path / "once", in_order(content))
     twice, same = converted(tmp_path / "twice", in_order([*content, *again]))
     assert {k: v for k, v in same.items() if v != files.get(k)} == {}
@@ -98,7 +102,7 @@ def test_duplicates_do_not_hide_what_never_arrived(tmp_path: Path) -> None:
     lidar = [m for m in content if m.topic == "/lidar/points"]
     lost = [m.arrival for m in (lidar[15], lidar[20], lidar[27])]
     kept = [m for m in content if m.arrival not in lost]
-    again = [replace(m, receive_ns=m.receive_ns + 5_000_000) for m in kept if m.topic == "/lidar/points"]
+    again = [m._replace(receive_ns=m.receive_ns + 5_000_000) for m in kept if m.topic == "/lidar/points"]
     report, _ = converted(tmp_path / "c", in_order([*kept, *again]), ["edgefirst"])
     account = report["topics"]["/lidar/points"]
     assert (account["refused"], account["lost_upstream"]) == (len(again), 3)
@@ -108,7 +112,7 @@ def test_duplicates_do_not_hide_what_never_arrived(tmp_path: Path) -> None:
 def test_a_video_packet_twice_is_decoded_once(tmp_path: Path, bframes: int) -> None:
     content = drive(tmp_path / "drive", bframes=bframes)
     _, files = converted(tmp_path / "once", content, ["edgefirst"])
-    again = [replace(m, receive_ns=m.receive_ns + 40_000_000) for m in content if m.topic == CAMERA]
+    again = [m._replace(receive_ns=m.receive_ns + 40_000_000) for m in content if m.topic == CAMERA]
     twice, same = converted(tmp_path / "twice", in_order([*content, *again]), ["edgefirst"])
     assert same == files
     assert twice["topics"][CAMERA]["reasons"]["refused"] == {SAME: 20}
@@ -117,13 +121,13 @@ def test_a_video_packet_twice_is_decoded_once(tmp_path: Path, bframes: int) -> N
 def restamped(message: RawMessage, stamp_ns: int) -> RawMessage:
     """The message with another stamp at the head of its data."""
     stamp = (stamp_ns // 10**9).to_bytes(4, "little") + (stamp_ns % 10**9).to_bytes(4, "little")
-    return replace(message, data=message.data[:4] + stamp + message.data[12:])
+    return message._replace(data=message.data[:4] + stamp + message.data[12:])
 
 
 def test_a_duplicate_of_a_tile_spoils_no_picture(tmp_path: Path) -> None:
     content = drive(tmp_path / "drive", tiles=True, width=640, height=192)
     tile = "/camera/h264/bl"
-    again = [replace(m, receive_ns=m.receive_ns + 5_000_000) for m in content if m.topic == tile]
+    again = [m._replace(receive_ns=m.receive_ns + 5_000_000) for m in content if m.topic == tile]
     report, files = converted(tmp_path / "c", in_order([*content, *again]))
     assert report["topics"][tile]["reasons"]["refused"] == {SAME: 20}
     assert report["samples"] == pictures_in(files) == 20
@@ -180,7 +184,7 @@ def test_live_refuses_duplicates_as_well(tmp_path: Path) -> None:
     capture.start("d", sequence="maivin-1_2026_05_01_09_00_00")
     for message in content:
         capture.put(message)
-        capture.put(replace(message, receive_ns=message.receive_ns + 1_000))
+        capture.put(message._replace(receive_ns=message.receive_ns + 1_000))
     (done,) = capture.stop(60.0)
     for name in SENSORS:
         account = done.report["topics"][f"/{name}"]
@@ -198,7 +202,7 @@ def packets(content: Iterable[RawMessage]) -> list[tuple[RawMessage, bytes]]:
 
 def packet(like: RawMessage, data: bytes, codec: str = "h264") -> RawMessage:
     made = foxglove_msgs.CompressedVideo(Time.from_nanos(stamp_ns(like)), "camera_optical", data, codec)
-    return replace(like, data=made.to_bytes())
+    return like._replace(data=made.to_bytes())
 
 
 def apart(data: bytes) -> list[bytes]:
@@ -237,10 +241,10 @@ def test_a_picture_in_two_messages_is_one_picture(tmp_path: Path, codec: str, bf
     rest = [m for m in like if m.topic in {"/camera/info", "/tf_static", "/imu", "/gps"}]
     whole, parts = list(rest), list(rest)
     for arrival, (shown, units) in enumerate(slices):
-        stamped = replace(pictures[arrival], data=pictures[shown].data)
+        stamped = pictures[arrival]._replace(data=pictures[shown].data)
         whole.append(packet(stamped, b"".join(units), codec))
         parts += [
-            replace(p, receive_ns=p.receive_ns + n * 1_000_000)
+            p._replace(receive_ns=p.receive_ns + n * 1_000_000)
             for n, p in enumerate(packet(stamped, unit, codec) for unit in units)
         ]
     _, files = converted(tmp_path / "whole", in_order(whole), ["edgefirst", "ncore"])
@@ -283,3 +287,33 @@ def sliced_video(codec: str, bframes: int) -> list[tuple[int, list[bytes]]]:
         assert len(groups) == 2, "the encoder made no two slices"
         result.append((int(coded.pts or 0), groups))
     return result
+
+
+class Plain:
+    """What ``_Recent`` does, as plainly as can be: (key, digests) in order of arrival."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[tuple[int, Content], list[int]]] = []
+        self.newest_ns = 0
+
+    def add(self, time_ns: int, content: Content, digest: int) -> int | None:
+        self.newest_ns = max(self.newest_ns, time_ns)
+        if (time_ns, content) not in dict(self.kept):
+            self.kept.append(((time_ns, content), []))
+        while self.kept and (len(self.kept) > 4 or self.kept[0][0][0] < self.newest_ns - 10):
+            self.kept.pop(0)
+        seen = dict(self.kept).get((time_ns, content), [])
+        if digest in seen:
+            return None
+        seen.append(digest)
+        return len(seen) - 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from(Content), st.integers(0, 2)), max_size=40))
+def test_what_came_before_is_known_as_far_as_it_is_kept(
+    messages: list[tuple[int, Content, int]],
+) -> None:
+    with patch.multiple(duplicates, KEPT=4, KEPT_NS=10):
+        recent, plain = duplicates._Recent(), Plain()
+        for number, message in enumerate(messages):
+            assert recent.add(*message) == plain.add(*message), number

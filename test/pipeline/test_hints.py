@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +102,7 @@ def test_a_whole_drive_needs_no_hint() -> None:
 
 
 def renamed(folder: Path, old: str, new: str) -> Path:
-    every = (replace(m, topic=new) if m.topic == old else m for m in messages())
+    every = (m._replace(topic=new) if m.topic == old else m for m in messages())
     return record(folder / "drive.mcap", every)
 
 

@@ -6,7 +6,6 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -154,7 +153,7 @@ def with_role(plain: Sequence[RawMessage], role: Role) -> list[RawMessage]:
     schema = TYPES[role][0]
     pictures = [m for m in plain if m.topic == IN_DRIVE[Role.CAMERA]]
     own = {"topic": f"/{topic}", "schema": schema, "definition": definition(schema)}
-    more = [replace(p, **own, data=encode(stamp_ns(p)), receive_ns=stamp_ns(p)) for p in pictures]
+    more = [p._replace(**own, data=encode(stamp_ns(p)), receive_ns=stamp_ns(p)) for p in pictures]
     return sorted([*plain, *more], key=lambda m: m.receive_ns)
 
 

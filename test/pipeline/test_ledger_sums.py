@@ -7,6 +7,7 @@ import statistics
 import threading
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from edgefirst_ros.pipeline.ledger import (
     Ledger,
     PairingError,
     Stage,
+    TopicAccount,
     count_reason,
     frequent,
 )
@@ -125,3 +127,17 @@ def test_topics_without_a_use_are_counted_together_beyond_many() -> None:
     names = [f"/t{number}" for number in range(MAX_UNUSED + 3)]
     assert [ledger.unused(name) for name in names] == [*names[:-3], *[OTHER_TOPICS] * 3]
     assert ledger.unused(names[0]) == names[0]
+
+
+def test_a_topic_gets_one_account_however_many_messages_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def account(schema: str) -> TopicAccount:
+        made.append(schema)
+        return TopicAccount(schema)
+
+    monkeypatch.setattr("edgefirst_ros.pipeline.ledger.TopicAccount", account)
+    ledger = Ledger()
+    tickets = [ledger.receive(topic, topic, 1) for topic in "aabab"]
+    assert made == ["a", "b"]
+    assert len(tickets) == ledger.totals["received"] == 5

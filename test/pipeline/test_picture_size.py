@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import subprocess
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +78,7 @@ def samples_of(messages: Iterable[RawMessage], values: dict[str, Any] | None = N
     pipeline = Pipeline(build_config(values or OPTIONAL), [], made.append)
     pipeline.begin_source({(m.topic, m.schema) for m in messages}, HOST)
     for number, message in enumerate(messages):
-        pipeline.feed(replace(message, arrival=number))
+        pipeline.feed(message._replace(arrival=number))
     pipeline.end_source()
     pipeline.complete()
     pipeline.close()
@@ -145,7 +144,7 @@ def _shuffled(content: list[RawMessage]) -> list[RawMessage]:
         )
         for n, m in enumerate(content)
     ]
-    return [replace(m, receive_ns=at) for at, m in sorted(moved, key=lambda pair: pair[0])]
+    return [m._replace(receive_ns=at) for at, m in sorted(moved, key=lambda pair: pair[0])]
 
 
 def test_live_equals_replay(tmp_path: Path) -> None:
@@ -177,7 +176,7 @@ def test_the_size_may_change_back_and_within_the_look_ahead(tmp_path: Path) -> N
     assert [s[0] for s in kinds(written)] == [FIRST, f"{FIRST[:-2]}01", f"{FIRST[:-2]}01_2", SECOND]
     ends = spliced(SMALL, jpeg=True)
     last = [m for m in ends if m.topic == "/camera/jpeg"][-1]
-    ends[ends.index(last)] = replace(last, data=other[FRAMES - 1].data)
+    ends[ends.index(last)] = last._replace(data=other[FRAMES - 1].data)
     written = converted(recorded(tmp_path / "c" / f"{FIRST}.mcap", ends))
     assert [n for _, _, n in kinds(written)] == [FRAMES - 1, 1]
 
@@ -207,7 +206,7 @@ def _video(message: RawMessage, data: bytes, *, earlier_ns: int = 0) -> RawMessa
     datum, stamp_ns = decode(message).datum, decode(message).stamp_ns - earlier_ns
     assert isinstance(datum, VideoPacket)
     made = foxglove_msgs.CompressedVideo(Time.from_nanos(stamp_ns), "camera_optical", data, datum.codec)
-    return replace(message, data=made.to_bytes(), receive_ns=message.receive_ns - earlier_ns)
+    return message._replace(data=made.to_bytes(), receive_ns=message.receive_ns - earlier_ns)
 
 
 @pytest.mark.parametrize("earlier_ns", [0, 1_000_000])
@@ -247,7 +246,7 @@ def test_camera_info_goes_with_the_pictures_of_its_size(moved_s: float) -> None:
     for tick in range(2 * FRAMES):
         at_ns = START_NS + tick * 100_000_000
         source = small if at_ns < change_ns else large
-        content.append(replace(source, receive_ns=at_ns, publish_ns=at_ns))
+        content.append(source._replace(receive_ns=at_ns, publish_ns=at_ns))
     content.sort(key=lambda m: m.receive_ns)
     samples = samples_of(content)
     assert len(samples) == 2 * FRAMES
@@ -267,7 +266,7 @@ def test_camera_info_may_come_once_for_each_size(moved_s: float) -> None:
     content = [m for m in plain if m.topic != "/camera/info"]
     for source, at_s in ((small, 0.0), (large, SECONDS + moved_s)):
         at_ns = START_NS + round(at_s * 1e9)
-        content.append(replace(source, receive_ns=at_ns, publish_ns=at_ns))
+        content.append(source._replace(receive_ns=at_ns, publish_ns=at_ns))
     samples = samples_of(sorted(content, key=lambda m: m.receive_ns))
     widths = [
         (s.image and s.image.width, s.calibration.camera_info.width)
@@ -280,7 +279,7 @@ def test_camera_info_may_come_once_for_each_size(moved_s: float) -> None:
 def test_a_sensor_that_says_one_size_for_ever_is_believed() -> None:
     plain = spliced(SMALL, LARGE)
     info = next(m for m in plain if m.topic == "/camera/info")
-    said = [replace(m, data=info.data) if m.topic == "/camera/info" else m for m in plain]
+    said = [m._replace(data=info.data) if m.topic == "/camera/info" else m for m in plain]
     samples = samples_of(said)
     assert {s.calibration.camera_info.width for s in samples if s.calibration.camera_info} == {SMALL[0]}
     assert all(s.calibration.camera_info for s in samples)
@@ -329,7 +328,7 @@ def test_a_damaged_picture_tells_no_size(tmp_path: Path) -> None:
     place = [n for n, m in enumerate(content) if m.topic == "/camera/jpeg"][10]
     header = Header(Time.from_nanos(decode(content[place]).stamp_ns), "camera_optical")
     cut = sensor_msgs.CompressedImage(header, "jpeg", bytes(datum.data)[:-200]).to_bytes()
-    content[place] = replace(content[place], data=cut)
+    content[place] = content[place]._replace(data=cut)
     written = converted(recorded(tmp_path / f"{FIRST}.mcap", content))
     assert [name for name, _, _ in kinds(written)] == [FIRST]
     assert written.report["samples"] == FRAMES - 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from livedrive import HOST, NOON_NS, SEQUENCE, check_sums, messages, output_files
@@ -36,8 +35,8 @@ def two_lidars() -> Iterator[RawMessage]:
             continue
         sweeps += 1
         if sweeps % 2:
-            yield replace(message, topic=REAR)
-        yield replace(message, topic=FRONT)
+            yield message._replace(topic=REAR)
+        yield message._replace(topic=FRONT)
 
 
 def test_the_same_topic_is_taken_live_and_from_a_recording(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcap.writer import CompressionType, Writer
 
+from edgefirst_ros.codecs import zlib_backend
 from edgefirst_ros.errors import RecordingError, RecordingNotFound
+from edgefirst_ros.sources import records
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.records import CHECKSUM, MAGIC
 
@@ -177,3 +179,7 @@ def test_the_acceptance_recording_counts(recording: Path, truth: dict[str, Any])
     assert Counter(m.topic for m in found.messages()) == truth["counts"]
     assert found.host == "maivin-test"
     assert found.sequence_name == "maivin-test_2026_03_14_10_20_30"
+
+
+def test_checksums_are_computed_by_the_fastest_library() -> None:
+    assert records.crc32 is zlib_backend.crc32

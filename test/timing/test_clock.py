@@ -233,3 +233,16 @@ def test_clocks_are_chosen_early_if_messages_are_too_large_to_be_held(
         most = max(most, held)
         assert all(isinstance(each, Sent) and each.time_ns == WALL + each.true_ns for each in out)
     assert most == 10
+
+
+def test_a_message_of_a_known_clock_has_its_time_at_once() -> None:
+    finder: ClockFinder[MessageTimes] = ClockFinder()
+    usual = 0
+    for number in range(300):
+        stamp_ns = WALL + number * SECOND // 30
+        message = MessageTimes("camera", stamp_ns, stamp_ns + 25 * MS, stamp_ns + 25 * MS)
+        given = finder.feed(message)
+        usual += given == (message,) and message.time_ns == stamp_ns
+        list(given)
+    # But for the first three seconds, and where the drift is judged.
+    assert usual > 200

@@ -353,3 +353,13 @@ def test_slow_video_is_decoded_by_few_threads(monkeypatch: pytest.MonkeyPatch) -
         video.request(clip.shots[0].time_ns).result(timeout=60)
         video.close()
     assert used == [5, 2, 1]
+
+
+def test_packets_that_nobody_requests_wake_no_thread(clip: Clip, monkeypatch: pytest.MonkeyPatch) -> None:
+    video, woken = stream(), []
+    monkeypatch.setattr(video._worker.changed, "notify_all", lambda: woken.append(1))
+    for shot in clip.shots:
+        video.push(STEP_NS * shot.number, shot.packet)
+        video.judge(STEP_NS * shot.number - LOOKAHEAD_NS)
+        video.release(STEP_NS * shot.number - 2 * LOOKAHEAD_NS)
+    assert not woken

@@ -172,7 +172,7 @@ def test_the_tiles_of_a_picture_have_what_reaches_into_them(tmp_path: Path) -> N
 
     def tile(name: str, topic: str) -> Observation:
         found = camera(START_NS)
-        return replace(found, measurement=replace(found.measurement, topic=topic, frame_id=name))
+        return replace(found, measurement=found.measurement._replace(topic=topic, frame_id=name))
 
     names = {tile: f"camera_optical_{tile}" for tile in ("topleft", "topright", "bottomleft", "bottomright")}
     steps = [tile(name, f"/camera/{short}") for short, name in names.items()]

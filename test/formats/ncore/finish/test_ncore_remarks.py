@@ -49,7 +49,7 @@ def said(writer: NCoreWriter, *words: str) -> list[str]:
 
 def tile(frame_id: str, ms: int = 0, calibration: Calibration = CALIBRATION) -> Observation:
     found = camera(START_NS + ms * MS, calibration=calibration)
-    return replace(found, measurement=replace(found.measurement, frame_id=frame_id))
+    return replace(found, measurement=found.measurement._replace(frame_id=frame_id))
 
 
 def test_what_no_transform_places_is_a_warning_each_once(tmp_path: Path) -> None:

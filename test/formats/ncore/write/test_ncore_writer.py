@@ -439,7 +439,7 @@ def test_raw_series_are_columns_of_poses(tmp_path: Path) -> None:
 def test_topics_whose_names_differ_in_slashes_are_series_of_their_own(tmp_path: Path) -> None:
     def row(topic: str) -> Observation:
         found = imu(START_NS)
-        return replace(found, measurement=replace(found.measurement, topic=topic))
+        return replace(found, measurement=found.measurement._replace(topic=topic))
 
     sequence = one(tmp_path, [row("/imu/data"), row("/imu_data")])
     meta = sequence.attributes("poses/default")["generic_meta_data"]["series"]
