@@ -8,7 +8,6 @@ from operator import add, mul
 import numpy as np
 import numpy.typing as npt
 import pymap3d
-from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.sample import GeoPoint
 
@@ -75,6 +74,9 @@ def _unit(rotation_xyzw: Quaternion) -> Quaternion:
 
 def after(outer: Quaternion, inner: Quaternion) -> Quaternion:
     """The rotation by ``inner``, then by ``outer``."""
+    # Takes a fifth of the time that a command takes to start, and few mountings are configured.
+    from scipy.spatial.transform import Rotation  # noqa: PLC0415
+
     x, y, z, w = (Rotation.from_quat(outer) * Rotation.from_quat(inner)).as_quat().tolist()
     return canonical((x, y, z, w))
 

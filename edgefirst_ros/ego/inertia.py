@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.ego.geometry import Quaternion, Vector, matrix
 from edgefirst_ros.messages.imu import Imu
@@ -167,6 +166,8 @@ class Preintegrator:
         if self._axes is not None:
             vectors = vectors @ self._axes.T
             if orientation is not None:
+                from scipy.spatial.transform import Rotation  # noqa: PLC0415 - see ``geometry.after``
+
                 inverse = Rotation.from_matrix(self._axes).inv()
                 x, y, z, w = (Rotation.from_quat(orientation) * inverse).as_quat().tolist()
                 orientation = (x, y, z, w)

@@ -113,3 +113,9 @@ def test_conversion_needs_no_extra(tmp_path: Path, drive: Path) -> None:
     done = Ended(tmp_path, "convert", drive, "--output", tmp_path / "out", "--incomplete", hidden="zenoh")
     assert done.code == 0, done.err
     assert "polars" in done.modules
+
+
+def test_conversion_of_a_plain_drive_imports_neither_scipy_nor_numba(tmp_path: Path, drive: Path) -> None:
+    done = Ended(tmp_path, "convert", drive, "--output", tmp_path / "out", "--incomplete")
+    assert done.code == 0, done.err
+    assert not done.modules & {"scipy", "numba"}
