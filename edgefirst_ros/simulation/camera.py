@@ -137,6 +137,25 @@ class Renderer:
         return order
 
 
+class Grain:
+    """The noise of a camera: one pattern, shifted at random from picture to picture."""
+
+    _REACH_PX = 64
+
+    def __init__(self, sigma: float, width: int, height: int, seed: int) -> None:
+        """Noise of this standard deviation in levels of 255, for pictures of this size."""
+        shape = height + self._REACH_PX, width + self._REACH_PX, 1
+        self._pattern = np.random.default_rng(seed).normal(0, sigma, shape).round().astype(np.int16)
+        self._seed = seed
+
+    def added(self, pixels: Pixels, number: int) -> Pixels:
+        """The picture of this number with its noise."""
+        top, left = np.random.default_rng([self._seed, number]).integers(self._REACH_PX, size=2)
+        height, width = pixels.shape[:2]
+        noise = self._pattern[top : top + height, left : left + width]
+        return (pixels + noise).clip(0, 255).astype(np.uint8)
+
+
 def burn_number(pixels: Pixels, number: int) -> Pixels:
     """The picture with its number as 24 square cells from the top left, highest bit first, white = 1."""
     cell = number_cell_px(pixels.shape[1])

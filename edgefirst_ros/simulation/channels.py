@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from edgefirst_ros.simulation import navigation, radar, wire
-from edgefirst_ros.simulation.camera import LABELS, Pixels, Renderer, quarter, sampled
+from edgefirst_ros.simulation.camera import LABELS, Grain, Pixels, Renderer, quarter, sampled
 from edgefirst_ros.simulation.detector import Detector
 from edgefirst_ros.simulation.lidar import Lidar
 from edgefirst_ros.simulation.options import DriveOptions
@@ -198,10 +198,12 @@ class SimulatedDrive:
             frozen=True,
         )
         renderer = self._renderer
+        grain = Grain(options.grain, options.width, options.height, options.seed) if options.grain else None
 
         @lru_cache(maxsize=4)  # the encoders of tiles ask for the same few pictures at nearly the same time
         def picture(number: int) -> Pixels:
-            return renderer.picture(self._seconds(int(self._pictures_ns[number])))
+            drawn = renderer.picture(self._seconds(int(self._pictures_ns[number])))
+            return drawn if grain is None else grain.added(drawn, number)
 
         if options.tiles:
             for tile, at in TILES.items():

@@ -104,6 +104,9 @@ class DriveOptions:
         traffic: what moves around the rig: "lanes" beside its own, "crossing" vehicles only, "parked" ones
             only, or "none" at all.
         crossings_s: when a bus, a car, a truck, ... crosses the rig's road 18 m ahead of it.
+        mbit_s: bit rate of the video; 0 encodes with constant quality.
+        grain: standard deviation of the camera's noise in levels of 255: pictures of the drawn world have far
+            less detail than real ones, and cost less to decode and to encode.
         drop_video: share of access units (or JPEGs) lost before they are recorded.
         damage_video: share of access units whose picture bytes were overwritten, cut short or cut out.
         same_stamp: share of pictures that carry the stamp of the picture before.
@@ -151,6 +154,8 @@ class DriveOptions:
     height: int = 720
     codec: Codec = "h264"
     bframes: int = 0
+    mbit_s: float = 0.0
+    grain: float = 0.0
     drop_video: float = 0.0
     damage_video: float = 0.0
     same_stamp: float = 0.0
@@ -209,6 +214,8 @@ class DriveOptions:
             and self.width % (2 * pictures) == self.height % (2 * pictures) == 0,
             "a picture must be at most 8192 by 8192 pixels": self.width <= 8192 and self.height <= 8192,
             "bframes must be 0 to 4": 0 <= self.bframes <= 4,
+            "mbit_s must be 0 to 1000": 0 <= self.mbit_s <= 1000,
+            "grain must be 0 to 32": 0 <= self.grain <= 32,
             "drop_video must be at least 0 and less than 1": 0 <= self.drop_video < 1,
             "damage_video and same_stamp must be 0 to 1": 0 <= self.damage_video <= 1
             and 0 <= self.same_stamp <= 1,

@@ -31,7 +31,14 @@ class EncodedPicture(NamedTuple):
 
 
 def access_units(
-    pictures: Iterable[Pixels], codec: Codec, *, width: int, height: int, fps: int, bframes: int
+    pictures: Iterable[Pixels],
+    codec: Codec,
+    *,
+    width: int,
+    height: int,
+    fps: int,
+    bframes: int,
+    mbit_s: float = 0.0,
 ) -> Iterator[EncodedPicture]:
     """Encode RGB pictures as Annex B: a closed GOP per second, parameter sets in every key frame."""
     encoder = av.CodecContext.create("libx264" if codec == "h264" else "libx265", "w")
@@ -43,16 +50,22 @@ def access_units(
     lookahead = bframes + 1 if bframes else 0
     rules = f"keyint={fps}:min-keyint={fps}:scenecut=0:open-gop=0:bframes={bframes}:b-adapt=0"
     rules += f":rc-lookahead={lookahead}"
+    if mbit_s:
+        encoder.bit_rate = round(mbit_s * 1e6)
+        rules += f":vbv-maxrate={mbit_s * 1e3:.0f}:vbv-bufsize={mbit_s * 1e3:.0f}"
     if codec == "h264":
-        encoder.options = {"preset": "superfast", "tune": "zerolatency", "crf": "20", "x264-params": rules}
+        encoder.options = {"preset": "superfast", "tune": "zerolatency", "x264-params": rules}
+        quality = "20"
     else:
         still = "log-level=none:pools=none:frame-threads=1:info=0"
         encoder.options = {
             "preset": "ultrafast",
             "tune": "zerolatency",
-            "crf": "22",
             "x265-params": f"{rules}:{still}",
         }
+        quality = "22"
+    if not mbit_s:
+        encoder.options |= {"crf": quality}
     converter = VideoReformatter()  # caches what depends on the size
     for number, pixels in enumerate(pictures):
         frame = converter.reformat(
@@ -126,6 +139,7 @@ class Video:
                 height=height,
                 fps=options.fps,
                 bframes=options.bframes,
+                mbit_s=options.mbit_s,
             )
         )
 

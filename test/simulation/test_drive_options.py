@@ -142,6 +142,20 @@ def test_pictures_and_stamps_of_every_codec_with_and_without_b_frames(
         assert entry.record.log_time >= entry.stamp_ns + 25_000_000
 
 
+@pytest.mark.parametrize("codec", ["h264", "h265"])
+def test_grain_and_bit_rate_give_video_the_detail_and_the_size_of_a_cameras(make: Make, codec: str) -> None:
+    plain, rich = (make(codec=codec, seconds=3.0, **more) for more in ({}, {"grain": 8.0, "mbit_s": 1.0}))
+    topic = f"/camera/{codec}"
+    bits = [8 * sum(len(entry.message.data) for entry in played.topics[topic]) for played in (plain, rich)]
+    assert bits[0] < 1e6
+    assert bits[1] == pytest.approx(3e6, rel=0.3)
+    noise = [
+        np.diff(played.pictures(topic)[15][20:60].astype(float), axis=1).std() for played in (plain, rich)
+    ]
+    assert noise[1] > 2 * noise[0]
+    assert [read_number(p) for p in rich.pictures(topic)] == list(range(30))
+
+
 def test_the_same_world_whatever_the_codec(make: Make) -> None:
     one, other = make(), make(codec="h265", prefix="rt", compression="zstd")
     assert one.truth.world == other.truth.world
@@ -252,9 +266,10 @@ def test_every_fault_of_the_options_is_listed() -> None:
         DriveOptions(
             seconds=0, fps=0, width=100, codec="av1", bframes=9, drop_video=1.0, host="../up", prefix="a/b",
             cube_shape=(1, 2, 3, 5), radar_hz=1.0, gps_hz=25.0, imu_hz=-1.0, tiles=True, jpeg=True,
+            mbit_s=-1.0, grain=99.0,
         )  # fmt: skip
     faults = " ".join(caught.value.faults)
     for word in ("seconds", "fps", "144", "codec", "bframes", "drop_video", "host", "prefix", "cube_shape"):
         assert word in faults
-    for word in ("gps_hz", "rates", "exclude"):
+    for word in ("gps_hz", "rates", "exclude", "mbit_s", "grain"):
         assert word in faults
