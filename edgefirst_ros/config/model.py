@@ -365,6 +365,12 @@ class Settings(BaseModel):
     workers: int = Field(
         0, ge=0, description="Encoder threads; 0: one per core. The output does not depend on it."
     )
+    decoder: Literal["software", "v4l2m2m", "nvdec"] = Field(
+        "software",
+        description="What decodes video: software (libavcodec); v4l2m2m, the hardware of the device; nvdec, "
+        "an NVIDIA GPU. A run does not start where the hardware is missing. Hardware does not report damage "
+        "inside a frame.",
+    )
     formats: FormatNames = Field(("edgefirst",), min_length=1, description="Dataset formats to write.")
     ego: EgoOptions = EgoOptions()
     overload: OverloadOptions = OverloadOptions()

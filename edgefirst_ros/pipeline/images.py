@@ -13,6 +13,7 @@ from edgefirst_ros.messages.camera import CompressedImage, RawImage, VideoPacket
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import chain, gather
 from edgefirst_ros.sample import Calibration, CameraImage
+from edgefirst_ros.video.backends import DecoderKind
 from edgefirst_ros.video.pictures import Picture, encode, picture_of, raw_size, stitch
 from edgefirst_ros.video.stills import passthrough, still_size
 from edgefirst_ros.video.stream import VideoStream
@@ -30,6 +31,7 @@ class Images:
         image_format: of pictures that are not stored as the camera encoded them.
         quality: of JPEG, 1 to 100.
         lookahead_ns: how far past a message others were pushed when it is judged.
+        decoder: what decodes video.
     """
 
     def __init__(
@@ -40,12 +42,14 @@ class Images:
         quality: int,
         *,
         lookahead_ns: int,
+        decoder: DecoderKind = "software",
     ) -> None:
         self._pool = pool
         self._workers = workers
         self._format: Literal["jpeg", "png"] = image_format
         self._quality = quality
         self._lookahead_ns = lookahead_ns
+        self._decoder = decoder
         self._streams: dict[str, VideoStream] = {}
         self._released_ns: int | None = None
         self._sizes: dict[str, tuple[int, int]] = {}
@@ -59,7 +63,7 @@ class Images:
             stream = self._streams.get(topic)
             if stream is None:
                 stream = self._streams[topic] = VideoStream(
-                    topic, workers=self._workers, lookahead_ns=self._lookahead_ns
+                    topic, workers=self._workers, lookahead_ns=self._lookahead_ns, decoder=self._decoder
                 )
             envelope.keyframe = stream.push(envelope.time_ns, datum)
 

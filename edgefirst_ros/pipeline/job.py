@@ -26,6 +26,7 @@ from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.groupcommit import Mark
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.sample import Role, Sample
+from edgefirst_ros.video.backends import require_decoder
 
 
 class Job:
@@ -34,6 +35,7 @@ class Job:
     ``sequences`` are names of sequences to come, as far as they are known.
 
     Raises:
+        ConfigError: the machine lacks the decoder that is configured.
         OutputExists: an output is there already and ``overwrite`` is off.
         OutputBusy: another process is writing it.
         WriteError: the output folder cannot be made, or a folder in it is a symbolic link.
@@ -56,6 +58,7 @@ class Job:
         self._config = config
         if overwrite:
             _finish_earlier(report_path(config, output, self.dataset))
+        require_decoder(config.decoder)
         refuse_links(output, *(output / each.name for each in config.chosen_formats))
         self.writers: list[Writer] = []
         for each in config.chosen_formats:

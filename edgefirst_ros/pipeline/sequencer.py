@@ -200,6 +200,7 @@ class Sequencer:
             config.options(EdgeFirstFormat).camera_format,
             config.jpeg_quality,
             lookahead_ns=reorder_window_ns(config),
+            decoder=config.decoder,
         )
         run = self.current = SequenceRun(
             info,

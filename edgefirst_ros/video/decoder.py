@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import cast
 
 import av
-from av.codec.context import Flags, ThreadType
-from av.video.codeccontext import VideoCodecContext
+from av.codec.context import Flags
 
 from edgefirst_ros.messages.camera import Codec
+from edgefirst_ros.video.backends import DecoderKind, decoding_context
 from edgefirst_ros.video.gops import AccessUnit, StartKind
 from edgefirst_ros.video.pictures import Picture
 
-_NAMES = {"h264": "h264", "h265": "hevc"}
 _STRICT = "1"
 
 GAVE_NONE = "the decoder returned no picture"
@@ -40,21 +38,26 @@ class VideoDecoder:
         start_kind: where decoding starts. After a recovery point, pictures that are not correct yet are
             returned, marked as corrupt, so that nobody waits for them. Damaged ones are not, unless the
             stream reorders pictures.
+        kind: what decodes.
+
+    Raises:
+        DecodeError: the hardware is not there, or it refuses.
     """
 
     def __init__(
-        self, codec: Codec, threads: int, *, hidden_reorder: bool, start_kind: StartKind = "key"
+        self,
+        codec: Codec,
+        threads: int,
+        *,
+        hidden_reorder: bool,
+        start_kind: StartKind = "key",
+        kind: DecoderKind = "software",
     ) -> None:
-        context = cast("VideoCodecContext", av.CodecContext.create(_NAMES[codec], "r"))
-        context.thread_type = ThreadType.FRAME
-        context.thread_count = threads
         options = {"strict": _STRICT} if hidden_reorder else {}
-        if start_kind != "key":
-            context.flags |= Flags.output_corrupt
         if start_kind == "point":
             options["err_detect"] = "explode"
-        context.options = options
-        self._context = context
+        flags = Flags.output_corrupt if start_kind != "key" else None
+        self._context = decoding_context(codec, kind, threads, flags, options)
         self._made_for = codec, hidden_reorder, start_kind
 
     def fits(self, codec: Codec, *, hidden_reorder: bool, start_kind: StartKind = "key") -> bool:

@@ -8,6 +8,7 @@ from typing import Self
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import VideoPacket
+from edgefirst_ros.video.backends import DecoderKind
 from edgefirst_ros.video.bitstream import head, is_key_head, is_slice
 from edgefirst_ros.video.continuity import NO_PICTURE, Continuity
 from edgefirst_ros.video.gops import AccessUnit, StartKind
@@ -57,9 +58,17 @@ class VideoStream:
         workers: most pictures decoded at a time; the result does not depend on it. They lag by as many, so a
             quarter of the look-ahead limits them, too.
         lookahead_ns: how far past a frame packets have been pushed when it is judged.
+        decoder: what decodes.
     """
 
-    def __init__(self, topic: str, *, workers: int = 1, lookahead_ns: int = 1_000_000_000) -> None:
+    def __init__(
+        self,
+        topic: str,
+        *,
+        workers: int = 1,
+        lookahead_ns: int = 1_000_000_000,
+        decoder: DecoderKind = "software",
+    ) -> None:
         self._workers = workers
         self._margin_ns = lookahead_ns // 4
         self._order = DecodeOrder()
@@ -68,7 +77,7 @@ class VideoStream:
         self._frames: dict[int, _Frame] = {}
         self._oldest_ns = _NEVER_NS
         """Time of the first of them."""
-        self._worker = Worker(f"video {topic}", self._threads)
+        self._worker = Worker(f"video {topic}", self._threads, decoder)
 
     def __enter__(self) -> Self:
         return self

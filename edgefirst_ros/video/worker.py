@@ -11,6 +11,7 @@ from itertools import islice
 import av
 
 from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.video.backends import DecoderKind, held_pictures
 from edgefirst_ros.video.decoder import UNREACHED, DecodeResult, FrameValidator, VideoDecoder
 from edgefirst_ros.video.gops import AccessUnit, Gop, Gops, Playback
 from edgefirst_ros.video.integrity import H265Syntax, judges_h265, wait_compiled
@@ -48,13 +49,15 @@ class Worker:
     Args:
         name: of the thread.
         threads: called once, when the thread starts: how many pictures to decode at a time.
+        kind: what decodes.
     """
 
-    def __init__(self, name: str, threads: Callable[[], int]) -> None:
+    def __init__(self, name: str, threads: Callable[[], int], kind: DecoderKind = "software") -> None:
         self.changed = threading.Condition()
         self.gops = Gops()
         self._name = name
         self._count_threads = threads
+        self._kind = kind
         self._threads = 1
         self._playback = Playback(self.gops)
         self._pending: list[_Request] = []
@@ -120,7 +123,7 @@ class Worker:
     def _start(self) -> None:
         if self._thread is None:
             self._threads = self._count_threads()
-            self._validator = FrameValidator(_MAX_REORDER + self._threads)
+            self._validator = FrameValidator(_MAX_REORDER + held_pictures(self._kind, self._threads))
             # A daemon: a caller that died before closing must not keep the process from ending.
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
@@ -182,7 +185,9 @@ class Worker:
         hidden, start_kind = gop.hidden_reorder, gop.start_kind
         if decoder is not None and decoder.fits(gop.codec, hidden_reorder=hidden, start_kind=start_kind):
             return decoder
-        return VideoDecoder(gop.codec, self._threads, hidden_reorder=hidden, start_kind=start_kind)
+        return VideoDecoder(
+            gop.codec, self._threads, hidden_reorder=hidden, start_kind=start_kind, kind=self._kind
+        )
 
     def _await(self) -> _Action:
         with self.changed:
