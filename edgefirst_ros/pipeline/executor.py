@@ -36,7 +36,7 @@ def chain(
 ) -> Future[Result]:
     """Run ``then`` in the pool on the result of ``source``.
 
-    An error of either becomes the error of the returned future, and so does the shutdown of the pool.
+    An error of either becomes the error of the returned future; if the pool is shut down, CancelledError.
     """
     result: Future[Result] = Future()
 
@@ -57,8 +57,8 @@ def chain(
             return
         try:
             pool.submit(run, done.result()).add_done_callback(ended)
-        except RuntimeError as shut:
-            result.set_exception(shut)
+        except RuntimeError:  # the pool is shut down
+            result.set_exception(CancelledError())
 
     source.add_done_callback(ready)
     return result

@@ -26,6 +26,7 @@ from clips import (
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.video import worker
+from edgefirst_ros.video.backends import DecoderKind
 from edgefirst_ros.video.decoder import VideoDecoder
 from edgefirst_ros.video.gops import StartKind
 from edgefirst_ros.video.pictures import Picture
@@ -340,10 +341,16 @@ def test_slow_video_is_decoded_by_few_threads(monkeypatch: pytest.MonkeyPatch) -
     create = VideoDecoder.__init__
 
     def watch(
-        self: VideoDecoder, codec: str, threads: int, *, hidden_reorder: bool, start_kind: StartKind
+        self: VideoDecoder,
+        codec: str,
+        threads: int,
+        *,
+        hidden_reorder: bool,
+        start_kind: StartKind,
+        kind: DecoderKind,
     ) -> None:
         used.append(threads)
-        create(self, "h264", threads, hidden_reorder=hidden_reorder, start_kind=start_kind)
+        create(self, "h264", threads, hidden_reorder=hidden_reorder, start_kind=start_kind, kind=kind)
 
     monkeypatch.setattr(VideoDecoder, "__init__", watch)
     clip = make_clip("h264-p")

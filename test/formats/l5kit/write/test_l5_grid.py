@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -101,8 +102,8 @@ def test_a_detection_is_placed_from_where_the_rig_was_when_it_was_made(tmp_path:
     given = []
     for each in ahead([0.0, 100.0, 200.0, 300.0], rig_m_s=20.0, speed_m_s=20.0):
         measurement = each.companions[Role.BOXES_3D]
-        object.__setattr__(measurement, "time_ns", measurement.time_ns + 40 * MS)
-        given.append(each)
+        placed = measurement._replace(time_ns=measurement.time_ns + 40 * MS)
+        given.append(replace(each, companions={**each.companions, Role.BOXES_3D: placed}))
     agents = write(tmp_path, given).agents[:]
     # Seen 10 m ahead 40 ms later than the frame, from where the rig was 0.8 m further on by then.
     np.testing.assert_allclose(agents["centroid"][:, 0], [10.0, 12.0, 14.0, 16.0], atol=1e-6)

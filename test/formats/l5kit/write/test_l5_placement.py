@@ -132,7 +132,7 @@ def test_boxes_of_the_fusion_lie_in_the_frame_they_name(
     frame: str, place: list[float], bearing: float
 ) -> None:
     given = sample(0, {Role.BOXES_3D: boxes(box(center_x=2.0, center_y=-0.5, distance_m=10.0, width=1.8))})
-    moved = replace(given.companions[Role.BOXES_3D], frame_id=frame)
+    moved = given.companions[Role.BOXES_3D]._replace(frame_id=frame)
     found = prepare_frame(replace(given, companions={Role.BOXES_3D: moved}), OPTIONS).candidates
     np.testing.assert_allclose(found.place_m, [place], atol=1e-9)
     np.testing.assert_allclose(np.abs(found.bearing_rad), [bearing], atol=1e-9)
@@ -141,7 +141,7 @@ def test_boxes_of_the_fusion_lie_in_the_frame_they_name(
 
 def test_unknown_frame_is_refused() -> None:
     given = sample(0, {Role.BOXES_3D: boxes(box())})
-    moved = replace(given.companions[Role.BOXES_3D], frame_id="elsewhere")
+    moved = given.companions[Role.BOXES_3D]._replace(frame_id="elsewhere")
     given = replace(given, companions={Role.BOXES_3D: moved})
     assert refused(given) == [("/fusion/boxes3d", "no transform from elsewhere to base_link")]
 
@@ -288,7 +288,7 @@ def test_messages_of_another_kind_are_refused() -> None:
 def test_model_frame_that_is_not_known_is_the_configured_one() -> None:
     given = sample(0, {Role.MODEL: boxes(box())})
     for frame in ("", "unheard_of"):
-        moved = replace(given.companions[Role.MODEL], frame_id=frame)
+        moved = given.companions[Role.MODEL]._replace(frame_id=frame)
         assert placed(replace(given, companions={Role.MODEL: moved})) == [[22.0, 0.0]]
     other = Calibration(camera_info=CAMERA, transforms={"eye": replace(OPTICAL, child="eye")})
     given = sample(0, {Role.MODEL: boxes(box())}, calibration=other)
