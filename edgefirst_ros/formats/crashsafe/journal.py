@@ -135,8 +135,8 @@ def _read(path: Path, head: bytes) -> Iterator[JournalRecord]:
     with open_regular(path) as file:
         found = file.read(len(head))
         if found != head:
-            if head.startswith(found) or not (found + file.read(_BIRTH)).strip(b"\0"):
-                return  # killed while it was begun; by a power cut, if it is zeros
+            if head.startswith((found + file.read(_BIRTH)).rstrip(b"\0")):
+                return  # killed while it was begun; by a power cut, if it ends in zeros
             raise DatasetError(
                 f"{path}: begins with {found[:40]!r}, expected {head!r}: if another version of "
                 "this package wrote it, recover it with that version; nothing was changed"

@@ -104,6 +104,10 @@ def test_it_says_whose_it_is(tmp_path: Path) -> None:
         os.truncate(tmp_path / "j", size)
         assert journal_format(tmp_path / "j") is None
     assert payloads_of(tmp_path / "j") == [], "killed at its birth"
+    for size in range(head):
+        (tmp_path / "j").write_bytes(b"edgefirst_ros journal test 1\n"[:size] + bytes(600 - size))
+        assert journal_format(tmp_path / "j") is None
+        assert payloads_of(tmp_path / "j") == []
     (tmp_path / "j").write_bytes(bytes(600))
     assert journal_format(tmp_path / "j") is None
     assert payloads_of(tmp_path / "j") == [], "the power went at its birth: there is a length, and no bytes"
