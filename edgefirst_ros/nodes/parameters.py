@@ -104,7 +104,10 @@ def _scalar(kind: str, value: object) -> bool | int | float | str | None:
     if isinstance(value, bool):
         return None
     if kind == "double":
-        return float(value) if isinstance(value, (int, float)) else None
+        try:
+            return float(value) if isinstance(value, (int, float)) else None
+        except OverflowError:
+            return None
     if kind == "integer":
         return value if isinstance(value, int) else None
     return value if isinstance(value, str) else None

@@ -78,8 +78,11 @@ def _check_readable(data: bytes) -> None:
     except ValueError:
         # Pillow reads more kinds of them, and passes over what is damaged here and there.
         try:
-            with warnings.catch_warnings(), Image.open(BytesIO(data), formats=["JPEG"]) as opened:
-                warnings.simplefilter("ignore")
+            # Opening it warns, too, of EXIF that nobody asked for.
+            with (
+                warnings.catch_warnings(action="ignore"),
+                Image.open(BytesIO(data), formats=["JPEG"]) as opened,
+            ):
                 opened.load()
         except (OSError, SyntaxError, ValueError) as error:
             raise DecodeError("JPEG cannot be decoded") from error

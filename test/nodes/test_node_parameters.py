@@ -95,6 +95,7 @@ def test_values_of_other_types_do_not_fit() -> None:
     assert isinstance(converted(SPECS["rate_hz"], 2), float)
     assert converted(SPECS["rate_hz"], True) is None
     assert converted(SPECS["rate_hz"], "2") is None
+    assert converted(SPECS["rate_hz"], 10**400) is None
     assert converted(SPECS["every_n"], 2) == 2
     assert converted(SPECS["every_n"], 2.0) is None
     assert converted(SPECS["every_n"], True) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zlib
 
 import numpy as np
@@ -167,6 +168,15 @@ def with_bytes(data: bytes, marker: bytes, offset: int, changed: bytes) -> bytes
     ids=["sampling", "Huffman", "quantisation", "scan", "marker"],
 )
 def test_a_jpeg_that_no_reader_opens_is_refused(data: bytes) -> None:
+    with pytest.raises(DecodeError, match="JPEG cannot be decoded"):
+        passthrough(CompressedImage("jpeg", data))
+
+
+def test_exif_that_is_no_exif_says_nothing_on_the_terminal() -> None:
+    """Pytest turns warnings into errors; the picture is one that only Pillow reads."""
+    entry = struct.pack(">HHII", 0x010F, 2, 60_000, 100)
+    exif = b"Exif\0\0MM\0*" + struct.pack(">IH", 8, 1) + entry + bytes(4)
+    data = with_bytes(pillow("JPEG", exif=exif), b"\xff\xda", 200, b"\xff\xfc")
     with pytest.raises(DecodeError, match="JPEG cannot be decoded"):
         passthrough(CompressedImage("jpeg", data))
 
