@@ -88,7 +88,7 @@ def _light(sample: Sample) -> Sample:
     """Without data."""
     from dataclasses import replace  # noqa: PLC0415
 
-    companions = {role: replace(m, datum=None) for role, m in sample.companions.items()}
+    companions = {role: m._replace(datum=None) for role, m in sample.companions.items()}
     return replace(sample, companions=companions, image=None)
 
 
