@@ -6,6 +6,11 @@ Picture N carries N burnt in as CELLS cells of CELL_PX pixels; the cloud taken w
 
 from __future__ import annotations
 
+# isort: off
+# First of all: it finds what colcon installed beside it.
+import edgefirst_ros  # noqa: F401
+
+# isort: on
 import argparse
 import io
 import sys
