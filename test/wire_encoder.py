@@ -49,6 +49,13 @@ class Encoder:
 
 def encode(schema: str, values: dict[str, Any], order: str = "<") -> bytes:
     """CDR of nested dicts; a field that is left out is zero or empty."""
+    encoder = Encoder(order)
+    _message(encoder, types_of(schema), schema, values)
+    return encoder.data()
+
+
+def types_of(schema: str) -> Types:
+    """Kind and name of every field, by type, of a message and what it holds."""
     types: Types = {}
     name = schema
     for line in definition(schema).splitlines():
@@ -57,9 +64,7 @@ def encode(schema: str, values: dict[str, Any], order: str = "<") -> bytes:
         elif not line.startswith("="):
             kind, field = line.split(" ")[:2]
             types.setdefault(name, []).append((kind, field))
-    encoder = Encoder(order)
-    _message(encoder, types, schema, values)
-    return encoder.data()
+    return types
 
 
 def _message(encoder: Encoder, types: Types, name: str, values: dict[str, Any]) -> None:

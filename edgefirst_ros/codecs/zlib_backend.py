@@ -7,7 +7,7 @@ both have isal or both lack it.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,14 @@ else:
     # igzip_icf_body_h1_gr_bt.asm, .write_first_byte): once in a few thousand streams the same data compresses
     # to other bytes. Level 3 has a body of its own, is as fast on radar cubes, and packs better.
     _compressobj = partial(isal_zlib.compressobj, 3)
+
+
+def crc32_of(pieces: Iterable[bytes]) -> int:
+    """CRC-32 of all pieces together."""
+    crc = 0
+    for piece in pieces:
+        crc = crc32(piece, crc)
+    return crc
 
 
 def compress(data: bytes | memoryview) -> bytes:

@@ -110,12 +110,13 @@ class _Recent:
         """Add a message: how many others of that time and content came before it, None if this one did."""
         self.newest_ns = max(self.newest_ns, time_ns)
         key, seen, order = _key(time_ns, content), self._seen, self._order
-        known, number = seen.get(key), 0
+        known = seen.get(key)
+        number: int | None = 0
         if known is None:
             seen[key] = digest
             order.append(key)
         elif digest == known or (isinstance(known, list) and digest in known):
-            number = -1
+            number = None
         else:
             several = seen[key] = known if isinstance(known, list) else [known]
             number = len(several)
@@ -126,7 +127,7 @@ class _Recent:
             del seen[forgotten]
             if forgotten == key:
                 return 0
-        return None if number < 0 else number
+        return number
 
 
 def _key(time_ns: int, content: Content) -> int:

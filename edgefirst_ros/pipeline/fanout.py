@@ -121,7 +121,6 @@ class FanOut:
             self._all.append((writer, thread))
         self._sampler_names = [writer.name for writer, _ in self._samplers]
         self.commits = GroupCommit(writers, sync_s, lambda: self.mark, durable)
-        self._paths: list[Path] = []
         self.observes = bool(self._observers)
         self.sheds_early = self.observes and overload is not None
         self.needs_pose = self.observes and all(

@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 from valid_messages import HEADER, VALUES
-from wire_encoder import CODES, Types
-
-from edgefirst_ros.messages.definitions import definition
+from wire_encoder import CODES, Types, types_of
 
 Values = dict[str, Any]
 
@@ -31,24 +29,12 @@ _NUMPY = {3: "<i2", 4: "<u2", 5: "<i4", 6: "<u4", 7: "<f4", 8: "<f8"}
 
 def mutations(schema: str) -> Iterator[tuple[str, Values]]:
     """The valid message of a type with each of its values in turn made hostile, and what was done."""
-    types = _types(schema)
+    types = types_of(schema)
     yield from _mutated(types, schema, VALUES[schema])
     if schema == "sensor_msgs/PointCloud2":
         yield from _clouds()
     if schema == "sensor_msgs/Image":
         yield from _images()
-
-
-def _types(schema: str) -> Types:
-    types: Types = {}
-    name = schema
-    for line in definition(schema).splitlines():
-        if line.startswith("MSG: "):
-            name = line[5:]
-        elif not line.startswith("="):
-            kind, field = line.split(" ")[:2]
-            types.setdefault(name, []).append((kind, field))
-    return types
 
 
 def _numbers(kind: str) -> tuple[float, ...]:

@@ -78,17 +78,20 @@ def lock_open_file(descriptor: int, path: Path) -> None:
             break
         except OSError:  # some network file systems have no locks
             return
-    raise OutputBusy(f"{path}: this dataset is {being_written(_owner(descriptor) or 'that has ended')}")
+    raise _busy(path, _owner(descriptor) or "that has ended")
 
 
 def _is_exclusive(descriptor: int) -> bool:
     """Whether somebody writes: has the lock for himself, rather than looks at it beside others."""
     if fcntl is not None:
-        with suppress(OSError):
+        try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
             fcntl.flock(descriptor, fcntl.LOCK_UN)
+        except BlockingIOError:
+            return True
+        except OSError:  # some network file systems have no locks
             return False
-    return True
+    return False
 
 
 def refuse_busy(path: Path) -> None:
@@ -98,7 +101,11 @@ def refuse_busy(path: Path) -> None:
         OutputBusy: saying which process.
     """
     if owner := holder(path):
-        raise OutputBusy(f"{path}: this dataset is {being_written(owner)}")
+        raise _busy(path, owner)
+
+
+def _busy(path: Path, owner: str) -> OutputBusy:
+    return OutputBusy(f"{path}: this dataset is {being_written(owner)}")
 
 
 def being_written(owner: str) -> str:
@@ -111,21 +118,14 @@ def holder(path: Path) -> str:
 
     Its command line is shown to those who may see it. What is not there, or is a link, is not locked.
     """
-    if fcntl is None:
-        return ""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return ""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
         return _owner(descriptor)
-    except OSError:  # some network file systems have no locks
-        return ""
     finally:
         os.close(descriptor)
-    return ""
 
 
 _UNKNOWN = "another process, perhaps of another computer or container,"
@@ -133,10 +133,8 @@ _UNKNOWN = "another process, perhaps of another computer or container,"
 
 def _owner(descriptor: int) -> str:
     """Who holds the lock of an open file, to be ended with "has ended"; empty if nobody does any more."""
-    if fcntl is not None:
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return ""
+    if not _is_exclusive(descriptor):
+        return ""
     number = next(_owners(os.fstat(descriptor)), 0)
     if number <= 0:  # of another PID namespace
         return f"{_UNKNOWN} has ended"

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from edgefirst_ros.codecs.zlib_backend import crc32
+from edgefirst_ros.codecs.zlib_backend import crc32_of
 from edgefirst_ros.errors import DatasetError, WriteError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.reading import read_regular
@@ -60,7 +60,7 @@ class DirectoryStore:
             payloads = [read_regular(path, MOST_RECORD_BYTES) for path in paths]
         except OSError:
             return False
-        if _crc(payloads) != batch.crc:
+        if crc32_of(payloads) != batch.crc:
             return False
         self._kept.update(batch.place)
         for key, payload in zip(batch.place, payloads, strict=True):
@@ -99,7 +99,7 @@ class DirectoryStore:
             raise
         self._is_synced = False
         payloads = [payload for _, payload in records]
-        return Batch([key for key, _ in records], sum(map(len, payloads)), _crc(payloads))
+        return Batch([key for key, _ in records], sum(map(len, payloads)), crc32_of(payloads))
 
     def sync(self) -> None:
         """Wait for the disk; see Store."""
@@ -158,10 +158,3 @@ def _write(path: Path, payload: bytes) -> None:
             rest = rest[os.write(descriptor, rest) :]
     finally:
         os.close(descriptor)
-
-
-def _crc(payloads: Sequence[bytes]) -> int:
-    crc = 0
-    for payload in payloads:
-        crc = crc32(payload, crc)
-    return crc

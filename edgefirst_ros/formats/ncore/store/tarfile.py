@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-from edgefirst_ros.codecs.zlib_backend import crc32
+from edgefirst_ros.codecs.zlib_backend import crc32_of
 from edgefirst_ros.formats.crashsafe.appending import AppendFile, disk_errors
 from edgefirst_ros.formats.ncore.store.base import ADVICE, Batch
 from edgefirst_ros.formats.ncore.store.itar import BLOCK, RecordIndex, header, members, padded, tail
@@ -51,9 +51,8 @@ class TarStore:
         end = self._kept + batch.size
         if batch.place != self._kept or not self._kept < end <= self._file.size:
             return False
-        crc = 0
-        for start in range(self._kept, end, _CHUNK):
-            crc = crc32(self._file.read(min(_CHUNK, end - start), start), crc)
+        starts = range(self._kept, end, _CHUNK)
+        crc = crc32_of(self._file.read(min(_CHUNK, end - start), start) for start in starts)
         if crc == batch.crc:
             self._kept = end
         return crc == batch.crc
@@ -85,10 +84,8 @@ class TarStore:
             places.append((name, position + BLOCK, size))
             position += BLOCK + size + len(pending)
         buffers.append(pending)
-        start, crc = self._file.size, 0
+        start = self._file.size
         size = self._write(buffers)
-        for buffer in buffers:
-            crc = crc32(buffer, crc)
         for place in places:
             self._index.add(*place)
         self._index.pack()
@@ -96,7 +93,7 @@ class TarStore:
             if is_metadata(key):
                 self._consolidation.add(key, payload)
         self._shared.update(key for key, _ in records if key.count("/") <= _SHALLOW)
-        return Batch(start, size, crc)
+        return Batch(start, size, crc32_of(buffers))
 
     def sync(self) -> None:
         """Wait for the disk; see Store."""
