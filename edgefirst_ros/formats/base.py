@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 from edgefirst_ros.sample import EgoPose, Observation, Sample, SequenceInfo
 
 Prepared = TypeVar("Prepared")
+Made = TypeVar("Made")
 
 
 class NoPlace(str):
@@ -162,6 +163,26 @@ class CrashSafe(Protocol):
         Raises:
             WriteError: it cannot be finished.
         """
+
+
+class Call(Protocol):
+    """Calls a pure function of a module, here or in another process, and returns what it returns."""
+
+    def __call__(self, function: Callable[..., Made], *given: Any) -> Made:  # noqa: ANN401 - of any function
+        """Whatever the function raises is raised here."""
+
+
+def call_here(function: Callable[..., Made], *given: Any) -> Made:  # noqa: ANN401 - of any function
+    """A ``Call`` in this thread."""
+    return function(*given)
+
+
+@runtime_checkable
+class Distributes(Protocol):
+    """A format whose ``prepare`` has its costly parts done by a ``Call``."""
+
+    def distribute(self, call: Call) -> None:
+        """Use it from now on."""
 
 
 Writer = SampleWriter[Any] | MeasurementWriter[Any]

@@ -21,6 +21,7 @@ from edgefirst_ros.offline.resumed import ChainReplay, find_chain
 from edgefirst_ros.offline.settings import is_as_captured
 from edgefirst_ros.offline.survey import MotionSurvey, wants_survey
 from edgefirst_ros.pipeline.assembly import Pipeline, Progress
+from edgefirst_ros.pipeline.executor import worker_count
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.pause import PAUSED
 from edgefirst_ros.pipeline.sequence import reorder_window_ns
@@ -75,6 +76,7 @@ def convert(
     pace: Callable[[RawMessage], None] | None = None,
     committed: Callable[[Sample], None] | None = None,
     notes: Sequence[str] = (),
+    processes: bool | None = None,
 ) -> Conversion:
     """Convert recordings into one dataset below ``output``.
 
@@ -92,6 +94,8 @@ def convert(
         pace: called before each message; may wait.
         committed: called with every sample that is in all outputs, from a writing thread.
         notes: go into the report before its own.
+        processes: whether processes decode and encode, in place of threads; None where there are several
+            workers. The result is the same.
 
     Raises:
         RecordingNotFound: a recording does not exist.
@@ -107,7 +111,15 @@ def convert(
     # Not a sequence's name: readers take a container that holds one folder of its own name for nested.
     session = drives[0].parts[0].session
     name = dataset or (f"{drives[0].path.stem}-dataset" if session is None else session.dataset)
-    job = Job(config, output, name, overwrite=overwrite, sequences=sequences, committed=committed)
+    job = Job(
+        config,
+        output,
+        name,
+        overwrite=overwrite,
+        sequences=sequences,
+        committed=committed,
+        processes=worker_count(config.workers) > 1 if processes is None else processes,
+    )
     job.pipeline.notes += [*notes, *inputs.notes, *renaming("name", dataset)]
     try:
         if pace is not None or not _replay(job.pipeline, inputs.drives, stop, on_progress):

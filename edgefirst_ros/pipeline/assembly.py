@@ -13,19 +13,20 @@ from typing import Any
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.base import Writer
+from edgefirst_ros.formats.base import Distributes, Writer
 from edgefirst_ros.hints import ExistingTopic, Hint
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.pipeline.duplicates import Duplicates
 from edgefirst_ros.pipeline.envelope import Envelope, Window, decoded_for, envelope_of, unwanted
-from edgefirst_ros.pipeline.executor import worker_count
+from edgefirst_ros.pipeline.executor import Backlog, worker_count
 from edgefirst_ros.pipeline.fanout import FanOut, Output
 from edgefirst_ros.pipeline.groupcommit import Mark
 from edgefirst_ros.pipeline.ledger import Ledger, Stage
 from edgefirst_ros.pipeline.masks import Masks
 from edgefirst_ros.pipeline.overload import Overload
+from edgefirst_ros.pipeline.processes import ProcessPool
 from edgefirst_ros.pipeline.report import build_report
 from edgefirst_ros.pipeline.routing import Routing
 from edgefirst_ros.pipeline.seam import STALE_NS, RecentMessages, SeamStart
@@ -36,6 +37,10 @@ from edgefirst_ros.timing.finding import MessageTimes
 from edgefirst_ros.timing.gaps import StreamStats
 from edgefirst_ros.topics import TF
 from edgefirst_ros.video.integrity import UNJUDGED, judges_h265
+
+GROUP_ITEMS, GROUP_BYTES = 256, 64 << 20
+"""Items, and bytes of messages, under way for each group of pictures that a process decodes."""
+WAITING_THREADS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,7 @@ class Pipeline:
         committed: called with every sample that is in the output; see ``FanOut``.
         overload: decides what a live capture sheds.
         durable: called with how far the disk holds what was written; see ``GroupCommit``.
+        processes: whether as many processes as there are workers decode and encode, in place of threads.
     """
 
     def __init__(
@@ -76,11 +82,19 @@ class Pipeline:
         overload: Overload | None = None,
         *,
         durable: Callable[[Mark], None] | None = None,
+        processes: bool = False,
     ) -> None:
         self.config = config
         self.ledger = Ledger()
         workers = worker_count(config.workers)
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="encode")
+        self._processes = ProcessPool(workers) if processes else None
+        if self._processes is not None:
+            for writer in writers:
+                if isinstance(writer, Distributes):
+                    writer.distribute(self._processes.call)
+        # Threads that wait for processes take no time.
+        threads = WAITING_THREADS * workers if processes else workers
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="encode")
         self._fanout = FanOut(
             writers,
             self._pool,
@@ -90,6 +104,7 @@ class Pipeline:
             sync_s=config.sync_s,
             durable=durable,
             overload=overload,
+            backlog=Backlog(GROUP_ITEMS * workers, GROUP_BYTES * (workers + 2)) if processes else None,
         )
         self._window = Window()
         self._recent: RecentMessages | None = None
@@ -103,6 +118,7 @@ class Pipeline:
             fanout=self._fanout,
             known=self._known,
             window=self._window,
+            send=None if self._processes is None else self._processes.submit,
         )
         self.sequences: list[SequenceSummary] = self._sequencer.done
         self.notes: list[str] = self._sequencer.notes
@@ -258,7 +274,7 @@ class Pipeline:
             self.ledger.release(ticket, Stage.REFUSED, repeat.reason)
             return
         self._timed(self._clock.feed(envelope))
-        self._fanout.raise_failure()
+        self._raise_failure()
 
     def lose(self, topic: str, schema: str, messages: int, size: int, reason: str) -> None:
         """Count messages that were dropped unread."""
@@ -286,6 +302,9 @@ class Pipeline:
         """
         self._fanout.join()
         self._pool.shutdown()
+        if self._processes is not None:
+            self._processes.shutdown()
+        self._raise_failure()
         return self._fanout.complete()
 
     def close(self) -> None:
@@ -300,7 +319,14 @@ class Pipeline:
         """Release files and threads after an error."""
         self._sequencer.abort()
         self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._processes is not None:
+            self._processes.kill()
         self._fanout.abort()
+
+    def _raise_failure(self) -> None:
+        self._fanout.raise_failure()
+        if self._processes is not None and self._processes.failure is not None:
+            raise self._processes.failure
 
     @property
     def outputs(self) -> Mapping[str, Output]:

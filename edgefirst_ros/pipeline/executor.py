@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from edgefirst_ros.errors import EdgeFirstError
 from edgefirst_ros.formats.base import Written
@@ -99,10 +99,28 @@ Settled = Callable[[Written | None, BaseException | None], None]
 """Takes what was written of an item, or the error that prevented it."""
 
 
+class Gathers(Protocol):
+    """Gathers what items wait for until there is enough of it to begin."""
+
+    @property
+    def is_gathering(self) -> bool:
+        """Whether items wait for what is not begun."""
+
+    def flush(self) -> None:
+        """Begin all of it."""
+
+
 class Backlog:
-    """Limits what is under way to all writers, in items and in bytes; one item may always be."""
+    """Limits what is under way to all writers, in items and in bytes; one item may always be.
+
+    While somebody gathers, items wait for others to come: twice as much may be under way until ``settle``.
+
+    Attributes:
+        gatherer: who gathers; None if nobody does.
+    """
 
     def __init__(self, items: int, most_bytes: int = MOST_BYTES) -> None:
+        self.gatherer: Gathers | None = None
         self._items, self._most_bytes = items, most_bytes
         self._bytes = 0
         self._count = 0
@@ -110,10 +128,15 @@ class Backlog:
 
     def enter(self, size: int) -> None:
         """Wait until there is room for an item of this many bytes."""
+        gathering = self.gatherer is not None and self.gatherer.is_gathering
+        self._await(size, 2 if gathering else 1)
         with self._changed:
-            self._changed.wait_for(lambda: not self._count or self._has_room(size))
             self._count += 1
             self._bytes += size
+
+    def settle(self) -> None:
+        """Wait until there is room; for the thread that enters items, after gathering."""
+        self._await(0, 1)
 
     def leave(self, size: int) -> None:
         """An item is done."""
@@ -122,8 +145,19 @@ class Backlog:
             self._bytes -= size
             self._changed.notify_all()
 
-    def _has_room(self, size: int) -> bool:
-        return self._count < self._items and self._bytes + size <= self._most_bytes
+    def _await(self, size: int, times: int) -> None:
+        with self._changed:
+            if self._has_room(size, times):
+                return
+        if self.gatherer is not None:
+            self.gatherer.flush()
+        with self._changed:
+            self._changed.wait_for(lambda: self._has_room(size, 1))
+
+    def _has_room(self, size: int, times: int) -> bool:
+        if not self._count:
+            return True
+        return self._count < times * self._items and self._bytes + size <= times * self._most_bytes
 
 
 class OrderedWriter(Generic[Prepared]):

@@ -74,6 +74,7 @@ class FanOut:
         sync_s: how often what is written is synced, see ``GroupCommit``.
         durable: called with how far the disk holds what was written, see ``GroupCommit``.
         overload: decides which samples each writer has time for.
+        backlog: limits what is under way; default: what suits a pool of so many threads.
 
     Attributes:
         observes: whether any format takes measurements and poses.
@@ -93,6 +94,7 @@ class FanOut:
         sync_s: float = -1.0,
         durable: Callable[[Mark], None] | None = None,
         overload: Overload | None = None,
+        backlog: Backlog | None = None,
     ) -> None:
         self.samples = 0
         self._newest_ns: int | None = None
@@ -105,7 +107,7 @@ class FanOut:
         self._lock = threading.Lock()
         self._has_begun = False
         # Enough under way to keep every core busy while one slow picture holds the order up.
-        backlog = Backlog(4 * workers + 8)
+        self.backlog = backlog or Backlog(4 * workers + 8)
         self._all: list[tuple[Writer, OrderedWriter[Any]]] = []
         self._samplers: list[tuple[Writer, OrderedWriter[Any]]] = []
         self._observers: list[tuple[Writer, OrderedWriter[Any]]] = []
@@ -115,7 +117,7 @@ class FanOut:
                 if overload is None
                 else partial(_measured, overload.wrote, writer.name, writer.write)
             )
-            thread: OrderedWriter[Any] = OrderedWriter(writer.name, write, backlog)
+            thread: OrderedWriter[Any] = OrderedWriter(writer.name, write, self.backlog)
             group = self._observers if isinstance(writer, MeasurementWriter) else self._samplers
             group.append((writer, thread))
             self._all.append((writer, thread))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import chain, gather
 from edgefirst_ros.sample import Calibration, CameraImage
 from edgefirst_ros.video.backends import DecoderKind
+from edgefirst_ros.video.batches import Elsewhere, EncodedPicture, Send
 from edgefirst_ros.video.pictures import Picture, encode, picture_of, raw_size, stitch
 from edgefirst_ros.video.stills import passthrough, still_size
 from edgefirst_ros.video.stream import VideoStream
@@ -31,6 +33,8 @@ class Images:
         image_format: of pictures that are not stored as the camera encoded them.
         quality: of JPEG, 1 to 100.
         lookahead_ns: how far past a message others were pushed when it is judged.
+        send: has groups of pictures decoded and encoded elsewhere; None where the pool is to do it.
+        sent: called after each of them; may wait until there is room for more.
         decoder: what decodes video.
     """
 
@@ -42,6 +46,8 @@ class Images:
         quality: int,
         *,
         lookahead_ns: int,
+        send: Send | None = None,
+        sent: Callable[[], None] = lambda: None,
         decoder: DecoderKind = "software",
     ) -> None:
         self._pool = pool
@@ -50,6 +56,11 @@ class Images:
         self._quality = quality
         self._lookahead_ns = lookahead_ns
         self._decoder = decoder
+        self._elsewhere = (
+            Elsewhere(send, sent, image_format, quality)
+            if send is not None and decoder == "software"
+            else None
+        )
         self._streams: dict[str, VideoStream] = {}
         self._released_ns: int | None = None
         self._sizes: dict[str, tuple[int, int]] = {}
@@ -63,7 +74,12 @@ class Images:
             stream = self._streams.get(topic)
             if stream is None:
                 stream = self._streams[topic] = VideoStream(
-                    topic, workers=self._workers, lookahead_ns=self._lookahead_ns, decoder=self._decoder
+                    topic,
+                    workers=self._workers,
+                    lookahead_ns=self._lookahead_ns,
+                    # The pictures of tiles are joined before they are encoded.
+                    elsewhere=None if envelope.route.rule.tile else self._elsewhere,
+                    decoder=self._decoder,
                 )
             envelope.keyframe = stream.push(envelope.time_ns, datum)
 
@@ -138,12 +154,24 @@ class Images:
         for stream in self._streams.values():
             stream.release(before_ns - 1)
 
+    @property
+    def is_gathering(self) -> bool:
+        """Whether pictures were requested that are decoded together with others to come."""
+        return any(stream.is_gathering for stream in self._streams.values())
+
+    def flush(self) -> None:
+        """Begin to make everything that was requested, as the caller is about to wait for it."""
+        for stream in self._streams.values():
+            stream.flush()
+
     def close(self) -> None:
         """Decode what is still requested and end the decoders."""
         for stream in self._streams.values():
             stream.close()
 
     def _encode(self, picture: Picture) -> CameraImage:
+        if isinstance(picture, EncodedPicture):
+            return picture.image
         return encode(picture, self._format, self._quality)
 
     def _encode_raw(self, image: RawImage, significant_bits: int) -> CameraImage:

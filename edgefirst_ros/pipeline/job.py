@@ -32,7 +32,7 @@ from edgefirst_ros.video.backends import require_decoder
 class Job:
     """Writers of every configured format behind one pipeline; recordings and live capture use it alike.
 
-    ``sequences`` are names of sequences to come, as far as they are known.
+    ``sequences`` are names of sequences to come, as far as they are known; ``processes``: see ``Pipeline``.
 
     Raises:
         ConfigError: the machine lacks the decoder that is configured.
@@ -52,6 +52,7 @@ class Job:
         committed: Callable[[Sample], None] | None = None,
         overload: Overload | None = None,
         durable: Callable[[Mark], None] | None = None,
+        processes: bool = False,
     ) -> None:
         self.dataset = safe_name(dataset)
         self._output = output
@@ -68,7 +69,9 @@ class Job:
             self.writers.append(each.writer(config.options(each), target))
         _check_writable(output)
         self.overload = overload
-        self.pipeline = Pipeline(config, self.writers, committed, overload, durable=durable)
+        self.pipeline = Pipeline(
+            config, self.writers, committed, overload, durable=durable, processes=processes
+        )
         self.pipeline.notes += FORMATS.faults
 
     def finish(

@@ -21,6 +21,7 @@ from edgefirst_ros.pipeline.seam import SeamStart
 from edgefirst_ros.pipeline.sequence import SequenceResult, SequenceRun, reorder_window_ns
 from edgefirst_ros.sample import Calibration, Role, SequenceInfo
 from edgefirst_ros.timing.finding import Finding
+from edgefirst_ros.video.batches import Send
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class Sequencer:
 
     Args:
         known: called when a sequence begins or ends.
+        send: has groups of pictures decoded elsewhere, see ``Images``.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Sequencer:
         fanout: FanOut,
         known: Callable[[], Known],
         window: Window,
+        send: Send | None = None,
     ) -> None:
         self._window = window
         self._start: SeamStart | None = None
@@ -83,6 +86,7 @@ class Sequencer:
         self.notes: list[str] = []
         self._config = config
         self._pool = pool
+        self._send = send
         self._workers = workers
         self._ledger = ledger
         self._fanout = fanout
@@ -200,8 +204,11 @@ class Sequencer:
             config.options(EdgeFirstFormat).camera_format,
             config.jpeg_quality,
             lookahead_ns=reorder_window_ns(config),
+            send=self._send,
+            sent=self._fanout.backlog.settle,
             decoder=config.decoder,
         )
+        self._fanout.backlog.gatherer = self._images
         run = self.current = SequenceRun(
             info,
             config,

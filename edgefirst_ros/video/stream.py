@@ -9,6 +9,7 @@ from typing import Self
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.video.backends import DecoderKind
+from edgefirst_ros.video.batches import BatchingWorker, Elsewhere
 from edgefirst_ros.video.bitstream import head, is_key_head, is_slice
 from edgefirst_ros.video.continuity import NO_PICTURE, Continuity
 from edgefirst_ros.video.gops import AccessUnit, StartKind
@@ -58,6 +59,7 @@ class VideoStream:
         workers: most pictures decoded at a time; the result does not depend on it. They lag by as many, so a
             quarter of the look-ahead limits them, too.
         lookahead_ns: how far past a frame packets have been pushed when it is judged.
+        elsewhere: decodes and encodes whole groups, see ``BatchingWorker``; None for a thread here.
         decoder: what decodes.
     """
 
@@ -67,6 +69,7 @@ class VideoStream:
         *,
         workers: int = 1,
         lookahead_ns: int = 1_000_000_000,
+        elsewhere: Elsewhere | None = None,
         decoder: DecoderKind = "software",
     ) -> None:
         self._workers = workers
@@ -77,7 +80,12 @@ class VideoStream:
         self._frames: dict[int, _Frame] = {}
         self._oldest_ns = _NEVER_NS
         """Time of the first of them."""
-        self._worker = Worker(f"video {topic}", self._threads, decoder)
+        name = f"video {topic}"
+        self._worker = (
+            Worker(name, self._threads, decoder)
+            if elsewhere is None
+            else BatchingWorker(name, self._threads, elsewhere)
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -144,6 +152,15 @@ class VideoStream:
     def is_behind(self) -> bool:
         """Whether decoding falls behind the requests."""
         return self._worker.waiting > BEHIND
+
+    @property
+    def is_gathering(self) -> bool:
+        """Whether pictures were requested that are decoded together with others to come."""
+        return self._worker.is_gathering
+
+    def flush(self) -> None:
+        """Begin to decode everything that was requested, as the caller is about to wait for it."""
+        self._worker.flush()
 
     def release(self, time_ns: int) -> None:
         """No frame at or before this time will be requested any more."""

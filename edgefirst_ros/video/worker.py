@@ -23,7 +23,7 @@ CLOSED = "the video stream is closed"
 KEPT_BYTES = 64 << 20
 """Compressed bytes kept of released frames before they are decoded ahead and deleted."""
 _NEVER = -(1 << 63)
-_MAX_REORDER = 16
+MAX_REORDER = 16
 """At most this many pictures are decoded between a picture and its display (H.264 and H.265, annex A)."""
 
 
@@ -61,7 +61,7 @@ class Worker:
         self._threads = 1
         self._playback = Playback(self.gops)
         self._pending: list[_Request] = []
-        self._validator = FrameValidator(_MAX_REORDER)
+        self._validator = FrameValidator(MAX_REORDER)
         self._ready: dict[int, tuple[AccessUnit, DecodeResult]] = {}
         self._asked: _Request | None = None
         self._released_ns = _NEVER
@@ -85,7 +85,7 @@ class Worker:
                 self._pending.append(self._asked)
                 self._start()
                 return picture
-        _resolve(picture, outcome or self._failure or CLOSED)
+        resolve(picture, outcome or self._failure or CLOSED)
         return picture
 
     @property
@@ -105,12 +105,24 @@ class Worker:
             self._released_ns = max(self._released_ns, time_ns)
             self._forget()
 
+    def first_of(self, unit: AccessUnit) -> AccessUnit | None:
+        """Where decoding must start to reach a unit, None if that is no longer kept; under ``changed``."""
+        return self._playback.start(unit)
+
     def make_room(self) -> None:
         """Wait until no more than ``KEPT_BYTES`` are kept of what was released."""
         with self.changed:
             while self._ahead_of_need() and self._failure is None:
                 self._start()
                 self.changed.wait()
+
+    @property
+    def is_gathering(self) -> bool:
+        """Whether requests wait for others to come; here none does."""
+        return False
+
+    def flush(self) -> None:
+        """Begin to decode everything that was requested; here that is done at once."""
 
     def close(self) -> None:
         """Decode what was requested and end the thread."""
@@ -123,7 +135,7 @@ class Worker:
     def _start(self) -> None:
         if self._thread is None:
             self._threads = self._count_threads()
-            self._validator = FrameValidator(_MAX_REORDER + held_pictures(self._kind, self._threads))
+            self._validator = FrameValidator(MAX_REORDER + held_pictures(self._kind, self._threads))
             # A daemon: a caller that died before closing must not keep the process from ending.
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
@@ -155,7 +167,7 @@ class Worker:
                     action.damaged = self._is_damaged(action)
                     self._deliver(decoder.feed(action.number, action.data))
                 elif isinstance(action, Future):
-                    _resolve(action, NOT_KEPT)
+                    resolve(action, NOT_KEPT)
                 elif decoder is not None:
                     self._deliver(decoder.drain(), drained=True)
         except Exception as error:  # noqa: BLE001 whoever waits for a picture must learn of any failure
@@ -164,7 +176,7 @@ class Worker:
                 pending, self._pending = self._pending, []
                 self.changed.notify_all()
             for _, picture in pending:
-                _resolve(picture, error)
+                resolve(picture, error)
         finally:
             if decoder is not None:
                 decoder.drain()
@@ -251,7 +263,7 @@ class Worker:
             return False
         if last is not None and last.gop is front and front.units and front.units[0].number <= last.number:
             return True
-        return any(unit.time_ns <= self._released_ns for unit in islice(front.units, _MAX_REORDER + 1))
+        return any(unit.time_ns <= self._released_ns for unit in islice(front.units, MAX_REORDER + 1))
 
     def _deliver(self, frames: Iterable[tuple[int, av.VideoFrame]], *, drained: bool = False) -> None:
         found: list[tuple[Future[Picture], DecodeResult]] = []
@@ -271,10 +283,11 @@ class Worker:
             self._forget()
             self.changed.notify_all()
         for picture, outcome in found:
-            _resolve(picture, outcome)
+            resolve(picture, outcome)
 
 
-def _resolve(picture: Future[Picture], outcome: DecodeResult | Exception) -> None:
+def resolve(picture: Future[Picture], outcome: DecodeResult | BaseException) -> None:
+    """Give a requested picture its result: the picture, why there is none, or an error."""
     if not picture.set_running_or_notify_cancel():
         return
     if isinstance(outcome, Picture):

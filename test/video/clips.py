@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import Codec, VideoPacket
+from edgefirst_ros.video.batches import EncodedPicture
 from edgefirst_ros.video.pictures import Picture
 from edgefirst_ros.video.stream import VideoStream
 
@@ -143,11 +144,15 @@ def recipe(name: str, **changes: str) -> tuple[str, dict[str, str]]:
 
 @dataclass
 class Played:
-    """What came of a clip: verdicts by time, pictures of those asked for, refusals of the same."""
+    """What came of a clip: verdicts by time, pictures of those asked for, refusals of the same.
+
+    ``elsewhere`` is how many of the pictures were decoded elsewhere.
+    """
 
     verdicts: dict[int, str | None]
     pictures: dict[int, npt.NDArray[np.uint8]]
     errors: dict[int, DecodeError]
+    elsewhere: int = 0
 
 
 def play(
@@ -166,8 +171,11 @@ def play(
     def collect(most: int) -> None:
         while len(asked) > most:
             number, future = asked.popleft()
+            stream.flush()
             try:
-                played.pictures[number] = future.result(timeout=60).rgb()
+                picture = future.result(timeout=60)
+                played.pictures[number] = picture.rgb()
+                played.elsewhere += isinstance(picture, EncodedPicture)
             except DecodeError as error:
                 played.errors[number] = error
 

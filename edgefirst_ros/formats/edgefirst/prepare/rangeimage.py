@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.codecs.png import encode_gray
 from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.formats.edgefirst.prepare.depthimage import encode_gray_jpeg
 from edgefirst_ros.messages.pointcloud import PointCloud, as_type, float_scale, type_scale
 
 REFLECTIVITY_FIELDS = ("reflect", "reflectivity", "intensity")
@@ -40,6 +43,26 @@ class RangeImage:
 
     range_mm: npt.NDArray[np.uint16]
     reflectivity: npt.NDArray[np.uint8] | None
+
+
+class RangeFiles(NamedTuple):
+    """A range image as files, and its width and height; ``jpeg`` is None if the cloud has no reflectivity."""
+
+    png: bytes
+    jpeg: bytes | None
+    size: tuple[int, int]
+
+
+def range_files(cloud: PointCloud, grid: RangeGrid, jpeg_quality: int) -> RangeFiles:
+    """The files lidar.png and lidar.jpeg of a cloud, see ``project``.
+
+    Raises:
+        DecodeError: the cloud has no x, y, z.
+    """
+    image = project(cloud, grid)
+    gray = image.reflectivity
+    jpeg = None if gray is None else encode_gray_jpeg(gray, jpeg_quality)
+    return RangeFiles(encode_gray(image.range_mm), jpeg, (grid.columns, grid.rows))
 
 
 def project(cloud: PointCloud, grid: RangeGrid) -> RangeImage:

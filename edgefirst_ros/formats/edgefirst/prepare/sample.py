@@ -16,8 +16,9 @@ from edgefirst_ros.formats.edgefirst.prepare.annotations import ANNOTATION_ROLES
 from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
 from edgefirst_ros.formats.edgefirst.prepare.depthimage import depth_mm, encode_gray_jpeg, reflectivity
 from edgefirst_ros.formats.edgefirst.prepare.exif import CaptureInfo, build_exif, camera_maker, insert_exif
+from edgefirst_ros.formats.edgefirst.prepare.once import EncodedOnce
 from edgefirst_ros.formats.edgefirst.prepare.pcd import EncodedCloud, encode_lidar, encode_radar
-from edgefirst_ros.formats.edgefirst.prepare.rangeimage import RangeGrid, RangeImage, project
+from edgefirst_ros.formats.edgefirst.prepare.rangeimage import RangeFiles, RangeGrid, range_files
 from edgefirst_ros.formats.edgefirst.store.archive import FileRecord, file_path, sample_name
 from edgefirst_ros.formats.edgefirst.store.journal import SampleRecord
 from edgefirst_ros.messages.camera import RawImage
@@ -109,14 +110,23 @@ class _Files:
         self.files.append(PreparedFile(topic, kind, record, data, size))
 
 
-def prepare_sample(sample: Sample, options: EdgeFirstOptions) -> PreparedSample:
-    """Encode all files and rows of a sample; pure, for any thread."""
+def prepare_sample(
+    sample: Sample, options: EdgeFirstOptions, once: EncodedOnce | None = None
+) -> PreparedSample:
+    """Encode all files and rows of a sample; pure, for any thread.
+
+    Args:
+        sample: the sample.
+        options: of the dataset.
+        once: encodes messages; the one of all samples of a dataset, so that they share results.
+    """
+    once = once or EncodedOnce()
     sample = replace(sample, ego=_checked(sample.ego))
     sequence = safe_name(sample.sequence.name)
     out = _Files(sequence, sample.frame)
     _camera(sample, options, out)
-    _radar(sample, out)
-    _lidar(sample, options, out)
+    _radar(sample, once, out)
+    _lidar(sample, options, once, out)
     _depth(sample, out)
     for role, measurement in sample.companions.items():
         if role not in _STORED:
@@ -172,38 +182,37 @@ def _camera(sample: Sample, options: EdgeFirstOptions, out: _Files) -> None:
     out.add(topic, f"camera.{image.format}", lambda: insert_exif(image, build_exif(info)))
 
 
-def _radar(sample: Sample, out: _Files) -> None:
+def _radar(sample: Sample, once: EncodedOnce, out: _Files) -> None:
     if targets := _datum(sample, Role.RADAR_TARGETS, PointCloud, out):
-        _cloud(targets, "radar.pcd", encode_radar, out)
+        _cloud(targets, "radar.pcd", encode_radar, once, out)
     if cube := _datum(sample, Role.RADAR_CUBE, RadarCube, out):
         measurement, datum = cube
-        out.add(measurement.topic, "radar.png", lambda: encode_cube(datum))
+        size = datum.cube.nbytes
+        out.add(measurement.topic, "radar.png", lambda: once.of(datum, size, encode_cube, costly=True))
 
 
-def _lidar(sample: Sample, options: EdgeFirstOptions, out: _Files) -> None:
+def _lidar(sample: Sample, options: EdgeFirstOptions, once: EncodedOnce, out: _Files) -> None:
     points = _datum(sample, Role.LIDAR_POINTS, PointCloud, out)
     if points:
-        _cloud(points, "lidar.pcd", encode_lidar, out)
+        _cloud(points, "lidar.pcd", encode_lidar, once, out)
     depth = _datum(sample, Role.LIDAR_DEPTH, RawImage, out)
     reflect = _datum(sample, Role.LIDAR_REFLECT, RawImage, out)
     if options.schema_version != "2025.01" or not options.lidar_images:
         why = "schema 2026.10 has no lidar images" if options.lidar_images else "lidar_images is off"
         out.refused += [(m.topic, NoPlace(why)) for m, _ in filter(None, (depth, reflect))]
         return
-    projected = _project(points, options) if points and not (depth and reflect) else None
+    projected = _project(points, options, once) if points and not (depth and reflect) else None
     if depth:
         _depth_png(depth, "lidar.png", out)
     elif points and projected:
-        grid = projected.range_mm
-        out.add(points[0].topic, "lidar.png", lambda: encode_gray(grid), grid.shape[::-1])
+        out.add(points[0].topic, "lidar.png", lambda: projected.png, projected.size)
     quality = options.lidar_jpeg_quality
     if reflect:
         measurement, image = reflect
         size = (image.pixels.shape[1], image.pixels.shape[0])
         out.add(measurement.topic, "lidar.jpeg", lambda: encode_gray_jpeg(reflectivity(image), quality), size)
-    elif points and projected and projected.reflectivity is not None:
-        gray = projected.reflectivity
-        out.add(points[0].topic, "lidar.jpeg", lambda: encode_gray_jpeg(gray, quality), gray.shape[::-1])
+    elif points and projected and (jpeg := projected.jpeg) is not None:
+        out.add(points[0].topic, "lidar.jpeg", lambda: jpeg, projected.size)
 
 
 def _depth(sample: Sample, out: _Files) -> None:
@@ -217,15 +226,18 @@ def _depth_png(depth: tuple[Measurement, RawImage], kind: str, out: _Files) -> N
     out.add(measurement.topic, kind, lambda: encode_gray(depth_mm(image)), size)
 
 
-def _project(points: tuple[Measurement, PointCloud], options: EdgeFirstOptions) -> RangeImage | None:
+def _project(
+    points: tuple[Measurement, PointCloud], options: EdgeFirstOptions, once: EncodedOnce
+) -> RangeFiles | None:
     grid = RangeGrid(
         options.lidar_rows,
         options.lidar_columns,
         options.lidar_elevation_min_deg,
         options.lidar_elevation_max_deg,
     )
+    size = points[1].points.nbytes
     try:
-        return project(points[1], grid)
+        return once.of(points[1], size, range_files, grid, options.lidar_jpeg_quality, costly=True)
     except DecodeError:  # encoding lidar.pcd has already refused the cloud for the same reason
         return None
 
@@ -234,12 +246,13 @@ def _cloud(
     cloud: tuple[Measurement, PointCloud],
     kind: str,
     encode: Callable[[PointCloud], EncodedCloud],
+    once: EncodedOnce,
     out: _Files,
 ) -> None:
     measurement, datum = cloud
 
     def encode_and_count() -> bytes:
-        encoded = encode(datum)
+        encoded = once.of(datum, datum.points.nbytes, encode)
         if encoded.left_out:
             out.refused.append((measurement.topic, "non-finite points left out"))
         return encoded.data

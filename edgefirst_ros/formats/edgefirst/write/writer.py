@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgefirst_ros.errors import OutputExists, WriteError
-from edgefirst_ros.formats.base import LeftOut, Written
+from edgefirst_ros.formats.base import Call, LeftOut, Written
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.links import refuse_links
 from edgefirst_ros.formats.crashsafe.lock import refuse_busy
@@ -17,6 +17,7 @@ from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_path
 from edgefirst_ros.formats.edgefirst.finish.dataset import complete_dataset, publish_dataset
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+from edgefirst_ros.formats.edgefirst.prepare.once import EncodedOnce
 from edgefirst_ros.formats.edgefirst.prepare.sample import PreparedFile, PreparedSample, prepare_sample
 from edgefirst_ros.formats.edgefirst.recover import finish_replacement
 from edgefirst_ros.formats.edgefirst.store.archive import Archive, open_archive
@@ -54,6 +55,7 @@ class EdgeFirstWriter:
         self, root: Path, dataset: str, options: EdgeFirstOptions, *, overwrite: bool = False
     ) -> None:
         self.options = options
+        self._once = EncodedOnce()
         self._warnings: list[str] = []
         self.paths = DatasetPaths(root / safe_name(dataset))
         self._overwrite = overwrite
@@ -88,7 +90,11 @@ class EdgeFirstWriter:
 
     def prepare(self, sample: Sample) -> PreparedSample:
         """Encode all files and rows of a sample; pure, for any thread."""
-        return prepare_sample(sample, self.options)
+        return prepare_sample(sample, self.options, self._once)
+
+    def distribute(self, call: Call) -> None:
+        """Have cubes and range images encoded by ``call``."""
+        self._once.call = call
 
     def write(self, prepared: PreparedSample) -> Written:
         """Append the sample's files, then commit them with a record in the journal.

@@ -1,0 +1,39 @@
+"""A process that calls functions for another one, until that has gone: ``processes`` starts it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+from edgefirst_ros.pipeline.crossing import Area, Line, LinkClosed
+
+
+def main(descriptors: Sequence[str]) -> None:
+    """Receive a function and its arguments, call it, and send what it returns or raises; and again."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    link, theirs, mine = map(int, descriptors)
+    line = Line(socket.socket(fileno=link), Area(mine), Area(theirs))
+    with suppress(LinkClosed):
+        while True:
+            _serve(line)
+    os._exit(0)  # whoever waited is gone: nothing to tidy up
+
+
+def _serve(line: Line) -> None:
+    try:
+        call, given = line.receive(copied=False)
+        made = call(*given), None
+        del call, given
+        line.send(made)
+    except LinkClosed:
+        raise
+    except Exception as error:  # noqa: BLE001 - it is raised where the call came from
+        line.send((None, error))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
