@@ -75,7 +75,12 @@ Rate = Annotated[
 EveryN = Annotated[int | None, typer.Option(metavar="N", help="Keep one of every N reference frames.")]
 Keyframes = Annotated[bool, typer.Option("--keyframes", help="Keep only video key frames.")]
 Incomplete = Annotated[bool, typer.Option("--incomplete", help="Also write samples that lack a sensor.")]
-Workers = Annotated[int | None, typer.Option(metavar="N", help="Encoder threads; default: one per core.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="Encoder threads, or processes where several convert; default: one per core."
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON and nothing else.")]
 

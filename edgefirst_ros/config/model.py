@@ -363,7 +363,10 @@ class Settings(BaseModel):
         "node's namespace, whose type a configuration could use, without raw pictures.",
     )
     workers: int = Field(
-        0, ge=0, description="Encoder threads; 0: one per core. The output does not depend on it."
+        0,
+        ge=0,
+        description="Encoder threads, or processes where several convert a recording; 0: one per core. The "
+        "output does not depend on it.",
     )
     decoder: Literal["software", "v4l2m2m", "nvdec"] = Field(
         "software",

@@ -25,7 +25,7 @@ RECENT = 0.2
 
 
 def worker_count(configured: int) -> int:
-    """Encoder threads: as configured, else one for every core this process may use."""
+    """Encoder threads or processes: as configured, else one for every core this process may use."""
     if configured:
         return configured
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
