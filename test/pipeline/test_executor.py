@@ -63,6 +63,49 @@ def test_a_cancelled_source_cancels_what_hangs_on_it(
     assert isinstance(gathered.exception(5), CancelledError)
 
 
+class Gatherer:
+    """Gathers until it is told to begin, which makes room."""
+
+    def __init__(self, backlog: Backlog) -> None:
+        self.is_gathering = True
+        self.flushed = 0
+        self._backlog = backlog
+
+    def flush(self) -> None:
+        self.flushed += 1
+        self.is_gathering = False
+        while self._backlog._count:
+            self._backlog.leave(0)
+
+
+def test_while_somebody_gathers_twice_as_much_may_be_under_way() -> None:
+    backlog = Backlog(items=3)
+    gatherer = backlog.gatherer = Gatherer(backlog)
+    for _ in range(6):
+        backlog.enter(0)
+    assert not gatherer.flushed
+    backlog.enter(0)
+    assert gatherer.flushed == 1
+    for _ in range(2):
+        backlog.enter(0)
+    assert gatherer.flushed == 1
+    backlog.enter(0)
+    assert gatherer.flushed == 2
+
+
+def test_after_gathering_there_is_room_again_or_all_is_begun_and_waited_for() -> None:
+    backlog = Backlog(items=3)
+    gatherer = backlog.gatherer = Gatherer(backlog)
+    backlog.enter(0)
+    backlog.settle()
+    assert not gatherer.flushed
+    for _ in range(4):
+        backlog.enter(0)
+    backlog.settle()
+    assert gatherer.flushed == 1
+    assert not backlog._count
+
+
 def test_what_is_under_way_is_limited_in_bytes_as_well() -> None:
     backlog = Backlog(items=10, most_bytes=100)
     backlog.enter(60)
