@@ -9,12 +9,14 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
+from edgefirst_ros.pipeline.allocation import keep_freed_memory
 from edgefirst_ros.pipeline.crossing import Area, Line, LinkClosed
 
 
 def main(descriptors: Sequence[str]) -> None:
     """Receive a function and its arguments, call it, and send what it returns or raises; and again."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    keep_freed_memory()
     link, theirs, mine = map(int, descriptors)
     line = Line(socket.socket(fileno=link), Area(mine), Area(theirs))
     with suppress(LinkClosed):

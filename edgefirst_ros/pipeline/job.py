@@ -22,6 +22,7 @@ from edgefirst_ros.formats.datasets import recover
 from edgefirst_ros.formats.format import Target
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.naming import REPORT, safe_name
+from edgefirst_ros.pipeline.allocation import keep_freed_memory
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.groupcommit import Mark
 from edgefirst_ros.pipeline.overload import Overload
@@ -54,6 +55,7 @@ class Job:
         durable: Callable[[Mark], None] | None = None,
         processes: bool = False,
     ) -> None:
+        keep_freed_memory()
         self.dataset = safe_name(dataset)
         self._output = output
         self._config = config

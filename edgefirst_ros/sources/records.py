@@ -388,8 +388,7 @@ def _decompress(compression: str, packed: bytes, plain_size: int, most: int, who
     if compression == "":
         return packed
     if compression == "lz4":
-        plain: bytes = lz4.frame.LZ4FrameDecompressor().decompress(packed, max_length=most + 1)
-        return plain
+        return _decompress_lz4(packed, min(plain_size, most), most)
     if compression == "zstd":
         import zstandard  # noqa: PLC0415 - takes a moment, and EdgeFirst's recorder uses lz4
 
@@ -404,3 +403,12 @@ def _decompress(compression: str, packed: bytes, plain_size: int, most: int, who
         except zstandard.ZstdError as error:
             raise ValueError(str(error)) from error
     raise ValueError(f"compression {displayed(compression)!r} is not known; expected none, lz4 or zstd")
+
+
+def _decompress_lz4(packed: bytes, declared: int, most: int) -> bytes:
+    """What an LZ4 frame holds, or more than ``most`` of it; memory for ``declared`` bytes is taken at once."""
+    decompressor = lz4.frame.LZ4FrameDecompressor()
+    plain: bytes = decompressor.decompress(packed, max_length=declared + 1)
+    if declared < len(plain) <= most:
+        plain += decompressor.decompress(b"", max_length=most + 1 - len(plain))
+    return plain
