@@ -406,7 +406,7 @@ def _decompress(compression: str, packed: bytes, plain_size: int, most: int, who
 
 
 def _decompress_lz4(packed: bytes, declared: int, most: int) -> bytes:
-    """What an LZ4 frame holds, or more than ``most`` of it; memory for ``declared`` bytes is taken at once."""
+    """What an LZ4 frame holds, or more than ``most`` of it; ``declared`` bytes of memory are taken first."""
     decompressor = lz4.frame.LZ4FrameDecompressor()
     plain: bytes = decompressor.decompress(packed, max_length=declared + 1)
     if declared < len(plain) <= most:

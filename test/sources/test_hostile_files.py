@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import lz4.frame
 import pytest
 from mcapbytes import BEGINNING, END, NOW_NS, channel, chunk, compressed, mcap, message, record, schema
 
@@ -69,6 +70,16 @@ def test_a_chunk_that_would_unpack_to_a_gigabyte_is_not_read(
     path.write_bytes(mcap(chunk(compression, packed, declared or size)))
     code, mb, shown = peak_mb("info", str(path))
     assert (code, mb < MOST_MB, "damage:" in shown) == (0, True, True), shown
+
+
+@pytest.mark.parametrize("error", [-100_000, -1, 1, 1 << 40])
+def test_an_lz4_chunk_of_another_size_than_declared_is_read_all_the_same(tmp_path: Path, error: int) -> None:
+    content = os.urandom(200_000)
+    plain = DECLARED + message(1, content)
+    packed = lz4.frame.compress(plain, store_size=False)
+    recording = saved(tmp_path / "a.mcap", mcap(chunk("lz4", packed, len(plain) + error)))
+    assert [read.data for read in recording.messages()] == [content]
+    assert not recording.faults
 
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])

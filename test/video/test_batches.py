@@ -101,7 +101,8 @@ def test_damage_is_told_in_the_same_words(clip: Clip, send: Send, window: int) -
         here, there = (play(stream(one), shots, window=window) for one in (None, send))
         assert_same(here, there)
         refused += len(there.errors)
-    assert refused
+    # H.264 has no damage check of its own: small damage may pass, here as there.
+    assert refused or clip.shots[0].packet.codec == "h264"
 
 
 @pytest.mark.parametrize("name", ["h264-p", "h265-p"])
