@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
@@ -10,6 +9,7 @@ from typing import Self
 from edgefirst_ros.codecs.zlib_backend import crc32_of
 from edgefirst_ros.formats.crashsafe.appending import AppendFile, disk_errors
 from edgefirst_ros.formats.ncore.store.base import ADVICE, Batch
+from edgefirst_ros.formats.ncore.store.digest import StreamDigest
 from edgefirst_ros.formats.ncore.store.itar import BLOCK, RecordIndex, header, members, padded, tail
 from edgefirst_ros.formats.ncore.store.marks import Contents, take_mark
 from edgefirst_ros.formats.ncore.store.packed import KEY, Consolidation
@@ -34,7 +34,7 @@ class TarStore:
         self.contents = Contents()
         self._file = AppendFile(part)
         self._index = RecordIndex()
-        self._digest = hashlib.md5(usedforsecurity=False)
+        self._digest = StreamDigest()
         self._consolidation = Consolidation()
         self._shared: set[str] = set()
         self._kept = 0
@@ -102,8 +102,7 @@ class TarStore:
     def _write(self, buffers: list[bytes]) -> int:
         with disk_errors(self.part, advice=ADVICE):
             written = self._file.append(*buffers)
-        for buffer in buffers:
-            self._digest.update(buffer)
+        self._digest.update(*buffers)
         return written
 
     def has(self, key: str) -> bool:
@@ -140,4 +139,5 @@ class TarStore:
 
     def release(self) -> None:
         """Close the file as it is."""
+        self._digest.close()
         self._file.close()
