@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+from edgefirst_ros.ego.track import Track
 from edgefirst_ros.sample import EgoPose, PoseBasis
 
 _WORST_FIRST = tuple(reversed(PoseBasis))
@@ -27,11 +28,13 @@ class PoseAccount:
         self._left: EgoPose | None = None
         """The pose at which the next chord begins."""
         self._before: EgoPose | None = None
+        self.track = Track()
         self.driven_m = 0.0
         """Horizontal distance driven while the position was known, in metres."""
 
     def add(self, pose: EgoPose) -> None:
         """Count a pose; poses come in order of time."""
+        self.track.add(pose)
         bases = (
             PoseBasis.ASSUMED if pose.position_m is None else pose.position_basis,
             PoseBasis.ASSUMED if pose.rotation_xyzw is None else pose.rotation_basis,

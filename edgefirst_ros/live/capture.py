@@ -293,7 +293,8 @@ class LiveCapture:
             item = self._queue.get(POLL_S)
             try:
                 for lost in self._queue.dropped():
-                    job.pipeline.lose(lost.topic, lost.schema, lost.messages, lost.bytes, QUEUE_FULL)
+                    what = lost.topic, lost.schema, lost.messages, lost.bytes
+                    job.pipeline.lose(*what, QUEUE_FULL, receive_ns=lost.receive_ns)
                 if self.failure is not None:
                     self._give_up(job, f"failed: {self.failure}")
                 elif self._aborting:
@@ -329,8 +330,8 @@ class LiveCapture:
             return
         self._tail.feed(message, self._queue.taken_s)
         if self._late:
-            size = len(message.data)
-            job.pipeline.lose(message.topic, full_type(message.schema), 1, size, CUT_OFF)
+            what = message.topic, full_type(message.schema), 1, len(message.data)
+            job.pipeline.lose(*what, CUT_OFF, receive_ns=message.receive_ns)
             return
         if job.overload is not None:
             job.overload.feeding(self._queue.taken_s, message.receive_ns)

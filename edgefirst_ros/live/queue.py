@@ -7,7 +7,7 @@ import time
 from bisect import bisect
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import VideoPacket
@@ -31,6 +31,8 @@ class DroppedMessages:
     schema: str
     messages: int
     bytes: int
+    receive_ns: int = field(default=0, compare=False)
+    """Of the newest of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class _Lane:
     first_s: float = 0.0
 
 
-_Drops = dict[tuple[str, str], tuple[int, int]]
+_Drops = dict[tuple[str, str], tuple[int, int, int]]
 
 
 class LiveQueue:
@@ -154,7 +156,7 @@ class LiveQueue:
     def drops_waiting(self) -> int:
         """Number of dropped messages that ``dropped`` has not returned yet."""
         with self._lock:
-            return sum(messages for drops in self._drops for messages, _ in drops.values())
+            return sum(messages for drops in self._drops for messages, *_ in drops.values())
 
     def flows(self) -> dict[str, Flow]:
         """Messages received since the queue was last cleared, by topic."""
@@ -201,8 +203,8 @@ class LiveQueue:
     def _drop(self, message: RawMessage) -> None:
         drops = self._drops[bisect(self._boundaries, message.arrival) + self._passed]
         topic = message.topic, full_type(message.schema)
-        messages, size = drops.get(topic, (0, 0))
-        drops[topic] = messages + 1, size + len(message.data)
+        messages, size, newest_ns = drops.get(topic, (0, 0, 0))
+        drops[topic] = messages + 1, size + len(message.data), max(newest_ns, message.receive_ns)
 
 
 def _size(message: RawMessage) -> int:

@@ -222,7 +222,9 @@ class Pipeline:
         self._duplicates = before._duplicates.copy()
         for kept in [] if before._recent is None else before._recent.messages():
             old = kept.ticket
-            envelope = kept.fresh(self.ledger.receive(old.topic, old.schema, old.size, own=False))
+            envelope = kept.fresh(
+                self.ledger.receive(old.topic, old.schema, old.size, old.receive_ns, own=False)
+            )
             if self._recent is not None:
                 self._recent.add(envelope)
             self._assign(envelope)
@@ -242,7 +244,7 @@ class Pipeline:
         known = self._routing.routes.get((raw.topic, raw.schema))
         schema, route = known or self._routing.route(raw.topic, raw.schema)
         topic = raw.topic if route is not None else self.ledger.unused(raw.topic)
-        ticket = self.ledger.receive(topic, schema, len(raw.data), own=own)
+        ticket = self.ledger.receive(topic, schema, len(raw.data), raw.receive_ns, own=own)
         if own:
             self._advance(raw.receive_ns)
         refusal = unwanted(raw, schema, route)
@@ -276,11 +278,13 @@ class Pipeline:
         self._timed(self._clock.feed(envelope))
         self._raise_failure()
 
-    def lose(self, topic: str, schema: str, messages: int, size: int, reason: str) -> None:
-        """Count messages that were dropped unread."""
+    def lose(
+        self, topic: str, schema: str, messages: int, size: int, reason: str, *, receive_ns: int = 0
+    ) -> None:
+        """Count messages that were dropped unread, received about ``receive_ns``, 0 if that is unknown."""
         if self._routing.route(topic, schema)[1] is None:
             topic = self.ledger.unused(topic)
-        self.ledger.lose(topic, schema, messages, size, reason)
+        self.ledger.lose(topic, schema, messages, size, reason, receive_ns=receive_ns)
 
     def cut(self, reason: str) -> None:
         """Drop, for this reason, what has not been handed to writers, as no time is left; any thread."""

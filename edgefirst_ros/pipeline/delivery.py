@@ -35,6 +35,7 @@ class Delivery(Generic[Item]):
         takers: formats that have time for it, None if all.
         outcome: called once, in any thread, with what became of a sample.
         ego: pose of a sample.
+        place: sequence, frame and time of a sample.
     """
 
     def __init__(
@@ -46,12 +47,14 @@ class Delivery(Generic[Item]):
         takers: frozenset[str] | None = None,
         outcome: Callable[[Outcome], None] = lambda _: None,
         ego: EgoPose | None = None,
+        place: tuple[str, int, int] | None = None,
     ) -> None:
         self.envelopes = envelopes
         self.image = image
         self.takers = takers
         self.count = outcome
         self.ego = ego
+        self.place = place
         self.item: Future[Item] = Future()
         self._results: dict[str, Result] = {}
         if image is None:

@@ -118,7 +118,7 @@ class Emission:
 
     def reject(self, frame: _Frame) -> None:
         """Count a reference frame that became no sample, and give its companions the reason."""
-        self.frames.count(Outcome(frame.kind, frame.reason))
+        self._count(frame.reference.time_ns, Outcome(frame.kind, frame.reason))
         if frame.kind == "skipped":
             own = (Stage.SKIPPED, "not selected")
             theirs = (Stage.SKIPPED, "its reference frame was not selected")
@@ -197,7 +197,7 @@ class Emission:
 
     def _emit(self, frame: _Frame, calibration: Calibration) -> None:
         if self._cut:
-            self.frames.count(Outcome("dropped", self._cut))
+            self._count(frame.reference.time_ns, Outcome("dropped", self._cut))
             for part in _messages(frame):
                 self._ledger.release(part.ticket, Stage.DROPPED, self._cut)
             return
@@ -230,8 +230,21 @@ class Emission:
                     self._images.pass_over(camera)
         envelopes = (reference, *frame.companions.values())
         self._fanout.sample(
-            Delivery(make, envelopes, image=image, takers=takers, outcome=self.frames.count, ego=ego)
+            Delivery(
+                make,
+                envelopes,
+                image=image,
+                takers=takers,
+                outcome=partial(self._count, reference.time_ns),
+                ego=ego,
+                place=(self._info.name, frame.number, reference.time_ns),
+            )
         )
+
+    def _count(self, time_ns: int, outcome: Outcome) -> None:
+        """Count what became of the reference frame of that time."""
+        self.frames.count(outcome)
+        self._ledger.frame(outcome.kind, time_ns)
 
     def _is_quick(self, envelope: Envelope | None) -> bool:
         """Whether a measurement costs no more than others; where decoding is slow, only key frames do not."""

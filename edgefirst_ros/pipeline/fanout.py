@@ -340,9 +340,13 @@ class FanOut:
         if delivery.damage:
             return
         reference, *others = delivery.envelopes
+        place = None
+        if outcome == SAMPLE:
+            place = delivery.place
+            self._ledger.combined({envelope.topic for envelope in others})
         for envelope in others:
             for topic in {part.topic for part in envelope.all_parts}:
-                self._ledger.paired(topic, envelope.time_ns - reference.time_ns)
+                self._ledger.paired(topic, envelope.time_ns - reference.time_ns, place)
         if outcome == SAMPLE:
             with self._lock:
                 self.samples += 1

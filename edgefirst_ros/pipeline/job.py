@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -109,7 +110,7 @@ class Job:
                 lock_open_file(
                     part.descriptor, part_path(path)
                 )  # so that no recovery gives the names as well
-                part.append((json.dumps(report, indent=2, ensure_ascii=False) + "\n").encode())
+                part.append((_as_text(report) + "\n").encode())
                 part.sync()
                 sync_path(path.parent)
                 self.pipeline.close()
@@ -130,6 +131,16 @@ class Job:
     def abort(self) -> None:
         """Let go of files and threads after an error."""
         self.pipeline.abort()
+
+
+_NUMBERS = re.compile(r"\[\n\s+(-?[\d.][-+\d.e]*(?:,\n\s+-?[\d.][-+\d.e]*)*)\n\s+\]")
+"""A list of numbers in indented JSON; there is no line break within a string."""
+
+
+def _as_text(report: Mapping[str, Any]) -> str:
+    """Indented JSON with lists of numbers on one line."""
+    text = json.dumps(report, indent=2, ensure_ascii=False)
+    return _NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
 
 
 def _picture_tolerances_ms(config: Config) -> dict[str, float]:

@@ -9,6 +9,8 @@ from enum import IntEnum
 from threading import Lock
 from typing import Any
 
+from edgefirst_ros.pipeline.timeline import Timeline
+from edgefirst_ros.timing.histogram import folded, quantile
 from edgefirst_ros.topics import MAX_UNUSED, OTHER_TOPICS
 
 
@@ -47,6 +49,10 @@ OUTCOMES = ("sample", "incomplete", "skipped", "unusable", "dropped")
 MAX_REASONS = 32
 """Reasons of one kind that a report tells apart: the most frequent ones."""
 OTHER_REASONS = "other reasons"
+REFERENCE_FRAMES = ""
+"""Their lane of the timeline, after those of topics, which all have a name."""
+MOST_COMBINATIONS = 64
+"""Combinations of companions that are counted apart."""
 _BIN_NS = 100_000
 _MOST_COUNTED = 1000
 """Reasons of one kind that are counted apart; more than that only hostile messages have."""
@@ -66,33 +72,61 @@ def frequent(reasons: Mapping[str, int]) -> dict[str, int]:
     return kept
 
 
+@dataclass(frozen=True, slots=True)
+class WorstPair:
+    """The sample whose companion is farthest off, with the time of its reference frame."""
+
+    error_ns: int
+    sequence: str
+    frame: int
+    time_ns: int
+
+
 @dataclass(slots=True)
 class PairingError:
-    """Distribution of |companion − reference|, as a histogram of bounded size."""
+    """Distribution of companion − reference, as a histogram of bounded size."""
 
     bins: Counter[int] = field(default_factory=Counter)
     largest_ns: int = 0
+    worst: WorstPair | None = None
 
-    def add(self, error_ns: int) -> None:
-        """Count one pair."""
+    def add(self, error_ns: int, sample: tuple[str, int, int] | None = None) -> None:
+        """Count one pair; ``sample`` is its sequence, frame and time if it is in the output."""
         size = abs(error_ns)
-        self.bins[round(size / _BIN_NS)] += 1
+        self.bins[round(error_ns / _BIN_NS)] += 1
         self.largest_ns = max(self.largest_ns, size)
+        if sample is not None and (self.worst is None or size > abs(self.worst.error_ns)):
+            self.worst = WorstPair(error_ns, *sample)
 
     def summary(self) -> dict[str, float] | None:
-        """p50, p95 and max in milliseconds, None without pairs."""
-        total = self.bins.total()
-        if not total:
+        """p50, p95 and max of the amount in milliseconds, None without pairs."""
+        sizes: Counter[int] = Counter()
+        for number, count in self.bins.items():
+            sizes[abs(number)] += count
+        p50, p95 = quantile(sizes, 0.5), quantile(sizes, 0.95)
+        if p50 is None or p95 is None:
             return None
-        result: dict[str, float] = {}
-        for name, share in (("p50", 0.5), ("p95", 0.95)):
-            seen = 0
-            for value in sorted(self.bins):
-                seen += self.bins[value]
-                if seen >= share * total:
-                    result[name] = round(value * _BIN_NS / 1e6, 1)
-                    break
-        return {**result, "max": round(self.largest_ns / 1e6, 3)}
+        return {
+            "p50": round(p50 * _BIN_NS / 1e6, 1),
+            "p95": round(p95 * _BIN_NS / 1e6, 1),
+            "max": round(self.largest_ns / 1e6, 3),
+        }
+
+    def histogram(self) -> dict[str, Any] | None:
+        """Pairs by companion − reference in milliseconds, with the worst sample; None without pairs."""
+        found = folded(self.bins, _BIN_NS / 1e6)
+        if found is None or self.worst is None:
+            return found
+        worst = self.worst
+        return {
+            **found,
+            "worst": {
+                "error_ms": round(worst.error_ns / 1e6, 3),
+                "sequence": worst.sequence,
+                "frame": worst.frame,
+                "time_ns": worst.time_ns,
+            },
+        }
 
 
 @dataclass(slots=True)
@@ -131,12 +165,16 @@ class TopicAccount:
 class Ticket:
     """One message's place in the ledger; counted when its last holder releases it."""
 
-    __slots__ = ("formats", "holds", "own", "reason", "schema", "size", "stage", "topic")
+    __slots__ = ("formats", "holds", "own", "reason", "receive_ns", "schema", "size", "stage", "topic")
 
-    def __init__(self, topic: str, schema: str = "", size: int = 0, *, own: bool = True) -> None:
+    def __init__(
+        self, topic: str, schema: str = "", size: int = 0, receive_ns: int = 0, *, own: bool = True
+    ) -> None:
         self.topic = topic
         self.schema = schema
         self.size = size
+        self.receive_ns = receive_ns
+        """When it was received, 0 if that is unknown."""
         self.own = own
         """Whether it is counted here; near a seam it may belong to the other session's ledger."""
         self.holds = 1
@@ -158,6 +196,8 @@ class Ledger:
         self._topics: dict[str, TopicAccount] = {}
         self._unused: set[str] = set()
         self._open = 0
+        self._timeline = Timeline()
+        self._combinations: Counter[tuple[str, ...]] = Counter()
 
     def unused(self, topic: str) -> str:
         """The name under which a topic without a use is counted: its own, or one for all beyond many."""
@@ -167,9 +207,9 @@ class Ledger:
             self._unused.add(topic)
         return topic
 
-    def receive(self, topic: str, schema: str, size: int, *, own: bool = True) -> Ticket:
+    def receive(self, topic: str, schema: str, size: int, receive_ns: int = 0, *, own: bool = True) -> Ticket:
         """Open a message's ticket, which must be released once; it is counted only if it is ``own``."""
-        ticket = Ticket(topic, schema, size, own=own)
+        ticket = Ticket(topic, schema, size, receive_ns, own=own)
         if own:
             with self._lock:
                 self._count(ticket, 1)
@@ -238,9 +278,12 @@ class Ledger:
             if ticket.formats:
                 account.formats.update(ticket.formats)
             self._open -= 1
+            self._timeline.add(ticket.topic, ticket.receive_ns, final)
 
-    def lose(self, topic: str, schema: str, messages: int, size: int, reason: str) -> None:
-        """Count messages that were dropped unread."""
+    def lose(
+        self, topic: str, schema: str, messages: int, size: int, reason: str, *, receive_ns: int = 0
+    ) -> None:
+        """Count messages that were dropped unread, received about ``receive_ns``, 0 if that is unknown."""
         with self._lock:
             account = self._topics.setdefault(topic, TopicAccount(schema))
             account.received += messages
@@ -248,12 +291,25 @@ class Ledger:
             account.unplaced += messages
             account.stages[Stage.DROPPED] += messages
             account.reasons.setdefault(Stage.DROPPED, Counter())[reason] += messages
+            self._timeline.add(topic, receive_ns, Stage.DROPPED, messages)
 
-    def paired(self, topic: str, error_ns: int) -> None:
-        """Count how far a companion was from its reference, in nanoseconds."""
+    def paired(self, topic: str, error_ns: int, sample: tuple[str, int, int] | None = None) -> None:
+        """Count how far a companion was from its reference, in nanoseconds; see ``PairingError.add``."""
         with self._lock:
             if topic in self._topics:
-                self._topics[topic].pairing.add(error_ns)
+                self._topics[topic].pairing.add(error_ns, sample)
+
+    def combined(self, topics: Collection[str]) -> None:
+        """Count a sample in the output by the topics that its companions are of."""
+        with self._lock:
+            key = tuple(sorted(topics))
+            if key in self._combinations or len(self._combinations) < MOST_COMBINATIONS:
+                self._combinations[key] += 1
+
+    def frame(self, kind: str, time_ns: int) -> None:
+        """Count a reference frame, acquired then, by its outcome: one of ``OUTCOMES``."""
+        with self._lock:
+            self._timeline.add(REFERENCE_FRAMES, time_ns, OUTCOMES.index(kind))
 
     def refuse_part(self, topic: str, reason: str) -> None:
         """Count a part of a message that a format cannot store; the rest may be written."""
@@ -283,6 +339,32 @@ class Ledger:
         """The counts of every topic as plain values."""
         with self._lock:
             return {topic: account.as_dict() for topic, account in sorted(self._topics.items())}
+
+    def pairings(self) -> dict[str, dict[str, Any]]:
+        """The histogram of pairing errors of every topic that has any."""
+        with self._lock:
+            found = {topic: account.pairing.histogram() for topic, account in sorted(self._topics.items())}
+        return {topic: histogram for topic, histogram in found.items() if histogram is not None}
+
+    def combinations(self) -> list[dict[str, Any]]:
+        """Samples in the output by the topics of their companions, the most frequent first."""
+        with self._lock:
+            ranked = sorted(self._combinations.items(), key=lambda item: (-item[1], item[0]))
+        return [{"topics": list(topics), "samples": count} for topics, count in ranked]
+
+    def timeline(self) -> dict[str, Any]:
+        """When messages were received, by topic and stage, and reference frames acquired, by outcome."""
+        with self._lock:
+            found = self._timeline.summary([stage.name.lower() for stage in Stage])
+            frames = found["counts"].pop(REFERENCE_FRAMES, {})
+        names = dict(zip((stage.name.lower() for stage in Stage), OUTCOMES, strict=False))
+        return {
+            "start_ns": found["start_ns"],
+            "bin_ns": found["bin_ns"],
+            "bins": found["bins"],
+            "topics": found["counts"],
+            "reference_frames": {names[kind]: counts for kind, counts in frames.items()},
+        }
 
     @property
     def totals(self) -> Mapping[str, int]:

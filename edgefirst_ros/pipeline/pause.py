@@ -48,7 +48,7 @@ class Pause:
         """Count a message, and take its calibration."""
         schema = full_type(message.schema)
         ledger = self._pipeline.ledger
-        ticket = ledger.receive(message.topic, schema, len(message.data))
+        ticket = ledger.receive(message.topic, schema, len(message.data), message.receive_ns)
         route = self._routes.route(message.topic)
         refusal = unwanted(message, schema, route)
         if refusal is not None or route is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgefirst_ros.config.model import Config
+from edgefirst_ros.pipeline.details import calibration, configuration, streams, versions
 from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.pipeline.ledger import OUTCOMES, Ledger, frequent
 from edgefirst_ros.pipeline.sequence import SequenceResult
@@ -39,6 +40,11 @@ def build_report(
         "totals": dict(ledger.totals),
         "topics": topics,
         "sequences": [_sequence(s) for s in sequences],
+        "combinations": ledger.combinations(),
+        "pairing": ledger.pairings(),
+        "timeline": ledger.timeline(),
+        "configuration": configuration(config),
+        "versions": versions(),
         "notes": list(notes),
         "hints": list(hints),
         "warnings": [*_warnings(config, sequences, samples, unread), *_format_warnings(outputs)],
@@ -80,6 +86,8 @@ def _sequence(summary: SequenceSummary) -> dict[str, Any]:
         **{kind: run.frames[kind] for kind in OUTCOMES},
         "ended": summary.ended,
         "poses_s": run.poses.summary(),
+        "driven_m": round(run.poses.driven_m, 1),
+        "track": run.poses.track.summary(),
         "rates_hz": {s.topic: round(s.rate_hz, 3) for s in run.stats.values()},
         "clocks": {
             f.topic: {
@@ -92,6 +100,8 @@ def _sequence(summary: SequenceSummary) -> dict[str, Any]:
             }
             for f in sorted(summary.findings, key=lambda f: f.topic)
         },
+        "streams": streams(run),
+        "calibration": calibration(run.calibration),
     }
 
 

@@ -39,6 +39,8 @@ class SequenceResult:
     lacking: Mapping[str, int]
     reference_topics: frozenset[str]
     mounting: Mounting | None
+    calibration: Calibration
+    """In force at its end."""
 
 
 class SequenceRun:
@@ -144,7 +146,8 @@ class SequenceRun:
     def result(self) -> SequenceResult:
         """What is kept once it has ended; samples that are not written yet are counted in it later."""
         counts = self.frames, self.poses, self.stats
-        return SequenceResult(self.info, *counts, dict(self.lacking), self.reference_topics, self.mounting)
+        found = dict(self.lacking), self.reference_topics, self.mounting
+        return SequenceResult(self.info, *counts, *found, self.calibration)
 
     @property
     def calibration(self) -> Calibration:
@@ -268,6 +271,7 @@ class SequenceRun:
             stats = self.stats.get(envelope.route.name)
             if stats is None:
                 stats = self.stats[envelope.route.name] = StreamStats(envelope.topic)
+                stats.frame_id = envelope.measurement.frame_id
             stats.add(time_ns, envelope.receive_ns, counts_gaps=not is_context)
         if is_context:
             self._learn(envelope, observe=True)

@@ -7,6 +7,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from edgefirst_ros.timing.silence import Pauses
+
 LEAST = 8
 """Intervals before a rate is known."""
 EVEN, MANY = 0.15, 64
@@ -24,6 +26,10 @@ SURE = 20.0
 RECENT, OFTEN = 32, 16
 """Holes before more of the recent messages than this are another rate, not losses."""
 SOON = 4
+LATENCIES_MS = (-1_000, 10_000)
+"""Latencies beyond these are counted with the nearest."""
+REFRESH = 64
+"""After so many messages it is looked anew what a pause is."""
 UNSUSPICIOUS = 0.5
 """So many periods off, a message is likelier to be in its place than in the next one."""
 
@@ -185,7 +191,7 @@ _CALM_LATE, _CALM_EARLY = _Suspicion(1), _Suspicion(-1)
 
 @dataclass(slots=True)
 class StreamStats:
-    """One topic's count, span, rate, latency and gaps, for the report."""
+    """One topic's count, span, rate, latencies, gaps and pauses, for the report."""
 
     topic: str
     count: int = 0
@@ -194,15 +200,29 @@ class StreamStats:
     latency_ns: int = 0
     """From acquisition to receipt, of the newest message."""
     gaps: GapCounter = field(default_factory=GapCounter)
+    pauses: Pauses = field(default_factory=Pauses)
+    latencies: dict[int, int] = field(default_factory=dict)
+    """Messages by latency in whole milliseconds."""
+    frame_id: str = ""
+    """Coordinate frame of the first message."""
 
     def add(self, time_ns: int, receive_ns: int, *, counts_gaps: bool) -> None:
         """Count one message, in order of time; ``counts_gaps`` unless its topic sends only now and then."""
-        self.first_ns = time_ns if self.count == 0 else self.first_ns
-        self.last_ns = time_ns
-        self.latency_ns = receive_ns - time_ns
+        latency_ns = self.latency_ns = receive_ns - time_ns
+        latency_ms = min(max(latency_ns // 1_000_000, LATENCIES_MS[0]), LATENCIES_MS[1])
+        self.latencies[latency_ms] = self.latencies.get(latency_ms, 0) + 1
+        if self.count == 0:
+            self.first_ns = self.last_ns = time_ns
+        before_ns, self.last_ns = self.last_ns, time_ns
         self.count += 1
         if counts_gaps:
+            if time_ns - before_ns > self.pauses.limit_ns or self.count % REFRESH == 0:
+                self._judge(before_ns)
             self.gaps.add(time_ns)
+
+    def _judge(self, before_ns: int) -> None:
+        mean_ns = (before_ns - self.first_ns) // max(1, self.count - 2)
+        self.pauses.judge(before_ns, self.last_ns, self.gaps.usual_ns, mean_ns, self.count - 1)
 
     @property
     def rate_hz(self) -> float:
