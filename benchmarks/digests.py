@@ -6,7 +6,8 @@ A line a scenario: the sha256 over its files' paths and digests, and how many th
 every file's. With --against the exit code is 1 if a scenario differs, and the files that do are named.
 
 What digests.yaml lists is run as a user runs it, with `python -m edgefirst_ros`, whatever modules there are.
-Of a live session's report, times of receipt are left out; its recording is looked at by what it becomes.
+Of reports, versions are left out, and of a live session's, times of receipt; its recording is looked at by
+what it becomes.
 """
 
 from __future__ import annotations
@@ -163,10 +164,17 @@ def digest(work: Path, name: str, make: Callable[[Path], None]) -> dict[str, str
         return {}
     for path in sorted(path for path in (folder / "out").rglob("*") if path.is_file()):
         data = path.read_bytes()
-        if name.startswith("capture") and path.name.endswith("capture_report.json"):
-            report = {k: value for k, value in json.loads(data).items() if not k.startswith("recording")}
-            for sequence in report["sequences"]:
-                del sequence["clocks"], sequence["rates_hz"]
+        if path.name.endswith("capture_report.html"):
+            continue  # made of the report and the datasets
+        if path.name.endswith("capture_report.json"):
+            report = json.loads(data)
+            del report["versions"]
+            if name.startswith("capture"):
+                report = {
+                    k: v for k, v in report.items() if not k.startswith("recording") and k != "timeline"
+                }
+                for sequence in report["sequences"]:
+                    del sequence["clocks"], sequence["rates_hz"], sequence["streams"]
             data = json.dumps(report).encode()
         found[path.relative_to(folder / "out").as_posix()] = hashlib.sha256(data).hexdigest()
     if not name.startswith("simulate"):

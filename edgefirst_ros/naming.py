@@ -10,6 +10,8 @@ from zlib import crc32
 
 REPORT = "capture_report.json"
 """The report beside every dataset."""
+PAGE = "capture_report.html"
+"""The same as a page to look at."""
 MAX_NAME_BYTES = 180
 """File systems allow 255: this leaves room for frame number and extension."""
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "simulate": "recordings",
     "recover": "datasets",
     "check": "datasets",
+    "report": "report",
     "sheet": "datasets",
     "capture": "capture",
     "play": "play",

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,6 +25,7 @@ from edgefirst_ros.cli.shared import (
     guarded,
     interruptible,
     make_config,
+    page_beside,
 )
 from edgefirst_ros.cli.terminal import make_console, print_line, print_report, say
 from edgefirst_ros.live.signals import pausing
@@ -88,6 +90,7 @@ def capture(
         str | None,
         typer.Option(metavar="REGEX", help="Further topics to record; default: all of a supported type."),
     ] = None,
+    no_report: options.NoReport = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 1 if there are refused messages or warnings.")
     ] = False,
@@ -157,7 +160,7 @@ def capture(
                     namespace=namespace,
                     record=taking.record if config.record else None,
                 )
-                report = partial(_report_session, err, quiet=quiet, as_json=as_json)
+                report = partial(_report_session, err, quiet=quiet, as_json=as_json, with_page=not no_report)
                 try:
                     finished = _run(
                         taking,
@@ -224,18 +227,21 @@ def _note(err: Console, text: str) -> None:
         print_line(err, f"note: {text}")
 
 
-def _report_session(err: Console, finished: Finished, *, quiet: bool, as_json: bool) -> None:
+def _report_session(err: Console, finished: Finished, *, quiet: bool, as_json: bool, with_page: bool) -> None:
     with suppress(OSError):  # the terminal may be gone; the dataset is complete all the same
-        _print_session(err, finished, quiet=quiet, as_json=as_json)
+        paths = [*finished.paths, *(page_beside(finished.paths, err) if with_page else [])]
+        _print_session(err, finished, paths, quiet=quiet, as_json=as_json)
 
 
-def _print_session(err: Console, finished: Finished, *, quiet: bool, as_json: bool) -> None:
+def _print_session(
+    err: Console, finished: Finished, paths: Sequence[Path], *, quiet: bool, as_json: bool
+) -> None:
     from edgefirst_ros.live.capture import STOPPED
     from edgefirst_ros.live.split import SPLIT
 
     report = finished.report
     if as_json:
-        sys.stdout.write(json.dumps({**report, "paths": [str(p) for p in finished.paths]}) + "\n")
+        sys.stdout.write(json.dumps({**report, "paths": [str(p) for p in paths]}) + "\n")
         sys.stdout.flush()
         return
     print_report(err, report, details=not quiet)
@@ -253,7 +259,7 @@ def _print_session(err: Console, finished: Finished, *, quiet: bool, as_json: bo
     if not quiet:
         if report["silent"]:
             print_line(err, f"note: nothing was received for {_silent(report['silent'])}")
-        for path in finished.paths:
+        for path in paths:
             say(f"{path}")
 
 

@@ -18,6 +18,7 @@ from edgefirst_ros.cli.shared import (
     guarded,
     interruptible,
     make_config,
+    page_beside,
 )
 from edgefirst_ros.cli.terminal import ProgressView, make_console, print_report, say
 
@@ -46,6 +47,7 @@ def convert(
         bool,
         typer.Option("--overwrite", help="Replace an existing dataset once the new one is complete."),
     ] = False,
+    no_report: options.NoReport = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 1 if there are refused messages, damage or warnings.")
     ] = False,
@@ -61,6 +63,9 @@ def convert(
     A recording made by [bold]capture --record[/] is converted with the settings and names of its session,
     into the same bytes that the session wrote. Options given here override single settings; --config replaces
     all of them.
+
+    What became of every message is in capture_report.json, and as a page to look at in capture_report.html;
+    --no-report leaves the page out.
 
     Ctrl-C finishes what has been read. With --json, errors are JSON too: an object with error and faults.
 
@@ -100,25 +105,27 @@ def convert(
             recorded=recorded,
         )
         stop = threading.Event()
-        with interruptible(stop, err, output=output), ProgressView(err, quiet=quiet or as_json) as view:
-            done = run_convert(
-                recordings,
-                output,
-                config,
-                dataset=name,
-                overwrite=overwrite,
-                stop=stop,
-                on_progress=view.update,
-                notes=[note] if note else [],
-            )
+        with interruptible(stop, err, output=output):
+            with ProgressView(err, quiet=quiet or as_json) as view:
+                done = run_convert(
+                    recordings,
+                    output,
+                    config,
+                    dataset=name,
+                    overwrite=overwrite,
+                    stop=stop,
+                    on_progress=view.update,
+                    notes=[note] if note else [],
+                )
+            paths = [*done.paths, *([] if no_report else page_beside(done.paths, err))]
         if as_json:
-            sys.stdout.write(json.dumps({**done.report, "paths": [str(p) for p in done.paths]}) + "\n")
+            sys.stdout.write(json.dumps({**done.report, "paths": [str(p) for p in paths]}) + "\n")
         else:
             print_report(err, done.report, details=not quiet)
             if done.interrupted:
                 err.print(done.interruption, highlight=False)
             if not quiet:
-                for path in done.paths:
+                for path in paths:
                     say(f"{path}")
         code = exit_code(done.report, strict=strict)
     raise typer.Exit(EXIT_INTERRUPTED if done.interrupted else code)

@@ -81,6 +81,9 @@ Workers = Annotated[
         metavar="N", help="Encoder threads, or processes where several convert; default: one per core."
     ),
 ]
+NoReport = Annotated[
+    bool, typer.Option("--no-report", help="Make no page (capture_report.html) beside the report.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON and nothing else.")]
 

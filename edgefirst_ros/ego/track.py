@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgefirst_ros.sample import EgoPose, PoseBasis
+from edgefirst_ros.sample import EgoPose, GeoPoint, PoseBasis
 
 MOST_POINTS = 1200
 FINEST_NS = 100_000_000
+MOST_FRAMES = 64
+"""Local frames that are told apart."""
 _BASES = tuple(PoseBasis)
 
 
@@ -23,17 +25,17 @@ class Track:
     """Each with the number of its local frame."""
     _step_ns: int = FINEST_NS
     _next_ns: int = -(2**63)
-    _last: EgoPose | None = None
-    _frame: int = 0
+    _origins: list[GeoPoint | None] = field(default_factory=list)
+    """By number of the local frame."""
 
     def add(self, pose: EgoPose) -> None:
         """Take a pose, which is left out if it has no position or comes too soon after the one before."""
         if pose.time_ns < self._next_ns or pose.position_m is None:
             return
-        if self._last is not None and self._last.origin != pose.origin:
-            self._frame += 1
-        self._last, self._next_ns = pose, pose.time_ns + self._step_ns
-        self._points.append((pose, self._frame))
+        if (not self._origins or self._origins[-1] != pose.origin) and len(self._origins) < MOST_FRAMES:
+            self._origins.append(pose.origin)
+        self._next_ns = pose.time_ns + self._step_ns
+        self._points.append((pose, len(self._origins) - 1))
         if len(self._points) > MOST_POINTS:
             self._points = self._points[::2]
             self._step_ns *= 2
@@ -43,15 +45,19 @@ class Track:
         """The points as plain values, None without any.
 
         Returns:
-            ``origin`` (latitude, longitude; None where odometry has no place on earth), and ``points``: time
-            in nanoseconds, metres east, north and up of the origin, number of the local frame, which changes
-            where the origin does, and basis as its number in ``bases``.
+            ``origins`` of the local frames (latitude, longitude; None where odometry has no place on earth),
+            and ``points``: time in nanoseconds, metres east, north and up of the origin, number of the
+            local frame, and basis as its number in ``bases``.
         """
         if not self._points:
             return None
-        origin = self._points[0][0].origin
         return {
-            "origin": None if origin is None else [origin.latitude_deg, origin.longitude_deg],
+            "origins": [
+                None
+                if origin is None
+                else {"latitude": origin.latitude_deg, "longitude": origin.longitude_deg}
+                for origin in self._origins
+            ],
             "bases": [str(basis) for basis in _BASES],
             "points": [
                 [

@@ -123,14 +123,14 @@ def convert(
     job.pipeline.notes += [*notes, *inputs.notes, *renaming("name", dataset)]
     try:
         if pace is not None or not _replay(job.pipeline, inputs.drives, stop, on_progress):
-            _feed(job.pipeline, inputs.drives, stop, on_progress, pace)
+            feed_drives(job.pipeline, inputs.drives, stop, on_progress, pace)
         paths_written, report = job.finish(
             {
-                "recordings": [_recording(part, drive) for drive in drives for part in drive.parts],
+                "recordings": [described(part, drive) for drive in drives for part in drive.parts],
                 "left_out": [asdict(left_out) for left_out in inputs.left_out],
                 "interrupted": stop.is_set(),
             },
-            warnings=[*(left_out.text for left_out in inputs.left_out), *_disorder(drives, config)],
+            warnings=[*(left_out.text for left_out in inputs.left_out), *disorder_warnings(drives, config)],
         )
     except BaseException:
         job.abort()
@@ -172,13 +172,14 @@ class _Reading:
         self._on_progress(Position(name, read, self._total, self._pipeline.progress, self._pipeline.notes))
 
 
-def _feed(
+def feed_drives(
     pipeline: Pipeline,
     sources: Sequence[tuple[RecordedDrive, Sequence[TopicInfo]]],
     stop: threading.Event,
     on_progress: Callable[[Position], None] | None,
     pace: Callable[[RawMessage], None] | None,
 ) -> None:
+    """Feed every drive, until ``stop`` is set; see ``convert``."""
     surveyed = [wants_survey(pipeline.config, known, streams=pace is not None) for _, known in sources]
     total = sum(drive.size * (1 + twice) for (drive, _), twice in zip(sources, surveyed, strict=True))
     reading = _Reading(pipeline, total, stop, on_progress)
@@ -304,7 +305,7 @@ class _Source:
             self._take(message)
 
 
-def _disorder(drives: Sequence[RecordedDrive], config: Config) -> list[str]:
+def disorder_warnings(drives: Sequence[RecordedDrive], config: Config) -> list[str]:
     """Warnings about files whose disorder is larger than the look-ahead can correct."""
     reach_ns = reorder_window_ns(config)
     return [
@@ -324,7 +325,8 @@ def _displaced(part: McapRecording) -> str:
     return f"messages are stored after later ones ({', '.join(several)})"
 
 
-def _recording(recording: McapRecording, drive: RecordedDrive) -> dict[str, Any]:
+def described(recording: McapRecording, drive: RecordedDrive) -> dict[str, Any]:
+    """What the report says of a recording that was read."""
     return {
         "file": readable(recording.path.name),
         "drive": readable(drive.path.name),

@@ -72,6 +72,7 @@ class Pipeline:
         overload: decides what a live capture sheds.
         durable: called with how far the disk holds what was written; see ``GroupCommit``.
         processes: whether as many processes as there are workers decode and encode, in place of threads.
+        shown: which samples the writers get, by their times, see ``FanOut``.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Pipeline:
         *,
         durable: Callable[[Mark], None] | None = None,
         processes: bool = False,
+        shown: Callable[[int], bool] | None = None,
     ) -> None:
         self.config = config
         self.ledger = Ledger()
@@ -105,6 +107,7 @@ class Pipeline:
             durable=durable,
             overload=overload,
             backlog=Backlog(GROUP_ITEMS * workers, GROUP_BYTES * (workers + 2)) if processes else None,
+            shown=shown,
         )
         self._window = Window()
         self._recent: RecentMessages | None = None

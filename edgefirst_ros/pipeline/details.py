@@ -30,6 +30,7 @@ def streams(result: SequenceResult) -> dict[str, Any]:
 def _stream(stats: StreamStats) -> dict[str, Any]:
     usual_ns = stats.gaps.usual_ns
     return {
+        "role": stats.role,
         "messages": stats.count,
         "first_ns": stats.first_ns,
         "last_ns": stats.last_ns,

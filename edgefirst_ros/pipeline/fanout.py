@@ -75,6 +75,8 @@ class FanOut:
         durable: called with how far the disk holds what was written, see ``GroupCommit``.
         overload: decides which samples each writer has time for.
         backlog: limits what is under way; default: what suits a pool of so many threads.
+        shown: called with the time of each sample in order: whether the writers get it. Others are counted as
+            samples all the same, and their pictures are not decoded. None: they get all.
 
     Attributes:
         observes: whether any format takes measurements and poses.
@@ -95,7 +97,9 @@ class FanOut:
         durable: Callable[[Mark], None] | None = None,
         overload: Overload | None = None,
         backlog: Backlog | None = None,
+        shown: Callable[[int], bool] | None = None,
     ) -> None:
+        self._shown = shown
         self.samples = 0
         self._newest_ns: int | None = None
         self.bytes_written = 0
@@ -160,6 +164,8 @@ class FanOut:
         others; so in the methods below.
         """
         overload = self._overload
+        if self._shown is not None:
+            return frozenset(self._sampler_names if self._shown(reference.time_ns) else ())
         if overload is None:
             return None
         overload.look(reference.receive_ns, self._backlog_s())
@@ -192,7 +198,7 @@ class FanOut:
 
     def sample(self, delivery: Delivery[Sample]) -> None:
         """Hand a sample to every writer of samples."""
-        if self._samplers:
+        if self._samplers and (self._shown is None or delivery.takers):
             self._hand(delivery, self._samplers, self._count)
         else:
             self._follow(delivery)

@@ -22,7 +22,7 @@ from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_path
 from edgefirst_ros.formats.datasets import recover
 from edgefirst_ros.formats.format import Target
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.naming import REPORT, safe_name
+from edgefirst_ros.naming import PAGE, REPORT, safe_name
 from edgefirst_ros.pipeline.allocation import keep_freed_memory
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.groupcommit import Mark
@@ -115,12 +115,17 @@ class Job:
                 sync_path(path.parent)
                 self.pipeline.close()
                 take_name(path)
+                remove(path.with_name(path.name.removesuffix(REPORT) + PAGE))  # of an earlier run
         return [*paths, path], report
 
     def _report_place(self, paths: Sequence[Path]) -> Path:
         """Where the report goes: not into an earlier run's dataset of which this one replaces nothing."""
         path = report_path(self._config, self._output, self.dataset)
-        is_dataset = path.name == REPORT and path.exists() and len([*path.parent.iterdir()]) > 1
+        is_dataset = (
+            path.name == REPORT
+            and path.exists()
+            and not {each.name for each in path.parent.iterdir()} <= {REPORT, PAGE}
+        )
         if is_dataset and not any(written.parent == path.parent for written in paths):
             return _loose_report(self._config, self._output, self.dataset)
         return path

@@ -271,7 +271,7 @@ class SequenceRun:
             stats = self.stats.get(envelope.route.name)
             if stats is None:
                 stats = self.stats[envelope.route.name] = StreamStats(envelope.topic)
-                stats.frame_id = envelope.measurement.frame_id
+                stats.frame_id, stats.role = envelope.measurement.frame_id, role.value
             stats.add(time_ns, envelope.receive_ns, counts_gaps=not is_context)
         if is_context:
             self._learn(envelope, observe=True)

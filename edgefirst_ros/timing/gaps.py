@@ -205,6 +205,8 @@ class StreamStats:
     """Messages by latency in whole milliseconds."""
     frame_id: str = ""
     """Coordinate frame of the first message."""
+    role: str = ""
+    """What the topic is to the dataset."""
 
     def add(self, time_ns: int, receive_ns: int, *, counts_gaps: bool) -> None:
         """Count one message, in order of time; ``counts_gaps`` unless its topic sends only now and then."""

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import re
-import zipfile
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 from PIL import Image, ImageDraw, ImageFilter
 
-from edgefirst_ros.errors import RecordingError, RecordingNotFound
-from edgefirst_ros.formats.crashsafe.reading import read_regular
-from edgefirst_ros.formats.edgefirst.check.container import MOST_BYTES, ZIP_DAMAGE
+from edgefirst_ros.errors import RecordingError
 from edgefirst_ros.formats.edgefirst.finish.table import read_table
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.messages.radar import Axis
+from edgefirst_ros.view.edgefirstscenes import DAMAGE, DatasetFiles, Row, boxes_of, read_pcd, rows_of
+from edgefirst_ros.view.scene import draw_boxes
 
 CELL = (400, 225)
 GAP = 6
@@ -29,57 +25,6 @@ REACH_M = 50.0
 NOISE_HEADROOM_DB = 2.0
 LEAST_CONTRAST_DB = 20.0
 COLUMNS = ("camera", "lidar from above", "radar from above", "radar cube")
-
-Row = Mapping[str, Any]
-_SAMPLE = re.compile(r"([^\x00-\x1f]+_[0-9]{1,9})\.[a-z.]+")
-_DAMAGE = (
-    *ZIP_DAMAGE, ArithmeticError, LookupError, MemoryError, RuntimeError, SyntaxError, TypeError,
-    Image.DecompressionBombError, pl.exceptions.PolarsError, pl.exceptions.PanicException,
-)  # fmt: skip
-"""What libraries raise for damaged files."""
-
-
-class DatasetFiles:
-    """Reads the files of a dataset from its ZIP or its folder.
-
-    Raises:
-        RecordingNotFound: there is no dataset.
-        RecordingError: its ZIP is damaged.
-    """
-
-    def __init__(self, dataset: Path) -> None:
-        name = dataset.name
-        self.table = dataset / f"{name}.arrow"
-        archive, folder = dataset / f"{name}.zip", dataset / name
-        self._read: Callable[[str], bytes]
-        if archive.is_file():
-            try:
-                opened = zipfile.ZipFile(archive)
-            except ZIP_DAMAGE as error:
-                raise RecordingError(
-                    f"{archive} is not a complete ZIP file; was it copied completely?"
-                ) from error
-            self.names, self._read = frozenset(opened.namelist()), partial(_entry, opened)
-        elif folder.is_dir():
-            files = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
-            self.names, self._read = frozenset(files), lambda n: read_regular(files[n], MOST_BYTES)
-        else:
-            below = sorted(p.parent for p in dataset.glob("**/*.arrow"))[:3] if dataset.is_dir() else []
-            hint = f"; there is {', '.join(map(str, below))}" if below else ""
-            raise RecordingNotFound(
-                f"{dataset} holds neither {name}.zip nor {name}/; is it the folder of a dataset?{hint}"
-            )
-
-    def read(self, stem: str, *kinds: str) -> bytes | None:
-        """The sample's file of the first kind that exists."""
-        for kind in kinds:
-            if f"{stem}.{kind}" in self.names:
-                return self._read(f"{stem}.{kind}")
-        return None
-
-    def stems(self) -> list[str]:
-        """The paths of all samples, without sensor and extension."""
-        return sorted({found[1] for name in self.names if (found := _SAMPLE.fullmatch(name))})
 
 
 def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
@@ -105,30 +50,12 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
         top = 28 + number * (CELL[1] + 22 + GAP)
         draw.text((GAP, top + 4), PurePosixPath(stem).name, INK)
         try:
-            cells = list(_cells(files, stem, _rows_of(table, stem)))
-        except _DAMAGE as error:
+            cells = list(_cells(files, stem, rows_of(table, stem)))
+        except DAMAGE as error:
             raise RecordingError(f"{dataset}: {stem} cannot be read: {error}") from error
         for column, cell in enumerate(cells):
             sheet.paste(cell, (GAP + column * (CELL[0] + GAP), top + 22))
     return sheet
-
-
-def _entry(archive: zipfile.ZipFile, name: str) -> bytes:
-    """A file of a ZIP.
-
-    Raises:
-        RecordingError: it is larger than any sensor file.
-    """
-    if (size := archive.getinfo(name).file_size) > MOST_BYTES:
-        raise RecordingError(f"{name} has {size:,} bytes, more than any sensor file")
-    return archive.read(name)
-
-
-def _rows_of(table: pl.DataFrame, stem: str) -> list[dict[str, Any]]:
-    if table.is_empty():
-        return []
-    name, _, frame = PurePosixPath(stem).name.rpartition("_")
-    return table.filter((pl.col("name").cast(pl.String) == name) & (pl.col("frame") == int(frame))).to_dicts()
 
 
 def _cells(files: DatasetFiles, stem: str, rows: Iterable[Row]) -> Iterable[Image.Image]:
@@ -150,36 +77,9 @@ def _camera(data: bytes | None, rows: Iterable[Row]) -> Image.Image:
         return cell
     picture = Image.open(BytesIO(data)).convert("RGB")
     picture.thumbnail(CELL)
-    draw = ImageDraw.Draw(picture)
-    for row in rows:
-        if (box := row.get("box2d")) is None:
-            continue
-        x, y, w, h = (v * picture.size[k % 2] for k, v in enumerate(box))
-        draw.rectangle((x - w / 2, y - h / 2, x + w / 2, y + h / 2), outline=(255, 220, 0))
-        draw.text((x - w / 2 + 2, y - h / 2), str(row.get("label") or ""), (255, 220, 0))
+    draw_boxes(picture, boxes_of(rows), width=1)
     cell.paste(picture, ((CELL[0] - picture.width) // 2, (CELL[1] - picture.height) // 2))
     return cell
-
-
-def read_pcd(data: bytes) -> npt.NDArray[np.void]:
-    """Read the points of a binary PCD file into a structured array.
-
-    Raises:
-        ValueError: it is not a binary PCD file.
-    """
-    head, found, body = data.partition(b"DATA binary\n")
-    if not found:
-        raise ValueError("it is not a binary PCD file")
-    fields = dict(line.split(" ", 1) for line in head.decode("ascii").splitlines() if " " in line)
-    kinds = {"F": "f", "U": "u", "I": "i"}
-    columns = zip(*(fields[key].split() for key in ("FIELDS", "TYPE", "SIZE", "COUNT")), strict=True)
-    dtype = np.dtype(
-        [
-            (name, f"<{kinds[kind]}{size}", (int(count),) if int(count) > 1 else ())
-            for name, kind, size, count in columns
-        ]
-    )
-    return np.frombuffer(body, dtype, int(fields["POINTS"]))
 
 
 def _cloud(data: bytes | None, colour_by: str, radius: int) -> Image.Image:

@@ -20,7 +20,7 @@ from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.store.archive import Archive, open_archive
 from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
 from edgefirst_ros.formats.edgefirst.store.paths import DatasetPaths
-from edgefirst_ros.naming import REPORT
+from edgefirst_ros.naming import PAGE, REPORT
 
 
 def recover(dataset_folder: Path, *, complete: bool = False) -> Recovery:
@@ -138,7 +138,8 @@ def _with_journal(
     finally:
         archive.abort()
     if not (beside or has_report):  # the report is of an earlier dataset: a run writes its own at its end
-        (paths.folder / REPORT).unlink(missing_ok=True)
+        for name in (REPORT, PAGE):
+            (paths.folder / name).unlink(missing_ok=True)
     return Recovery(
         paths.folder,
         kept=Counter(samples=kept.samples, files=kept.files, rows=rows),

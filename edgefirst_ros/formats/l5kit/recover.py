@@ -23,7 +23,7 @@ from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset, rem
 from edgefirst_ros.formats.l5kit.store.journal import JOURNAL_FORMAT, Commit, Growth
 from edgefirst_ros.formats.l5kit.store.schema import FRAMES, JOURNAL, POINTS, SCENES, SPANS, SPECS
 from edgefirst_ros.formats.zarr2.metadata import GROUP_KEY
-from edgefirst_ros.naming import REPORT
+from edgefirst_ros.naming import PAGE, REPORT
 
 
 def recover(path: Path, *, complete: bool = False) -> Recovery:
@@ -118,7 +118,8 @@ def _recover_part(path: Path, *, complete: bool) -> Recovery:
             path = move_part(path)
             journal.path = part_path(path) / JOURNAL
         if kept.extended and not complete:  # the report describes the shorter dataset
-            path.with_name(f"{path.name.removesuffix('.zarr')}.{REPORT}").unlink(missing_ok=True)
+            for name in (REPORT, PAGE):
+                path.with_name(f"{path.name.removesuffix('.zarr')}.{name}").unlink(missing_ok=True)
         _finish(path, journal, kept)
     return Recovery(
         path,

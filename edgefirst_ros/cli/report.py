@@ -1,0 +1,100 @@
+"""edgefirst-ros report: a page that shows whether a drive is good."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgefirst_ros.cli import options
+from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, ConfigFile, guarded, interruptible, make_config
+from edgefirst_ros.cli.terminal import ProgressView, make_console, print_line, say
+from edgefirst_ros.naming import REPORT
+
+if TYPE_CHECKING:
+    from edgefirst_ros.config.model import Config
+
+
+def report(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATASET|RECORDING",
+            help="A dataset, a capture_report.json, a folder above; or an MCAP file, or a folder of them.",
+        ),
+    ],
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE.html",
+            help="The page; default: beside the report, or RECORDING.html.",
+        ),
+    ] = None,
+    config_file: ConfigFile = None,
+    prefix: Annotated[
+        str | None, typer.Option(help="Topic prefix of the device to show; needed if there are several.")
+    ] = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Make one HTML page that shows whether a drive is good.
+
+    First a verdict; then for every topic what came when, where it paused and which clock it is placed by; the
+    samples and what they lack, pairing errors, latencies, track, speed, pictures with boxes and lidar, and
+    what became of every message. The page works offline, on a phone, in light and dark. It contains pictures
+    and places of the drive: mind to whom you give it.
+
+    Of a dataset the page is made from capture_report.json and the dataset itself, at any time later. Of a
+    recording it shows what a conversion would find, without writing anything else; --config and --prefix are
+    for recordings only.
+
+    Exit codes: 0 done; 2 nothing there, or wrong usage; 130 interrupted.
+
+    [bold]Examples[/]
+
+      edgefirst-ros report out/edgefirst/monday
+
+      edgefirst-ros report drive.mcap -o drive.html
+    """
+    err = make_console(stderr=True)
+    stop = threading.Event()
+    with guarded(err):
+        if _is_recording(path):
+            output = output or path.with_name(f"{path.name.removesuffix('.mcap')}.html")
+            config = make_config(config_file, {"prefix": prefix}, {}, incomplete=False)
+            with interruptible(stop, err, "finishing with what has been read"):
+                _of_recording(path, output, config, stop, ProgressView(err, quiet=quiet))
+            if stop.is_set():
+                print_line(err, "interrupted: the page shows what had been read")
+        else:
+            from edgefirst_ros.view.page.make import make_page
+
+            output = make_page(path, output)
+        say(f"{output}")
+    if stop.is_set():
+        raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def _is_recording(path: Path) -> bool:
+    """Whether it is an MCAP file, or a folder of them and of nothing that was made of them."""
+    if path.suffix == ".mcap":
+        return True
+    return path.is_dir() and any(path.glob("*.mcap")) and not any(path.rglob(f"*{REPORT}"))
+
+
+def _of_recording(
+    path: Path, output: Path, config: Config, stop: threading.Event, progress: ProgressView
+) -> None:
+    from edgefirst_ros.offline.outline import outline
+    from edgefirst_ros.view.page.make import make_recording_page, refuse_output
+    from edgefirst_ros.view.recordingscenes import SceneWriter
+
+    refuse_output(output)
+    writer = SceneWriter()
+    with progress as view:
+        found = outline([path], config, writer, stop=stop, on_progress=view.update)
+    make_recording_page(found, writer.scenes, output)

@@ -1,0 +1,84 @@
+"""The whole page: one HTML file that needs nothing else, neither files nor a network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from edgefirst_ros.view.page import sections
+from edgefirst_ros.view.page.html import Html, embedded_json, joined, tag
+from edgefirst_ros.view.page.lanes import time_axis
+from edgefirst_ros.view.page.reportfile import Report
+from edgefirst_ros.view.page.sections import Thumbnail
+from edgefirst_ros.view.page.verdict import judge
+
+_SCRIPTS = ("uPlot.iife.min.js", "page.js")
+_STYLES = ("uPlot.min.css", "page.css")
+
+
+def document(report: Report, title: str, pictures: Sequence[Thumbnail], lacking: str = "") -> str:
+    """The page of a report.
+
+    Args:
+        report: what is shown.
+        title: name of the dataset or the recording.
+        pictures: of some samples.
+        lacking: why there are no pictures, or not all; empty if there are.
+    """
+    verdict = judge(report)
+    axis = time_axis(report)
+    data: dict[str, Any] = {
+        "stretches": [[s.place_s, s.since_start_s, s.length_s] for s in axis.stretches],
+        "end": axis.end_s,
+        "start": axis.start_ns / 1e6,
+    }
+    body = joined(
+        sections.header(report, verdict, title),
+        tag(
+            "main",
+            sections.attention(report, verdict),
+            sections.drive(report, axis, data),
+            sections.samples(report),
+            sections.pairing(report, data),
+            sections.latency(report, data),
+            sections.track(report, axis, pictures, data),
+            sections.pictures(pictures, lacking, axis),
+            sections.accounting(report),
+            sections.configuration(report),
+        ),
+        tag("noscript", tag("p", "The plots need JavaScript, which is in this file.", class_="missing")),
+    )
+    scripts, styles = [_asset(name) for name in _SCRIPTS], [_asset(name) for name in _STYLES]
+    # What is not listed here cannot run or load, even if something of a recording got into the markup.
+    policy = (
+        f"default-src 'none'; img-src data:; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    head = joined(
+        Html('<meta charset="utf-8">'),
+        Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
+        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Html('<meta name="color-scheme" content="light dark">'),
+        tag("title", f"{title}: {verdict.grade}"),
+        *(Html(f"<style>{text}</style>") for text in styles),
+    )
+    tail = joined(
+        tag("script", embedded_json(data), type="application/json", id="data"),
+        *(Html(f"<script>{text}</script>") for text in scripts),
+    )
+    page = tag("html", tag("head", head), tag("body", body, tail), lang="en")
+    return f"<!doctype html>\n{page}\n"
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("edgefirst_ros.view.page").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _hashes(texts: Sequence[str]) -> str:
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
+    return " ".join(f"'sha256-{digest}'" for digest in digests)

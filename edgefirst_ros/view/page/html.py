@@ -1,0 +1,60 @@
+"""HTML from values: every text is escaped, because names and reasons come from recordings."""
+
+from __future__ import annotations
+
+import html
+import json
+from typing import Any
+
+from edgefirst_ros.naming import visible
+
+MOST_TEXT = 600
+"""Characters of one text that are shown."""
+
+
+class Html(str):
+    """Markup that is safe to put into a page as it is."""
+
+    __slots__ = ()
+
+
+Child = str | int | float | Html | None
+
+
+def text(value: Child) -> Html:
+    """A value as markup: escaped, without control characters and changes of direction, and not endless."""
+    if isinstance(value, Html):
+        return value
+    if value is None:
+        return Html("")
+    shown = str(value)
+    shown = shown if len(shown) <= MOST_TEXT else f"{shown[:MOST_TEXT]}…"
+    return Html(html.escape(visible(shown, keep="\n\t")))
+
+
+def joined(*children: Child) -> Html:
+    """Several values one after another."""
+    return Html("".join(map(text, children)))
+
+
+def tag(name: str, *children: Child, **attributes: Child | bool) -> Html:
+    """An element; ``class_`` is ``class``, ``_`` stands for ``-``, None and False leave an attribute out.
+
+    Names of elements and attributes are never taken from data.
+    """
+    written = "".join(
+        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{_attribute(value)}"')
+        for key, value in attributes.items()
+        if value is not None and value is not False
+    )
+    return Html(f"<{name}{written}>{joined(*children)}</{name}>")
+
+
+def _attribute(value: Child) -> str:
+    return html.escape(visible(str(value)))
+
+
+def embedded_json(value: Any) -> Html:  # noqa: ANN401 - JSON
+    """JSON for a script element of type application/json: nothing in it ends the element."""
+    written = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return Html(written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

@@ -1,0 +1,244 @@
+"""What the lanes of a page show, for its script: counts by time, gaps, speed, histograms."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgefirst_ros.view.page.reportfile import Histogram, Report, Timeline, end_of
+from edgefirst_ros.view.page.timeaxis import TimeAxis
+from edgefirst_ros.view.page.verdict import NOT_JUDGED, found_losses
+
+MOST_LANES = 120
+MOST_VALUES = 200_000
+"""Counts in all lanes together: they are most of a page that has many."""
+REPEATED_FIX = "duplicate epoch"
+"""Why most fixes of a device are refused that sends each twice; it is not worth a warning colour."""
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "used": ("written", "decoded", "sample"),
+    "unused": ("skipped", "unpaired"),
+    "dropped": ("dropped", "incomplete"),
+    "refused": ("refused", "unusable"),
+}
+"""The colours of a lane, and the stages and outcomes that have them."""
+SMOOTH = 4
+"""Messages that a bin of a lane has on average at the least, if that takes no more than ..."""
+MOST_MERGED = 8
+"""... so many bins of the report; else every bin with a message is a full one."""
+SPEED_WINDOW_S = 0.5
+FASTEST_M_S = 150.0
+MOST_NEAR = 100
+"""Points in half a window."""
+
+
+@dataclass(slots=True)
+class Lane:
+    """One lane.
+
+    Attributes:
+        topic: name of the topic, empty for reference frames.
+        plot: what the script draws.
+        role: what the topic is to the dataset; empty if nothing.
+        total: messages.
+        rate_hz: mean rate, None if unknown.
+    """
+
+    topic: str
+    plot: dict[str, Any]
+    role: str = ""
+    total: int = 0
+    rate_hz: float | None = None
+
+
+def time_axis(report: Report) -> TimeAxis:
+    """The axis on which everything of the report is."""
+    spans = [(each.start_ns, end_of(each)) for each in report.sequences]
+    if (timeline := report.timeline) is not None:
+        begins = (timeline.start_ns + number * timeline.bin_ns for number in timeline.bins)
+        spans += [(max(begin, report.start_ns), begin + timeline.bin_ns) for begin in begins]
+    return TimeAxis(report.start_ns, [(a, b) for a, b in spans if b > a])
+
+
+def lanes(report: Report, axis: TimeAxis) -> list[Lane]:
+    """The lanes: reference frames first, then topics that are used, then the others."""
+    timeline = report.timeline
+    if timeline is None:
+        return []
+    gaps = _gaps(report, axis)
+    streams = [
+        (topic, stream) for sequence in report.sequences for topic, stream in (sequence.streams or {}).items()
+    ]
+    roles = {topic: stream.role for topic, stream in streams}
+    span_s: Counter[str] = Counter()
+    placed: Counter[str] = Counter()
+    for topic, stream in streams:
+        span_s[topic] += stream.last_ns - stream.first_ns
+        placed[topic] += max(0, stream.messages - 1)
+    found = []
+    if timeline.reference_frames:
+        plot = _plot(timeline, timeline.reference_frames, axis)
+        found.append(Lane("", {**plot, "gaps": []}, "", _sum(timeline.reference_frames)))
+    ranked = sorted(timeline.topics, key=lambda topic: (topic not in roles, topic))
+    values = 0
+    for topic in ranked[:MOST_LANES]:
+        values += len(timeline.topics[topic]) * len(timeline.bins)
+        if values > MOST_VALUES:
+            break
+        counts = timeline.topics[topic]
+        if _repeats(report, topic):
+            counts = _moved(counts, "refused", "skipped")
+        if report.purpose == "recording":  # which writes nothing, so this says nothing
+            counts = _moved(counts, "unpaired", "written")
+        plot = _plot(timeline, counts, axis)
+        rate_hz = placed[topic] * 1e9 / span_s[topic] if span_s[topic] > 0 else None
+        found.append(
+            Lane(
+                topic,
+                {**plot, "gaps": sorted(gaps.get(topic, []))},
+                roles.get(topic, ""),
+                _sum(counts),
+                rate_hz,
+            )
+        )
+    return found
+
+
+def _gaps(report: Report, axis: TimeAxis) -> dict[str, list[tuple[float, float]]]:
+    """By topic, where it sent nothing: its pauses, and the beginning and the end that it lacks."""
+    gaps: dict[str, list[tuple[float, float]]] = {}
+    for sequence in report.sequences:
+        for topic, stream in (sequence.streams or {}).items():
+            if stream.role not in NOT_JUDGED:
+                pauses = [(axis.place_s(a), axis.place_s(b)) for a, b in stream.pauses.longest_ns]
+                gaps.setdefault(topic, []).extend(pauses)
+    for loss in found_losses(report):
+        for topic in loss.topics if loss.kind != "pause" else ():
+            gaps.setdefault(topic, []).append((axis.place_s(loss.begin_ns), axis.place_s(loss.end_ns)))
+    return gaps
+
+
+def _moved(counts: Mapping[str, list[int]], stage: str, other: str) -> dict[str, list[int]]:
+    """Counts in which one stage is added to another."""
+    found = dict(counts)
+    more = found.pop(stage, [])
+    size = max(len(more), len(found.get(other, [])))
+    pairs = zip(_padded(more, size), _padded(found.get(other, []), size), strict=True)
+    return {**found, other: [sum(pair) for pair in pairs]} if size else found
+
+
+def _repeats(report: Report, topic: str) -> bool:
+    account = report.topics.get(topic)
+    if account is None or not account.refused:
+        return False
+    return account.reasons.get("refused", {}).get(REPEATED_FIX, 0) > 0.9 * account.refused
+
+
+def _sum(counts: Mapping[str, list[int]]) -> int:
+    return sum(sum(each) for each in counts.values())
+
+
+def _plot(timeline: Timeline, counts: Mapping[str, list[int]], axis: TimeAxis) -> dict[str, Any]:
+    """Counts by colour in bins that hold enough messages for a quiet picture."""
+    size = len(timeline.bins)
+    by_colour = {
+        colour: [
+            sum(values)
+            for values in zip(*(_padded(counts[k], size) for k in kinds if k in counts), strict=True)
+        ]
+        or [0] * size
+        for colour, kinds in KINDS.items()
+    }
+    totals = [sum(values) for values in zip(*by_colour.values(), strict=True)]
+    busy = [total for total in totals if total]
+    mean = statistics.fmean(busy) * len(busy) / max(1, size) if busy else 0.0
+    merged = max(1, math.ceil(SMOOTH / mean)) if mean else 1
+    ticks = merged > MOST_MERGED
+    merged = 1 if ticks else merged
+    groups: dict[int, int] = {}
+    for number in timeline.bins:
+        groups.setdefault(number // merged, len(groups))
+    columns = {colour: [0] * len(groups) for colour in KINDS}
+    for colour, values in by_colour.items():
+        for number, value in zip(timeline.bins, values, strict=True):
+            columns[colour][groups[number // merged]] += value
+    sums = [sum(values) for values in zip(*columns.values(), strict=True)]
+    full = [total for total in sums if total]
+    return {
+        "x": [axis.place_s(timeline.start_ns + g * merged * timeline.bin_ns) for g in groups],
+        "bin": round(merged * timeline.bin_ns / 1e9, 3),
+        "usual": 1 if ticks or not full else statistics.median(full),
+        "counts": {colour: values for colour, values in columns.items() if any(values)},
+    }
+
+
+def _padded(values: list[int], size: int) -> list[int]:
+    return [*values[:size], *[0] * (size - len(values))]
+
+
+def speed(report: Report, axis: TimeAxis) -> dict[str, Any] | None:
+    """Speed in km/h over time, from positions half a second before and after; None without a track."""
+    places: list[float] = []
+    speeds: list[float | None] = []
+    for sequence in report.sequences:
+        if sequence.track is None:
+            continue
+        points = sequence.track.points
+        for number, point in enumerate(points):
+            before = _near(points, number, -1)
+            after = _near(points, number, 1)
+            elapsed_s = (after[0] - before[0]) / 1e9
+            if elapsed_s <= 0 or before[4] != after[4]:
+                continue
+            speed_m_s = math.dist(before[1:3], after[1:3]) / elapsed_s
+            places.append(axis.place_s(point[0]))
+            speeds.append(round(speed_m_s * 3.6, 1) if speed_m_s < FASTEST_M_S else None)
+        if places:
+            places.append(places[-1] + 1e-3)
+            speeds.append(None)
+    ordered = sorted(zip(places, speeds, strict=True), key=lambda pair: pair[0])
+    return {"x": [x for x, _ in ordered], "y": [y for _, y in ordered]} if ordered else None
+
+
+def _near(points: list[Any], number: int, step: int) -> Any:  # noqa: ANN401 - a point of a track
+    """The point half a window away, or the last one in that direction."""
+    at = number
+    while 0 <= at + step < len(points) and abs(at - number) < MOST_NEAR:
+        at += step
+        if abs(points[at][0] - points[number][0]) >= SPEED_WINDOW_S * 1e9:
+            break
+    return points[at]
+
+
+def bars(histogram: Histogram) -> dict[str, Any]:
+    """What the script draws of a histogram."""
+    return {"from": histogram.from_ms, "bin": histogram.bin_ms, "counts": list(histogram.counts)}
+
+
+def latencies(report: Report) -> dict[str, list[Any]]:
+    """The latencies of every topic, sequence by sequence."""
+    found: dict[str, list[Any]] = {}
+    for sequence in report.sequences:
+        for topic, stream in (sequence.streams or {}).items():
+            if stream.latency_ms is not None:
+                found.setdefault(topic, []).append(stream.latency_ms)
+    return found
+
+
+def clocks(report: Report) -> dict[str, list[tuple[str, str, str]]]:
+    """By topic, the clock in use in each sequence as a short name and the finding, without repetitions."""
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    for sequence in report.sequences:
+        for topic, clock in sequence.clocks.items():
+            own = clock.clock == 0
+            short = clock.source if clock.source != "stamp" else "stamp" if own else "stamp, another clock"
+            kind = (
+                "own" if clock.source == "stamp" and own else "other" if clock.source == "stamp" else "late"
+            )
+            entry = (short, kind, clock.finding)
+            if entry not in found.setdefault(topic, []):
+                found[topic].append(entry)
+    return found

@@ -1,0 +1,231 @@
+"""Makes the page of a dataset: finds its report and its samples, and writes one HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from edgefirst_ros.errors import DatasetError, DatasetNotFound, EdgeFirstError, OutputExists
+from edgefirst_ros.formats.crashsafe.appending import disk_errors
+from edgefirst_ros.formats.crashsafe.replacing import replace_file
+from edgefirst_ros.formats.datasets import find
+from edgefirst_ros.naming import PAGE, REPORT, readable
+from edgefirst_ros.view.edgefirstscenes import EdgeFirstScenes
+from edgefirst_ros.view.l5kitscenes import L5KitScenes
+from edgefirst_ros.view.ncorescenes import NCoreScenes
+from edgefirst_ros.view.page.document import document
+from edgefirst_ros.view.page.reportfile import Report, parsed, read_report
+from edgefirst_ros.view.page.sections import Thumbnail
+from edgefirst_ros.view.page.thumbnails import encoded, thumbnails
+from edgefirst_ros.view.scene import Moment, Scene, Scenes
+
+SCENES: Mapping[str, Callable[[Path], Scenes]] = {
+    "edgefirst": EdgeFirstScenes,
+    "ncore": NCoreScenes,
+    "l5kit": L5KitScenes,
+}
+"""By format what can be seen of its datasets; those that come first show more."""
+MOST_FOLDERS = 32
+"""Sequences of a run that are looked into."""
+MOST_REPORTS = 64
+"""Reports beside a dataset that are looked at for its name."""
+NO_REPORT = f"there is no {REPORT} beside the dataset"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run: its report, None if there is none, and its datasets with the names of their formats."""
+
+    report: Path | None
+    datasets: Sequence[tuple[str, Path]]
+
+    @property
+    def page(self) -> Path:
+        """Where the page goes unless another place is given."""
+        if self.report is not None:
+            return page_path(self.report)
+        name, dataset = self.datasets[0]
+        return dataset / PAGE if name == "edgefirst" else dataset.with_name(f"{dataset.stem}.{PAGE}")
+
+
+def page_path(report: Path) -> Path:
+    """The page beside a report."""
+    return report.with_name(report.name.removesuffix(REPORT) + PAGE)
+
+
+def make_page(path: Path, output: Path | None = None) -> Path:
+    """Make the page of a dataset, of a report, or of the only run below a folder; returns where it is.
+
+    Raises:
+        DatasetNotFound: there is no dataset, or several runs'.
+        DatasetError: the report is none.
+        OutputExists: the output is there and is no HTML file.
+        WriteError: it cannot be written.
+    """
+    run = find_run(path)
+    if run.report is None:
+        report = Report(lacking=dict.fromkeys(_ALL_PARTS, NO_REPORT))
+    else:
+        report = read_report(run.report)
+    name = report.dataset or readable(run.datasets[0][1].stem if run.datasets else path.stem)
+    pictures, lacking = _pictures(run, report)
+    place = output or run.page
+    write_page(place, document(report, name, pictures, lacking))
+    return place
+
+
+def make_recording_page(values: Any, scenes: Sequence[Scene], output: Path) -> None:  # noqa: ANN401 - JSON
+    """Make the page of a recording that was only looked at.
+
+    Args:
+        values: the report that a conversion would leave.
+        scenes: some of its samples.
+        output: the page.
+
+    Raises:
+        OutputExists: the output is there and is no HTML file.
+        WriteError: it cannot be written.
+    """
+    report = parsed(values)
+    report.purpose = "recording"
+    count = len(scenes)
+    why = ["start", *["on the way"] * (count - 2), "near the end"][:count]
+    pictures = encoded(list(zip(scenes, why, strict=True)), report)
+    lacking = "" if pictures else "no sample could be made of the recording"
+    write_page(output, document(report, report.dataset, pictures, lacking))
+
+
+_ALL_PARTS = (
+    "samples",
+    "topics",
+    "sequences",
+    "combinations",
+    "pairing",
+    "timeline",
+    "streams",
+    "configuration",
+)
+
+
+def find_run(path: Path) -> Run:
+    """The run that a path is of: a report, a dataset, one of its files, or a folder above.
+
+    Raises:
+        DatasetNotFound: there is none, or there are several.
+    """
+    if path.name.endswith(REPORT) and path.is_file():
+        return Run(path, _of_report(path))
+    found = [(each.name, dataset) for each, dataset in find(path)]
+    runs: dict[Path | None, list[tuple[str, Path]]] = {}
+    for name, dataset in found:
+        runs.setdefault(_report_of(name, dataset), []).append((name, dataset))
+    if len(runs) > 1:
+        some = ", ".join(str(dataset) for datasets in islice(runs.values(), 3) for _, dataset in datasets[:1])
+        raise DatasetNotFound(
+            f"{path}: holds the datasets of {len(runs)} runs; name one of them, such as {some}"
+        )
+    report, datasets = next(iter(runs.items()))
+    return Run(report, datasets)
+
+
+def _of_report(report: Path) -> list[tuple[str, Path]]:
+    """The datasets that a report says it is of, as far as they are there and below the output folder."""
+    output = report.parents[2] if report.name == REPORT else report.parents[1]
+    found: dict[Path, str] = {}
+    for file in read_report(report).files[: 8 * MOST_FOLDERS]:
+        parts = PurePosixPath(file).parts
+        if len(parts) < 2 or ".." in parts or parts[0] not in SCENES or PurePosixPath(file).is_absolute():
+            continue
+        dataset = output / parts[0] / parts[1]
+        if dataset.is_dir():
+            found[dataset] = parts[0]
+    return sorted(((name, dataset) for dataset, name in found.items()), key=_rank)
+
+
+def _rank(each: tuple[str, Path]) -> tuple[int, Path]:
+    return list(SCENES).index(each[0]), each[1]
+
+
+def _report_of(name: str, dataset: Path) -> Path | None:
+    """The report of the run that wrote a dataset."""
+    loose = dataset.with_name(f"{dataset.name.removesuffix('.zarr')}.{REPORT}")
+    for report in (dataset / REPORT, loose):
+        if report.is_file():
+            return report
+    output = dataset.parent.parent
+    patterns = (f"*/*/{REPORT}", f"*/*.{REPORT}")
+    others = (report for pattern in patterns for report in output.glob(pattern))
+    for report in sorted(islice(others, MOST_REPORTS)):
+        try:
+            files = read_report(report).files
+        except DatasetError:
+            continue
+        if any(PurePosixPath(file).parts[:2] == (name, dataset.name) for file in files):
+            return report
+    return None
+
+
+class _Several:
+    """The samples of several datasets of one format, one after another."""
+
+    def __init__(self, several: Sequence[Scenes]) -> None:
+        self._of = {moment: scenes for scenes in several for moment in scenes.moments()}
+
+    def moments(self) -> list[Moment]:
+        """All of them."""
+        return list(self._of)
+
+    def scene(self, moment: Moment) -> Scene:
+        """One of them."""
+        return self._of[moment].scene(moment)
+
+
+def _pictures(run: Run, report: Report) -> tuple[list[Thumbnail], str]:
+    """Pictures from the first format that has some; why there are none, or not all."""
+    faults: list[str] = []
+    for name, kind in SCENES.items():
+        folders = [dataset for other, dataset in run.datasets if other == name][:MOST_FOLDERS]
+        opened: list[Scenes] = []
+        for folder in folders:
+            try:
+                opened.append(kind(folder))
+            except EdgeFirstError as error:
+                faults.append(str(error))
+        if opened:
+            pictures, lacking = thumbnails(_Several(opened), report)
+            if lacking:
+                faults.append(lacking)
+            if pictures:
+                return pictures, "; ".join(faults[:3])
+    if faults:
+        return [], "; ".join(faults[:3])
+    if not run.datasets:
+        return [], "the dataset is not there, or its format has no pictures"
+    return [], "no sample has a picture or points"
+
+
+def refuse_output(path: Path) -> None:
+    """Refuse to write a page under a name that no page has, or in place of something else.
+
+    Raises:
+        OutputExists: the name does not end in .html, or is not a file's.
+    """
+    if path.suffix.lower() not in {".html", ".htm"}:
+        raise OutputExists(f"{path}: a page is an .html file; give -o a name that ends in .html")
+    if path.exists() and not path.is_file():
+        raise OutputExists(f"{path}: is no file; nothing was written")
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write a page, in place of an earlier one.
+
+    Raises:
+        OutputExists: something else is there.
+        WriteError: it cannot be written.
+    """
+    refuse_output(path)
+    with disk_errors(path):
+        replace_file(path, page.encode("utf-8", "replace"), sync=False)

@@ -1,0 +1,129 @@
+"""The pictures of a page: of which samples, and how they are drawn and encoded."""
+
+from __future__ import annotations
+
+import base64
+import random
+from bisect import bisect_left
+from collections.abc import Sequence
+from io import BytesIO
+from zlib import crc32
+
+import numpy as np
+
+from edgefirst_ros.errors import EdgeFirstError
+from edgefirst_ros.view.page.reportfile import Report
+from edgefirst_ros.view.page.reportfile import Sequence as ReportSequence
+from edgefirst_ros.view.page.sections import Thumbnail
+from edgefirst_ros.view.scene import (
+    PICTURE_WIDTH,
+    Moment,
+    Projection,
+    Scene,
+    Scenes,
+    drawn,
+    mount_in,
+    rotation_of,
+)
+
+MOST_PICTURES = 8
+MOST_BASE64 = 3 << 20
+"""Characters of all pictures of a page."""
+WORST = 3
+RANDOM = 3
+QUALITY = 80
+_PINHOLE = frozenset({"plumb_bob", "rational_polynomial", "radtan", ""})
+"""Distortion models that a projection knows."""
+
+
+def chosen(moments: Sequence[Moment], report: Report) -> list[tuple[Moment, str]]:
+    """Start, end, those with the worst pairing, and some at random, the same each time; in order of time."""
+    if not moments:
+        return []
+    picked: dict[int, str] = {0: "start", len(moments) - 1: "end"}
+    frames = {(m.sequence, m.frame): n for n, m in enumerate(moments) if m.frame is not None}
+    timed = [(m.time_ns, n) for n, m in enumerate(moments) if m.time_ns is not None]
+    timed.sort()
+    worst = [(t, p.worst) for t, p in report.pairing.items() if p.worst is not None]
+    for topic, each in sorted(worst, key=lambda pair: -abs(pair[1].error_ms))[:WORST]:
+        number = frames.get((each.sequence, each.frame))
+        if number is None and timed:
+            at = min(bisect_left(timed, (each.time_ns, 0)), len(timed) - 1)
+            number = min(timed[max(0, at - 1) : at + 1], key=lambda pair: abs(pair[0] - each.time_ns))[1]
+        if number is not None and number not in picked:
+            picked[number] = f"worst pairing: {topic.strip('/')} {each.error_ms:+.1f} ms off"
+    rng = random.Random(crc32(report.dataset.encode("utf-8", "surrogatepass")))
+    for part in range(RANDOM):  # one in each third of the drive
+        first, last = (len(moments) * at // RANDOM for at in (part, part + 1))
+        others = [n for n in range(first, last) if n not in picked]
+        if others:
+            picked[rng.choice(others)] = "at random"
+    return [(moments[number], why) for number, why in sorted(picked.items())[:MOST_PICTURES]]
+
+
+def thumbnails(scenes: Scenes, report: Report) -> tuple[list[Thumbnail], str]:
+    """The pictures of a dataset, and why some are missing; empty if none is."""
+    found: list[tuple[Scene, str]] = []
+    faults: list[str] = []
+    for moment, why in chosen(scenes.moments(), report):
+        try:
+            found.append((scenes.scene(moment), why))
+        except EdgeFirstError as error:
+            faults.append(str(error))
+    return encoded(found, report), "; ".join(faults[:3])
+
+
+def encoded(scenes: Sequence[tuple[Scene, str]], report: Report) -> list[Thumbnail]:
+    """Scenes, each with why it was chosen, as pictures of a page."""
+    pictures: list[Thumbnail] = []
+    size = 0
+    for scene, why in scenes:
+        image = drawn(scene, PICTURE_WIDTH, projection_of(report, scene.moment.sequence))
+        if image is None:
+            continue
+        buffer = BytesIO()
+        image.save(buffer, "JPEG", quality=QUALITY)
+        written = base64.b64encode(buffer.getvalue()).decode()
+        size += len(written)
+        if size > MOST_BASE64:
+            break
+        moment = scene.moment
+        name = moment.sequence if moment.frame is None else f"{moment.sequence}, frame {moment.frame:,}"
+        pictures.append(Thumbnail(len(pictures) + 1, written, image.size, why, name, moment.time_ns))
+    return pictures
+
+
+def projection_of(report: Report, name: str) -> Projection | None:
+    """How the lidar's points lie on the camera's picture in a sequence; None if that is not known."""
+    sequence = next((s for s in report.sequences if s.name == name), None)
+    sequence = sequence or next(iter(report.sequences), None)
+    if sequence is None or sequence.calibration is None or sequence.calibration.camera is None:
+        return None
+    camera = sequence.calibration.camera
+    lidar_frame, camera_frame = _frame_of(sequence, "lidar_points"), _frame_of(sequence, "camera")
+    if not lidar_frame or not camera_frame or 0 in camera.size or 0 in camera.focal_px:
+        return None
+    if camera.distortion_model not in _PINHOLE and any(camera.distortion):
+        return None
+    mounts = {
+        _bare(t.child): (_bare(t.parent), rotation_of(t.rotation_xyzw), np.array(t.translation_m, float))
+        for t in sequence.calibration.transforms
+    }
+    mounted = mount_in(_bare(lidar_frame), _bare(camera_frame), mounts)
+    if mounted is None:
+        return None
+    width, height = camera.size
+    return Projection(
+        *mounted,
+        (camera.focal_px[0] / width, camera.focal_px[1] / height),
+        (camera.principal_px[0] / width, camera.principal_px[1] / height),
+        tuple(camera.distortion[:8]),
+    )
+
+
+def _frame_of(sequence: ReportSequence, role: str) -> str:
+    return next((s.frame_id for s in (sequence.streams or {}).values() if s.role == role), "")
+
+
+def _bare(frame: str) -> str:
+    return frame.strip().lstrip("/")

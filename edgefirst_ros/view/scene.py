@@ -1,0 +1,283 @@
+"""What a sample of any format looks like, and how it is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw, ImageFont
+
+Points = npt.NDArray[np.float64]
+
+BOX = (255, 214, 0)
+LABEL_INK, LABEL_PAPER = (20, 20, 20), (255, 214, 0)
+PICTURE_WIDTH = 960
+"""Pixels across of a picture on a page."""
+PLAIN_SIZE = (640, 480)
+REACH_M = 40.0
+GROUND, RING, RIG, AGENT = (24, 26, 30), (70, 74, 80), (80, 160, 255), (255, 214, 0)
+NEAR_M, FAR_M = 3.0, 60.0
+_RANGE_COLOURS = np.array(
+    [[255, 70, 50], [255, 170, 40], [150, 230, 70], [40, 200, 200], [60, 110, 255], [120, 70, 220]], float
+)
+"""From near to far, evenly over the logarithm of the range."""
+_MOST_BOXES = 500
+_MOST_PIXELS = 1 << 26
+MOST_POINTS = 60_000
+
+
+class Box2d(NamedTuple):
+    """A box on a picture: centre and size as fractions of the picture, and a label."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    label: str
+
+
+class Agent(NamedTuple):
+    """Something seen from above: centre, length and width in metres, heading, in the rig's frame."""
+
+    x_m: float
+    y_m: float
+    length_m: float
+    width_m: float
+    yaw_rad: float
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One sample of a dataset: sequence, and frame number or time; what a format does not say is None."""
+
+    sequence: str
+    frame: int | None = None
+    time_ns: int | None = None
+
+
+@dataclass(slots=True)
+class Scene:
+    """What there is to see of a sample.
+
+    Attributes:
+        moment: which it is.
+        picture: the camera's, None without one.
+        boxes: on the picture.
+        points: of the lidar (N, 3) in metres, in the sensor's frame; of a view from above in the rig's.
+        agents: for a view from above.
+    """
+
+    moment: Moment
+    picture: Image.Image | None = None
+    boxes: list[Box2d] = field(default_factory=list)
+    points: Points | None = None
+    agents: list[Agent] = field(default_factory=list)
+
+
+class Scenes(Protocol):
+    """The samples of a dataset that can be looked at."""
+
+    def moments(self) -> list[Moment]:
+        """All samples in order; quick, and without reading any."""
+
+    def scene(self, moment: Moment) -> Scene:
+        """One of them.
+
+        Raises:
+            EdgeFirstError: its files are damaged.
+        """
+
+
+def opened(data: bytes) -> tuple[Image.Image, tuple[int, int]]:
+    """A JPEG or PNG, decoded no finer than a page needs, and the size that it really has.
+
+    Raises:
+        ValueError: it has more pixels than any camera.
+        OSError: it is damaged.
+    """
+    picture = Image.open(BytesIO(data), formats=("JPEG", "PNG"))
+    size = picture.size
+    if size[0] * size[1] > _MOST_PIXELS:
+        raise ValueError(f"a picture of {size[0]} x {size[1]} pixels")
+    picture.draft("RGB", (PICTURE_WIDTH, 1))
+    return picture, size
+
+
+class Projection(NamedTuple):
+    """From the lidar's frame to a picture.
+
+    Attributes:
+        rotation: (3, 3) from the lidar's frame to the camera's (x right, y down, z forward).
+        translation_m: (3,) of the lidar in the camera's frame.
+        focal: along x and y, as fractions of the picture's width and height.
+        principal: x and y, likewise.
+        distortion: k1, k2, p1, p2, k3 of the plumb-bob model, then k4, k5, k6 of the rational one.
+    """
+
+    rotation: Points
+    translation_m: Points
+    focal: tuple[float, float]
+    principal: tuple[float, float]
+    distortion: tuple[float, ...] = ()
+
+
+def draw_boxes(picture: Image.Image, boxes: Iterable[Box2d], *, width: int = 2) -> None:
+    """Draw boxes and their labels onto a picture."""
+    draw = ImageDraw.Draw(picture)
+    across, down = picture.size
+    size = max(10, across // 60)
+    font = ImageFont.load_default(size)
+    for box in list(boxes)[:_MOST_BOXES]:
+        if not all(map(math.isfinite, box[:4])):
+            continue
+        left, right = sorted(((box.x - box.width / 2) * across, (box.x + box.width / 2) * across))
+        top, bottom = sorted(((box.y - box.height / 2) * down, (box.y + box.height / 2) * down))
+        if right < -across or left > 2 * across or bottom < -down or top > 2 * down:
+            continue
+        draw.rectangle((left, top, right, bottom), outline=BOX, width=width)
+        if box.label:
+            label = box.label[:40].encode("ascii", "replace").decode()
+            corner = max(2, min(left, across - 4 * size)), max(1, top - size - 5)
+            x0, y0, x1, y1 = draw.textbbox(corner, label, font)
+            draw.rectangle((x0 - 2, y0 - 2, x1 + 2, y1 + 2), fill=LABEL_PAPER)
+            draw.text(corner, label, LABEL_INK, font)
+
+
+def range_colours(distance_m: Points) -> npt.NDArray[np.uint8]:
+    """Colours (N, 3) of distances (N,): red is near, violet is far."""
+    share = np.log(np.clip(distance_m, NEAR_M, FAR_M) / NEAR_M) / math.log(FAR_M / NEAR_M)
+    at = share * (len(_RANGE_COLOURS) - 1)
+    columns = [np.interp(at, np.arange(len(_RANGE_COLOURS)), _RANGE_COLOURS[:, n]) for n in range(3)]
+    return np.stack(columns, axis=-1).astype(np.uint8)
+
+
+def projected(points: Points, size: tuple[int, int], projection: Projection) -> tuple[Points, Points]:
+    """Pixels (M, 2) and distances (M,) of the points (N, 3) that lie on a picture of that size."""
+    points = points[np.isfinite(points).all(axis=1)]
+    inside = points @ projection.rotation.T + projection.translation_m
+    inside = inside[inside[:, 2] > 0.1]
+    normal = inside[:, :2] / inside[:, 2:]
+    reach = 1.2 * max(
+        (max(centre, 1 - centre) / focal)
+        for centre, focal in zip(projection.principal, projection.focal, strict=True)
+    )
+    seen = np.abs(normal).max(axis=1, initial=0.0) < reach
+    inside, normal = inside[seen], normal[seen]
+    bent = _distorted(normal, projection.distortion)
+    pixels = (bent * projection.focal + projection.principal) * size
+    on = ((pixels >= 0) & (pixels < size)).all(axis=1)
+    return pixels[on], np.linalg.norm(inside[on], axis=1)
+
+
+def _distorted(normal: Points, coefficients: tuple[float, ...]) -> Points:
+    if not any(coefficients):
+        return normal
+    k1, k2, p1, p2, k3, k4, k5, k6 = (*coefficients, *(0.0,) * 8)[:8]
+    x, y = normal[:, 0], normal[:, 1]
+    r2 = x**2 + y**2
+    radial = (1 + r2 * (k1 + r2 * (k2 + r2 * k3))) / (1 + r2 * (k4 + r2 * (k5 + r2 * k6)))
+    return np.stack(
+        [
+            x * radial + 2 * p1 * x * y + p2 * (r2 + 2 * x**2),
+            y * radial + p1 * (r2 + 2 * y**2) + 2 * p2 * x * y,
+        ],
+        axis=-1,
+    )
+
+
+def draw_points(picture: Image.Image, points: Points, projection: Projection) -> int:
+    """Draw a cloud onto a picture, the far points first; returns how many lie on it."""
+    pixels, distance_m = projected(points[:MOST_POINTS], picture.size, projection)
+    order = np.argsort(-distance_m)
+    colours = range_colours(distance_m[order]).tolist()
+    radius = max(1.0, picture.width / 500)
+    draw = ImageDraw.Draw(picture)
+    for (x, y), colour in zip(pixels[order].tolist(), colours, strict=True):
+        draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=tuple(colour))
+    return len(pixels)
+
+
+def drawn(scene: Scene, width: int, projection: Projection | None) -> Image.Image | None:
+    """A picture of a scene, at most that wide: the camera's, else from above; None if there is nothing."""
+    if scene.picture is not None:
+        picture = scene.picture.convert("RGB")
+        picture.thumbnail((width, 4 * width))
+        if scene.points is not None and projection is not None:
+            draw_points(picture, scene.points, projection)
+        draw_boxes(picture, scene.boxes)
+        return picture
+    if scene.points is None and not scene.agents:
+        return None
+    return _from_above(scene)
+
+
+def _from_above(scene: Scene) -> Image.Image:
+    """The rig in the middle, forward is up, a ring every 10 m."""
+    picture = Image.new("RGB", PLAIN_SIZE, GROUND)
+    draw = ImageDraw.Draw(picture)
+    middle = PLAIN_SIZE[0] / 2, PLAIN_SIZE[1] * 0.66
+    scale = PLAIN_SIZE[1] / (1.5 * REACH_M)
+
+    def pixel(x_m: float, y_m: float) -> tuple[float, float]:
+        return middle[0] - y_m * scale, middle[1] - x_m * scale
+
+    for ring in range(10, int(2 * REACH_M), 10):
+        r = ring * scale
+        draw.ellipse((middle[0] - r, middle[1] - r, middle[0] + r, middle[1] + r), outline=RING)
+    if scene.points is not None:
+        points = scene.points[np.isfinite(scene.points).all(axis=1)][:MOST_POINTS]
+        points = points[np.abs(points[:, :2]).max(axis=1, initial=0.0) < 2 * REACH_M]
+        colours = range_colours(np.hypot(points[:, 0], points[:, 1])).tolist()
+        for (x, y), colour in zip(points[:, :2].tolist(), colours, strict=True):
+            draw.point(pixel(x, y), fill=tuple(colour))
+    for agent in (Agent(0.0, 0.0, 4.5, 1.9, 0.0), *scene.agents[:_MOST_BOXES]):
+        if all(map(math.isfinite, agent)) and math.hypot(agent.x_m, agent.y_m) < 2 * REACH_M:
+            cos, sin = math.cos(agent.yaw_rad), math.sin(agent.yaw_rad)
+            half = min(agent.length_m, 30.0) / 2, min(agent.width_m, 10.0) / 2
+            corners = [(a * half[0], b * half[1]) for a, b in ((1, 1), (1, -1), (-1, -1), (-1, 1))]
+            outline = [
+                pixel(agent.x_m + cos * x - sin * y, agent.y_m + sin * x + cos * y) for x, y in corners
+            ]
+            draw.polygon(outline, outline=RIG if agent.x_m == agent.y_m == 0.0 else AGENT, width=2)
+    return picture
+
+
+def rotation_of(xyzw: tuple[float, float, float, float]) -> Points:
+    """The matrix (3, 3) of a quaternion of any length but zero."""
+    x, y, z, w = np.array(xyzw, float) / max(float(np.linalg.norm(xyzw)), 1e-12)
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+Mounts = Mapping[str, tuple[str, Points, Points]]
+"""By frame: its parent, rotation (3, 3) and translation (3,) in it."""
+
+
+def mount_in(frame: str, other: str, mounts: Mounts) -> tuple[Points, Points] | None:
+    """Rotation and translation from one frame to another; None if they are not connected."""
+    source, target = _chain(frame, mounts), _chain(other, mounts)
+    if source[0] != target[0]:
+        return None
+    (rotation, translation), (back, origin) = source[1], target[1]
+    return back.T @ rotation, back.T @ (translation - origin)
+
+
+def _chain(frame: str, mounts: Mounts) -> tuple[str, tuple[Points, Points]]:
+    """The root of a frame's tree, and the frame's pose in it."""
+    rotation, translation = np.eye(3), np.zeros(3)
+    for _ in range(len(mounts) + 1):
+        if frame not in mounts:
+            break
+        frame, turned, moved = mounts[frame]
+        rotation, translation = turned @ rotation, turned @ translation + moved
+    return frame, (rotation, translation)
