@@ -65,11 +65,11 @@ def two_clocks(seconds: float) -> tuple[RawMessage, ...]:
 
 
 def output_files(output: Path) -> dict[str, bytes]:
-    """All that was written below an output folder, by path; not the report, which says how it came to be."""
+    """All that was written below an output folder, by path; not the report of how it came to be."""
     found = {
         path.relative_to(output).as_posix(): path.read_bytes()
         for path in output.rglob("*")
-        if path.is_file() and path.name != "capture_report.json"
+        if path.is_file() and path.stem != "capture_report"
     }
     assert {path.partition("/")[0] for path in found} >= set(FORMATS), found.keys()
     return found

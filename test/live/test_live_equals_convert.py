@@ -25,7 +25,7 @@ from edgefirst_ros.sources.session import RESUMED
 
 SECONDS = 10.0
 VIDEO = "/camera/h264"
-REPORT = "capture_report.json"
+REPORT = "capture_report"
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def files_of(output: Path, session: Finished) -> dict[str, bytes]:
     """All files of one session's datasets, by path."""
     names = {session.name, f"{session.name}.zarr", recording_of(session).stem}
     paths = [p for p in output.rglob("*") if p.is_file() and "recordings" not in p.relative_to(output).parts]
-    named = {p.relative_to(output).as_posix(): p for p in paths if p.name != REPORT}
+    named = {p.relative_to(output).as_posix(): p for p in paths if p.stem != REPORT}
     return {name: path.read_bytes() for name, path in named.items() if name.split("/")[1] in names}
 
 
@@ -149,7 +149,7 @@ def test_a_session_with_a_pause_converts_into_its_own_bytes(
 
 def sequences(output: Path) -> dict[str, bytes]:
     """All files of all datasets, by path."""
-    paths = [p for p in output.rglob("*") if p.is_file() and p.suffix != ".mcap" and p.name != REPORT]
+    paths = [p for p in output.rglob("*") if p.is_file() and p.suffix != ".mcap" and p.stem != REPORT]
     return {p.relative_to(output).as_posix(): p.read_bytes() for p in paths}
 
 

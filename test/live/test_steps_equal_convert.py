@@ -71,9 +71,7 @@ def stepped(messages: Sequence[RawMessage], case: Case) -> list[RawMessage]:
 def files(output: Path) -> dict[str, bytes]:
     """All files of all datasets, by path."""
     paths = [p for p in output.rglob("*") if p.is_file() and p.suffix != ".mcap"]
-    return {
-        p.relative_to(output).as_posix(): p.read_bytes() for p in paths if p.name != "capture_report.json"
-    }
+    return {p.relative_to(output).as_posix(): p.read_bytes() for p in paths if p.stem != "capture_report"}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

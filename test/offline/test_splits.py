@@ -55,7 +55,7 @@ def files(root: Path) -> dict[str, str]:
     return {
         str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(root.rglob("*"))
-        if path.is_file() and path.name != "capture_report.json"
+        if path.is_file() and path.stem != "capture_report"
     }
 
 

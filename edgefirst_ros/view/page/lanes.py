@@ -14,7 +14,7 @@ from edgefirst_ros.view.page.timeaxis import TimeAxis
 from edgefirst_ros.view.page.verdict import NOT_JUDGED, found_losses
 
 MOST_LANES = 120
-MOST_VALUES = 200_000
+MOST_VALUES = 100_000
 """Counts in all lanes together: they are most of a page that has many."""
 REPEATED_FIX = "duplicate epoch"
 """Why most fixes of a device are refused that sends each twice; it is not worth a warning colour."""

@@ -1,0 +1,88 @@
+"""When messages came, in a bounded number of bins, whatever their order and their times."""
+
+from __future__ import annotations
+
+import random
+
+from edgefirst_ros.pipeline.ledger import Ledger, Stage
+from edgefirst_ros.pipeline.timeline import FINEST_NS, MOST_BINS, Timeline
+
+KINDS = ("good", "bad")
+NOON_NS = 1_777_626_000_000_000_000
+
+
+def test_counts_lie_in_their_bins() -> None:
+    timeline = Timeline()
+    for lane, since_s, kind in (("a", 0.01, 0), ("a", 0.02, 0), ("a", 0.31, 1), ("b", 0.32, 0)):
+        timeline.add(lane, NOON_NS + round(since_s * 1e9), kind)
+    found = timeline.summary(KINDS)
+    assert found["bin_ns"] == FINEST_NS
+    assert found["start_ns"] == NOON_NS
+    assert found["bins"] == [0, 3]
+    assert found["counts"] == {"a": {"good": [2, 0], "bad": [0, 1]}, "b": {"good": [0, 1]}}
+
+
+def test_there_are_never_more_bins_and_nothing_gets_lost() -> None:
+    timeline = Timeline()
+    for number in range(20_000):
+        timeline.add("a", NOON_NS + number * 70_000_000, number % 2)
+    found = timeline.summary(KINDS)
+    assert MOST_BINS / 2 < len(found["bins"]) <= MOST_BINS
+    assert sum(found["counts"]["a"]["good"]) == sum(found["counts"]["a"]["bad"]) == 10_000
+    first = found["counts"]["a"]["good"][0] + found["counts"]["a"]["bad"][0]
+    assert abs(first - found["bin_ns"] / 70_000_000) <= 1
+
+
+def test_the_order_of_arrival_changes_nothing() -> None:
+    times = [NOON_NS + number * 31_000_000 for number in range(5_000)] + [NOON_NS + 10**15, 1]
+    results = []
+    for seed in range(3):
+        random.Random(seed).shuffle(times)
+        timeline = Timeline()
+        for time_ns in times:
+            timeline.add("a", time_ns, 0)
+        results.append(timeline.summary(KINDS))
+    assert results[0] == results[1] == results[2]
+
+
+def test_a_pause_of_days_costs_no_resolution() -> None:
+    timeline = Timeline()
+    for day in range(2):
+        for number in range(200):
+            timeline.add("a", NOON_NS + day * 86_400 * 10**9 + number * FINEST_NS, 0)
+    found = timeline.summary(KINDS)
+    assert found["bin_ns"] == FINEST_NS
+    assert len(found["bins"]) == 400
+    assert found["bins"][200] == 86_400 * 10
+
+
+def test_a_message_counts_when_its_fate_is_known_at_the_time_it_was_received() -> None:
+    ledger = Ledger()
+    kept = ledger.receive("/a", "T", 1, NOON_NS)
+    refused = ledger.receive("/a", "T", 1, NOON_NS + 10**9)
+    ledger.release(ledger.receive("/a", "T", 1, NOON_NS + 2 * 10**9, own=False), Stage.WRITTEN)
+    ledger.release(kept, Stage.WRITTEN)
+    ledger.release(refused, Stage.REFUSED, "why")
+    ledger.lose("/b", "T", 3, 100, "full", receive_ns=NOON_NS + 10**9)
+    ledger.frame("incomplete", NOON_NS)
+    found = ledger.timeline()
+    assert found["bins"] == [0, 10]
+    assert found["topics"] == {"/a": {"refused": [0, 1], "written": [1, 0]}, "/b": {"dropped": [0, 3]}}
+    assert found["reference_frames"] == {"incomplete": [1, 0]}
+
+
+def test_the_worst_pair_and_the_combinations_are_of_samples() -> None:
+    ledger = Ledger()
+    ledger.receive("/lidar", "T", 1)
+    for frame, error_ms in enumerate((3.0, -41.0, 20.0, 60.0)):
+        place = None if error_ms == 60.0 else ("s", frame, NOON_NS + frame)
+        ledger.paired("/lidar", round(error_ms * 1e6), place)
+    ledger.combined({"/lidar"})
+    ledger.combined({"/lidar", "/radar"})
+    ledger.combined({"/lidar"})
+    found = ledger.pairings()["/lidar"]
+    assert found["worst"] == {"error_ms": -41.0, "sequence": "s", "frame": 1, "time_ns": NOON_NS + 1}
+    assert sum(found["counts"]) == 4
+    at = [found["from_ms"] + n * found["bin_ms"] for n, count in enumerate(found["counts"]) if count]
+    assert all(low <= error < low + found["bin_ms"] for low, error in zip(at, (-41, 3, 20, 60), strict=True))
+    assert [each["samples"] for each in ledger.combinations()] == [2, 1]
