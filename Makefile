@@ -27,6 +27,7 @@ demo: $(VENV)/ready ## simulate a drive, convert it, show what came of it
 	$(BIN)/edgefirst-ros sheet $(DEMO)/out/edgefirst/demo -o $(DEMO)/contact-sheet.png
 	@echo "dataset:       $(DEMO)/out/edgefirst/demo"
 	@echo "contact sheet: $(DEMO)/contact-sheet.png"
+	@echo "report page: $(DEMO)/out/edgefirst/demo/capture_report.html"
 
 test: $(VENV)/ready oracles ## lint, types and the whole suite
 	$(BIN)/python -m pytest -n auto --dist loadfile

@@ -183,7 +183,7 @@ setup(
     maintainer="edgefirst_ros maintainers",
     maintainer_email="maintainers@users.noreply.a-seed-5e37c9f6.example",
     packages=find_packages(include=[PACKAGE, f"{PACKAGE}.*"]),
-    package_data={PACKAGE: ["py.typed"]},
+    package_data={PACKAGE: ["py.typed", "view/page/assets/*"]},
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),
         (f"share/{PACKAGE}", ["package.xml"]),
@@ -210,6 +210,8 @@ setup(
             "scipy-stubs",
             "types-PyYAML",
             "pypcd4>=1.5.1",
+            # Looks at the report page in Chromium, where there is one.
+            "playwright>=1.45",
         ],
     },
     entry_points={"console_scripts": ["edgefirst-ros = edgefirst_ros.__main__:main"]},
