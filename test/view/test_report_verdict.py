@@ -86,8 +86,17 @@ def test_times_are_minutes_and_seconds(seconds: float, text: str) -> None:
     assert clock(seconds) == text
 
 
+def test_of_several_drives_the_time_is_since_the_start_of_the_one_that_is_named() -> None:
+    values = report(CAMERA)
+    day_s = 86_400
+    monday = values["sequences"][0]
+    streams = {"/lidar": stream("lidar_points", day_s, day_s + 180, 10, ((day_s + 70, day_s + 75),))}
+    values["sequences"].append(monday | {"name": "tuesday", "start_ns": ns(day_s), "streams": streams})
+    assert judge(parsed(values)).details == ("lidar lost 5 s at 01:10 of tuesday",)
+
+
 def test_the_start_of_the_drive_is_that_of_its_first_sequence() -> None:
     values = report({**CAMERA, "/lidar": stream("lidar_points", 0, 180, 10, ((130, 134),))})
-    later = values["sequences"][0] | {"name": "t", "start_ns": ns(300), "streams": {}}
+    later = values["sequences"][0] | {"name": "t", "start_ns": ns(200), "streams": {}}
     values["sequences"].append(later)
     assert "at 02:10" in judge(parsed(values)).sentence

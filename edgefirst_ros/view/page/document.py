@@ -14,6 +14,7 @@ from edgefirst_ros.view.page.html import Html, embedded_json, joined, tag
 from edgefirst_ros.view.page.lanes import time_axis
 from edgefirst_ros.view.page.reportfile import Report
 from edgefirst_ros.view.page.sections import Thumbnail
+from edgefirst_ros.view.page.timeaxis import Stretch
 from edgefirst_ros.view.page.verdict import judge
 
 _SCRIPTS = ("uPlot.iife.min.js", "page.js")
@@ -32,7 +33,7 @@ def document(report: Report, title: str, pictures: Sequence[Thumbnail], lacking:
     verdict = judge(report)
     axis = time_axis(report)
     data: dict[str, Any] = {
-        "stretches": [[s.place_s, s.since_start_s, s.length_s] for s in axis.stretches],
+        "stretches": [[s.place_s, _since_drive_s(s, report), s.length_s] for s in axis.stretches],
         "end": axis.end_s,
         "start": axis.start_ns / 1e6,
     }
@@ -46,7 +47,7 @@ def document(report: Report, title: str, pictures: Sequence[Thumbnail], lacking:
             sections.pairing(report, data),
             sections.latency(report, data),
             sections.track(report, axis, pictures, data),
-            sections.pictures(pictures, lacking, axis),
+            sections.pictures(pictures, lacking, report),
             sections.accounting(report),
             sections.configuration(report),
         ),
@@ -72,6 +73,13 @@ def document(report: Report, title: str, pictures: Sequence[Thumbnail], lacking:
     )
     page = tag("html", tag("head", head), tag("body", body, tail), lang="en")
     return f"<!doctype html>\n{page}\n"
+
+
+def _since_drive_s(stretch: Stretch, report: Report) -> float:
+    """Where a stretch begins, in seconds since the start of its drive."""
+    starts = [(start_ns - report.start_ns) / 1e9 for start_ns, _ in report.drives]
+    before = [start_s for start_s in starts if start_s <= stretch.since_start_s + 1.0]
+    return round(stretch.since_start_s - max(before, default=0.0), 3)
 
 
 @cache

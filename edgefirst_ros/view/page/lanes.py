@@ -230,7 +230,7 @@ def latencies(report: Report) -> dict[str, list[Any]]:
 
 def clocks(report: Report) -> dict[str, list[tuple[str, str, str]]]:
     """By topic, the clock in use in each sequence as a short name and the finding, without repetitions."""
-    found: dict[str, list[tuple[str, str, str]]] = {}
+    found: dict[str, dict[tuple[str, str], list[str]]] = {}
     for sequence in report.sequences:
         for topic, clock in sequence.clocks.items():
             own = clock.clock == 0
@@ -238,7 +238,9 @@ def clocks(report: Report) -> dict[str, list[tuple[str, str, str]]]:
             kind = (
                 "own" if clock.source == "stamp" and own else "other" if clock.source == "stamp" else "late"
             )
-            entry = (short, kind, clock.finding)
-            if entry not in found.setdefault(topic, []):
-                found[topic].append(entry)
-    return found
+            several = found.setdefault(topic, {})
+            several.setdefault((short, kind), []).append(clock.finding)
+    return {
+        topic: [(*key, " | ".join(dict.fromkeys(findings))) for key, findings in several.items()]
+        for topic, several in found.items()
+    }

@@ -21,6 +21,8 @@ Counts = Annotated[list[Count], Field(max_length=4096)]
 Value = TypeVar("Value")
 
 MOST_POINTS = 6000
+APART_NS = 60_000_000_000
+"""Sequences that are farther apart are of several drives."""
 NEVER = "this report was made by an earlier version, which did not note it"
 DAMAGED = "this part of the report is damaged"
 
@@ -224,6 +226,17 @@ class Report:
         """Where the drive begins: the first sequence, else the first message; 0 if there is neither."""
         starts = [each.start_ns for each in self.sequences]
         return min(starts) if starts else self.timeline.start_ns if self.timeline is not None else 0
+
+    @property
+    def drives(self) -> list[tuple[int, str]]:
+        """Start of each drive and name of its first sequence; sequences less than a minute apart are one."""
+        found: list[tuple[int, str]] = []
+        end_ns = 0
+        for each in sorted(self.sequences, key=lambda sequence: sequence.start_ns):
+            if not found or each.start_ns - end_ns > APART_NS:
+                found.append((each.start_ns, each.name))
+            end_ns = max(end_ns, end_of(each))
+        return found or [(self.start_ns, "")]
 
     @property
     def end_ns(self) -> int:

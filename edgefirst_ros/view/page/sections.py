@@ -13,7 +13,7 @@ from edgefirst_ros.view.page.lanes import Lane, bars, clocks, lanes, latencies, 
 from edgefirst_ros.view.page.reportfile import Pairing, Report, end_of
 from edgefirst_ros.view.page.timeaxis import TimeAxis
 from edgefirst_ros.view.page.trackmap import Place, places, track_map
-from edgefirst_ros.view.page.verdict import Verdict, clock, found_losses
+from edgefirst_ros.view.page.verdict import Verdict, clock, found_losses, time_of
 
 MOST_TEXTS = 50
 """Notes, warnings and hints of one kind that are shown."""
@@ -54,7 +54,10 @@ def header(report: Report, verdict: Verdict, title: str) -> Html:
     facts: list[tuple[str, Child]] = []
     if report.sequences and start_ns:
         facts.append(("begins", _utc(start_ns)))
-        facts.append(("lasts", clock((end_ns - start_ns) / 1e9)))
+        count = len(report.drives)
+        lasts = sum((end_of(each) - each.start_ns) / 1e9 for each in report.sequences)
+        several = f" in {count} drives" if count > 1 else ""
+        facts.append(("lasts", clock(lasts if several else (end_ns - start_ns) / 1e9) + several))
     if report.samples is not None:
         label = "samples possible" if report.purpose == "recording" else "samples"
         facts.append((label, f"{report.samples:,}"))
@@ -326,7 +329,7 @@ def track(report: Report, axis: TimeAxis, pictures: Iterable[Thumbnail], data: d
         tag(
             "p",
             "; ".join(words),
-            ". Dashed where the position was not measured; red where a topic was silent.",
+            ". Ring: start; dot: end; dashed: position not measured; red: a topic was silent.",
             class_="note",
         ),
         picture,
@@ -343,11 +346,11 @@ def _bases(report: Report) -> list[str]:
     return [f"position {basis} for {seconds:,.1f} s" for basis, seconds in totals.items() if seconds >= 0.1]
 
 
-def pictures(found: Sequence[Thumbnail], why: str, axis: TimeAxis) -> Html:
+def pictures(found: Sequence[Thumbnail], why: str, report: Report) -> Html:
     """What the sensors saw at some moments."""
-    figures = []
+    figures, drives = [], report.drives
     for each in found:
-        when = "" if each.time_ns is None else f" at {clock((each.time_ns - axis.start_ns) / 1e9)}"
+        when = "" if each.time_ns is None else f" at {time_of(each.time_ns, drives)[0]}"
         image = tag(
             "img",
             src=Html(f"data:image/jpeg;base64,{each.base64}"),
@@ -365,7 +368,12 @@ def pictures(found: Sequence[Thumbnail], why: str, axis: TimeAxis) -> Html:
         "pictures",
         "Pictures",
         missing(why) if why else None,
-        tag("p", "Boxes are the model's; dots are the lidar's, red is near and violet is far.", class_="note")
+        tag(
+            "p",
+            "Boxes are the model's; dots are the lidar's, red is near and violet is far. Views from above "
+            "have a ring every 10 m; forward is up.",
+            class_="note",
+        )
         if figures
         else None,
         tag("div", *figures, class_="figures"),

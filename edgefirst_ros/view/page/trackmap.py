@@ -81,7 +81,8 @@ def track_map(
             continue
         inside = [p for p in found if loss.begin_ns <= p.time_ns <= loss.end_ns]
         parts += [_polyline([xy(p) for p in line], "track lost") for line in _lines(inside)]
-    parts += [_dot(xy(found[0]), "start", "start"), _dot(xy(found[-1]), "finish", "end")]
+    for end, kind in ((found[0], "start"), (found[-1], "finish")):
+        parts.append(tag("circle", cx=xy(end)[0], cy=xy(end)[1], r=7, class_=kind))
     for time_ns, number in pictures.items():
         nearest = min(found, key=lambda place: abs(place.time_ns - time_ns))
         x, y = xy(nearest)
@@ -122,18 +123,6 @@ def _lines(found: Iterable[Place]) -> list[list[Place]]:
 
 def _polyline(points: Iterable[tuple[float, float]], kind: str) -> Html:
     return tag("polyline", points=" ".join(f"{x:g},{y:g}" for x, y in points), class_=kind)
-
-
-def _dot(at: tuple[float, float], kind: str, label: str) -> Html:
-    x, y = at
-    left = x > WIDTH - 2 * MARGIN
-    anchor = "end" if left else "start"
-    return joined(
-        tag("circle", cx=x, cy=y, r=7, class_=kind),
-        tag(
-            "text", label, x=x + (-16 if left else 16), y=y, dy="-.5em", class_="map-text", text_anchor=anchor
-        ),
-    )
 
 
 def _scale_bar(scale: float, height: float) -> Html:

@@ -60,8 +60,8 @@ def judge(report: Report) -> Verdict:
     """Judge a report."""
     losses = found_losses(report)
     grade = _grade(report, losses)
-    everything = _all_topics(report)
-    told = [_sentence(loss, report.start_ns, everything) for loss in losses]
+    everything, drives = _all_topics(report), report.drives
+    told = [_sentence(loss, drives, everything) for loss in losses]
     told += _refusals(report)
     said = told[:SAID]
     if len(told) > SAID:
@@ -141,7 +141,7 @@ def _all_topics(report: Report) -> frozenset[str]:
     )
 
 
-def _sentence(loss: Loss, start_ns: int, everything: frozenset[str]) -> str:
+def _sentence(loss: Loss, drives: Iterable[tuple[int, str]], everything: frozenset[str]) -> str:
     names = [topic.strip("/") for topic in loss.topics]
     if len(everything) > 2 and everything == set(loss.topics):
         who = "all sensors"
@@ -150,12 +150,19 @@ def _sentence(loss: Loss, start_ns: int, everything: frozenset[str]) -> str:
     else:
         who = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     length = f"{loss.seconds:,.1f}".removesuffix(".0") + " s"
+    begins, of = time_of(loss.begin_ns, drives)
     if loss.kind == "beginning":
-        return f"{who} began {length} after the start"
-    at = clock((loss.begin_ns - start_ns) / 1e9)
+        return f"{who} began {length} after the start{of}"
     if loss.kind == "end":
-        return f"{who} stopped at {at}, {length} before the end"
-    return f"{who} lost {length} at {at}"
+        return f"{who} stopped at {begins}, {length} before the end{of}"
+    return f"{who} lost {length} at {begins}{of}"
+
+
+def time_of(time_ns: int, drives: Iterable[tuple[int, str]]) -> tuple[str, str]:
+    """A time since the start of its drive, and, if there are several drives, " of " and the name of it."""
+    known = list(drives)
+    start_ns, name = max((d for d in known if d[0] <= time_ns), default=known[0])
+    return clock((time_ns - start_ns) / 1e9), f" of {name}" if len(known) > 1 else ""
 
 
 def clock(seconds: float) -> str:
