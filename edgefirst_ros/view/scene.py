@@ -206,7 +206,7 @@ def drawn(scene: Scene, width: int, projection: Projection | None) -> Image.Imag
     """A picture of a scene, at most that wide: the camera's, else from above; None if there is nothing."""
     if scene.picture is not None:
         picture = scene.picture.convert("RGB")
-        picture.thumbnail((width, 4 * width))
+        picture.thumbnail((width, 4 * width), Image.Resampling.BILINEAR)
         if scene.points is not None and projection is not None:
             draw_points(picture, scene.points, projection)
         draw_boxes(picture, scene.boxes)

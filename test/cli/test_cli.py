@@ -71,7 +71,7 @@ def test_convert_prints_where_things_are_and_what_became_of_every_message(
 ) -> None:
     done = run("convert", short, "-o", tmp_path, "--name", "mine", "--incomplete")
     paths = [Path(line) for line in done.stdout.splitlines()]
-    assert {p.name for p in paths} == {"mine.arrow", "mine.zip", "capture_report.json"}
+    assert {p.name for p in paths} == {"mine.arrow", "mine.zip", "capture_report.json", "capture_report.html"}
     assert all(p.exists() for p in paths)
     assert "What became of every message" in done.stderr
     assert "/lidar/points: stamp of another clock" in done.stderr
