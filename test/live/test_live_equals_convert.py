@@ -103,6 +103,12 @@ def test_each_session_of_a_run_converts_into_its_own_bytes(
         again = tmp_path / f"again{number}"
         report = convert(recording_of(session), again)
         assert report["totals"] == session.report["totals"]
+        for key in ("timeline", "pairing", "combinations"):
+            assert report[key] == session.report[key], key
+        for mine, theirs in zip(report["sequences"], session.report["sequences"], strict=True):
+            assert mine["streams"] == theirs["streams"]
+            assert mine["calibration"] == theirs["calibration"]
+            assert mine["track"] == theirs["track"]
         assert f"settings from {recording_of(session).name}" in " ".join(report["notes"])
         made, found = files_of(tmp_path / "live", session), files_of(again, session)
         assert {name.partition("/")[0] for name in made} == set(FORMATS)

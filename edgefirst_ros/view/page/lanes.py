@@ -17,7 +17,7 @@ MOST_LANES = 120
 MOST_VALUES = 100_000
 """Counts in all lanes together: they are most of a page that has many."""
 REPEATED_FIX = "duplicate epoch"
-"""Why most fixes of a device are refused that sends each twice; it is not worth a warning colour."""
+"""Why every other fix of a device that sends each twice is refused; not worth a warning colour."""
 KINDS: Mapping[str, tuple[str, ...]] = {
     "used": ("written", "decoded", "sample"),
     "unused": ("skipped", "unpaired"),
@@ -134,7 +134,7 @@ def _repeats(report: Report, topic: str) -> bool:
     account = report.topics.get(topic)
     if account is None or not account.refused:
         return False
-    return account.reasons.get("refused", {}).get(REPEATED_FIX, 0) > 0.9 * account.refused
+    return account.reasons.get("refused", {}).get(REPEATED_FIX, 0) > 0.5 * account.refused
 
 
 def _sum(counts: Mapping[str, list[int]]) -> int:
@@ -225,7 +225,7 @@ def latencies(report: Report) -> dict[str, list[Any]]:
         for topic, stream in (sequence.streams or {}).items():
             if stream.latency_ms is not None:
                 found.setdefault(topic, []).append(stream.latency_ms)
-    return found
+    return dict(sorted(found.items()))
 
 
 def clocks(report: Report) -> dict[str, list[tuple[str, str, str]]]:
