@@ -124,6 +124,10 @@ def boxes_of(rows: Iterable[Row]) -> list[Box2d]:
     return found
 
 
+_SHOWN = ("name", "frame", "label", "box2d")
+"""Columns that are read: masks may be much larger than all others."""
+
+
 class EdgeFirstScenes:
     """The samples of an EdgeFirst dataset; see ``Scenes``.
 
@@ -135,7 +139,8 @@ class EdgeFirstScenes:
 
     def __init__(self, dataset: Path) -> None:
         self._files = DatasetFiles(dataset)
-        self._table = read_table(self._files.table) if self._files.table.is_file() else pl.DataFrame()
+        table = self._files.table
+        self._table = read_table(table, *_SHOWN) if table.is_file() else pl.DataFrame()
         names = {stem: PurePosixPath(stem).name.rpartition("_") for stem in self._files.stems()}
         self._stems = {Moment(name, int(frame)): stem for stem, (name, _, frame) in names.items()}
 

@@ -107,8 +107,8 @@ def _are_categories(value: bytes) -> bool:
     return True
 
 
-def read_table(path: Path) -> pl.DataFrame:
-    """The rows of a table.
+def read_table(path: Path, *wanted: str) -> pl.DataFrame:
+    """The rows of a table; of those columns only that are ``wanted`` and there, if any are named.
 
     Raises:
         DatasetError: it is not an Arrow file, or damaged.
@@ -118,9 +118,10 @@ def read_table(path: Path) -> pl.DataFrame:
         with pa.memory_map(str(path)) as file:
             table = pa.ipc.open_file(file)
             refuse_unsound(table.schema)
+            names = [name for name in table.schema.names if not wanted or name in wanted]
             for number in range(table.num_record_batches):
-                table.get_batch(number).validate(full=True)  # polars does not check offsets
-        return pl.read_ipc(path)
+                table.get_batch(number).select(names).validate(full=True)  # polars does not check offsets
+        return pl.read_ipc(path, columns=names)
     except UNREADABLE as error:
         raise DatasetError(f"{path} is not a complete Arrow file: {error}") from error
 
