@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +13,9 @@ from edgefirst_ros.cli import options
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     ConfigFile,
+    End,
+    Recordings,
+    Start,
     exit_code,
     guarded,
     interruptible,
@@ -23,9 +25,7 @@ from edgefirst_ros.cli.terminal import ProgressView, make_console, print_report,
 
 
 def convert(
-    recordings: Annotated[
-        list[Path], typer.Argument(metavar="RECORDING...", help="MCAP files, or folders of them.")
-    ],
+    recordings: Recordings,
     *,
     output: options.Output,
     config_file: ConfigFile = None,
@@ -37,6 +37,8 @@ def convert(
     prefix: Annotated[
         str | None, typer.Option(help="Topic prefix of the device to convert; needed if there are several.")
     ] = None,
+    start: Start = None,
+    end: End = None,
     rate: options.Rate = None,
     every_n: options.EveryN = None,
     keyframes: options.Keyframes = False,
@@ -52,7 +54,7 @@ def convert(
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Convert MCAP recordings into EdgeFirst, NCore and L5Kit datasets.
+    """Convert recordings into EdgeFirst, NCore and L5Kit datasets.
 
     A sample is a camera frame with the nearest message of every other sensor, at most 50 ms away; model
     messages must be of the same frame. Frames that lack a sensor which was sending are left out, and the
@@ -61,6 +63,9 @@ def convert(
     A recording made by [bold]capture --record[/] is converted with the settings and names of its session,
     into the same bytes that the session wrote. Options given here override single settings; --config replaces
     all of them.
+
+    Folders are searched with all below; several files of one drive become one sequence. [bold]--start[/] and
+    [bold]--end[/] take a part of every drive, without reading the rest where the files have an index.
 
     Ctrl-C finishes what has been read. With --json, errors are JSON too: an object with error and faults.
 
@@ -73,6 +78,8 @@ def convert(
       edgefirst-ros convert drive/ -o out --rate 2 --name monday
 
       edgefirst-ros convert drive.mcap -o out --format edgefirst,ncore,l5kit
+
+      edgefirst-ros convert s3://bucket/drives/drive.mcap -o out --start 60 --end 120
     """
     err = make_console(stderr=True)
     with guarded(
@@ -80,7 +87,9 @@ def convert(
     ):
         from edgefirst_ros.offline.convert import convert as run_convert
         from edgefirst_ros.offline.settings import recorded_settings
+        from edgefirst_ros.sources.window import excerpt_of
 
+        excerpt = excerpt_of(start, end)
         chosen = {
             "formats": options.format_names(formats),
             "reference": reference,
@@ -105,6 +114,7 @@ def convert(
                 recordings,
                 output,
                 config,
+                excerpt=excerpt,
                 dataset=name,
                 overwrite=overwrite,
                 stop=stop,

@@ -249,6 +249,14 @@ class Ledger:
             account.stages[Stage.DROPPED] += messages
             account.reasons.setdefault(Stage.DROPPED, Counter())[reason] += messages
 
+    def skip(self, topic: str, schema: str, messages: int, reason: str) -> None:
+        """Count messages that nobody wanted read; their bytes are not counted."""
+        with self._lock:
+            account = self._topics.setdefault(topic, TopicAccount(schema))
+            account.received += messages
+            account.stages[Stage.SKIPPED] += messages
+            account.reasons.setdefault(Stage.SKIPPED, Counter())[reason] += messages
+
     def paired(self, topic: str, error_ns: int) -> None:
         """Count how far a companion was from its reference, in nanoseconds."""
         with self._lock:

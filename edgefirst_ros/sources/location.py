@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
-from urllib.request import url2pathname
 
 from edgefirst_ros.errors import ConfigError
 
@@ -71,7 +70,7 @@ def location_of(text: str | Location) -> Location:
         return Path(text) if isinstance(text, str) else text
     parts = urlsplit(text)
     if parts.scheme == "file":
-        return Path(url2pathname(parts.path))
+        return Path(unquote(parts.path))
     if parts.scheme not in STORES:
         raise ConfigError([f"{text}: unknown kind of URL; expected {SHOWN_SCHEMES}, or a path"])
     if not parts.netloc:

@@ -126,8 +126,13 @@ class McapRecording(Recording):
 
         With a window, only the chunks that may have messages of it are read, if the file has a summary.
         """
+        return self._read(arrival, window, None if window is None else self._chunks_in(window))
+
+    def _read(
+        self, arrival: int, window: TimeWindow | None, chunks: Sequence[IndexedChunk] | None
+    ) -> Iterator[RawMessage]:
+        """The messages of a window and of chunks; None is no limit."""
         reader = RecordReader()
-        chunks = None if window is None else self._chunks_in(window)
         with self._stored.open(None if chunks is None else [(c.offset, c.end) for c in chunks]) as file:
             # Channels are declared in the first chunk that uses them, which may be the damaged one.
             reader.read_summary(file, self.size)
@@ -157,6 +162,14 @@ class McapRecording(Recording):
             elif reader.ended and footer(file, self.size) is None:
                 self.note = NO_SUMMARY
         self.position = self.size
+
+    def beginning(self, most_bytes: int) -> Iterator[RawMessage]:
+        """The messages of the first chunks, as far as these fit; a remote file's are read by one request."""
+        chunks = self.summary.chunks
+        fitting = [chunk for chunk in chunks if chunk.end - chunks[0].offset <= most_bytes]
+        if fitting:
+            self._stored.pin(fitting[0].offset, fitting[-1].end)
+        return self._read(0, None, fitting)
 
     def latched(self, topics: Collection[str], before_ns: int) -> Iterator[RawMessage]:
         """Messages of these topics with earlier log times, of the first and the last chunk that has some."""
@@ -208,8 +221,8 @@ class McapRecording(Recording):
             if channel in topics and count > 0:
                 self.outside[topics[channel]] += count
         if chunks is not None:
-            read = sum(chunk.bytes for chunk in chunks)
-            self.unread_bytes = sum(chunk.bytes for chunk in self.summary.chunks) - read
+            read = sum(chunk.length for chunk in chunks)
+            self.unread_bytes = sum(chunk.length for chunk in self.summary.chunks) - read
 
     def _sections(
         self, reader: RecordReader, file: BinaryIO, chunks: Sequence[IndexedChunk] | None

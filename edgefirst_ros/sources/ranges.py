@@ -8,6 +8,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
 from queue import SimpleQueue
 from typing import IO, TYPE_CHECKING, BinaryIO, TypeVar
@@ -195,7 +196,7 @@ class _RangeReader(RawIOBase):
         for following in range(number, min(number + AHEAD + 1, len(self._blocks))):
             if following not in self._fetched:
                 block = self._blocks[following]
-                self._fetched[following] = self._fetcher.submit(lambda block=block: self._file.fetch(block))
+                self._fetched[following] = self._fetcher.submit(partial(self._file.fetch, block))
         return self._fetched[number].result()
 
 

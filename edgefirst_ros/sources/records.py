@@ -81,7 +81,7 @@ class IndexedChunk(NamedTuple):
     """A chunk according to the summary: its place in the file, its log times, and whose messages it holds."""
 
     offset: int
-    bytes: int
+    length: int
     first_ns: int
     last_ns: int
     offsets: bytes
@@ -90,7 +90,7 @@ class IndexedChunk(NamedTuple):
     @property
     def end(self) -> int:
         """The offset after its last byte."""
-        return self.offset + self.bytes
+        return self.offset + self.length
 
     @property
     def channels(self) -> frozenset[int]:
@@ -213,10 +213,10 @@ class RecordReader:
             head = file.read(_RECORD.size)
             if len(head) == _RECORD.size and chunk.end <= size:
                 opcode, length = _RECORD.unpack(head)
-                if opcode == Opcode.CHUNK and length + _RECORD.size == chunk.bytes:
-                    yield FileSection(chunk.offset, chunk.bytes, is_chunk=True, whole=True)
+                if opcode == Opcode.CHUNK and length + _RECORD.size == chunk.length:
+                    yield FileSection(chunk.offset, chunk.length, is_chunk=True, whole=True)
                     continue
-            self._note(chunk.offset, chunk.bytes, NOT_THERE)
+            self._note(chunk.offset, chunk.length, NOT_THERE)
 
     def walk(self, file: BinaryIO, size: int) -> Iterator[FileSection]:
         """All sections, from the beginning of the file to the end of its data."""
