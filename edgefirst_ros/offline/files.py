@@ -56,11 +56,15 @@ class FoundFiles:
         return f"not read, of the files in the folders: {reasons}"
 
 
-def find_files(places: Sequence[str | Location]) -> FoundFiles:
+def find_files(places: Sequence[str | Location], *, sized: bool = False) -> FoundFiles:
     """The recordings of files, folders and URLs in the given order; folders and prefixes with all below.
 
     Within a folder they are sorted by name, numbers by value; its own files come before those of folders in
     it. A URL with the ending of a recording is a file, any other one a prefix.
+
+    Args:
+        places: paths and URLs.
+        sized: find out the size and version of objects that are named, too, by a request for each.
 
     Raises:
         RecordingNotFound: a path does not exist, or a folder holds no recordings.
@@ -71,7 +75,7 @@ def find_files(places: Sequence[str | Location]) -> FoundFiles:
     for place in map(location_of, places):
         before = len(found.files)
         if isinstance(place, Url):
-            found.files += _remote(place, found.left_out)
+            found.files += _remote(place, found.left_out, sized=sized)
         else:
             found.files += _local(place, found.left_out)
         if len(found.files) == before:
@@ -114,12 +118,13 @@ def _stat(path: Path, *, named: bool = False) -> InputFile:
     return InputFile(path, status.st_size, str(status.st_mtime_ns), named)
 
 
-def _remote(place: Url, left_out: Counter[str]) -> Iterator[InputFile]:
-    if is_recording(place.name):
-        yield InputFile(place, -1, "", named=True)
-        return
-    from edgefirst_ros.sources.remote import list_objects  # noqa: PLC0415 - only where a URL is given
+def _remote(place: Url, left_out: Counter[str], *, sized: bool) -> Iterator[InputFile]:
+    from edgefirst_ros.sources.remote import ObjectVersion, list_objects, read_version  # noqa: PLC0415
 
+    if is_recording(place.name):
+        version = read_version(place) if sized else ObjectVersion(-1, "")
+        yield InputFile(place, version.size, version.tag, named=True)
+        return
     files: list[InputFile] = []
     for each in list_objects(place):
         below = PurePosixPath(each.url.key[len(place.key) :].strip("/"))
@@ -127,7 +132,9 @@ def _remote(place: Url, left_out: Counter[str]) -> Iterator[InputFile]:
         reason = HIDDEN if hidden else _foreign(each.url.name)
         if reason is None:
             files.append(InputFile(each.url, each.version.size, each.version.tag))
-        elif reason and each.version.size:  # consoles make empty objects in the place of folders
+        elif reason and (
+            each.version.size or reason != FOREIGN
+        ):  # consoles make empty objects in the place of folders
             left_out[reason] += 1
     yield from sorted(files, key=lambda file: _depth_first(str(file.path)))
 

@@ -57,15 +57,14 @@ class Recording(ABC):
         """
         if self.session is not None:
             return self.session.host
-        found = _NAME.fullmatch(self.path.stem)
-        return readable(found["host"] if found else self.path.stem)
+        return readable(device_host(self.path.stem) or self.path.stem)
 
     @property
     def sequence_name(self) -> str | None:
         """Sequence of the live session; else the file's stem if it is ``host_date_time``; else None."""
         if self.session is not None:
             return self.session.sequence
-        return self.path.stem if is_device_name(self.path.stem) else None
+        return None if device_host(self.path.stem) is None else self.path.stem
 
     @property
     def session(self) -> RecordedSession | None:
@@ -101,6 +100,7 @@ class Recording(ABC):
         """What is read from now on is read twice: keep a local copy if it is remote."""
 
 
-def is_device_name(stem: str) -> bool:
-    """Whether a file is named by host, date and time, as the device does."""
-    return _NAME.fullmatch(stem) is not None
+def device_host(stem: str) -> str | None:
+    """The host in a name of host, date and time, as the device gives to its files; None for other names."""
+    found = _NAME.fullmatch(stem)
+    return None if found is None else found["host"]
