@@ -37,16 +37,19 @@ Disturbance = int | Literal["cut"] | None
 """An HTTP status to answer with, ``cut`` to close the connection halfway through the answer, or nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
-    """One request as the proxy saw it, with the bytes of the bodies of request and response."""
+    """One request as the proxy saw it, with the bytes of the bodies of request and response.
+
+    It is in the log before its answer is sent, so that who has the answer finds it there.
+    """
 
     method: str
     path: str
     range: str
-    status: int
     sent: int
-    received: int
+    status: int = 0
+    received: int = 0
 
 
 def undisturbed(*_: str) -> Disturbance:
@@ -199,21 +202,19 @@ class _Forwarder(BaseHTTPRequestHandler):
         log = self.server.log
         wanted = self.headers.get("Range", "")
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        status, received = 0, 0
+        request = Request(self.command, self.path, wanted, len(body))
+        log.requests.append(request)
         disturbance = log.disturb(self.command, self.path, wanted)
         try:
             if isinstance(disturbance, int):
-                status = disturbance
-                self.send_response_only(status)
+                request.status = disturbance
+                self.send_response_only(disturbance)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
             else:
-                response = self.ask(body)
-                status, received = response.status, self.answer(response, cut=disturbance == "cut")
+                self.answer(self.ask(body), request, cut=disturbance == "cut")
         except (OSError, HTTPException):
             self.close_connection = True
-        finally:
-            log.requests.append(Request(self.command, self.path, wanted, status, len(body), received))
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = forward  # noqa: N815 - the base class calls them
 
@@ -227,8 +228,9 @@ class _Forwarder(BaseHTTPRequestHandler):
         self.upstream.endheaders(body)
         return self.upstream.getresponse()
 
-    def answer(self, response: HTTPResponse, *, cut: bool) -> int:
-        """Pass on the answer, or its first half; returns the bytes of the body."""
+    def answer(self, response: HTTPResponse, request: Request, *, cut: bool) -> None:
+        """Pass on the answer, or its first half."""
+        request.status = response.status
         whole = response.read() if response.length is None else None
         self.send_response_only(response.status, response.reason)
         for name, value in response.getheaders():
@@ -238,14 +240,13 @@ class _Forwarder(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(whole)))
         self.end_headers()
         left = (response.length or 0) // 2 if cut else sys.maxsize
-        received = 0
         for block in [whole] if whole is not None else iter(lambda: response.read(BLOCK), b""):
-            self.wfile.write(block[: left - received])
-            received = min(left, received + len(block))
-            if received == left:
+            shown = block[: left - request.received]
+            request.received += len(shown)
+            self.wfile.write(shown)
+            if request.received == left:
                 response.close()
                 raise ConnectionAbortedError
-        return received
 
 
 class _Proxy(ThreadingHTTPServer):

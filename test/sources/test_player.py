@@ -77,7 +77,7 @@ def recording(*times_ns: int, fault: str = "", topic: str = "/imu") -> McapRecor
         RawMessage(topic, "sensor_msgs/msg/Imu", bytes([n]), t, t, n, fault=fault if n == 1 else "")
         for n, t in enumerate(times_ns)
     ]
-    fake: McapRecording = SimpleNamespace(messages=lambda window: iter(made), position=0, size=0)  # type: ignore[assignment]
+    fake: McapRecording = SimpleNamespace(messages=lambda **_: iter(made), position=0, size=0)  # type: ignore[assignment]
     return fake
 
 
