@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 EXTRA = "rosbag"
 ROS1 = ".bag"
 HEADER = "std_msgs/msg/Header"
+_ADVICE = {
+    "not indexed": "; rosbag reindex completes it",
+    "malformed": "; sqlite3 FILE .recover saves what is left",
+}
 _COPY_BYTES = 4 << 20
 
 
@@ -171,7 +175,9 @@ class RosbagRecording(Recording):
         try:
             bag.open()
         except _damage() as error:
-            raise RecordingError(f"{self.path}: cannot be read: {_reason(error)}") from error
+            said = _reason(error).removeprefix(f"Cannot open database {self._file}: ")
+            advice = next((text for word, text in _ADVICE.items() if word in said), "")
+            raise RecordingError(f"{self.path}: cannot be read: {said}{advice}") from error
         try:
             yield bag
         finally:
