@@ -148,7 +148,8 @@ def _listed(folder: Location, left: dict[Location, Recording]) -> list[RecordedD
     parts = [left.pop(folder / name) for name in names if folder / name in left]
     if not parts:
         return []
-    lost = [name for name in names if not _exists(folder / name)]
+    known = {part.path for part in parts}
+    lost = [name for name in names if folder / name not in known and not _exists(folder / name)]
     notes = [f"{METADATA} lists {readable(name)}, which is not there" for name in lost]
     return [_drive(parts, notes)]
 
