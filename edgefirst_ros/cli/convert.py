@@ -79,7 +79,7 @@ def convert(
 
       edgefirst-ros convert drive.mcap -o out --format edgefirst,ncore,l5kit
 
-      edgefirst-ros convert s3://bucket/drives/drive.mcap -o out --start 60 --end 120
+      edgefirst-ros convert s3://bucket/drive.mcap -o out --start 60
     """
     err = make_console(stderr=True)
     with guarded(
