@@ -19,7 +19,7 @@ METADATA = "metadata.yaml"
 HIDDEN = "hidden"
 UNFINISHED = "unfinished (.part)"
 COMPRESSED = "compressed as a whole (.zstd), to be decompressed first"
-FOREIGN = "no recordings"
+FOREIGN = "of other kinds"
 LINKED = "links to folders"
 
 
@@ -53,7 +53,7 @@ class FoundFiles:
         if not self.left_out:
             return ""
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.left_out.items()))
-        return f"not read, of the files in the folders: {reasons}"
+        return f"left unread in the folders given: {reasons}"
 
 
 def find_files(places: Sequence[str | Location], *, sized: bool = False) -> FoundFiles:

@@ -165,7 +165,7 @@ class McapRecording(Recording):
 
     def beginning(self, most_bytes: int) -> Iterator[RawMessage]:
         """The messages of the first chunks, as far as these fit; a remote file's are read by one request."""
-        chunks = self.summary.chunks
+        chunks = [chunk for chunk in self.summary.chunks if chunk.end <= self.size]
         fitting = [chunk for chunk in chunks if chunk.end - chunks[0].offset <= most_bytes]
         if fitting:
             self._stored.pin(fitting[0].offset, fitting[-1].end)
@@ -174,7 +174,7 @@ class McapRecording(Recording):
     def latched(self, topics: Collection[str], before_ns: int) -> Iterator[RawMessage]:
         """Messages of these topics with earlier log times, of the first and the last chunk that has some."""
         reader = RecordReader()
-        chunks = self._latched_chunks(topics, before_ns) if self.summary.chunks else None
+        chunks = self._latched_chunks(topics, before_ns) if self._is_indexed else None
         with self._stored.open(None if chunks is None else [(c.offset, c.end) for c in chunks]) as file:
             reader.read_summary(file, self.size)
             for section in self._sections(reader, file, chunks):
@@ -202,10 +202,15 @@ class McapRecording(Recording):
 
     def _chunks_in(self, window: TimeWindow) -> list[IndexedChunk] | None:
         """The chunks with times in the window, None if the file does not say."""
-        chunks = self.summary.chunks
-        if not chunks:
+        if not self._is_indexed:
             return None
-        return [c for c in chunks if c.last_ns and window.overlaps(c.first_ns, c.last_ns)]
+        return [c for c in self.summary.chunks if c.last_ns and window.overlaps(c.first_ns, c.last_ns)]
+
+    @property
+    def _is_indexed(self) -> bool:
+        """Whether the summary lists the chunks, and all of them as far as it says."""
+        listed, counted = len(self.summary.chunks), self.summary.chunk_count
+        return listed > 0 and counted in {None, listed}
 
     def _count_outside(
         self, reader: RecordReader, tally: _Tally, chunks: Sequence[IndexedChunk] | None

@@ -25,9 +25,10 @@ TAIL_BYTES = 256 << 10
 """Fetched first; holds the summary of most recordings."""
 BLOCK_BYTES = 4 << 20
 """Fetched by one request where reading is planned."""
-AHEAD = 6
-"""Blocks under way or read ahead; with the one that is read and the one before it they take 32 MiB."""
-CONNECTIONS = 4
+AHEAD = 2
+"""Blocks under way or read ahead. With the one that is read, the one before it, and what obstore holds of those under
+way they take some 32 MiB."""
+CONNECTIONS = 2
 SINGLE_BYTES = 64 << 10
 """Fetched at least by a request outside of what is planned."""
 JOIN_GAP_BYTES = 128 << 10

@@ -164,7 +164,7 @@ class RecordReader:
         faults: parts that could not be read.
         ended: whether the end of the data was found.
         chunks: the file's chunks in file order, if its summary lists them.
-        counts: messages by channel, None if the summary does not have them.
+        counts: messages by channel, None if the summary does not have them; chunk_count likewise.
     """
 
     def __init__(self) -> None:
@@ -176,6 +176,7 @@ class RecordReader:
         self.ended = False
         self.chunks: list[IndexedChunk] = []
         self.counts: dict[int, int] | None = None
+        self.chunk_count: int | None = None
         self._room_bytes = FREE_BYTES
         self._latest_ns = 0
         """Log time of the last message."""
@@ -202,21 +203,21 @@ class RecordReader:
                 offsets = body[_INDEX.size : _INDEX.size + map_bytes]
                 chunks[offset] = IndexedChunk(offset, stored, first_ns, last_ns, offsets)
             elif opcode == Opcode.STATISTICS and length >= _STATISTICS.size:
-                end = min(length, _STATISTICS.size + _STATISTICS.unpack_from(body)[-1])
+                *_, self.chunk_count, _, _, map_bytes = _STATISTICS.unpack_from(body)
+                end = min(length, _STATISTICS.size + map_bytes)
                 self.counts = dict(_pairs(body[_STATISTICS.size : end]))
         self.chunks = [chunks[offset] for offset in sorted(chunks)]
 
     def indexed(self, file: BinaryIO, size: int, chunks: Iterable[IndexedChunk]) -> Iterator[FileSection]:
         """The sections of some of ``chunks``; what the file has in the place of a chunk is a fault."""
         for chunk in chunks:
-            file.seek(chunk.offset)
-            head = file.read(_RECORD.size)
-            if len(head) == _RECORD.size and chunk.end <= size:
-                opcode, length = _RECORD.unpack(head)
+            if chunk.length >= _RECORD.size and chunk.end <= size:
+                file.seek(chunk.offset)
+                opcode, length = _RECORD.unpack(file.read(_RECORD.size))
                 if opcode == Opcode.CHUNK and length + _RECORD.size == chunk.length:
                     yield FileSection(chunk.offset, chunk.length, is_chunk=True, whole=True)
                     continue
-            self._note(chunk.offset, chunk.length, NOT_THERE)
+            self._note(chunk.offset, min(chunk.length, size), NOT_THERE)
 
     def walk(self, file: BinaryIO, size: int) -> Iterator[FileSection]:
         """All sections, from the beginning of the file to the end of its data."""

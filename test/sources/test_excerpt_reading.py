@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +12,13 @@ import recorded
 from hourlong import CHUNKS, SECOND, TOPICS, web_server, write_hour
 from mcapbytes import NOW_NS
 
+from edgefirst_ros.config.model import build_config
 from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.sources.glance import glance
 from edgefirst_ros.sources.location import location_of
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.recording import TopicInfo
+from edgefirst_ros.sources.records import footer
 from edgefirst_ros.sources.window import TimeWindow, excerpt_of
 
 MINUTE = TimeWindow(NOW_NS + 1800 * SECOND, NOW_NS + 1860 * SECOND)
@@ -111,3 +115,40 @@ def test_what_is_no_time_is_refused(start: str | None, end: str | None, said: st
 def test_no_times_are_no_excerpt() -> None:
     assert excerpt_of(None, None) is None
     assert re.fullmatch(r"s3://b/k", str(location_of("s3://b/k/")))
+
+
+def test_a_damaged_summary_raises_nothing(tmp_path: Path) -> None:
+    """Whatever an index says, reading ends with messages, or with faults."""
+    whole = recorded.messages(seconds=2)
+    path = recorded.record(tmp_path / "a.mcap", whole, chunk_bytes=20_000)
+    data = path.read_bytes()
+    summary = McapRecording(path).summary
+    assert len(summary.chunks) == summary.chunk_count > 5
+    with path.open("rb") as file:
+        begin = footer(file, len(data))
+    assert begin is not None
+    draw, first_ns = random.Random(3), whole[0].receive_ns
+    window = TimeWindow(first_ns + SECOND // 2, first_ns + SECOND)
+    expected = [m.data for m in McapRecording(path).messages(window=window)]
+    seen: set[bool] = set()
+    for _ in range(60):
+        damaged = bytearray(data)
+        for _ in range(draw.choice([1, 3])):
+            at, length = draw.randrange(begin, len(data) - 40), draw.choice([1, 4, 8])
+            damaged[at : at + length] = draw.choice([b"\xff" * length, draw.randbytes(length)])
+        path.write_bytes(damaged)
+        recording = McapRecording(path)
+        found = [m.data for m in recording.messages(window=window)]
+        list(recording.latched({"/tf_static", "/camera/info"}, window.begin_ns))
+        glance(recording, build_config({}))
+        seen.add(found == expected)
+    assert seen == {True, False}
+
+
+def test_a_summary_that_lacks_chunks_is_not_trusted(tmp_path: Path) -> None:
+    whole = recorded.messages(seconds=2)
+    path = recorded.record(tmp_path / "a.mcap", whole, chunk_bytes=20_000)
+    recording = McapRecording(path)
+    recording.summary.chunks.pop()
+    window = TimeWindow(0, whole[-1].receive_ns + 1)
+    assert len(list(recording.messages(window=window))) == len(whole)

@@ -109,7 +109,7 @@ def test_read_ahead_is_bounded(s3: S3Server, bucket: str, monkeypatch: pytest.Mo
     with stored.open() as file:
         file.read(1)
     assert len(s3.log.requests) <= 1 + ranges.AHEAD
-    assert (ranges.AHEAD + 2) * 4 << 20 <= 32 << 20
+    assert (ranges.AHEAD + 2 + ranges.CONNECTIONS) * 4 << 20 <= 32 << 20
 
 
 def test_what_is_read_twice_is_fetched_once(s3: S3Server, url: str) -> None:
