@@ -128,12 +128,14 @@ def s3_server(weed: Path, folder: Path) -> Iterator[S3Server]:
     """A server with its data in ``folder``; it ends with the block."""
     folder.mkdir(parents=True)
     (folder / "s3.json").write_text(json.dumps(IDENTITIES))
+    # One volume for each bucket, instead of seven.
+    (folder / "master.toml").write_text("[master.volume_growth]\ncopy_1 = 1\n")
     names = "master", "volume", "filer", "s3"
     # A gRPC port of its own for each, because the default one may be taken.
     ports = dict(zip([f"{n}.port{g}" for n in names for g in ("", ".grpc")], _free_ports(8), strict=True))
     command = [
         *(str(weed), "server", "-filer", "-s3", "-master.telemetry=false", f"-dir={folder}"),
-        *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-volume.max=200", "-master.volumeSizeLimitMB=64"),
+        *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-volume.max=2000", "-master.volumeSizeLimitMB=64"),
         f"-s3.config={folder / 's3.json'}",
         *(f"-{name}={port}" for name, port in ports.items()),
     ]

@@ -26,8 +26,10 @@ TAIL_BYTES = 256 << 10
 BLOCK_BYTES = 4 << 20
 """Fetched by one request where reading is planned."""
 AHEAD = 2
-"""Blocks under way or read ahead. With the one that is read, the one before it, and what obstore holds of those under
-way they take some 32 MiB."""
+"""Blocks under way or read ahead.
+
+With the one that is read, the one before it, and what obstore holds of those under way they take some 32 MiB.
+"""
 CONNECTIONS = 2
 SINGLE_BYTES = 64 << 10
 """Fetched at least by a request outside of what is planned."""

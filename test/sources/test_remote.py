@@ -222,7 +222,7 @@ def test_ctrl_c_ends_the_wait_for_a_server(s3: S3Server, url: str) -> None:
         asked.set()
         answer.wait(60)
 
-    s3.log.disturb = hang  # type: ignore[assignment]
+    s3.log.disturb = hang
     command = [sys.executable, "-m", "edgefirst_ros", "info", url]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
         assert asked.wait(60)
