@@ -136,7 +136,8 @@ def s3_server(weed: Path, folder: Path) -> Iterator[S3Server]:
     command = [
         *(str(weed), "server", "-filer", "-s3", "-master.telemetry=false", f"-dir={folder}"),
         *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-volume.max=2000", "-master.volumeSizeLimitMB=64"),
-        f"-s3.config={folder / 's3.json'}",
+        # These two would listen on ports of their own choice, which a second server finds taken.
+        *(f"-s3.config={folder / 's3.json'}", "-s3.port.iceberg=0", "-s3.port.lance=0"),
         *(f"-{name}={port}" for name, port in ports.items()),
     ]
     with (folder / "log").open("wb") as log:
