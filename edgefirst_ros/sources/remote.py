@@ -53,8 +53,9 @@ class StoredObject:
 def connect(root: str) -> ObjectStore:
     """The store of a bucket, container or server; credentials come from the environment.
 
-    That is what obstore reads: variables, files they name, and the identity of the machine; for S3 also the
-    profiles of boto3 where that is installed.
+    The environment is what obstore reads: variables, files they name, and the identity of the machine; for S3
+    also the profiles of boto3 where that is installed. A process that is forked after a store was used hangs
+    in its own first request: start processes by spawn or forkserver.
 
     Raises:
         ExtraNotInstalled: obstore is missing.
