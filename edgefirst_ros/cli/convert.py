@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +13,9 @@ from edgefirst_ros.cli import options
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     ConfigFile,
+    End,
+    Recordings,
+    Start,
     exit_code,
     guarded,
     interruptible,
@@ -24,9 +26,7 @@ from edgefirst_ros.cli.terminal import ProgressView, make_console, print_report,
 
 
 def convert(
-    recordings: Annotated[
-        list[Path], typer.Argument(metavar="RECORDING...", help="MCAP files, or folders of them.")
-    ],
+    recordings: Recordings,
     *,
     output: options.Output,
     config_file: ConfigFile = None,
@@ -38,6 +38,8 @@ def convert(
     prefix: Annotated[
         str | None, typer.Option(help="Topic prefix of the device to convert; needed if there are several.")
     ] = None,
+    start: Start = None,
+    end: End = None,
     rate: options.Rate = None,
     every_n: options.EveryN = None,
     keyframes: options.Keyframes = False,
@@ -54,7 +56,7 @@ def convert(
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Convert MCAP recordings into EdgeFirst, NCore and L5Kit datasets.
+    """Convert recordings into EdgeFirst, NCore and L5Kit datasets.
 
     A sample is a camera frame with the nearest message of every other sensor, at most 50 ms away; model
     messages must be of the same frame. Frames that lack a sensor which was sending are left out, and the
@@ -63,6 +65,9 @@ def convert(
     A recording made by [bold]capture --record[/] is converted with the settings and names of its session,
     into the same bytes that the session wrote. Options given here override single settings; --config replaces
     all of them.
+
+    Folders are searched with all below; several files of one drive become one sequence. [bold]--start[/] and
+    [bold]--end[/] take a part of every drive, without reading the rest where the files have an index.
 
     What became of every message is in capture_report.json, and as a page to look at in capture_report.html;
     --no-report leaves the page out.
@@ -78,6 +83,8 @@ def convert(
       edgefirst-ros convert drive/ -o out --rate 2 --name monday
 
       edgefirst-ros convert drive.mcap -o out --format edgefirst,ncore,l5kit
+
+      edgefirst-ros convert s3://bucket/drive.mcap -o out --start 60
     """
     err = make_console(stderr=True)
     with guarded(
@@ -85,7 +92,9 @@ def convert(
     ):
         from edgefirst_ros.offline.convert import convert as run_convert
         from edgefirst_ros.offline.settings import recorded_settings
+        from edgefirst_ros.sources.window import excerpt_of
 
+        excerpt = excerpt_of(start, end)
         chosen = {
             "formats": options.format_names(formats),
             "reference": reference,
@@ -111,6 +120,7 @@ def convert(
                     recordings,
                     output,
                     config,
+                    excerpt=excerpt,
                     dataset=name,
                     overwrite=overwrite,
                     stop=stop,

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import threading
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from edgefirst_ros.cli.options import Connect, Listen, ZenohConfig
-from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, guarded, interruptible
+from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, End, Start, guarded, interruptible
 from edgefirst_ros.cli.terminal import clock, make_console, print_line
 from edgefirst_ros.errors import RecordingNotFound, TransportError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from edgefirst_ros.sources.mcap import McapRecording
+    from edgefirst_ros.sources.location import Location
     from edgefirst_ros.sources.player import Player, PlayProgress
+    from edgefirst_ros.sources.recording import Recording
 
 
 class NamesChoice(StrEnum):
@@ -30,11 +30,15 @@ class NamesChoice(StrEnum):
 
 
 def play(
-    recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="MCAP file, or a folder with one.")],
+    recording: Annotated[
+        str, typer.Argument(metavar="RECORDING", help="A recording, a folder with one, or a URL of either.")
+    ],
     *,
     connect: Connect = None,
     listen: Listen = None,
     zenoh_config: ZenohConfig = None,
+    start: Start = None,
+    end: End = None,
     rate: Annotated[float, typer.Option(help="Speed: 1 is the recording's own, 2 twice that.")] = 1.0,
     names: Annotated[
         NamesChoice,
@@ -66,19 +70,21 @@ def play(
     """
     err = make_console(stderr=True)
     with guarded(err):
-        from edgefirst_ros.sources.mcap import McapRecording
+        from edgefirst_ros.sources.kinds import open_recording
         from edgefirst_ros.sources.player import Names, Player, keys_of
+        from edgefirst_ros.sources.window import excerpt_of
         from edgefirst_ros.sources.zenohlink import open_session
 
         if rate <= 0:
             raise typer.BadParameter("must be more than 0", param_hint="--rate")
-        source = McapRecording(_one(recording))
+        excerpt = excerpt_of(start, end)
+        source = open_recording(_one(recording))
         generation = Names.HOST if namespace else Names(names.value)
         keys = keys_of(source.topics(), generation, namespace.strip("/") or source.host, prefix)
         stop = threading.Event()
         opening = open_session(connect or [], listen or [], zenoh_config)
         with interruptible(stop, err, "stopping"), opening as link:
-            player = Player(link, source, keys)
+            player = Player(link, source, keys, excerpt)
             if wait and not player.wait_for_subscriber(wait, stop) and not stop.is_set():
                 raise TransportError(f"nobody subscribed within {wait:g} s")
             played = _play(player, rate, stop, err, source, quiet=quiet)
@@ -92,24 +98,24 @@ def play(
     raise typer.Exit(EXIT_INTERRUPTED if stop.is_set() else 0)
 
 
-def _one(path: Path) -> Path:
-    """The only recording at a path.
+def _one(place: str) -> Location:
+    """The only recording at a path or URL.
 
     Raises:
         RecordingNotFound: there is none, or a folder holds several.
     """
-    from edgefirst_ros.offline.inputs import find_recordings
+    from edgefirst_ros.offline.files import find_files
 
-    found, *others = find_recordings([path])
+    found, *others = find_files([place]).files
     if others:
         raise RecordingNotFound(
-            f"{path} holds {1 + len(others)} recordings; name the one to play: {found}, ..."
+            f"{place} holds {1 + len(others)} recordings; name the one to play: {found.path}, ..."
         )
-    return found
+    return found.path
 
 
 def _play(
-    player: Player, rate: float, stop: threading.Event, err: Console, source: McapRecording, *, quiet: bool
+    player: Player, rate: float, stop: threading.Event, err: Console, source: Recording, *, quiet: bool
 ) -> PlayProgress:
     from rich.progress import Progress
 

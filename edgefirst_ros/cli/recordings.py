@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from edgefirst_ros.cli import importing
-from edgefirst_ros.cli.shared import ConfigFile, guarded, make_config
+from edgefirst_ros.cli.shared import ConfigFile, End, Recordings, Start, guarded, make_config
 from edgefirst_ros.cli.terminal import make_console, print_info, say
 from edgefirst_ros.errors import ConfigError, RecordingError
 from edgefirst_ros.naming import readable
 
 if TYPE_CHECKING:
-    from edgefirst_ros.sources.mcap import McapRecording
+    from edgefirst_ros.sources.recording import Recording
 
 
 class CodecChoice(StrEnum):
@@ -29,14 +29,17 @@ class CodecChoice(StrEnum):
 
 
 def info(
-    recordings: Annotated[
-        list[Path], typer.Argument(metavar="RECORDING...", help="MCAP files, or folders of them.")
-    ],
+    recordings: Recordings,
     *,
     config_file: ConfigFile = None,
     prefix: Annotated[
         str | None, typer.Option(help="Topic prefix of the device to describe; needed if there are several.")
     ] = None,
+    start: Start = None,
+    end: End = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Read all of a recording given by a URL, not only its summary.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per recording.")] = False,
 ) -> None:
     """Show what is in a recording: topics, types, counts, rates, gaps, clocks, damage.
@@ -45,6 +48,8 @@ def info(
     [bold]convert[/] will act on. A gap is a pause of more than three usual intervals; bad messages do not
     decode. A note names the files that [bold]convert[/] takes as parts of one drive.
 
+    Of a URL only the summary and the first seconds are read; sizes, gaps and damage stay unknown then.
+
     Exit codes: 0 read; 2 no recording.
 
     [bold]Examples[/]
@@ -52,33 +57,44 @@ def info(
       edgefirst-ros info drive.mcap
 
       edgefirst-ros info monday/ --json
+
+      edgefirst-ros info s3://bucket/drives/drive.mcap
     """
     err, out = make_console(stderr=True), make_console(stderr=False)
     with guarded(err, as_json=as_json):
         with importing():
             from edgefirst_ros.offline.drives import find_drives
-            from edgefirst_ros.offline.inputs import find_recordings
+            from edgefirst_ros.offline.files import find_files
+            from edgefirst_ros.sources.glance import glance
             from edgefirst_ros.sources.info import inspect
-            from edgefirst_ros.sources.mcap import McapRecording
+            from edgefirst_ros.sources.kinds import open_recording
+            from edgefirst_ros.sources.location import Url
+            from edgefirst_ros.sources.window import excerpt_of
 
         config = make_config(config_file, {"prefix": prefix}, {}, incomplete=False)
-        opened: list[McapRecording] = []
+        excerpt = excerpt_of(start, end)
+        opened: list[Recording] = []
         unusable: list[RecordingError] = []
-        for path in find_recordings(recordings):
+        found_files = find_files(recordings)
+        for file in found_files.files:
             try:
-                opened.append(McapRecording(path))
+                opened.append(open_recording(file.path))
             except RecordingError as error:
                 unusable.append(error)
         for drive in find_drives(opened):
             files = [readable(part.path.name) for part in drive.parts]
             for part in drive.parts:
-                found = {**inspect(part, config), "drive": files}
+                is_brief = isinstance(part.path, Url) and not whole and excerpt is None
+                said = (glance(part, config) if is_brief else None) or inspect(part, config, excerpt)
+                found = {**said, "drive": files}
                 if as_json:
                     sys.stdout.write(json.dumps(found) + "\n")
                 else:
                     print_info(out, found)
             for note in () if as_json else drive.notes:
                 say(note)
+        if found_files.note and not as_json:
+            say(found_files.note)
         if unusable:
             raise unusable[0]
 

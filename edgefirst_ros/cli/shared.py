@@ -29,6 +29,20 @@ EXIT_POOR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 SELECTIONS = frozenset({"rate_hz", "every_n", "keyframes"})
 FORCED_EXIT_S = 2.0
 """The process is ended if a second signal's exception has not ended it within this time."""
+Recordings = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="RECORDING...",
+        help="Recordings (MCAP, rosbag2, ROS 1), folders of them, or URLs such as s3://bucket/drives/.",
+    ),
+]
+Start = Annotated[
+    str | None,
+    typer.Option(
+        "--start", metavar="T", help="Begin here: seconds from the recording's start, or a time in UTC."
+    ),
+]
+End = Annotated[str | None, typer.Option("--end", metavar="T", help="End before this; as --start.")]
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", help="YAML or ROS 2 parameter file, as share/edgefirst_ros/config/maivin.yaml."),

@@ -206,8 +206,9 @@ def _several(count: int, things: str) -> str:
     return f"{count:,} {things.removesuffix('s') if count == 1 else things}"
 
 
-def _count(value: int) -> str:
-    return f"{value:,}" if value else "·"
+def _count(value: int | None) -> str:
+    """A number; ``·`` for 0, ``?`` for one that is not known."""
+    return "?" if value is None else f"{value:,}" if value else "·"
 
 
 def _print_reasons(console: Console, topics: Mapping[str, Mapping[str, Any]]) -> None:
@@ -284,7 +285,7 @@ def _contents(topics: Mapping[str, Mapping[str, Any]], *, narrow: bool = False) 
             t["use"] or "·",
             f"{t['messages']:,}",
             f"{t['rate_hz']:.1f}",
-            f"{t['bytes'] / 1e6:,.1f}",
+            "?" if t["bytes"] is None else f"{t['bytes'] / 1e6:,.1f}",
             _count(t["undecodable"]),
             _count(t["gaps"]),
             f"{t['longest_gap_s']:.2f}" if t["gaps"] else "·",

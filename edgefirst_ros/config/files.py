@@ -95,18 +95,27 @@ def read_yaml(path: Path) -> dict[str, Any]:
     Raises:
         ConfigError: if the file is missing, not YAML or not a mapping.
     """
+    return yaml_mapping(str(path), read_named(path))
+
+
+def yaml_mapping(name: str, text: str | bytes) -> dict[str, Any]:
+    """What the text of a YAML file of this name holds.
+
+    Raises:
+        ConfigError: if it is not YAML or not a mapping.
+    """
     try:
-        data = yaml.load(read_named(path), _Loader)
+        data = yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark else ""
-        raise ConfigError([f"{path}{line}: cannot be read as YAML: {error.problem}"]) from error
+        raise ConfigError([f"{name}{line}: cannot be read as YAML: {error.problem}"]) from error
     except (RecursionError, yaml.YAMLError) as error:
-        raise ConfigError([f"{path}: cannot be read as YAML: {error}"]) from error
+        raise ConfigError([f"{name}: cannot be read as YAML: {error}"]) from error
     if data is None:
         return {}
     if not isinstance(data, dict):
-        raise ConfigError([f"{path}: holds a {type(data).__name__}, expected parameters by name"])
+        raise ConfigError([f"{name}: holds a {type(data).__name__}, expected parameters by name"])
     return data
 
 

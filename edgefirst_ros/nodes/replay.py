@@ -73,7 +73,7 @@ class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
     def _convert(self, options: ReplayOptions, config: Config) -> Conversion:
         pace: Callable[..., None] | None = Pacer(options.rate, self._stopping) if options.rate else None
         return convert(
-            [Path(path).expanduser() for path in options.bag],
+            [path if "://" in path else Path(path).expanduser() for path in options.bag],
             Path(options.output).expanduser(),
             config,
             dataset=options.name,

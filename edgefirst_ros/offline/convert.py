@@ -16,6 +16,7 @@ from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.naming import readable, renaming
 from edgefirst_ros.offline.drives import RecordedDrive
+from edgefirst_ros.offline.excerpts import calibration_before
 from edgefirst_ros.offline.inputs import open_recordings
 from edgefirst_ros.offline.resumed import ChainReplay, find_chain
 from edgefirst_ros.offline.settings import is_as_captured
@@ -26,8 +27,10 @@ from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.pause import PAUSED
 from edgefirst_ros.pipeline.sequence import reorder_window_ns
 from edgefirst_ros.sample import Calibration, Sample
-from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
+from edgefirst_ros.sources.location import Location
+from edgefirst_ros.sources.recording import Recording, TopicInfo
 from edgefirst_ros.sources.session import RESUMED, resumed_of
+from edgefirst_ros.sources.window import OUTSIDE, Excerpt
 
 PROGRESS_EVERY_S = 0.1
 SURVEYED_ONLY = (
@@ -65,10 +68,11 @@ class Position:
 
 
 def convert(
-    paths: Sequence[Path],
+    places: Sequence[str | Location],
     output: Path,
     config: Config,
     *,
+    excerpt: Excerpt | None = None,
     dataset: str = "",
     overwrite: bool = False,
     stop: threading.Event | None = None,
@@ -84,9 +88,10 @@ def convert(
     session was, and begins with the session's initial calibration.
 
     Args:
-        paths: recordings, or folders of them.
+        places: recordings, or folders of them, as paths or URLs; folders are searched with all below.
         output: the output folder.
         config: the configuration.
+        excerpt: the part of every drive to convert; None for all of it.
         dataset: name of the dataset; default: from the first recording.
         overwrite: replace an existing dataset once the new one is complete.
         stop: when set, what has been read is completed and the result is marked as interrupted.
@@ -99,15 +104,17 @@ def convert(
 
     Raises:
         RecordingNotFound: a recording does not exist.
-        RecordingError: a file is not a recording, unless it is in a folder that was given.
+        RecordingError: a file is not a recording, unless it is in a folder that was given; or a remote one
+            cannot be read.
         ConfigError: prefix or reference do not fit a recording.
+        ExtraNotInstalled: the library for a URL or a bag is missing.
         OutputExists: the dataset exists and ``overwrite`` is off.
         WriteError: the output cannot be written; what was committed stays in ``.part`` files.
     """
-    inputs = open_recordings(paths, config)
+    inputs = open_recordings(places, config, excerpt)
     drives = [drive for drive, _ in inputs.drives]
     stop = stop or threading.Event()
-    sequences = [named for drive in drives if (named := drive.parts[0].sequence_name) is not None]
+    sequences = [named for drive in drives if (named := _sequence_name(drive)) is not None]
     # Not a sequence's name: readers take a container that holds one folder of its own name for nested.
     session = drives[0].parts[0].session
     name = dataset or (f"{drives[0].path.stem}-dataset" if session is None else session.dataset)
@@ -136,6 +143,11 @@ def convert(
         job.abort()
         raise
     return Conversion(tuple(paths_written), report, stop.is_set())
+
+
+def _sequence_name(drive: RecordedDrive) -> str | None:
+    """Name of a drive's first sequence; None for an excerpt, which is named by its own beginning."""
+    return None if drive.is_excerpt else drive.parts[0].sequence_name
 
 
 class _Reading:
@@ -192,6 +204,7 @@ def feed_drives(
     for number, ((drive, known), twice) in enumerate(zip(sources, surveyed, strict=True)):
         motions: Sequence[Sequence[Solution]] = ()
         if twice:
+            drive.keep()
             surveys = _Surveys(pipeline.config, known, lambda: not stop.is_set())
             if reading.read(drive, surveys.feed):
                 motions = surveys.finish()
@@ -201,6 +214,8 @@ def feed_drives(
             source = _Source(pipeline, drive, known, motions, take)
             whole = reading.read(drive, source.take)
             pipeline.end_source(*(() if whole else ("interrupted",)))
+            for (topic, schema), count in drive.outside.items() if whole else ():
+                pipeline.leave_out(topic, schema, count, OUTSIDE)
             pipeline.notes += _notes(drive) if whole else ()
         if stop.is_set():
             following = [readable(later.path.name) for later, _ in sources[number + 1 :]]
@@ -231,7 +246,7 @@ def _replay(
     first = drive.parts[0]
     if len(sources) > 1 or first.session is None or not is_as_captured(first.session, config):
         return False
-    if wants_survey(config, known, streams=False):
+    if drive.window is not None or wants_survey(config, known, streams=False):
         return False
     chain = find_chain(first)
     pipeline.notes += chain.notes
@@ -284,10 +299,13 @@ class _Source:
         first = drive.parts[0]
         session, config = first.session, pipeline.config
         self._pipeline = pipeline
-        self._again = session is not None and is_as_captured(session, config)
+        self._again = session is not None and drive.window is None and is_as_captured(session, config)
         self._host, self._known, self._take = first.host, None if self._again else known, take
         self._motions = deque(motions)
-        self._begin(first.sequence_name, session.known if session is not None and self._again else None)
+        begins_with = calibration_before(drive, known, config)
+        self._begin(
+            _sequence_name(drive), session.known if session is not None and self._again else begins_with
+        )
 
     def _begin(self, sequence: str | None, calibration: Calibration | None) -> None:
         motions = self._motions.popleft() if self._motions else ()
@@ -317,7 +335,7 @@ def disorder_warnings(drives: Sequence[RecordedDrive], config: Config) -> list[s
     ]
 
 
-def _displaced(part: McapRecording) -> str:
+def _displaced(part: Recording) -> str:
     several = [
         f"{d.messages:,} of {readable(topic)} by up to {d.worst_ns / 1e9:,.1f} s"
         for topic, d in part.displaced.items()
@@ -325,7 +343,7 @@ def _displaced(part: McapRecording) -> str:
     return f"messages are stored after later ones ({', '.join(several)})"
 
 
-def described(recording: McapRecording, drive: RecordedDrive) -> dict[str, Any]:
+def described(recording: Recording, drive: RecordedDrive) -> dict[str, Any]:
     """What the report says of a recording that was read."""
     return {
         "file": readable(recording.path.name),
@@ -338,4 +356,10 @@ def described(recording: McapRecording, drive: RecordedDrive) -> dict[str, Any]:
             for topic, d in recording.displaced.items()
         },
         "sorted": recording.is_sorted,
+        **({} if drive.window is None else _left_out(recording)),
     }
+
+
+def _left_out(recording: Recording) -> dict[str, Any]:
+    counted = {"messages": recording.outside.total(), "unread_bytes": recording.unread_bytes}
+    return {"outside": counted}

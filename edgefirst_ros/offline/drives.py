@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from pathlib import Path
+from typing import Any
 
-from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.errors import ConfigError, RecordingNotFound
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.naming import readable
-from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
+from edgefirst_ros.offline.files import METADATA
+from edgefirst_ros.sources.location import Location, Url
+from edgefirst_ros.sources.recording import Recording, TopicInfo
+from edgefirst_ros.sources.storage import stored_file
+from edgefirst_ros.sources.window import Excerpt, TimeWindow
 
-METADATA = "metadata.yaml"
+MOST_METADATA_BYTES = 16 << 20
 ADJOINING_NS = 5_000_000_000
 """Longest gap between successive files of a drive."""
 OVERLAP_NS = 500_000_000
 """Longest overlap: messages in flight when the recorder changed files."""
-_NUMBERED = re.compile(r"(?P<drive>.+)_(?P<number>\d+)")
+NUMBERED = re.compile(r"(?P<drive>.+)_(?P<number>\d+)")
 
 
 @dataclass(slots=True)
 class RecordedDrive:
     """The recordings of one drive in order, read as if they were one file."""
 
-    parts: Sequence[McapRecording]
+    parts: Sequence[Recording]
     notes: list[str] = field(default_factory=list)
     """Why they are one drive, and which files are missing."""
     reading: int = 0
     """Index of the part that ``messages`` is reading."""
+    window: TimeWindow | None = None
+    """The log times that ``messages`` reads; None for all."""
 
     @property
-    def path(self) -> Path:
+    def path(self) -> Location:
         """The first file."""
         return self.parts[0].path
 
@@ -46,6 +53,43 @@ class RecordedDrive:
     def position(self) -> int:
         """Bytes read so far, for progress."""
         return sum(part.size for part in self.parts[: self.reading]) + self.parts[self.reading].position
+
+    @property
+    def is_excerpt(self) -> bool:
+        """Whether what is read begins after the beginning of the drive."""
+        return self.window is not None and any(first < self.window.begin_ns for first, _ in self.spans)
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Log times (first, last) of the sections of all files."""
+        return [span for part in self.parts for span in part.spans]
+
+    @property
+    def outside(self) -> Counter[TopicInfo]:
+        """Messages outside of the window, by topic, once ``messages`` has come to its end."""
+        return sum((part.outside for part in self.parts), Counter())
+
+    def restrict(self, excerpt: Excerpt) -> bool:
+        """Read only a part; returns whether the drive has anything of it."""
+        self.window = excerpt.window(self.spans)
+        return any(self.window.overlaps(first, last) for first, last in self.spans)
+
+    def latched(self, topics: Collection[str]) -> list[RawMessage]:
+        """Messages of these topics from before the window, as far as it is cheap to read them.
+
+        Of a drive in many files, those of the first file and of the two at the beginning of the window.
+        """
+        if self.window is None or not self.is_excerpt:
+            return []
+        begin_ns = self.window.begin_ns
+        before = [part for part in self.parts if any(first < begin_ns for first, _ in part.spans)]
+        chosen = before if len(before) <= 3 else [before[0], *before[-2:]]
+        return [message for part in chosen for message in part.latched(topics, begin_ns)]
+
+    def keep(self) -> None:
+        """Keep local copies of what is read from now on, since it is read twice."""
+        for part in self.parts:
+            part.keep()
 
     def topics(self) -> list[TopicInfo]:
         """The topics of all files."""
@@ -60,11 +104,11 @@ class RecordedDrive:
         arrival = 0
         for number, part in enumerate(self.parts):
             self.reading = number
-            yield part.messages(arrival)
+            yield part.messages(arrival, self.window)
             arrival = part.next_arrival
 
 
-def find_drives(recordings: Sequence[McapRecording]) -> list[RecordedDrive]:
+def find_drives(recordings: Sequence[Recording]) -> list[RecordedDrive]:
     """Group recordings into drives, in the order in which their first files were given.
 
     Files belong to one drive if a ``metadata.yaml`` of rosbag2 beside them lists them; or if they are
@@ -76,10 +120,10 @@ def find_drives(recordings: Sequence[McapRecording]) -> list[RecordedDrive]:
     left = {recording.path: recording for recording in recordings}
     for folder in dict.fromkeys(recording.path.parent for recording in recordings):
         drives += _listed(folder, left)
-    numbered: dict[tuple[Path, str], list[tuple[int, McapRecording]]] = defaultdict(list)
-    timed: dict[tuple[Path, str], list[McapRecording]] = defaultdict(list)
+    numbered: dict[tuple[Location, str], list[tuple[int, Recording]]] = defaultdict(list)
+    timed: dict[tuple[Location, str], list[Recording]] = defaultdict(list)
     for recording in left.values():
-        path, found = recording.path, _NUMBERED.fullmatch(recording.path.stem)
+        path, found = recording.path, NUMBERED.fullmatch(recording.path.stem)
         if recording.session is not None:
             drives.append(RecordedDrive([recording]))
         elif recording.sequence_name is not None:
@@ -96,27 +140,27 @@ def find_drives(recordings: Sequence[McapRecording]) -> list[RecordedDrive]:
     return sorted(drives, key=lambda drive: min(given[part.path] for part in drive.parts))
 
 
-def _listed(folder: Path, left: dict[Path, McapRecording]) -> list[RecordedDrive]:
+def _listed(folder: Location, left: dict[Location, Recording]) -> list[RecordedDrive]:
     """The drive that the folder's metadata.yaml lists, if any; its files are removed from ``left``."""
-    names = _metadata(folder / METADATA)
+    if isinstance(folder, Url) and sum(path.parent == folder for path in left) == 1:
+        return []  # a request for every single file would be for nothing
+    names = listed_files(folder)
     parts = [left.pop(folder / name) for name in names if folder / name in left]
     if not parts:
         return []
-    lost = [name for name in names if not (folder / name).exists()]
+    known = {part.path for part in parts}
+    lost = [name for name in names if folder / name not in known and not _exists(folder / name)]
     notes = [f"{METADATA} lists {readable(name)}, which is not there" for name in lost]
     return [_drive(parts, notes)]
 
 
-def _metadata(path: Path) -> list[str]:
-    """File names in a rosbag2 metadata.yaml; empty if there is none, or it cannot be read."""
-    if not path.is_file():
-        return []
-    from edgefirst_ros.config.files import read_yaml  # noqa: PLC0415 - takes a moment, and few recordings come from rosbag2
-
+def listed_files(folder: Location) -> list[str]:
+    """File names in the folder's rosbag2 metadata.yaml; empty if there is none, or it cannot be read."""
     try:
-        bag = read_yaml(path).get("rosbag2_bagfile_information")
-    except ConfigError:
+        data = _read_metadata(folder / METADATA)
+    except (ConfigError, RecordingNotFound):
         return []
+    bag = data.get("rosbag2_bagfile_information")
     names = bag.get("relative_file_paths") if isinstance(bag, Mapping) else None
     if not isinstance(names, list):
         return []
@@ -124,8 +168,29 @@ def _metadata(path: Path) -> list[str]:
     return [Path(name).name for name in names if isinstance(name, str)]
 
 
-def _numbered(files: Sequence[tuple[int, McapRecording]]) -> list[RecordedDrive]:
-    parts: list[McapRecording] = [files[0][1]]
+def _read_metadata(path: Location) -> Mapping[str, Any]:
+    if isinstance(path, Path) and not path.is_file():
+        return {}
+    # Takes a moment, and few recordings come from rosbag2.
+    from edgefirst_ros.config.files import read_yaml, yaml_mapping  # noqa: PLC0415
+
+    if isinstance(path, Path):
+        return read_yaml(path)
+    with stored_file(path).open() as file:
+        return yaml_mapping(str(path), file.read(MOST_METADATA_BYTES))
+
+
+def _exists(path: Location) -> bool:
+    if isinstance(path, Path):
+        return path.exists()
+    try:
+        return stored_file(path).size >= 0
+    except RecordingNotFound:
+        return False
+
+
+def _numbered(files: Sequence[tuple[int, Recording]]) -> list[RecordedDrive]:
+    parts: list[Recording] = [files[0][1]]
     notes: list[str] = []
     drives: list[RecordedDrive] = []
     for (before, earlier), (number, later) in pairwise(files):
@@ -143,7 +208,7 @@ def _numbered(files: Sequence[tuple[int, McapRecording]]) -> list[RecordedDrive]
     return [*drives, _drive(parts, notes)]
 
 
-def _timed(files: Sequence[McapRecording]) -> list[RecordedDrive]:
+def _timed(files: Sequence[Recording]) -> list[RecordedDrive]:
     drives = [[files[0]]]
     for earlier, later in pairwise(files):
         gap_ns = _gap_ns(earlier, later)
@@ -154,7 +219,7 @@ def _timed(files: Sequence[McapRecording]) -> list[RecordedDrive]:
     return [_drive(parts, []) for parts in drives]
 
 
-def _drive(parts: Sequence[McapRecording], notes: Sequence[str]) -> RecordedDrive:
+def _drive(parts: Sequence[Recording], notes: Sequence[str]) -> RecordedDrive:
     if len(parts) == 1:
         return RecordedDrive(parts)
     first, last = (readable(parts[n].path.name) for n in (0, -1))
@@ -162,12 +227,12 @@ def _drive(parts: Sequence[McapRecording], notes: Sequence[str]) -> RecordedDriv
     return RecordedDrive(parts, [head, *(f"{head}: {note}" for note in notes)])
 
 
-def _gap_ns(earlier: McapRecording, later: McapRecording) -> int | None:
+def _gap_ns(earlier: Recording, later: Recording) -> int | None:
     """Time from the end of a file to the beginning of the next, None if one of them is empty."""
     if not earlier.spans or not later.spans:
         return None
     return min(first for first, _ in later.spans) - max(last for _, last in earlier.spans)
 
 
-def _length_ns(recording: McapRecording) -> int:
+def _length_ns(recording: Recording) -> int:
     return max(last for _, last in recording.spans) - min(first for first, _ in recording.spans)

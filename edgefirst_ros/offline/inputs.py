@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from edgefirst_ros.config.model import Config
@@ -12,8 +13,15 @@ from edgefirst_ros.errors import ConfigError, EdgeFirstError, RecordingError, Re
 from edgefirst_ros.hints import hints_of
 from edgefirst_ros.naming import readable
 from edgefirst_ros.offline.drives import RecordedDrive, find_drives
-from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
+from edgefirst_ros.offline.files import FoundFiles, InputFile, find_files
+from edgefirst_ros.sources.kinds import open_recording
+from edgefirst_ros.sources.location import Location, Url
+from edgefirst_ros.sources.recording import Recording, TopicInfo
+from edgefirst_ros.sources.window import Excerpt
 from edgefirst_ros.topics import TopicMap, choose_reference, find_prefix
+
+MOST_REQUESTS = 16
+"""Remote files that are opened at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,61 +47,45 @@ class Inputs:
     notes: list[str] = field(default_factory=list)
 
 
-def find_recordings(paths: Sequence[Path]) -> list[Path]:
-    """The recordings of files and folders in the given order; within folders by name, numbers by value.
-
-    Raises:
-        RecordingNotFound: a path does not exist, or a folder holds no recordings.
-    """
-    found: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            inside = sorted(path.glob("*.mcap"), key=_by_number)
-            if not inside:
-                raise RecordingNotFound(f"{path}: the folder holds no .mcap files")
-            found.extend(inside)
-        elif path.exists():
-            found.append(path)
-        else:
-            raise RecordingNotFound(f"{path}: no such recording")
-    return found
-
-
-def open_recordings(paths: Sequence[Path], config: Config) -> Inputs:
-    """Open the recordings of files and folders, each file once.
+def open_recordings(
+    places: Sequence[str | Location], config: Config, excerpt: Excerpt | None = None
+) -> Inputs:
+    """Open the recordings of files, folders and URLs, each file once.
 
     A recording that cannot be converted, such as one that power loss left empty, is left out and reported,
-    unless it was given by its own name, or nothing else is left.
+    unless it was given by its own name, or nothing else is left. Drives without anything of the excerpt are
+    left out and noted.
 
     Raises:
         RecordingNotFound: a path does not exist, or a folder holds no recordings.
-        RecordingError: a file is not a recording, or is empty.
-        ConfigError: prefix or reference do not fit a recording.
+        RecordingError: a file is not a recording, or is empty, or nothing is of the excerpt.
+        ConfigError: prefix or reference do not fit a recording, or a URL cannot be read.
+        ExtraNotInstalled: the library for a URL or a bag is missing.
     """
-    named = {path for path in paths if not path.is_dir()}
     inputs = Inputs()
-    seen: set[Path] = set()
     refused: list[EdgeFirstError] = []
-    recordings: list[McapRecording] = []
+    given = {file.path: file for file in _once(find_files(places), inputs.notes)}
 
-    def refuse(path: Path, error: EdgeFirstError) -> None:
-        if path in named:
+    def refuse(path: Location, error: EdgeFirstError) -> None:
+        file = given[path]
+        if file.named:
             raise error
         refused.append(error)
         reason = str(error).removeprefix(f"{readable(str(path))}: ")
-        inputs.left_out.append(LeftOut(readable(path.name), path.stat().st_size, reason))
+        inputs.left_out.append(LeftOut(readable(path.name), file.size, reason))
 
-    for path in find_recordings(paths):
-        if (same := path.resolve()) in seen:
-            inputs.notes.append(f"{readable(path.name)}: given twice, converted once")
-            continue
-        seen.add(same)
-        try:
-            recordings.append(_open(path))
-        except RecordingError as error:
-            refuse(path, error)
+    recordings: list[Recording] = []
+    for path, opened in zip(given, open_all(given), strict=True):
+        if isinstance(opened, Recording):
+            recordings.append(opened)
+        else:
+            refuse(path, opened)
     for drive in find_drives(recordings):
         try:
+            if excerpt is not None and not drive.restrict(excerpt):
+                refused.append(_outside(drive))
+                inputs.notes.append(str(refused[-1]))
+                continue
             inputs.drives.append((drive, _usable_topics(drive, config)))
             inputs.notes += drive.notes
         except ConfigError as error:
@@ -104,13 +96,53 @@ def open_recordings(paths: Sequence[Path], config: Config) -> Inputs:
     return inputs
 
 
-def _open(path: Path) -> McapRecording:
-    recording = McapRecording(path)
-    if not recording.topics():
-        raise RecordingError(
-            f"{path}: holds no topic ({recording.size:,} bytes); the recorder ended before its first data"
-        )
-    return recording
+def _once(found: FoundFiles, notes: list[str]) -> Iterable[InputFile]:
+    """Every file once, with notes on the others."""
+    notes += [found.note] if found.note else []
+    files: dict[Location, InputFile] = {}
+    for file in found.files:
+        same = file.path.resolve() if isinstance(file.path, Path) else file.path
+        if same in files:
+            notes.append(f"{readable(file.path.name)}: given twice, converted once")
+        else:
+            files[same] = file
+    return files.values()
+
+
+def open_all(paths: Collection[Location]) -> list[Recording | EdgeFirstError]:
+    """The recordings of files, or why they cannot be read; remote ones are opened side by side.
+
+    Raises:
+        ExtraNotInstalled: the library for a URL or a bag is missing.
+    """
+    pool = ThreadPoolExecutor(MOST_REQUESTS)
+    try:
+        remote = {path: pool.submit(_open, path) for path in paths if isinstance(path, Url)}
+        return [remote[path].result() if path in remote else _open(path) for path in paths]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _open(path: Location) -> Recording | EdgeFirstError:
+    try:
+        recording = open_recording(path)
+        if recording.topics():
+            return recording
+    except (RecordingError, RecordingNotFound) as error:
+        return error
+    return RecordingError(
+        f"{path}: holds no topic ({recording.size:,} bytes); the recorder ended before its first data"
+    )
+
+
+def _outside(drive: RecordedDrive) -> RecordingError:
+    recorded = "it holds no message"
+    if spans := drive.spans:
+        first_ns, last_ns = min(first for first, _ in spans), max(last for _, last in spans)
+        first, last = (datetime.fromtimestamp(ns // 10**9, UTC) for ns in (first_ns, last_ns))
+        recorded = f"it was recorded from {first:%Y-%m-%dT%H:%M:%S} to {last:%Y-%m-%dT%H:%M:%S} UTC"
+    name = readable(drive.path.name)
+    return RecordingError(f"{name}: nothing in it is between --start and --end; {recorded}")
 
 
 def _usable_topics(drive: RecordedDrive, config: Config) -> list[TopicInfo]:
@@ -126,8 +158,3 @@ def _usable_topics(drive: RecordedDrive, config: Config) -> list[TopicInfo]:
         faults = [f"{readable(str(drive.path))}: {'; '.join([fault, *hints])}" for fault in error.faults]
         raise ConfigError(faults) from error
     return topics
-
-
-def _by_number(path: Path) -> list[tuple[int, str]]:
-    """Sort key: the parts of a name, with numbers by value, so that _2 comes before _12."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path.name)]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.errors import RecordingError
+from edgefirst_ros.errors import RecordingError, RecordingNotFound
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.naming import readable
 from edgefirst_ros.offline.drives import RecordedDrive
+from edgefirst_ros.offline.files import find_files
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.pause import PAUSED
 from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.sources.recording import Recording
 from edgefirst_ros.sources.session import RESUMED, RecordedSession, Seam, resumed_of
 
 
@@ -24,11 +27,11 @@ class SessionChain:
     """
 
     drive: RecordedDrive
-    following: McapRecording | None = None
+    following: Recording | None = None
     notes: list[str] = field(default_factory=list)
 
 
-def find_chain(recording: McapRecording) -> SessionChain:
+def find_chain(recording: Recording) -> SessionChain:
     """The recordings in the same folder that this one continues, and the one that continues it."""
     parts, notes = [recording], []
     name = readable(recording.path.name)
@@ -42,8 +45,8 @@ def find_chain(recording: McapRecording) -> SessionChain:
             break
         parts.insert(0, before)
     following = None
-    for path in sorted(recording.path.parent.glob("*.mcap")):
-        other = _open(recording, path.name)
+    for name_beside in _beside(recording):
+        other = _open(recording, name_beside)
         session = None if other is None else other.session
         if session is not None and session.seam is not None and session.after == recording.path.name:
             following = other
@@ -57,11 +60,21 @@ def find_chain(recording: McapRecording) -> SessionChain:
     return SessionChain(RecordedDrive(parts), following, notes)
 
 
-def _open(beside: McapRecording, name: str) -> McapRecording | None:
-    path = beside.path.with_name(name)
+def _beside(recording: Recording) -> list[str]:
+    """Names of the recordings in the same folder; of a remote one only those that could continue it."""
+    folder = recording.path.parent
+    if isinstance(folder, Path):
+        return sorted(path.name for path in folder.glob("*.mcap"))
+    if not recording.goes_on:
+        return []
+    files = find_files([f"{folder}/"]).files
+    return sorted(file.path.name for file in files if file.path.parent == folder)
+
+
+def _open(beside: Recording, name: str) -> Recording | None:
     try:
-        return McapRecording(path) if name and path.is_file() else None
-    except RecordingError:
+        return McapRecording(beside.path.with_name(name)) if name else None
+    except (RecordingError, RecordingNotFound):
         return None
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config, build_config
-from edgefirst_ros.errors import ConfigError, RecordingError
+from edgefirst_ros.errors import ConfigError, RecordingError, RecordingNotFound
 from edgefirst_ros.naming import readable
-from edgefirst_ros.offline.inputs import find_recordings
-from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.offline.files import find_files
+from edgefirst_ros.sources.kinds import open_recording
+from edgefirst_ros.sources.location import Location
 from edgefirst_ros.sources.session import RecordedSession
 
 LIVE_ONLY = frozenset(
@@ -22,7 +22,7 @@ LIVE_ONLY = frozenset(
 """Settings that do not affect what is written for given messages."""
 
 
-def recorded_settings(paths: Sequence[Path]) -> tuple[dict[str, Any], str] | None:
+def recorded_settings(places: Sequence[str | Location]) -> tuple[dict[str, Any], str] | None:
     """The settings of the recorded sessions as plain values, and a note about their use.
 
     None if any of the recordings was made by another program.
@@ -31,12 +31,12 @@ def recorded_settings(paths: Sequence[Path]) -> tuple[dict[str, Any], str] | Non
         RecordingNotFound: a path does not exist, or a folder holds no recordings.
         ConfigError: the sessions had different settings, or settings that this version does not know.
     """
-    found: list[tuple[Path, RecordedSession]] = []
-    for path in find_recordings(paths):
-        session = _session(path)
+    found: list[tuple[Location, RecordedSession]] = []
+    for file in find_files(places).files:
+        session = _session(file.path)
         if session is None:
             return None
-        found.append((path, session))
+        found.append((file.path, session))
     (first, chosen), *others = found
     for path, session in others:
         if _relevant(session.settings) != _relevant(chosen.settings):
@@ -70,10 +70,10 @@ def is_as_captured(session: RecordedSession, config: Config) -> bool:
     )
 
 
-def _session(path: Path) -> RecordedSession | None:
+def _session(path: Location) -> RecordedSession | None:
     try:
-        return McapRecording(path).session
-    except RecordingError:
+        return open_recording(path).session
+    except (RecordingError, RecordingNotFound):
         return None
 
 

@@ -35,7 +35,7 @@ from edgefirst_ros.sample import Calibration, Role, Sample
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
 from edgefirst_ros.timing.finding import MessageTimes
 from edgefirst_ros.timing.gaps import StreamStats
-from edgefirst_ros.topics import TF
+from edgefirst_ros.topics import TF, full_type
 from edgefirst_ros.video.integrity import UNJUDGED, judges_h265
 
 GROUP_ITEMS, GROUP_BYTES = 256, 64 << 20
@@ -288,6 +288,12 @@ class Pipeline:
         if self._routing.route(topic, schema)[1] is None:
             topic = self.ledger.unused(topic)
         self.ledger.lose(topic, schema, messages, size, reason, receive_ns=receive_ns)
+
+    def leave_out(self, topic: str, schema: str, messages: int, reason: str) -> None:
+        """Count messages that were not selected and, as a rule, not read."""
+        if self._routing.route(topic, schema)[1] is None:
+            topic = self.ledger.unused(topic)
+        self.ledger.skip(topic, full_type(schema), messages, reason)
 
     def cut(self, reason: str) -> None:
         """Drop, for this reason, what has not been handed to writers, as no time is left; any thread."""

@@ -293,6 +293,14 @@ class Ledger:
             account.reasons.setdefault(Stage.DROPPED, Counter())[reason] += messages
             self._timeline.add(topic, receive_ns, Stage.DROPPED, messages)
 
+    def skip(self, topic: str, schema: str, messages: int, reason: str) -> None:
+        """Count messages that nobody wanted read; their bytes are not counted."""
+        with self._lock:
+            account = self._topics.setdefault(topic, TopicAccount(schema))
+            account.received += messages
+            account.stages[Stage.SKIPPED] += messages
+            account.reasons.setdefault(Stage.SKIPPED, Counter())[reason] += messages
+
     def paired(self, topic: str, error_ns: int, sample: tuple[str, int, int] | None = None) -> None:
         """Count how far a companion was from its reference, in nanoseconds; see ``PairingError.add``."""
         with self._lock:

@@ -12,7 +12,8 @@ from edgefirst_ros.hints import hints_of
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import can_decode, decode
 from edgefirst_ros.naming import readable
-from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.sources.recording import Recording
+from edgefirst_ros.sources.window import Excerpt
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
 from edgefirst_ros.timing.finding import MessageTimes
 from edgefirst_ros.topics import TopicMap, find_prefix, full_type
@@ -68,12 +69,18 @@ class TopicStats:
         return sum(long.values()), max(long, default=0) / 1000
 
 
-def inspect(recording: McapRecording, config: Config) -> dict[str, Any]:
-    """Read a whole recording and summarise it as plain values.
+def inspect(recording: Recording, config: Config, excerpt: Excerpt | None = None) -> dict[str, Any]:
+    """Read a recording, whole or a part of it, and summarise it as plain values.
 
     Raises:
         RecordingError: the file cannot be read.
     """
+    window = None if excerpt is None else excerpt.window(recording.spans)
+    return summarise(recording, config, recording.messages(window=window))
+
+
+def summarise(recording: Recording, config: Config, messages: Iterable[RawMessage]) -> dict[str, Any]:
+    """Summarise messages of a recording, and what was found in reading them, as plain values."""
     known = recording.topics()
     names = [t.topic for t in known]
     try:
@@ -89,7 +96,7 @@ def inspect(recording: McapRecording, config: Config) -> dict[str, Any]:
     def take(events: Iterable[MessageTimes | Boundary]) -> None:
         boundaries.extend(e.reason for e in events if isinstance(e, Boundary))
 
-    for message in recording.messages():
+    for message in messages:
         first_ns = first_ns or message.receive_ns
         last_ns = max(last_ns, message.receive_ns)
         schema = full_type(message.schema)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from mcap.exceptions import EndOfFile
 
-from edgefirst_ros.errors import RecordingError, RecordingNotFound
+from edgefirst_ros.errors import RecordingError
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.naming import readable
-from edgefirst_ros.sources.disorder import Displaced
+from edgefirst_ros.sources.location import Location, Url
 from edgefirst_ros.sources.order import MAX_OPEN_BYTES, is_suspect, merged, survey, within
+from edgefirst_ros.sources.recording import Recording, TopicInfo
 from edgefirst_ros.sources.records import (
     MAGIC,
     FileSection,
+    IndexedChunk,
     Loaded,
     MessageRecord,
     RecordingFault,
@@ -28,19 +28,17 @@ from edgefirst_ros.sources.records import (
     metadata,
 )
 from edgefirst_ros.sources.session import END, REPEATED, SESSION, RecordedSession, from_metadata
+from edgefirst_ros.sources.storage import stored_file
+from edgefirst_ros.sources.window import TimeWindow
 
-_NAME = re.compile(r"(?P<host>.+)_(?P<when>\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d)")
 NO_SUMMARY = "the recording is cut off after its data: the summary is lost, but no message is"
+MAX_SUMMARY_BYTES = 64 << 20
+"""What of a remote file's summary is kept in memory."""
+FEW_CHUNKS = 4
+"""A topic that is in no more chunks than this is read in all of them where its latest state is wanted."""
 
 
-class TopicInfo(NamedTuple):
-    """A topic of a recording: name and ``pkg/msg/Type``."""
-
-    topic: str
-    schema: str
-
-
-class McapRecording:
+class McapRecording(Recording):
     """One MCAP file, read in order of receipt.
 
     That is the order of the file, also at steps of the wall clock, where readers that sort by log_time
@@ -50,50 +48,25 @@ class McapRecording:
     Raises:
         RecordingNotFound: no such file.
         RecordingError: not an MCAP file, or unreadable.
+        ExtraNotInstalled: the library that reads URLs is missing.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.faults: list[RecordingFault] = []
-        self.note = ""
-        """A defect of the file that costs no message; known after ``messages``."""
-        self.position = 0
-        """Bytes read so far, for progress."""
-        self.next_arrival = 0
-        """Number of the message that follows the last one read."""
-        self.displaced: Mapping[str, Displaced] = {}
-        """By topic, messages that lie behind later ones; known after the first of ``messages``."""
-        self.is_sorted = True
-        """Whether displaced messages were put in order; False if that takes too much memory."""
-        if not path.is_file():
-            raise RecordingNotFound(f"{path}: no such recording")
+    def __init__(self, path: Location) -> None:
+        super().__init__(path)
+        self._stored = stored_file(path)
+        self.size = self._stored.size
         try:
-            self.size = path.stat().st_size
-            with path.open("rb") as file:
-                magic = file.read(len(MAGIC))
+            with self._stored.open([]) as file:
+                start = footer(file, self.size)
+                file.seek(0)
+                magic = MAGIC if start is not None and isinstance(path, Url) else file.read(len(MAGIC))
         except OSError as error:
             raise RecordingError(f"{path}: cannot be read: {error.strerror}") from error
         if magic != MAGIC:
             found = "is empty" if not magic else f"begins with {magic!r}"
             raise RecordingError(f"{path}: {found}, not with the MCAP magic; is it an MCAP recording?")
-
-    @property
-    def host(self) -> str:
-        """Host of the live session, else from the file name, else the file's stem.
-
-        Devices name files ``{host}_%Y_%m_%d_%H_%M_%S.mcap``.
-        """
-        if self.session is not None:
-            return self.session.host
-        found = _NAME.fullmatch(self.path.stem)
-        return readable(found["host"] if found else self.path.stem)
-
-    @property
-    def sequence_name(self) -> str | None:
-        """Sequence of the live session; else the file's stem if it is ``host_date_time``; else None."""
-        if self.session is not None:
-            return self.session.sequence
-        return self.path.stem if _NAME.fullmatch(self.path.stem) else None
+        if start is not None and 0 < start < self.size:
+            self._stored.pin(start, min(self.size, start + MAX_SUMMARY_BYTES))
 
     @cached_property
     def session(self) -> RecordedSession | None:
@@ -106,46 +79,70 @@ class McapRecording:
         return self._metadata(END).get("goes_on") == "true"
 
     def _metadata(self, name: str) -> dict[str, str]:
-        with self.path.open("rb") as file:
+        with self._stored.open([]) as file:
             try:
                 return metadata(file, self.size, name) or {}
+            except RecordingError:
+                raise
             except (EndOfFile, struct.error, UnicodeDecodeError, ValueError):
                 return {}  # damaged; found again when the messages are read
 
     @cached_property
+    def summary(self) -> RecordReader:
+        """What the summary says; empty without one."""
+        reader = RecordReader()
+        with self._stored.open([]) as file:
+            reader.read_summary(file, self.size)
+        return reader
+
+    @cached_property
     def spans(self) -> list[tuple[int, int]]:
         """Log times (first, last) of every section in file order."""
-        reader = RecordReader()
-        with self.path.open("rb") as file:
-            reader.read_summary(file, self.size)
-            if not reader.spans:
-                found = (reader.span(file, section) for section in reader.walk(file, self.size))
-                reader.spans = [span for span in found if span is not None]
+        found = [(chunk.first_ns, chunk.last_ns) for chunk in self.summary.chunks]
+        if not found:
+            reader = RecordReader()
+            with self._stored.open() as file:
+                read = (reader.span(file, section) for section in reader.walk(file, self.size))
+                found = [span for span in read if span is not None]
         # A chunk without messages has 0 to 0.
-        return [span for span in reader.spans if span[1]]
+        return [span for span in found if span[1]]
 
     def topics(self) -> list[TopicInfo]:
         """Every topic that has a channel; reads the whole file if it has no summary."""
-        reader = RecordReader()
-        with self.path.open("rb") as file:
-            reader.read_summary(file, self.size)
-            # A writer may leave channels out of the summary; then only the data section has them.
-            if not reader.channels:
+        reader = self.summary
+        # A writer may leave channels out of the summary; then only the data section has them.
+        if not reader.channels:
+            with self._stored.open() as file:
                 for section in reader.walk(file, self.size):
                     reader.load(file, section)
         return sorted(TopicInfo(*names) for names in reader.topics())
 
-    def messages(self, arrival: int = 0) -> Iterator[RawMessage]:
-        """All messages, numbered from ``arrival`` on; those of a damaged chunk have a ``fault``."""
+    def keep(self) -> None:
+        """Keep a local copy of what is read from now on, if it is remote."""
+        self._stored.keep()
+
+    def messages(self, arrival: int = 0, window: TimeWindow | None = None) -> Iterator[RawMessage]:
+        """All messages, numbered from ``arrival`` on; those of a damaged chunk have a ``fault``.
+
+        With a window, only the chunks that may have messages of it are read, if the file has a summary.
+        """
+        return self._read(arrival, window, None if window is None else self._chunks_in(window))
+
+    def _read(
+        self, arrival: int, window: TimeWindow | None, chunks: Sequence[IndexedChunk] | None
+    ) -> Iterator[RawMessage]:
+        """The messages of a window and of chunks; None is no limit."""
         reader = RecordReader()
-        with self.path.open("rb") as file:
+        with self._stored.open(None if chunks is None else [(c.offset, c.end) for c in chunks]) as file:
             # Channels are declared in the first chunk that uses them, which may be the damaged one.
             reader.read_summary(file, self.size)
             self.faults = reader.faults = []
             self.position, self.next_arrival = 0, arrival
             has_session = self.session is not None
-            for loaded, messages in self._in_order(reader, file):
+            tally = _Tally(window)
+            for loaded, read in self._in_order(reader, file, chunks):
                 plain, damage = loaded.plain, loaded.fault
+                messages = read if window is None else tally.inside(read)
                 for log_ns, number, publish_ns, start, end, sequence, bad_time in messages:
                     channel = reader.channels.get(number)
                     if channel is None:
@@ -159,28 +156,101 @@ class McapRecording:
                     yield RawMessage(topic, schema, data, *times, arrival, definition, fault, is_repeated)
                     arrival += 1
                     self.next_arrival = arrival
-                del loaded, messages, plain  # one section at a time is in memory
-            if reader.ended and footer(file, self.size) is None:
+                del loaded, messages, read, plain  # one section at a time is in memory
+            if window is not None:
+                self._count_outside(reader, tally, chunks)
+            elif reader.ended and footer(file, self.size) is None:
                 self.note = NO_SUMMARY
         self.position = self.size
 
+    def beginning(self, most_bytes: int) -> Iterator[RawMessage]:
+        """The messages of the first chunks, as far as these fit; a remote file's are read by one request."""
+        chunks = [chunk for chunk in self.summary.chunks if chunk.end <= self.size]
+        fitting = [chunk for chunk in chunks if chunk.end - chunks[0].offset <= most_bytes]
+        if fitting:
+            self._stored.pin(fitting[0].offset, fitting[-1].end)
+        return self._read(0, None, fitting)
+
+    def latched(self, topics: Collection[str], before_ns: int) -> Iterator[RawMessage]:
+        """Messages of these topics with earlier log times, of the first and the last chunk that has some."""
+        reader = RecordReader()
+        chunks = self._latched_chunks(topics, before_ns) if self._is_indexed else None
+        with self._stored.open(None if chunks is None else [(c.offset, c.end) for c in chunks]) as file:
+            reader.read_summary(file, self.size)
+            for section in self._sections(reader, file, chunks):
+                loaded = reader.load(file, section)
+                for message in loaded.messages:
+                    channel = reader.channels.get(message.channel)
+                    if channel is None or channel[0] not in topics or message.log_ns >= before_ns:
+                        continue
+                    fault = loaded.fault or message.fault or reader.channel_faults.get(message.channel, "")
+                    data, times = (
+                        loaded.plain[message.start : message.end],
+                        (message.log_ns, message.publish_ns),
+                    )
+                    yield RawMessage(channel[0], channel[1], data, *times, 0, channel[2], fault)
+
+    def _latched_chunks(self, topics: Collection[str], before_ns: int) -> list[IndexedChunk]:
+        """Where such messages are: where they come again and again, the first and the last chunk."""
+        early = [chunk for chunk in self.summary.chunks if chunk.last_ns and chunk.first_ns < before_ns]
+        chosen: set[IndexedChunk] = set()
+        for channel, (topic, _, _) in self.summary.channels.items():
+            if topic in topics:
+                having = [c for c in early if channel in c.channels or not c.offsets]
+                chosen.update(having if len(having) <= FEW_CHUNKS else (having[0], having[-1]))
+        return sorted(chosen)
+
+    def _chunks_in(self, window: TimeWindow) -> list[IndexedChunk] | None:
+        """The chunks with times in the window, None if the file does not say."""
+        if not self._is_indexed:
+            return None
+        return [c for c in self.summary.chunks if c.last_ns and window.overlaps(c.first_ns, c.last_ns)]
+
+    @property
+    def _is_indexed(self) -> bool:
+        """Whether the summary lists the chunks, and all of them as far as it says."""
+        listed, counted = len(self.summary.chunks), self.summary.chunk_count
+        return listed > 0 and counted in {None, listed}
+
+    def _count_outside(
+        self, reader: RecordReader, tally: _Tally, chunks: Sequence[IndexedChunk] | None
+    ) -> None:
+        """What the window leaves out: by the summary's counts, else what was read of it."""
+        counts = reader.counts
+        outside = tally.outside
+        if counts is not None:
+            outside = Counter({channel: n - tally.within[channel] for channel, n in counts.items()})
+        topics = {channel: TopicInfo(*about[:2]) for channel, about in reader.channels.items()}
+        self.outside = Counter()
+        for channel, count in outside.items():
+            if channel in topics and count > 0:
+                self.outside[topics[channel]] += count
+        if chunks is not None:
+            read = sum(chunk.length for chunk in chunks)
+            self.unread_bytes = sum(chunk.length for chunk in self.summary.chunks) - read
+
+    def _sections(
+        self, reader: RecordReader, file: BinaryIO, chunks: Sequence[IndexedChunk] | None
+    ) -> Iterator[FileSection]:
+        return reader.walk(file, self.size) if chunks is None else reader.indexed(file, self.size, chunks)
+
     def _in_order(
-        self, reader: RecordReader, file: BinaryIO
+        self, reader: RecordReader, file: BinaryIO, chunks: Sequence[IndexedChunk] | None
     ) -> Iterator[tuple[Loaded, Iterable[MessageRecord]]]:
         if self.session is not None:
             # Live recordings are in order of receipt, whatever their times are.
-            for section in reader.walk(file, self.size):
+            for section in self._sections(reader, file, chunks):
                 loaded = reader.load(file, section)
                 self.position = section.end
                 yield loaded, loaded.messages
                 del loaded
             return
         as_received: bool | None = None
-        if is_suspect(self.spans):
+        if is_suspect(self.spans if chunks is None else [(c.first_ns, c.last_ns) for c in chunks]):
             looking = RecordReader()
-            found = survey(looking, file, self.size)
+            found = survey(looking, file, self._sections(looking, file, chunks))
             as_received = found.as_received
-            topics = looking.channels
+            topics = {**reader.channels, **looking.channels}
             self.displaced = {topics[c][0]: d for c, d in sorted(found.displaced.items()) if c in topics}
             self.is_sorted = found.open_bytes <= MAX_OPEN_BYTES
             if self.displaced and self.is_sorted:
@@ -190,13 +260,14 @@ class McapRecording:
                 for loaded, message in merged(reader, file, found, self._reading):
                     yield loaded, (message,)
                 return
-        for section in reader.walk(file, self.size):
+        for section in self._sections(reader, file, chunks):
             loaded = reader.load(file, section)
             messages = within(loaded) if self.is_sorted and not as_received else loaded.messages
             if messages is not loaded.messages and as_received is None:
                 # Only with the messages around them one can tell whether the clock was set back here.
-                with self.path.open("rb") as again:
-                    as_received = survey(RecordReader(), again, self.size).as_received
+                with self._stored.open() as again:
+                    other = RecordReader()
+                    as_received = survey(other, again, self._sections(other, again, chunks)).as_received
                 messages = loaded.messages if as_received else messages
             self.position = section.end
             yield loaded, messages
@@ -204,3 +275,21 @@ class McapRecording:
 
     def _reading(self, section: FileSection) -> None:
         self.position += section.bytes
+
+
+class _Tally:
+    """Counts messages by channel, inside and outside of a window."""
+
+    def __init__(self, window: TimeWindow | None) -> None:
+        self._window = window
+        self.within: Counter[int] = Counter()
+        self.outside: Counter[int] = Counter()
+
+    def inside(self, messages: Iterable[MessageRecord]) -> Iterator[MessageRecord]:
+        """Those of the window."""
+        for message in messages:
+            if self._window is None or self._window.has(message.log_ns):
+                self.within[message.channel] += 1
+                yield message
+            else:
+                self.outside[message.channel] += 1

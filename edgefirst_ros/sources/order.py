@@ -68,11 +68,11 @@ def is_suspect(spans: Iterable[tuple[int, int]]) -> bool:
     return False
 
 
-def survey(reader: RecordReader, file: BinaryIO, size: int) -> FileSurvey:
-    """Read a file section by section to find its disorder."""
+def survey(reader: RecordReader, file: BinaryIO, sections: Iterable[FileSection]) -> FileSurvey:
+    """Read sections of a file to find their disorder."""
     disorder, setbacks = Disorder(), Setbacks()
     found: list[tuple[FileSection, _Spans[int], int, _Spans[tuple[int, int]]]] = []
-    for section in reader.walk(file, size):
+    for section in sections:
         loaded = reader.load(file, section)
         before: dict[int, tuple[int, int] | None] = {}
         spans: dict[tuple[int, int], tuple[int, int]] = {}

@@ -10,8 +10,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
 from edgefirst_ros.sources.pacing import PlaybackClock
+from edgefirst_ros.sources.recording import Recording, TopicInfo
+from edgefirst_ros.sources.window import Excerpt
 from edgefirst_ros.sources.zenohlink import Outlet
 from edgefirst_ros.topics import find_prefix, full_type
 
@@ -87,10 +88,18 @@ class Player:
         session: see ``zenohlink.open_session``.
         recording: the recording.
         keys: Zenoh keys by topic; other topics are not published.
+        excerpt: the part to publish; None for all of it.
     """
 
-    def __init__(self, session: zenoh.Session, recording: McapRecording, keys: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        session: zenoh.Session,
+        recording: Recording,
+        keys: Mapping[str, str],
+        excerpt: Excerpt | None = None,
+    ) -> None:
         self._recording = recording
+        self._window = None if excerpt is None else excerpt.window(recording.spans)
         self._outlets = {topic: Outlet(session, key) for topic, key in keys.items()}
 
     def wait_for_subscriber(self, timeout_s: float, stop: threading.Event) -> bool:
@@ -121,7 +130,7 @@ class Player:
         clock = PlaybackClock(rate, LONGEST_PAUSE_NS, time.monotonic)
         shown_s = 0.0
         done = PlayProgress(0, 0, 0, 0.0, 0.0, 0)
-        for message in self._recording.messages():
+        for message in self._recording.messages(window=self._window):
             outlet = self._outlets.get(message.topic)
             wait_s = clock.wait_s(message.receive_ns)
             if (wait_s > 0 and stop.wait(wait_s)) or stop.is_set():

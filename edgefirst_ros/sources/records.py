@@ -22,7 +22,9 @@ MAGIC = b"\x89MCAP0\r\n"
 _RECORD = struct.Struct("<BQ")
 _MESSAGE = struct.Struct("<HIQQ")
 _CHUNK = struct.Struct("<QQQII")
-_SPAN = struct.Struct("<QQQ")
+_INDEX = struct.Struct("<QQQQI")
+_PAIR = struct.Struct("<HQ")
+_STATISTICS = struct.Struct("<QHIIIIQQI")
 _LONGEST_NAME = 16
 _LEADING = frozenset({Opcode.HEADER, Opcode.METADATA})
 _IN_DATA = frozenset({Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE})
@@ -45,6 +47,7 @@ CHECKSUM = "damaged chunk (its checksum does not match)"
 BAD_TIME = "its log time is after the year 2116"
 TOO_LARGE = f"a chunk or record of more than {MAX_CHUNK_BYTES >> 20} MiB is not read; write smaller chunks"
 IMPLAUSIBLE = "a chunk claims to hold more than its compressed size allows, and is not read"
+NOT_THERE = "the summary lists a chunk that is not there"
 FURTHER = "further damage, counted together"
 
 
@@ -72,6 +75,27 @@ class FileSection(NamedTuple):
     def end(self) -> int:
         """The offset after its last byte."""
         return self.offset + self.bytes
+
+
+class IndexedChunk(NamedTuple):
+    """A chunk according to the summary: its place in the file, its log times, and whose messages it holds."""
+
+    offset: int
+    length: int
+    first_ns: int
+    last_ns: int
+    offsets: bytes
+    """Map of channel to the offset of its message index, as stored; empty without message indexes."""
+
+    @property
+    def end(self) -> int:
+        """The offset after its last byte."""
+        return self.offset + self.length
+
+    @property
+    def channels(self) -> frozenset[int]:
+        """Channels with messages in it; empty if that is not known."""
+        return frozenset(channel for channel, _ in _pairs(self.offsets))
 
 
 class MessageRecord(NamedTuple):
@@ -139,7 +163,8 @@ class RecordReader:
         channel_faults: why a channel's messages are refused according to the recorder, by channel id.
         faults: parts that could not be read.
         ended: whether the end of the data was found.
-        spans: log times (first, last) of the file's chunks in file order, if its summary lists them.
+        chunks: the file's chunks in file order, if its summary lists them.
+        counts: messages by channel, None if the summary does not have them; chunk_count likewise.
     """
 
     def __init__(self) -> None:
@@ -149,7 +174,9 @@ class RecordReader:
         self.channel_faults: dict[int, str] = {}
         self.faults: list[RecordingFault] = []
         self.ended = False
-        self.spans: list[tuple[int, int]] = []
+        self.chunks: list[IndexedChunk] = []
+        self.counts: dict[int, int] | None = None
+        self.chunk_count: int | None = None
         self._room_bytes = FREE_BYTES
         self._latest_ns = 0
         """Log time of the last message."""
@@ -160,7 +187,7 @@ class RecordReader:
         if start is None or not 0 < start < size:
             return
         file.seek(start)
-        spans: list[tuple[int, tuple[int, int]]] = []
+        chunks: dict[int, IndexedChunk] = {}
         while len(head := file.read(_RECORD.size)) == _RECORD.size:
             opcode, length = _RECORD.unpack(head)
             if opcode in {Opcode.DATA_END, Opcode.FOOTER} or length > size - file.tell():
@@ -171,10 +198,26 @@ class RecordReader:
             body = file.read(length)
             if opcode in {Opcode.SCHEMA, Opcode.CHANNEL}:
                 self._declared(opcode, body)
-            elif opcode == Opcode.CHUNK_INDEX and length >= _SPAN.size:
-                first_ns, last_ns, offset = _SPAN.unpack_from(body)
-                spans.append((offset, (first_ns, last_ns)))
-        self.spans = [span for _, span in sorted(spans)]
+            elif opcode == Opcode.CHUNK_INDEX and length >= _INDEX.size:
+                first_ns, last_ns, offset, stored, map_bytes = _INDEX.unpack_from(body)
+                offsets = body[_INDEX.size : _INDEX.size + map_bytes]
+                chunks[offset] = IndexedChunk(offset, stored, first_ns, last_ns, offsets)
+            elif opcode == Opcode.STATISTICS and length >= _STATISTICS.size:
+                *_, self.chunk_count, _, _, map_bytes = _STATISTICS.unpack_from(body)
+                end = min(length, _STATISTICS.size + map_bytes)
+                self.counts = dict(_pairs(body[_STATISTICS.size : end]))
+        self.chunks = [chunks[offset] for offset in sorted(chunks)]
+
+    def indexed(self, file: BinaryIO, size: int, chunks: Iterable[IndexedChunk]) -> Iterator[FileSection]:
+        """The sections of some of ``chunks``; what the file has in the place of a chunk is a fault."""
+        for chunk in chunks:
+            if chunk.length >= _RECORD.size and chunk.end <= size:
+                file.seek(chunk.offset)
+                opcode, length = _RECORD.unpack(file.read(_RECORD.size))
+                if opcode == Opcode.CHUNK and length + _RECORD.size == chunk.length:
+                    yield FileSection(chunk.offset, chunk.length, is_chunk=True, whole=True)
+                    continue
+            self._note(chunk.offset, min(chunk.length, size), NOT_THERE)
 
     def walk(self, file: BinaryIO, size: int) -> Iterator[FileSection]:
         """All sections, from the beginning of the file to the end of its data."""
@@ -309,6 +352,11 @@ class RecordReader:
 
     def _note(self, offset: int, size: int, text: str) -> None:
         add_fault(self.faults, RecordingFault(offset, size, text))
+
+
+def _pairs(stored: bytes) -> Iterator[tuple[int, int]]:
+    """The entries of a map from channel to number."""
+    return _PAIR.iter_unpack(stored[: len(stored) // _PAIR.size * _PAIR.size])
 
 
 def add_fault(faults: list[RecordingFault], fault: RecordingFault) -> None:

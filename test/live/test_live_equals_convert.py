@@ -65,7 +65,7 @@ def files_of(output: Path, session: Finished) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in named.items() if name.split("/")[1] in names}
 
 
-def convert(recording: Path, output: Path, *options: str) -> dict[str, Any]:
+def convert(recording: Path | str, output: Path, *options: str) -> dict[str, Any]:
     done = CliRunner().invoke(app, ["convert", str(recording), "-o", str(output), "--json", *options])
     assert done.exit_code == 0, done.output
     report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -151,6 +151,26 @@ def test_a_session_with_a_pause_converts_into_its_own_bytes(
     config.write_text("ego: {smoothing: whole}\n")
     whole = convert(recording_of(session), tmp_path / "whole", "--config", str(config))
     assert [s["name"] for s in whole["sequences"]] == [s["name"] for s in report["sequences"]]
+
+
+def test_sessions_in_a_bucket_convert_into_their_own_bytes(
+    tmp_path: Path, received: Sequence[RawMessage], bucket: str
+) -> None:
+    """The sessions before and after it are found beside it there as well."""
+    obstore = pytest.importorskip("obstore")
+    live = capture(tmp_path / "live", formats=FORMATS)
+    live.start()
+    for number, message in enumerate(received, 1):
+        live.put(message)
+        if number in {len(received) // 3, 2 * len(received) // 3}:
+            live.split()
+    sessions = live.stop(300.0)
+    for session in sessions:
+        path = recording_of(session)
+        obstore.put(obstore.store.from_url(bucket), f"recordings/{path.name}", path)
+    report = convert(f"{bucket}/recordings/{recording_of(sessions[1]).name}", tmp_path / "again")
+    assert files_of(tmp_path / "again", sessions[1]) == files_of(tmp_path / "live", sessions[1]) != {}
+    assert not any("is not in its folder" in note for note in report["notes"])
 
 
 def sequences(output: Path) -> dict[str, bytes]:

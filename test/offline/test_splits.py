@@ -19,7 +19,7 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.errors import RecordingError
 from edgefirst_ros.offline.convert import Position, convert
 from edgefirst_ros.offline.drives import find_drives
-from edgefirst_ros.offline.inputs import find_recordings
+from edgefirst_ros.offline.files import find_files
 from edgefirst_ros.simulation import DriveOptions, Recording, Truth
 from edgefirst_ros.sources.mcap import McapRecording
 
@@ -60,7 +60,7 @@ def files(root: Path) -> dict[str, str]:
 
 
 def grouped(*paths: Path) -> list[list[str]]:
-    found = find_drives([McapRecording(path) for path in find_recordings(paths)])
+    found = find_drives([McapRecording(file.path) for file in find_files(paths).files])
     return [[part.path.name for part in each.parts] for each in found]
 
 

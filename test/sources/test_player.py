@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from livedrive import HOST, drive, messages
+from recorded import record
 from zenoh_loopback import await_condition, free_endpoint
 
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.sources import player as play_module
-from edgefirst_ros.sources.mcap import McapRecording, TopicInfo
+from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.player import Names, Player, key_of, keys_of
+from edgefirst_ros.sources.recording import TopicInfo
+from edgefirst_ros.sources.window import excerpt_of
 from edgefirst_ros.sources.zenohlink import open_session, subscribe
 
 SECOND_NS = 1_000_000_000
@@ -77,7 +81,7 @@ def recording(*times_ns: int, fault: str = "", topic: str = "/imu") -> McapRecor
         RawMessage(topic, "sensor_msgs/msg/Imu", bytes([n]), t, t, n, fault=fault if n == 1 else "")
         for n, t in enumerate(times_ns)
     ]
-    fake: McapRecording = SimpleNamespace(messages=lambda: iter(made), position=0, size=0)  # type: ignore[assignment]
+    fake: McapRecording = SimpleNamespace(messages=lambda **_: iter(made), position=0, size=0)  # type: ignore[assignment]
     return fake
 
 
@@ -126,6 +130,15 @@ def test_damaged_messages_are_left_out_and_counted(outlet: type[FakeOutlet]) -> 
 def test_it_stops_between_messages_when_told(outlet: type[FakeOutlet]) -> None:
     outlet.clock.stop_at_s = outlet.clock.now_s + 1.5
     assert played(outlet, recording(0, SECOND_NS, 2 * SECOND_NS))[0] == [0, 1]
+
+
+def test_a_part_of_a_recording_begins_at_once(outlet: type[FakeOutlet], tmp_path: Path) -> None:
+    times = [second * SECOND_NS for second in range(5, 10)]
+    made = [RawMessage("/imu", "sensor_msgs/msg/Imu", bytes([n]), t, t, n) for n, t in enumerate(times)]
+    source = McapRecording(record(tmp_path / "a.mcap", made))
+    Player(None, source, {"/imu": "rt/imu"}, excerpt_of("1", "3")).play(1.0, outlet.clock)  # type: ignore[arg-type]
+    assert [data for _, _, data, _ in outlet.sent] == [b"\1", b"\2"]
+    assert outlet.sent[1][3] - outlet.sent[0][3] == pytest.approx(1.0)
 
 
 def test_it_waits_until_no_more_topics_are_subscribed_to(outlet: type[FakeOutlet]) -> None:

@@ -1,0 +1,94 @@
+"""Which files of folders and buckets are recordings, and which belong to one drive."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from drives import simulate, simulated
+from s3server import S3Server
+
+from edgefirst_ros.errors import RecordingNotFound
+from edgefirst_ros.offline.files import FOREIGN, HIDDEN, LINKED, UNFINISHED
+from edgefirst_ros.offline.units import FoundDrives, find_drive_files
+from edgefirst_ros.simulation import DriveOptions
+
+SMALL: dict[str, Any] = {
+    "seconds": 4, "fps": 5, "width": 144, "height": 64, "lidar_points": 64, "cube_hz": 0, "imu_hz": 20,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def week(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A rosbag2 folder, a split of the device, a single drive, and what does not belong to them."""
+    root = tmp_path_factory.mktemp("week")
+    simulate(root / "monday" / "bag", DriveOptions(**SMALL, splits=12))
+    simulate(root / "monday", DriveOptions(**SMALL, splits=2, split_names="device"))
+    shutil.copy(simulated(DriveOptions(**SMALL)).mcap, root / "tuesday.mcap")
+    (root / "monday" / "broken.mcap").write_bytes(b"garbage")
+    (root / "monday" / "notes.txt").write_text("sunny")
+    (root / "monday" / "late.mcap.part").touch()
+    (root / ".trash").mkdir()
+    (root / ".trash" / "old.mcap").touch()
+    (root / ".hidden.mcap").touch()
+    return root
+
+
+def shown(found: FoundDrives) -> list[list[str]]:
+    return [[part.path.name for part in drive.parts] for drive in found.drives]
+
+
+def expected() -> list[list[str]]:
+    bag = simulated(DriveOptions(**SMALL, splits=12)).files
+    split = simulated(DriveOptions(**SMALL, splits=2, split_names="device")).files
+    return [["tuesday.mcap"], ["broken.mcap"], [f.name for f in split], [f.name for f in bag]]
+
+
+def test_folders_are_searched_with_all_below(week: Path) -> None:
+    found = find_drive_files([week])
+    assert shown(found) == expected()
+    assert found.left_out == {HIDDEN: 2, UNFINISHED: 1, FOREIGN: 1}
+    assert "1 unfinished (.part)" in found.note
+    assert any("12 files of one drive" in note for note in found.drives[-1].notes)
+    whole = [file for file in week.rglob("*.mcap") if "." not in file.stem and ".trash" not in file.parts]
+    assert sum(drive.size for drive in found.drives) == sum(file.stat().st_size for file in whole)
+    parts = [part for drive in found.drives for part in drive.parts]
+    assert all(part.version == str(Path(str(part.path)).stat().st_mtime_ns) for part in parts)
+
+
+def test_a_prefix_gives_what_the_folder_does(week: Path, s3: S3Server, bucket: str) -> None:
+    obstore = pytest.importorskip("obstore")
+    store = obstore.store.from_url(bucket)
+    for file in sorted(week.rglob("*")):
+        if file.is_file():
+            obstore.put(store, f"drives/{file.relative_to(week)}", file)
+    found = find_drive_files([f"{bucket}/drives/"])
+    assert shown(found) == expected()
+    assert found.left_out == {HIDDEN: 2, UNFINISHED: 1, FOREIGN: 1}
+    assert found.drives[-1].notes == find_drive_files([week]).drives[-1].notes
+    tags = {part.version for drive in found.drives for part in drive.parts}
+    assert all(tag.startswith('"') for tag in tags)
+    named = find_drive_files([str(part.path) for part in reversed(found.drives[-1].parts)])
+    assert [(part.size, part.version) for drive in named.drives for part in drive.parts] == [
+        (part.size, part.version) for part in found.drives[-1].parts
+    ]
+
+
+def test_files_given_twice_are_one(week: Path) -> None:
+    assert shown(find_drive_files([week / "tuesday.mcap", week])) == [["tuesday.mcap"], *expected()[1:]]
+
+
+def test_links_to_folders_are_not_followed(week: Path, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path)
+    shutil.copy(week / "tuesday.mcap", tmp_path)
+    found = find_drive_files([tmp_path])
+    assert shown(found) == [["tuesday.mcap"]]
+    assert found.left_out == {LINKED: 1}
+
+
+def test_a_folder_without_recordings_says_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "drive.mcap.part").touch()
+    with pytest.raises(RecordingNotFound, match=r"holds no recordings \(\.mcap, .*1 unfinished"):
+        find_drive_files([tmp_path])

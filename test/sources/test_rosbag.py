@@ -1,0 +1,201 @@
+"""rosbag2 in SQLite and ROS 1 bags: the same messages, the same datasets, and damage that is said."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import struct
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import recorded
+from rosbags_made import rosbag1, typestore, write_bag, write_db3
+from s3server import S3Server
+from typer.testing import CliRunner
+
+from edgefirst_ros.cli.app import app
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.errors import ExtraNotInstalled, RecordingError
+from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.sources.kinds import open_recording
+from edgefirst_ros.sources.location import location_of
+from edgefirst_ros.sources.rosbag import RosbagRecording
+from edgefirst_ros.sources.window import TimeWindow
+
+NAME = "maivin-sim_2026_05_01_09_00_00"
+EVERY_FORMAT = build_config({"formats": ["edgefirst", "ncore", "l5kit"]})
+
+
+@pytest.fixture(scope="module")
+def content() -> Sequence[RawMessage]:
+    return recorded.messages(seconds=4)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory, content: Sequence[RawMessage]) -> dict[str, Path]:
+    """The same messages as MCAP, as .db3 and as .bag, all of one name."""
+    root = tmp_path_factory.mktemp("bags")
+    mcap = recorded.record(root / f"{NAME}.mcap", content)
+    db3 = write_db3(root / "rosbag2", content)
+    return {
+        "mcap": mcap,
+        "db3": db3.rename(db3.with_name(f"{NAME}.db3")),
+        "bag": write_bag(root / f"{NAME}.bag", content),
+    }
+
+
+def digests(root: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and path.name != "capture_report.json"
+    }
+
+
+@pytest.fixture(scope="module")
+def from_mcap(tmp_path_factory: pytest.TempPathFactory, files: dict[str, Path]) -> dict[str, str]:
+    """Digests of the dataset of the MCAP."""
+    out = tmp_path_factory.mktemp("out")
+    convert([files["mcap"]], out, EVERY_FORMAT)
+    return digests(out)
+
+
+@pytest.mark.parametrize("kind", ["db3", "bag"])
+def test_the_dataset_is_that_of_the_mcap(
+    kind: str, files: dict[str, Path], from_mcap: dict[str, str], tmp_path: Path
+) -> None:
+    # ROS 1 has all of these messages but the sequence numbers in headers, which ROS 2 has not.
+    done = convert([files[kind]], tmp_path, EVERY_FORMAT)
+    assert digests(tmp_path) == from_mcap != {}
+    totals = done.report["totals"]
+    assert totals["received"] == sum(count for name, count in totals.items() if name != "received")
+
+
+@pytest.mark.parametrize("kind", ["db3", "bag"])
+def test_messages_are_those_that_were_recorded(
+    kind: str, files: dict[str, Path], content: Sequence[RawMessage]
+) -> None:
+    recording = open_recording(files[kind])
+    found = list(recording.messages(3))
+    assert sorted(m[:5] for m in found) == sorted(m[:5] for m in content)
+    assert (
+        [m.arrival for m in found] == list(range(3, 3 + len(content))) == [*range(3, recording.next_arrival)]
+    )
+    assert recording.spans == [(content[0].receive_ns, content[-1].receive_ns)]
+    assert set(recording.topics()) == {(m.topic, m.schema) for m in content}
+    first_ns = content[0].receive_ns + 1_000_000_000
+    window = TimeWindow(first_ns, first_ns + 500_000_000)
+    inside = list(recording.messages(0, window))
+    assert len(inside) == sum(window.has(m.receive_ns) for m in content)
+    assert recording.outside.total() == len(content) - len(inside)
+    early = list(recording.latched({"/tf_static"}, first_ns))
+    assert len(early) == sum(m.topic == "/tf_static" and m.receive_ns < first_ns for m in content)
+
+
+def test_types_unknown_to_us_decode_by_the_definitions_of_the_bag(files: dict[str, Path]) -> None:
+    found = next(m for m in open_recording(files["bag"]).messages() if m.topic == "/model/output")
+    assert "edgefirst_msgs/Box" in found.definition
+    assert decode(found).datum
+
+
+def test_a_message_that_cannot_be_converted_is_refused_alone(
+    tmp_path: Path, content: Sequence[RawMessage]
+) -> None:
+    message = next(m for m in content if m.topic == "/imu")
+    path = tmp_path / "a.bag"
+    store = typestore(content)
+    with rosbag1.Writer(path) as writer:
+        connection = writer.add_connection(message.topic, message.schema, typestore=store)
+        writer.write(connection, 1, b"short")
+        writer.write(connection, 2, store.cdr_to_ros1(message.data, message.schema))
+    found = list(RosbagRecording(path).messages())
+    assert [bool(m.fault) for m in found] == [True, False]
+    assert found[0].fault.startswith("cannot be converted from ROS 1: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("a.db3", b"", "a.db3: is empty, and no bag"),
+        ("a.db3", b"SQLite format 3\0" + bytes(5000), "a.db3: cannot be read: "),
+        ("a.db3", b"no database" * 100, "a.db3: cannot be read: .*not a database"),
+        ("a.bag", b"no bag" * 100, "a.bag: cannot be read: "),
+        ("a.bag", b"#ROSBAG V2.0\n" + bytes(100), "a.bag: cannot be read: "),
+    ],
+)
+def test_what_is_no_bag_is_said(tmp_path: Path, name: str, data: bytes, said: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(RecordingError, match=said):
+        open_recording(path)
+
+
+def test_a_bag_that_was_cut_says_how_to_mend_it(files: dict[str, Path], tmp_path: Path) -> None:
+    """A recorder that is killed leaves no index."""
+    data = files["bag"].read_bytes()
+    at = data.index(b"index_pos=") + len(b"index_pos=")
+    path = tmp_path / "cut.bag"
+    path.write_bytes(data[:at] + struct.pack("<Q", 0) + data[at + 8 : len(data) // 2])
+    with pytest.raises(RecordingError, match=r"cut.bag: .*not indexed.*; rosbag reindex completes it"):
+        open_recording(path)
+
+
+def damaged(file: Path, folder: Path) -> Path:
+    data = bytearray(file.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 40_000] = b"\xff" * 40_000
+    path = folder / f"damaged{file.suffix}"
+    path.write_bytes(data)
+    return path
+
+
+def test_damage_in_a_bag_ends_reading_and_is_a_fault(
+    files: dict[str, Path], tmp_path: Path, content: Sequence[RawMessage]
+) -> None:
+    """ROS 1 has no checksums: where the framing of records breaks, reading stops."""
+    recording = open_recording(damaged(files["bag"], tmp_path))
+    found = list(recording.messages())
+    assert 0 < len(found) < len(content)
+    assert [fault.text[:9] for fault in recording.faults] == ["damaged: "]
+    assert 0 < recording.faults[0].bytes < recording.size
+
+
+def test_a_damaged_database_says_how_to_save_it(files: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match=r"damaged.db3: .* malformed; sqlite3 FILE .recover saves"):
+        open_recording(damaged(files["db3"], tmp_path))
+
+
+def test_messages_in_a_log_of_sqlite_are_a_note(tmp_path: Path, content: Sequence[RawMessage]) -> None:
+    path = write_db3(tmp_path / "bag", content[:50])
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("DELETE FROM messages WHERE id > 40")
+        database.commit()
+        assert "bag.db3-wal, which is not read" in open_recording(path).note
+    database.close()
+
+
+def test_a_bag_in_a_bucket_is_copied_first(
+    s3: S3Server, bucket: str, files: dict[str, Path], content: Sequence[RawMessage]
+) -> None:
+    obstore = pytest.importorskip("obstore")
+    obstore.put(obstore.store.from_url(bucket), f"{NAME}.db3", files["db3"])
+    recording = open_recording(location_of(f"{bucket}/{NAME}.db3"))
+    assert len(list(recording.messages())) == len(content)
+    assert (recording.host, recording.size) == ("maivin-sim", files["db3"].stat().st_size)
+
+
+def test_info_and_folders_know_them(files: dict[str, Path]) -> None:
+    said = CliRunner().invoke(app, ["info", str(files["bag"].parent)])
+    assert said.exit_code == 0
+    assert [name in said.stdout for name in (f"{NAME}.mcap", f"{NAME}.db3", f"{NAME}.bag")] == [True] * 3
+
+
+def test_without_rosbags_the_extra_is_named(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rosbags.interfaces", None)
+    with pytest.raises(ExtraNotInstalled, match=r"pip install 'edgefirst_ros\[rosbag\]'"):
+        open_recording(files["db3"])
