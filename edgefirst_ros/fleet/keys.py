@@ -111,11 +111,8 @@ class Key:
 def settings_hash(settings: Settings) -> str:
     """The hash of everything that decides what is written for given files."""
     config = settings.config().model_dump(mode="json", exclude=set(_UNUSED_FOR_OUTPUT))
-    own = {
-        "recorded": settings.values is None,
-        "version": settings.version,
-        "convert": dict(settings.convert),
-    }
+    part = None if settings.excerpt is None else asdict(settings.excerpt)
+    own = {"recorded": settings.values is None, "version": settings.version, "excerpt": part}
     return _hash({**own, "config": config})
 
 

@@ -16,7 +16,6 @@ from edgefirst_ros.errors import (
     OutputBusy,
     OutputExists,
     RecordingError,
-    RecordingNotFound,
 )
 from edgefirst_ros.fleet.claims import Claim, Claimant
 from edgefirst_ros.fleet.keys import FleetDrive, Key, Settings
@@ -101,15 +100,20 @@ def failed(task: Task, output: Output, error: Exception) -> Ended:
     Raises:
         OSError: the storage does not answer.
     """
-    of_drive = not isinstance(error, OSError) or isinstance(error, RecordingNotFound)
     known = isinstance(error, EdgeFirstError | OSError)
     values = {
         **_head(task),
         "reason": str(error) if known else f"{type(error).__name__}: {error}",
-        "again": not of_drive,
+        "again": _is_of_storage(error.__cause__ or error),
     }
     output.notes.put(f"{FAILED}/{task.key}", values)
     return Ended("failed", values)
+
+
+def _is_of_storage(error: BaseException) -> bool:
+    """Whether a disk or an object store is at fault, or the way to it."""
+    of_store = type(error).__module__.startswith("obstore")
+    return of_store or (isinstance(error, OSError) and not isinstance(error, FileNotFoundError))
 
 
 def _claimed(task: Task, output: Output, claim: Claim) -> Ended:

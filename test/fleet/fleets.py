@@ -10,21 +10,24 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from drives import simulated
 
+from edgefirst_ros.errors import RecordingError
 from edgefirst_ros.fleet.keys import FleetDrive, InputFile, Key, Settings
 from edgefirst_ros.fleet.notes import DONE, RUNNING, Notes, read_all
+from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
 
+Found = TypeVar("Found")
 COUNT = 12
-CUT, GARBAGE = "drive_04", "drive_07"
+CUT, GARBAGE = "drive04", "drive07"
 KEY = Key("d" * 16, "a" * 16, "5" * 16)
 OPTIONS = ("--incomplete", "--format", "edgefirst,l5kit")
 
 
-def settings(**chosen: Any) -> Settings:
+def settings(**chosen: object) -> Settings:
     return Settings(None, chosen, {}, incomplete=True, version="0.1.0")
 
 
@@ -39,10 +42,9 @@ def make_drives(folder: Path, count: int = COUNT, seconds: float = 2.0) -> Path:
         DriveOptions(seconds=seconds, fps=5, width=160, height=96, lidar_points=100, cube_hz=0)
     ).mcap.read_bytes()
     for number in range(count):
-        name = f"drive_{number:02}"
+        name = f"drive{number:02}"
         data = {CUT: made[: len(made) * 2 // 3], GARBAGE: b"garbage"}.get(name, made)
-        # Not numbered like the files of one drive.
-        (folder / f"{name}x.mcap").write_bytes(data)
+        (folder / f"{name}.mcap").write_bytes(data)
     return folder
 
 
@@ -66,9 +68,6 @@ def run(*arguments: str | Path, **environment: str) -> tuple[int, str, str]:
 
 def locally(drives: Path, to: Path, options: Sequence[str] = OPTIONS) -> Mapping[str, bytes]:
     """What single conversions make of the drives, by ``DRIVE/file``; nothing of garbage."""
-    from edgefirst_ros.errors import RecordingError
-    from edgefirst_ros.offline.convert import convert
-
     config = settings(formats=["edgefirst", "l5kit"]).config()
     for path in sorted(drives.glob("*.mcap")):
         try:
@@ -91,7 +90,7 @@ def is_of_dataset(name: str) -> bool:
     return "/" in name and not name.startswith("_")
 
 
-def wait_for(what: Callable[[], Any], limit_s: float = 90.0) -> Any:
+def wait_for(what: Callable[[], Found], limit_s: float = 90.0) -> Found:
     """Poll until something is true."""
     until_s = time.monotonic() + limit_s
     while not (found := what()):

@@ -8,6 +8,7 @@ import pytest
 from fleets import drive, settings
 
 from edgefirst_ros.fleet.keys import Key, key_of, settings_hash, unique_names
+from edgefirst_ros.sources.window import excerpt_of
 
 PLAIN = settings_hash(settings())
 BASE = key_of(drive("a"), PLAIN)
@@ -42,7 +43,7 @@ def test_another_file_is_another_drive() -> None:
         replace(settings(), incomplete=False),
         replace(settings(), version="0.2.0"),
         replace(settings(), values={}),
-        replace(settings(), convert={"start": "10"}),
+        replace(settings(), excerpt=excerpt_of("10", None)),
         replace(settings(), edgefirst={"container": "folder"}),
     ],
 )

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from s3server import Disturbance, S3Server
 
 from edgefirst_ros.fleet.notes import LocalNotes, Notes, read_all
 from edgefirst_ros.fleet.output import open_output
@@ -89,10 +90,14 @@ def test_nothing_half_written_is_left(tmp_path: Path) -> None:
     assert [p.name for p in (tmp_path / "_done").iterdir()] == ["a.json"]
 
 
-def test_a_repeated_request_is_no_other_writer(bucket: str, s3: object) -> None:
+def test_a_repeated_request_is_no_other_writer(bucket: str, s3: S3Server) -> None:
     """The answer to the first request is lost; the client's second one finds what the first one wrote."""
     notes = open_output(f"{bucket}/sets").notes
     times = iter(["cut"])
-    s3.log.disturb = lambda method, path, _: next(times, None) if method == "PUT" else None  # type: ignore[attr-defined]
+
+    def cut_once(method: str, *_: str) -> Disturbance:
+        return next(times, None) if method == "PUT" else None  # type: ignore[return-value]
+
+    s3.log.disturb = cut_once
     assert notes.create("_done/a", {"by": 1})
     assert read_all(notes, "_done") == {"a": {"by": 1}}
