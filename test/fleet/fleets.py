@@ -62,7 +62,10 @@ def start(*arguments: str | Path, **environment: str) -> subprocess.Popen[str]:
 def run(*arguments: str | Path, **environment: str) -> tuple[int, str, str]:
     """Run the command ``edgefirst-ros``; exit code, output and errors."""
     process = start(*arguments, **environment)
-    out, err = process.communicate(timeout=240)
+    try:
+        out, err = process.communicate(timeout=240)
+    finally:
+        process.kill()
     return process.returncode, out, err
 
 

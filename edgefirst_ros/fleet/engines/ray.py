@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 from edgefirst_ros.errors import ConfigError, extra
 from edgefirst_ros.fleet.engines.engine import Argument, Engine, Result, WorkerDied, chained
 from edgefirst_ros.fleet.task import MOST_DEATHS
+
+CONNECT_S = 15
 
 
 class RayEngine(Engine):
@@ -30,8 +33,9 @@ class RayEngine(Engine):
         with extra("ray"):
             import ray
         try:
+            _probe(address)
             ray.init(address or "auto", logging_level=logging.ERROR, log_to_driver=False)
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             where = f"--engine ray: no cluster at {address or 'auto'}"
             raise ConfigError([f"{where}: {_line(error)}; start one: ray start --head"]) from error
         self._ray: Any = ray
@@ -39,8 +43,9 @@ class RayEngine(Engine):
         self._references: set[Any] = set()
         self.text = f"Ray, {len(self._nodes())} nodes"
         if not self.slots:
+            text = self._too_small()
             self.shutdown()
-            raise ConfigError([self._too_small()])
+            raise ConfigError([text])
 
     def _nodes(self) -> list[dict[str, float]]:
         return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
@@ -86,6 +91,17 @@ class RayEngine(Engine):
     def shutdown(self) -> None:
         """Leave the cluster."""
         self._ray.shutdown()
+
+
+def _probe(address: str) -> None:
+    """Connect to a cluster's head: Ray itself tries for minutes.
+
+    Raises:
+        OSError: nobody answers.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
 
 
 def _line(error: BaseException) -> str:
