@@ -21,6 +21,9 @@ LEASE_S = 90.0
 """A claim that has not changed for this long is abandoned, unless its process is known to be alive."""
 
 
+_RELEASED = {"run": "", "released": True}
+
+
 @dataclass(frozen=True, slots=True)
 class Claimant:
     """Who asks: one run of a coordinator, for one drive.
@@ -59,6 +62,7 @@ class Claim:
     def __init__(self, notes: Notes, name: str, claimant: Claimant) -> None:
         self._notes, self._note, self._claimant = notes, f"{RUNNING}/{name}", claimant
         self._beats = 0
+        self._finished = False
         self.attempts = 1
         self.resumed = False
         self._renewed_s = time.monotonic()
@@ -76,7 +80,7 @@ class Claim:
             if found is None:  # released meanwhile
                 continue
             own = found.values.get("run") == self._claimant.run
-            if not own and found.version != self._claimant.abandoned and not is_dead(found.values):
+            if not own and found.version != self._claimant.abandoned and not is_over(found.values):
                 raise OutputBusy(f"{self._note}: {describe(found.values)} is writing it")
             self.attempts = int(found.values.get("attempts", 1)) + 1 if own else 1
             self.resumed = found.values.get("drive") == self._claimant.key.drive
@@ -121,13 +125,23 @@ class Claim:
         if self.is_lost:
             raise OutputBusy(f"{self._note}: the claim was taken over or revoked")
 
+    def finish(self) -> None:
+        """Note that another note says how it ended: releasing removes the claim."""
+        self._finished = True
+
     def release(self) -> None:
-        """Let others have it; may be repeated. A lost claim is left alone."""
+        """Let others have it; may be repeated. A lost claim is left alone.
+
+        One that is not finished stays as a note on whose files there are.
+        """
         self._ended.set()
         self._thread.join()
         if not self.is_lost:
             with suppress(OSError):
-                self._notes.remove(self._note)
+                if self._finished:
+                    self._notes.remove(self._note)
+                else:
+                    self._notes.replace(self._note, {**self._values(), **_RELEASED}, self._version)
             self._lost.set()
 
     def __enter__(self) -> Self:
@@ -138,14 +152,14 @@ class Claim:
 
 
 def revoke(notes: Notes, name: str, run: str) -> None:
-    """Remove a claim of this run; a task that still holds it stops at its next heartbeat.
+    """Release a claim of this run; a task that still holds it stops at its next heartbeat.
 
     Raises:
         OSError: the storage does not answer.
     """
     found = notes.read(f"{RUNNING}/{name}")
     if found is not None and found.values.get("run") == run:
-        notes.remove(f"{RUNNING}/{name}")
+        notes.replace(f"{RUNNING}/{name}", {**found.values, **_RELEASED}, found.version)
 
 
 class Watch:
@@ -165,7 +179,7 @@ class Watch:
         found, now_s = self._notes.read(self._note), time.monotonic()
         if found is None:
             return ""
-        if is_dead(found.values):
+        if is_over(found.values):
             return found.version
         if self._seen is None or self._seen.version != found.version:
             self._seen, self._since_s = found, now_s
@@ -176,6 +190,11 @@ def this_process() -> dict[str, Any]:
     """This process in a way that others on the same machine can find out whether it has ended."""
     pid = os.getpid()
     return {"host": socket.gethostname(), "machine": _machine(), "pid": pid, "started": _started(pid)}
+
+
+def is_over(claim: Mapping[str, Any]) -> bool:
+    """Whether a claim may be taken over at once: it was released, or its process has ended."""
+    return bool(claim.get("released")) or is_dead(claim)
 
 
 def is_dead(claim: Mapping[str, Any]) -> bool:

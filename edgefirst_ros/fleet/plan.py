@@ -14,7 +14,7 @@ from edgefirst_ros.fleet.notes import DONE, FAILED, PLAN, RUNNING, Notes, read_a
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A drive that is to be converted; ``earlier`` are keys of complete datasets that it replaces."""
+    """A drive that is to be converted; ``earlier`` are the keys with which it was done or failed before."""
 
     drive: FleetDrive
     key: Key
@@ -68,8 +68,7 @@ def make_plan(
     for text, values in (*failed.items(), *done.items()):
         if (key := Key.parse(text)) is not None:
             names[str(values.get("drive"))] = key.drive
-            if text in done:
-                earlier.setdefault(key.drive, []).append(text)
+            earlier.setdefault(key.drive, []).append(text)
     for name, values in read_all(notes, RUNNING).items():
         names.setdefault(name, str(values.get("drive")))
     hashed = settings_hash(settings)
@@ -83,7 +82,7 @@ def make_plan(
         elif before is not None and not (retry_failed or redo or before.get("again")):
             plan.failed.append((named, before))
         else:
-            plan.work.append(Work(named, key, tuple(t for t in earlier.get(key.drive, ()) if t != text)))
+            plan.work.append(Work(named, key, tuple(earlier.get(key.drive, ()))))
     return plan
 
 

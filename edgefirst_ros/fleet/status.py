@@ -26,7 +26,8 @@ def fleet_status(notes: Notes) -> dict[str, Any]:
     planned: dict[str, str] = {}
     for plan in sorted(read_all(notes, PLAN).values(), key=lambda plan: plan.get("unix_s", 0)):
         planned |= plan.get("drives", {})
-    running = [_running(name, claim) for name, claim in read_all(notes, RUNNING).items()]
+    claims = read_all(notes, RUNNING)
+    running = [_running(name, claim) for name, claim in claims.items() if not claim.get("released")]
     under_way = {each["drive"] for each in running}
     return {
         "done": sorted(str(note["drive"]) for note in done.values()),

@@ -43,7 +43,7 @@ class Task:
         run: the coordinator's run.
         workers: encoder threads.
         abandoned: version of a claim that may be taken over.
-        earlier: keys of datasets of this drive that this one replaces.
+        earlier: keys with which this drive was done or has failed before; their datasets are replaced.
         redo: convert it even if it is done, and replace whatever is there.
     """
 
@@ -81,13 +81,13 @@ def run_task(task: Task) -> Ended:
     try:
         with Claim(output.notes, task.drive.name, Claimant(task.run, task.key, task.abandoned)) as claim:
             try:
-                return _claimed(task, output, claim)
-            except OutputBusy:
+                ended = _claimed(task, output, claim)
+            except Exception as error:  # noqa: BLE001 - one drive's failure must not stop the others
                 if claim.is_lost:
                     return Ended("busy")
-                raise
-            except Exception as error:  # noqa: BLE001 - one drive's failure must not stop the others
-                return failed(task, output, error)
+                ended = failed(task, output, error)
+            claim.finish()
+            return ended
     except OutputBusy:
         return Ended("busy")
 
@@ -126,13 +126,13 @@ def _claimed(task: Task, output: Output, claim: Claim) -> Ended:
     if (here := version(PACKAGE)) != task.settings.version:
         raise ConfigError([f"this worker has {PACKAGE} {here}, the coordinator has {task.settings.version}"])
     replaced = [note for key in task.earlier if (note := notes.read(f"{DONE}/{key}")) is not None]
-    is_own = bool(replaced) or claim.resumed or task.redo or notes.read(f"{FAILED}/{task.key}") is not None
+    is_own = bool(task.earlier) or claim.resumed or task.redo
     if not is_own and output.holds(name):
         raise OutputExists(
             f"{output.shown}/{name}: is there already, and no note says what of; --overwrite replaces it"
         )
     # From here on the dataset is not what these notes say.
-    for key in {*task.earlier, str(task.key)} if task.redo else task.earlier:
+    for key in {*task.earlier, str(task.key)}:
         notes.remove(f"{DONE}/{key}")
     started_s = time.monotonic()
     with output.place(name) as folder:

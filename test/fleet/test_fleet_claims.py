@@ -32,9 +32,19 @@ def test_one_of_two_runs_gets_it(notes: Notes) -> None:
         with pytest.raises(OutputBusy, match=f"process {os.getpid()}"):
             Claim(notes, "a", THEIRS)
         Claim(notes, "b", THEIRS).release()
+        claim.finish()
+    assert notes.names("_running") == ["b"], "what is not finished stays, released"
     with Claim(notes, "a", THEIRS) as claim:
         assert claim.attempts == 1
-    assert notes.names("_running") == []
+        assert not claim.resumed
+
+
+def test_an_unfinished_claim_says_whose_files_are_there(notes: Notes) -> None:
+    Claim(notes, "a", THEIRS).release()
+    assert Watch(notes, "a").look()
+    with Claim(notes, "a", OURS) as claim:
+        assert claim.resumed
+        assert claim.attempts == 1
 
 
 def test_a_repeated_task_enters_its_own_claim_and_is_counted(notes: Notes) -> None:
