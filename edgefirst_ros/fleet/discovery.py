@@ -10,6 +10,7 @@ from edgefirst_ros.naming import readable
 from edgefirst_ros.offline.drives import NUMBERED
 from edgefirst_ros.offline.units import DriveFiles, find_drive_files
 from edgefirst_ros.sources.location import Location, Url, location_of
+from edgefirst_ros.sources.recording import device_host
 
 
 def discover(inputs: Sequence[str | Location]) -> tuple[list[FleetDrive], list[str]]:
@@ -37,7 +38,8 @@ def discover(inputs: Sequence[str | Location]) -> tuple[list[FleetDrive], list[s
 
 def _name(drive: DriveFiles, tops: Sequence[Location]) -> str:
     first = drive.parts[0].path
-    numbered = NUMBERED.fullmatch(first.stem) if len(drive.parts) > 1 else None
+    is_split = len(drive.parts) > 1 and device_host(first.stem) is None
+    numbered = NUMBERED.fullmatch(first.stem) if is_split else None
     name = numbered["drive"] if numbered else first.stem
     folders = max((_below(first.parent, top) for top in tops), key=len)
     return "/".join(folders if folders and folders[-1] == name else [*folders, name])

@@ -26,8 +26,11 @@ def fleet_status(notes: Notes) -> dict[str, Any]:
     planned: dict[str, str] = {}
     for plan in sorted(read_all(notes, PLAN).values(), key=lambda plan: plan.get("unix_s", 0)):
         planned |= plan.get("drives", {})
-    claims = read_all(notes, RUNNING)
-    running = [_running(name, claim) for name, claim in claims.items() if not claim.get("released")]
+    running = [
+        _running(name, claim)
+        for name, claim in read_all(notes, RUNNING).items()
+        if not claim.get("released") and not (is_dead(claim) and claim.get("key") in done)
+    ]
     under_way = {each["drive"] for each in running}
     return {
         "done": sorted(str(note["drive"]) for note in done.values()),
