@@ -37,8 +37,8 @@ def test_a_split_drive_is_one_and_named_by_what_its_files_share(tmp_path: Path) 
 
 
 def test_files_of_the_device_that_follow_each_other_are_named_after_the_first(tmp_path: Path) -> None:
-    made = simulate(tmp_path / "week", replace(SPLIT, split_names="device"))
-    assert [drive.name for drive in discover([str(tmp_path / "week")])[0]] == [made.files[0].stem]
+    made = simulate(tmp_path, replace(SPLIT, split_names="device", seconds=6))
+    assert [drive.name for drive in discover([str(tmp_path)])[0]] == [made.files[0].stem]
 
 
 def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
