@@ -40,13 +40,19 @@ class Output(Protocol):
         """Whether there are files in a drive's folder."""
 
     def publish(
-        self, name: str, folder: Path, check: Callable[[], None], old: Mapping[str, int]
+        self,
+        name: str,
+        folder: Path,
+        paths: Sequence[Path],
+        check: Callable[[], None],
+        old: Mapping[str, int],
     ) -> dict[str, int]:
         """Make what is complete in the folder visible in the output.
 
         Args:
             name: of the drive.
             folder: as ``place`` gave it.
+            paths: what the conversion says that it wrote.
             check: called before every step that others can see; raises if it must not be done.
             old: files of the dataset that this one replaces; what is left of them is removed.
 
@@ -90,12 +96,19 @@ class LocalOutput:
         self,
         name: str,  # noqa: ARG002 - the folder is the drive's
         folder: Path,
+        paths: Sequence[Path],
         check: Callable[[], None],
         old: Mapping[str, int],
     ) -> dict[str, int]:
         """Remove files of the old dataset that the new one does not have; all else is there already."""
         check()
-        files = _sizes(folder)
+        reports = {path for path in paths if upload_step(path.relative_to(folder).as_posix()) == 2}
+        tops = {path if path.is_dir() else path.parent for path in paths if path not in reports}
+        files = {
+            file: size
+            for file, size in _sizes(folder).items()
+            if (path := folder / file) in reports or not tops.isdisjoint(path.parents)
+        }
         for left in old.keys() - files.keys():
             (folder / left).unlink(missing_ok=True)
         for path in sorted(folder.rglob("*"), reverse=True):
@@ -132,6 +145,7 @@ class ObjectOutput:
         self,
         name: str,
         folder: Path,
+        paths: Sequence[Path],  # noqa: ARG002 - the folder was empty
         check: Callable[[], None],
         old: Mapping[str, int],  # noqa: ARG002 - what is there is listed
     ) -> dict[str, int]:

@@ -21,7 +21,7 @@ from edgefirst_ros.fleet.claims import Claim, Claimant
 from edgefirst_ros.fleet.keys import FleetDrive, Key, Settings
 from edgefirst_ros.fleet.notes import DONE, FAILED
 from edgefirst_ros.fleet.output import Output, open_output
-from edgefirst_ros.offline.convert import Position, convert
+from edgefirst_ros.offline.convert import Conversion, Position, convert
 from edgefirst_ros.offline.settings import recorded_settings
 from edgefirst_ros.sources.location import location_of
 from edgefirst_ros.topics import find_prefix
@@ -136,9 +136,9 @@ def _claimed(task: Task, output: Output, claim: Claim) -> Ended:
         notes.remove(f"{DONE}/{key}")
     started_s = time.monotonic()
     with output.place(name) as folder:
-        values = _convert(task, folder, claim, replace=is_own)
+        converted, values = _convert(task, folder, claim, replace=is_own)
         old = {file: size for note in replaced for file, size in note.values.get("files", {}).items()}
-        values["files"] = output.publish(name, folder, claim.check, old)
+        values["files"] = output.publish(name, folder, converted.paths, claim.check, old)
     values |= {**_head(task), "seconds": round(time.monotonic() - started_s, 3)}
     claim.check()
     if notes.create(f"{DONE}/{task.key}", values) is None:
@@ -148,7 +148,7 @@ def _claimed(task: Task, output: Output, claim: Claim) -> Ended:
     return Ended("done", values)
 
 
-def _convert(task: Task, folder: Path, claim: Claim, *, replace: bool) -> dict[str, Any]:
+def _convert(task: Task, folder: Path, claim: Claim, *, replace: bool) -> tuple[Conversion, dict[str, Any]]:
     inputs = [location_of(file.uri) for file in task.drive.files]
     recorded, note = (None, "")
     if task.settings.values is None:
@@ -169,7 +169,8 @@ def _convert(task: Task, folder: Path, claim: Claim, *, replace: bool) -> dict[s
         notes=[note] if note else [],
         excerpt=task.settings.excerpt,
     )
-    return {"report": _kept(converted.report, config), "recorded_s": round(converted.recorded_s, 3)}
+    kept = _kept(converted.report, config)
+    return converted, {"report": kept, "recorded_s": round(converted.recorded_s, 3)}
 
 
 def _head(task: Task) -> dict[str, Any]:

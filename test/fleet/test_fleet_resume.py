@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fleets import CUT, GARBAGE, OPTIONS, contents, done_versions, locally, make_drives, run, start, wait_for
+from fleets import GARBAGE, OPTIONS, contents, done_versions, locally, make_drives, run, start, wait_for
 
 from edgefirst_ros.fleet.notes import LocalNotes, read_all
 
@@ -165,7 +165,7 @@ def test_the_first_failure_may_end_it(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_stops_and_the_next_run_goes_on(tmp_path: Path) -> None:
-    drives = make_drives(tmp_path / "drives", count=6)
+    drives = make_drives(tmp_path / "drives", count=4)
     notes = LocalNotes(tmp_path / "sets")
     command = ("convert", drives, "-o", tmp_path / "sets", "--jobs", "2", *OPTIONS)
     process = start(*command)
@@ -177,7 +177,7 @@ def test_ctrl_c_stops_and_the_next_run_goes_on(tmp_path: Path) -> None:
     assert "drives are left" in err
     assert all(c["released"] for c in read_all(notes, "_running").values()), "another run need not wait"
     done = done_versions(notes)
-    assert 0 < len(done) < 6
+    assert 0 < len(done) < 4
     code, _, err = run(*command)
     assert code == 0, err
     assert contents(tmp_path / "sets") == locally(drives, tmp_path / "expected")
@@ -185,16 +185,15 @@ def test_ctrl_c_stops_and_the_next_run_goes_on(tmp_path: Path) -> None:
 
 
 def test_two_runs_at_once_share_the_work(tmp_path: Path) -> None:
-    drives = make_drives(tmp_path / "drives", count=6)
+    drives = make_drives(tmp_path / "drives", count=4)
     command = ("convert", drives, "-o", tmp_path / "sets", "--jobs", "1", *OPTIONS)
     both = [start(*command) for _ in range(2)]
     ends = [(process.communicate(timeout=240)[1], process.returncode) for process in both]
     assert [code for _, code in ends] == [0, 0], ends
     told = [line for err, _ in ends for line in err.splitlines() if " samples, " in line and "(" in line]
     own = [line.split(":")[0] for line in told if "by another run" not in line]
-    assert sorted(own) == [f"drive{n:02}" for n in range(6)], "each was converted by one of them"
+    assert sorted(own) == [f"drive{n:02}" for n in range(4)], "each was converted by one of them"
     assert contents(tmp_path / "sets") == locally(drives, tmp_path / "expected")
-    assert CUT in own
 
 
 @pytest.mark.parametrize(
