@@ -10,7 +10,7 @@ from typing import Any
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.fleet.notes import SUFFIX, Note, decoded, encoded
 from edgefirst_ros.sources.location import Url
-from edgefirst_ros.sources.remote import connect
+from edgefirst_ros.sources.remote import connect, translated
 
 PART_BYTES = 16 << 20
 """Bytes of one part of a multipart upload: S3 takes 10,000 parts, so files of up to 160 GB."""
@@ -83,8 +83,7 @@ class Bucket:
         except (AlreadyExistsError, PreconditionError):
             raise
         except BaseError as error:
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            raise WriteError(f"{self.url}: the store does not take it: {lines[0][:300]}") from error
+            raise WriteError(str(translated(self.url, error, "written"))) from error
 
 
 class ObjectNotes:

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.fleet.notes import LocalNotes, Notes
 from edgefirst_ros.fleet.objects import Bucket, ObjectNotes
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
@@ -72,6 +73,8 @@ def open_output(text: str) -> Output:
         ExtraNotInstalled: the client of object stores is missing.
     """
     location = location_of(text)
+    if isinstance(location, Url) and location.root.startswith("http"):
+        raise ConfigError([f"{text}: cannot be written to; expected a folder, or s3://, gs:// or az://"])
     return ObjectOutput(location) if isinstance(location, Url) else LocalOutput(location)
 
 
@@ -110,7 +113,8 @@ class LocalOutput:
             if (path := folder / file) in reports or not tops.isdisjoint(path.parents)
         }
         for left in old.keys() - files.keys():
-            (folder / left).unlink(missing_ok=True)
+            if ".." not in Path(left).parts and not Path(left).is_absolute():
+                (folder / left).unlink(missing_ok=True)
         for path in sorted(folder.rglob("*"), reverse=True):
             if path.is_dir() and not any(path.iterdir()):
                 path.rmdir()

@@ -10,6 +10,7 @@ from typing import Any
 
 from edgefirst_ros.fleet.keys import FleetDrive, Key, Settings, key_of, settings_hash, unique_names
 from edgefirst_ros.fleet.notes import DONE, FAILED, PLAN, RUNNING, Notes, read_all
+from edgefirst_ros.naming import safe_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,9 @@ def make_plan(
     earlier: dict[str, list[str]] = {}
     for text, values in (*failed.items(), *done.items()):
         if (key := Key.parse(text)) is not None:
-            names[str(values.get("drive"))] = key.drive
+            name = str(values.get("drive"))
+            if name == safe_name(name):
+                names[name] = key.drive
             earlier.setdefault(key.drive, []).append(text)
     for name, values in read_all(notes, RUNNING).items():
         names.setdefault(name, str(values.get("drive")))

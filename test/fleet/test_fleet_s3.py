@@ -148,11 +148,21 @@ def test_a_store_that_refuses_is_tried_again_by_the_next_run(bucket: str, s3: S3
     one = drives / "drive00.mcap"
     code, _, err = run("convert", one, "-o", f"{bucket}/sets", *OPTIONS)
     assert code == 1
-    assert "the store does not take it" in err
+    assert "/sets: no permission" in err
     s3.log.clear()
     code, _, err = run("convert", one, "-o", f"{bucket}/sets", *OPTIONS)
     assert code == 0, err
     assert open_output(f"{bucket}/sets").notes.names("_failed") == []
+
+
+def test_a_bucket_that_is_not_there_is_an_error(bucket: str, drives: Path) -> None:
+    for command in (
+        ("convert", drives, "-o", "s3://no-such-bucket/sets"),
+        ("status", "s3://no-such-bucket/sets"),
+    ):
+        code, _, err = run(*command)
+        assert code == 2
+        assert err.startswith("error: s3://no-such-bucket: no such bucket")
 
 
 def test_a_dataset_of_unknown_origin_is_not_overwritten(bucket: str, drives: Path) -> None:
