@@ -86,7 +86,9 @@ def killed(folder: str) -> None:
 
 
 def sleeping(seconds: float) -> None:
-    time.sleep(seconds)
+    """In short steps: Ray interrupts Python, not what waits in the system."""
+    for _ in range(round(10 * seconds)):
+        time.sleep(0.1)
 
 
 class InTheCluster(RayEngine):
