@@ -6,9 +6,9 @@ DEMO := demo
 ROUNDS ?= 5
 SECONDS ?= 300
 
-.PHONY: help setup demo test search torture fuzz oracles clean
+.PHONY: help setup demo test test-fleet search torture fuzz oracles clean
 help: ## show this
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 $(VENV)/ready: setup.py pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -31,6 +31,15 @@ demo: $(VENV)/ready ## simulate a drive, convert it, show what came of it
 
 test: $(VENV)/ready oracles ## lint, types and the whole suite
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+# In a venv of its own, because Ray installs 280 MB and pins what others need.
+test-fleet: .venv-fleet/ready ## many drives, with a real Ray cluster, too
+	.venv-fleet/bin/python -m pytest test/fleet
+
+.venv-fleet/ready: setup.py pyproject.toml
+	$(PYTHON) -m venv .venv-fleet
+	.venv-fleet/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,ray]'
+	touch $@
 
 # The suite draws the same examples every time; this looks for others, until one fails or ROUNDS are over.
 search: $(VENV)/ready oracles ## the property tests again with random draws, ROUNDS=5 times
@@ -61,4 +70,4 @@ oracles: .venv-edgefirst/ready .venv-ncore/ready
 		&& .venv-ncore/bin/python -m pip install --quiet --disable-pip-version-check --no-deps nvidia-ncore && touch $@
 
 clean: ## remove what the others made
-	rm -rf $(VENV) .venv-edgefirst .venv-ncore $(DEMO) build dist *.egg-info
+	rm -rf $(VENV) .venv-edgefirst .venv-ncore .venv-fleet $(DEMO) build dist *.egg-info

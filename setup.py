@@ -63,6 +63,13 @@ EXTRAS = {
     "rosbag": ["rosbags>=0.11.9,<0.12"],
 }
 """What only some commands need; without it they print the pip command that installs it."""
+CLUSTERS = {
+    # BSD-3-Clause, pure Python but for psutil, tornado and msgpack; wheels of those for x86-64 and aarch64.
+    "dask": ["distributed>=2026.1"],
+    # Apache-2.0, wheels of 79 MB for x86-64 and aarch64, for one version of Python each.
+    "ray": ["ray>=2.50,<3"],
+}
+"""Clients of clusters, for `convert --engine`; not in ``all``, because a vehicle has none."""
 ALL_EXTRAS = [line for lines in EXTRAS.values() for line in lines]
 
 LAUNCHER = """\
@@ -198,11 +205,14 @@ setup(
     install_requires=REQUIRES,
     extras_require={
         **EXTRAS,
+        **CLUSTERS,
         "all": ALL_EXTRAS,
         "test": [
             # Another reader of messages by their definitions, to compare with.
             "mcap-ros2-support>=0.5,<1",
             *ALL_EXTRAS,
+            # A real cluster of two workers; Ray, which is ten times as large, is for `make test-fleet`.
+            *CLUSTERS["dask"],
             "pytest>=8",
             "setuptools>=64",  # installs the example format
             "pytest-timeout>=2.3",

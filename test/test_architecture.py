@@ -29,10 +29,11 @@ MAY_IMPORT = {
     "sources": "codecs config errors hints messages naming sample timing topics",
     "pipeline": "codecs config ego errors formats hints messages naming sample timing topics video",
     "offline": "config ego errors formats hints messages naming pipeline sample sources timing topics",
+    "fleet": "config errors formats naming offline sources topics",
     "live": "config errors formats hints messages naming pipeline sample sources timing topics video",
     "view": "errors formats messages naming sample",
     "simulation": "errors messages",
-    "cli": "config errors formats live naming offline pipeline simulation sources video view",
+    "cli": "config errors fleet formats live naming offline pipeline simulation sources video view",
     "nodes": "config errors faults hints live messages offline sample sources topics video",
 }
 """Package or plain module, and which others it may import."""

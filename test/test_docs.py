@@ -25,8 +25,8 @@ ANYWHERE = {"__main__", "errors", "faults", "naming"}
 COMMANDS = typer.main.get_command(app)
 for _name in COMMANDS.list_commands(None):
     COMMANDS.get_command(None, _name)  # which imports its module
-OTHERS_OPTIONS = {"--symlink-install", "--merge-install", "--ros-args", "--against"}
-"""Options of colcon, ROS and benchmarks that documents name without their command."""
+OTHERS_OPTIONS = {"--symlink-install", "--merge-install", "--ros-args", "--against", "--nthreads"}
+"""Options of colcon, ROS, Dask and benchmarks that documents name without their command."""
 
 
 def paths(document: Path) -> Iterator[str]:

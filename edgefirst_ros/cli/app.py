@@ -19,6 +19,7 @@ from edgefirst_ros.cli import importing
 
 COMMANDS = {
     "convert": "convert",
+    "status": "fleet",
     "info": "recordings",
     "simulate": "recordings",
     "recover": "datasets",

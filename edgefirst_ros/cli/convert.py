@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from edgefirst_ros.cli import options
+from edgefirst_ros.cli.fleet import EngineChoice, FleetOptions, convert_fleet, fleet_settings
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     ConfigFile,
@@ -23,12 +25,13 @@ from edgefirst_ros.cli.shared import (
     page_beside,
 )
 from edgefirst_ros.cli.terminal import ProgressView, make_console, print_report, say
+from edgefirst_ros.errors import ConfigError
 
 
 def convert(
     recordings: Recordings,
     *,
-    output: options.Output,
+    output: Annotated[str, typer.Option("--output", "-o", help="Folder or URL for the datasets.")],
     config_file: ConfigFile = None,
     formats: options.Formats = None,
     name: Annotated[str, typer.Option("--name", help="Dataset name; default: RECORDING-dataset.")] = "",
@@ -53,6 +56,33 @@ def convert(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 1 if there are refused messages, damage or warnings.")
     ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", metavar="N", min=1, help="Convert N drives at a time, one dataset each."),
+    ] = None,
+    engine: Annotated[
+        EngineChoice | None,
+        typer.Option(
+            "--engine", help="Where: processes of this machine (default), or a Ray or Dask cluster."
+        ),
+    ] = None,
+    address: Annotated[
+        str,
+        typer.Option("--address", help="The cluster: auto or ray://HOST:10001; tcp://HOST:8786 for Dask."),
+    ] = "",
+    memory_gb: Annotated[
+        float | None,
+        typer.Option("--memory", metavar="GB", min=0.1, help="Memory that a job may need; default: 1.5."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="One dataset for each drive; skip those that are done.")
+    ] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Also try drives again that failed in an earlier run.")
+    ] = False,
+    fail_fast: Annotated[
+        bool, typer.Option("--fail-fast", help="Stop at the first drive that fails.")
+    ] = False,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -61,6 +91,11 @@ def convert(
     A sample is a camera frame with the nearest message of every other sensor, at most 50 ms away; model
     messages must be of the same frame. Frames that lack a sensor which was sending are left out, and the
     summary says how many and why; [bold]--incomplete[/] keeps them.
+
+    All recordings become one dataset. With [bold]--jobs[/], [bold]--engine[/], [bold]--resume[/], or an
+    output URL, each drive becomes a dataset of its own, OUT/DRIVE/edgefirst/... Then a drive that cannot be
+    converted does not stop the others, and the same command again does only what is missing or has changed;
+    [bold]--overwrite[/] does all again. [bold]status[/] OUT says how far it is.
 
     A recording made by [bold]capture --record[/] is converted with the settings and names of its session,
     into the same bytes that the session wrote. Options given here override single settings; --config replaces
@@ -72,9 +107,11 @@ def convert(
     What became of every message is in capture_report.json, and as a page to look at in capture_report.html;
     --no-report leaves the page out.
 
-    Ctrl-C finishes what has been read. With --json, errors are JSON too: an object with error and faults.
+    Ctrl-C finishes what has been read; of many drives, those that are running are stopped and done again by
+    the next run. With --json, errors are JSON too: an object with error and faults.
 
-    Exit codes: 0 done; 1 empty or, with --strict, poor; 2 wrong usage or input; 130 interrupted.
+    Exit codes: 0 done; 1 empty, a drive failed or, with --strict, poor; 2 wrong usage or input;
+    130 interrupted.
 
     [bold]Examples[/]
 
@@ -85,13 +122,21 @@ def convert(
       edgefirst-ros convert drive.mcap -o out --format edgefirst,ncore,l5kit
 
       edgefirst-ros convert s3://bucket/drive.mcap -o out --start 60
+
+      edgefirst-ros convert drives/ -o sets/ --jobs 8
+
+      edgefirst-ros convert s3://bucket/drives/ -o s3://bucket/sets/ --engine ray --address auto
     """
     err = make_console(stderr=True)
+    many = FleetOptions(jobs, engine, address, memory_gb, resume, retry_failed, fail_fast)
+    is_fleet = many.wanted(output)
+    folder = Path(output)
     with guarded(
-        err, instead="--overwrite replaces it, another -o keeps both", output=output, as_json=as_json
+        err,
+        instead="--overwrite replaces it, another -o keeps both",
+        output=None if is_fleet else folder,
+        as_json=as_json,
     ):
-        from edgefirst_ros.offline.convert import convert as run_convert
-        from edgefirst_ros.offline.settings import recorded_settings
         from edgefirst_ros.sources.window import excerpt_of
 
         excerpt = excerpt_of(start, end)
@@ -104,21 +149,33 @@ def convert(
             "keyframes": keyframes or None,
             "workers": workers,
         }
+        edgefirst = options.edgefirst_values(schema, container)
+        if is_fleet:
+            if name:
+                raise ConfigError(["--name is for one dataset; here each drive's dataset is named after it"])
+            code = convert_fleet(
+                [str(recording) for recording in recordings],
+                output,
+                fleet_settings(config_file, chosen, edgefirst, excerpt, incomplete=incomplete),
+                many,
+                overwrite=overwrite,
+                strict=strict,
+                quiet=quiet,
+                as_json=as_json,
+            )
+            raise typer.Exit(code)
+        from edgefirst_ros.offline.convert import convert as run_convert
+        from edgefirst_ros.offline.settings import recorded_settings
+
         found = None if config_file is not None else recorded_settings(recordings)
         recorded, note = found or (None, "")
-        config = make_config(
-            config_file,
-            chosen,
-            options.edgefirst_values(schema, container),
-            incomplete=incomplete,
-            recorded=recorded,
-        )
+        config = make_config(config_file, chosen, edgefirst, incomplete=incomplete, recorded=recorded)
         stop = threading.Event()
-        with interruptible(stop, err, output=output):
+        with interruptible(stop, err, output=folder):
             with ProgressView(err, quiet=quiet or as_json) as view:
                 done = run_convert(
                     recordings,
-                    output,
+                    folder,
                     config,
                     excerpt=excerpt,
                     dataset=name,

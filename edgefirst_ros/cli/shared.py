@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config
 
 EXIT_POOR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
-SELECTIONS = frozenset({"rate_hz", "every_n", "keyframes"})
 FORCED_EXIT_S = 2.0
 """The process is ended if a second signal's exception has not ended it within this time."""
 Recordings = Annotated[
@@ -79,6 +78,7 @@ def make_config(
     Raises:
         ConfigError: with one sentence for every fault; faults of the file begin with its name.
     """
+    from edgefirst_ros.config.choices import chosen_config
     from edgefirst_ros.config.model import build_config
 
     values = dict(recorded or {})
@@ -90,17 +90,7 @@ def make_config(
         build_config(values)
     except ConfigError as error:
         raise ConfigError([f"{file}: {fault}" for fault in error.faults]) from error
-    given = {key: value for key, value in chosen.items() if value is not None}
-    if SELECTIONS & given.keys():  # they exclude one another, so this one replaces the file's
-        values = {key: value for key, value in values.items() if key not in SELECTIONS}
-    values |= given
-    own = {key: value for key, value in edgefirst.items() if value is not None}
-    values["edgefirst"] = {**(values.get("edgefirst") or {}), **own}
-    config = build_config(values)
-    if incomplete:
-        topics = {name: rule.model_copy(update={"required": "never"}) for name, rule in config.topics.items()}
-        config = config.model_copy(update={"topics": topics})
-    return config
+    return chosen_config(values, chosen, edgefirst, incomplete=incomplete)
 
 
 def page_beside(paths: Sequence[Path], console: Console) -> list[Path]:

@@ -52,11 +52,14 @@ class Format(ABC, Generic[Options]):
         name: as in ``--format`` and as the key of its options in a configuration; letters, digits and ``_``.
         options: the options for users; every field needs a default, and a type that ROS parameters can have.
         nothing: warning, after the name, if a run has samples but nothing in this format.
+        visible_by: patterns of the names of files without which readers do not find a dataset, or do not open
+            it; in an object store they appear last. Without any, the report alone says that all is there.
     """
 
     name: str
     options: type[Options]
     nothing = "nothing was written"
+    visible_by: tuple[str, ...] = ()
 
     @abstractmethod
     def writer(self, options: Options, target: Target) -> Writer:

@@ -42,11 +42,12 @@ NOT_READ = "not read: the conversion was interrupted before"
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The result of a conversion."""
+    """The result of a conversion; ``recorded_s`` is how long the recordings are."""
 
     paths: tuple[Path, ...]
     report: dict[str, Any]
     interrupted: bool
+    recorded_s: float = 0.0
 
     @property
     def interruption(self) -> str:
@@ -142,7 +143,8 @@ def convert(
     except BaseException:
         job.abort()
         raise
-    return Conversion(tuple(paths_written), report, stop.is_set())
+    recorded_s = job.pipeline.progress.recorded_s
+    return Conversion(tuple(paths_written), report, stop.is_set(), recorded_s)
 
 
 def _sequence_name(drive: RecordedDrive) -> str | None:

@@ -185,10 +185,11 @@ def _said(url: Url) -> Iterator[None]:
     except (BaseError, FileNotFoundError, ValueError) as error:
         if isinstance(error, RecordingError | RecordingNotFound):
             raise
-        raise _translated(url, error) from error
+        raise translated(url, error) from error
 
 
-def _translated(url: Url, error: Exception) -> RecordingError | RecordingNotFound:
+def translated(url: Url, error: Exception, wanted: str = "read") -> RecordingError | RecordingNotFound:
+    """An error of obstore as a sentence on a URL that cannot be ``wanted``, and what to do."""
     text, kind = str(error), type(error).__name__
     scheme = url.root.partition("://")[0]
     variables = _CREDENTIALS.get(_OTHER_SCHEMES.get(scheme, scheme), "")
@@ -210,7 +211,7 @@ def _translated(url: Url, error: Exception) -> RecordingError | RecordingNotFoun
     elif has(*_NO_NETWORK):
         said = f"no answer ({_reason(text)}); check the network and the endpoint"
     else:
-        said = f"cannot be read: {_reason(text)}"
+        said = f"cannot be {wanted}: {_reason(text)}"
     return RecordingError(f"{url}: {said}")
 
 

@@ -31,7 +31,8 @@ main()
 HEAVY = (
     *("scipy", "pyarrow", "polars", "numba", "av", "zenoh", "numcodecs", "contourpy", "simplejpeg", "PIL"),
     *("edgefirst_ros.formats.l5kit.read", "edgefirst_ros.formats.l5kit.write"),
-    *("edgefirst_ros.pipeline", "edgefirst_ros.simulation", "edgefirst_ros.view"),
+    *("edgefirst_ros.pipeline", "edgefirst_ros.simulation", "edgefirst_ros.view", "edgefirst_ros.fleet"),
+    *("obstore", "ray", "dask", "distributed"),
 )
 """What takes long to import, and is not needed to show help or to read a recording's topics."""
 SELDOM = (
@@ -67,7 +68,7 @@ def drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return simulate(tmp_path_factory.mktemp("light"), options).mcap
 
 
-@pytest.mark.parametrize("command", ["", "convert", "capture"])
+@pytest.mark.parametrize("command", ["", "convert", "capture", "status"])
 def test_help_imports_no_heavy_library(tmp_path: Path, command: str) -> None:
     done = Ended(tmp_path, *command.split(), "--help")
     assert done.code == 0, done.err
@@ -118,4 +119,20 @@ def test_conversion_needs_no_extra(tmp_path: Path, drive: Path) -> None:
 def test_conversion_of_a_plain_drive_imports_neither_scipy_nor_numba(tmp_path: Path, drive: Path) -> None:
     done = Ended(tmp_path, "convert", drive, "--output", tmp_path / "out", "--incomplete")
     assert done.code == 0, done.err
-    assert not done.modules & {"scipy", "numba"}
+    assert not done.modules & {"scipy", "numba", "obstore", "edgefirst_ros.fleet"}
+
+
+def test_drives_of_their_own_need_no_cluster(tmp_path: Path, drive: Path) -> None:
+    arguments = ("convert", drive, "--output", tmp_path / "out", "--incomplete", "--resume")
+    done = Ended(tmp_path, *arguments, hidden="obstore,ray,dask,distributed")
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("engine", ["ray", "dask"])
+def test_a_missing_cluster_client_is_an_error_that_says_how_to_install_it(
+    tmp_path: Path, drive: Path, engine: str
+) -> None:
+    arguments = ("convert", drive, "--output", tmp_path / "out", "--engine", engine, "--address", "h:1")
+    done = Ended(tmp_path, *arguments, hidden="ray,dask")
+    assert done.code == 2
+    assert done.err == f"error: {engine} is not installed: pip install 'edgefirst_ros[{engine}]'\n"

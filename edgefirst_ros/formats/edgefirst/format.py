@@ -27,6 +27,7 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
     name = "edgefirst"
     options = EdgeFirstOptions
     nothing = "nothing was written: no sample had a sensor file"
+    visible_by = (f"*{_TABLE}",)
 
     def writer(self, options: EdgeFirstOptions, target: Target) -> EdgeFirstWriter:
         """Writes one dataset into ``root/<dataset>/``."""

@@ -28,6 +28,7 @@ class L5KitFormat(Format[L5KitOptions]):
     name = "l5kit"
     options = L5KitOptions
     nothing = "nothing was written: no sample had an ego pose, which needs odometry or at least two GPS fixes"
+    visible_by = (".zgroup",)
 
     def writer(self, options: L5KitOptions, target: Target) -> L5KitWriter:
         """Writes one dataset into ``root/<dataset>.zarr``."""

@@ -25,6 +25,7 @@ class NCoreFormat(Format[NCoreOptions]):
     name = "ncore"
     options = NCoreOptions
     nothing = "nothing was written: no measurement could be stored"
+    visible_by = ("*.json",)
 
     def writer(self, options: NCoreOptions, target: Target) -> NCoreWriter:
         """Writes sequences into ``root/<sequence_id>/``."""

@@ -1,0 +1,347 @@
+"""Conversion of many drives, each into datasets of its own, and edgefirst-ros status."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, EXIT_POOR, guarded, interruptible, make_config
+from edgefirst_ros.cli.terminal import clock, make_console, print_line, say
+from edgefirst_ros.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from edgefirst_ros.fleet.engines.engine import Engine
+    from edgefirst_ros.fleet.keys import Settings
+    from edgefirst_ros.fleet.plan import Plan
+    from edgefirst_ros.fleet.run import Event, Outcome
+    from edgefirst_ros.sources.window import Excerpt
+
+
+MOST_ROWS = 50
+"""Drives in the table at the end."""
+
+
+class EngineChoice(StrEnum):
+    """Where drives are converted."""
+
+    LOCAL = "local"
+    RAY = "ray"
+    DASK = "dask"
+
+
+@dataclass(frozen=True, slots=True)
+class FleetOptions:
+    """The options of ``convert`` that concern many drives; None and False where they were not given."""
+
+    jobs: int | None = None
+    engine: EngineChoice | None = None
+    address: str = ""
+    memory_gb: float | None = None
+    resume: bool = False
+    retry_failed: bool = False
+    fail_fast: bool = False
+
+    def wanted(self, output: str) -> bool:
+        """Whether each drive becomes datasets of its own."""
+        given = self.jobs is not None or self.engine is not None or self.address
+        return bool(given or self.resume or self.retry_failed or self.fail_fast or "://" in output)
+
+
+def fleet_settings(
+    file: Path | None,
+    chosen: dict[str, Any],
+    edgefirst: dict[str, Any],
+    excerpt: Excerpt | None,
+    *,
+    incomplete: bool,
+) -> Settings:
+    """What ``make_config`` makes a configuration of, to be sent to workers.
+
+    Raises:
+        ConfigError: with one sentence for every fault.
+    """
+    from importlib.metadata import version
+
+    from edgefirst_ros.fleet.keys import Settings
+
+    make_config(file, chosen, edgefirst, incomplete=incomplete)
+    values = None
+    if file is not None:
+        from edgefirst_ros.config.files import load_values
+
+        values = load_values(file)
+    return Settings(values, chosen, edgefirst, incomplete, version("edgefirst_ros"), excerpt)
+
+
+def convert_fleet(
+    inputs: Sequence[str],
+    output: str,
+    settings: Settings,
+    options: FleetOptions,
+    *,
+    overwrite: bool,
+    strict: bool,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Convert every drive of the inputs into datasets of its own; the exit code.
+
+    Raises:
+        ConfigError: settings or resources that cannot work.
+        RecordingNotFound: an input does not exist, or holds no recordings.
+        OSError: the storage of the output does not answer.
+    """
+    from edgefirst_ros.fleet.discovery import discover
+    from edgefirst_ros.fleet.output import open_output
+    from edgefirst_ros.fleet.plan import make_plan, put_plan
+    from edgefirst_ros.fleet.report import put_report
+    from edgefirst_ros.fleet.run import Fleet
+
+    err = make_console(stderr=True)
+    to = open_output(output)
+    drives, notes = discover(inputs)
+    plan = make_plan(drives, settings, to.notes, retry_failed=options.retry_failed, redo=overwrite)
+    workers = settings.config().workers or None
+    stop = threading.Event()
+    with ExitStack() as stack:
+        engine = stack.enter_context(_engine(options, len(plan.work), workers, notes)) if plan.work else None
+        put_plan(plan, inputs, to.notes)
+        stack.enter_context(interruptible(stop, err, "stopping; what is complete stays"))
+        view = stack.enter_context(FleetView(err, plan, quiet=quiet or as_json))
+        view.begin(engine, notes)
+        outcome = None
+        if engine is not None:
+            outcome = Fleet(
+                plan,
+                settings,
+                to,
+                engine,
+                fail_fast=options.fail_fast,
+                redo=overwrite,
+                stop=stop,
+                on_event=view.show,
+            ).convert()
+    report, places = put_report(to)
+    done, failed, left, interrupted = _result(plan, outcome)
+    if as_json:
+        result = {"interrupted": interrupted, "left": left, "report": report, "paths": places}
+        sys.stdout.write(json.dumps(result) + "\n")
+    else:
+        if not quiet:
+            print_fleet(err, report)
+        for note in failed:
+            print_line(err, f"[bold red]failed[/]: {escape(note['drive'])}: {escape(note['reason'])}")
+        if failed and plan.failed:
+            print_line(err, "  --retry-failed tries those again that failed in an earlier run")
+        if left:
+            print_line(err, f"{len(left):,} of {plan.drives:,} drives are left; the same command does them")
+        for place in () if quiet else places:
+            say(place)
+    if interrupted:
+        return EXIT_INTERRUPTED
+    return EXIT_POOR if failed or left or any(_is_poor(note, strict=strict) for note in done) else 0
+
+
+def _result(
+    plan: Plan, outcome: Outcome | None
+) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]], list[str], bool]:
+    if outcome is None:
+        return [note for _, note in plan.done], [note for _, note in plan.failed], [], False
+    return outcome.done, outcome.failed, outcome.left, outcome.interrupted
+
+
+def _is_poor(note: Mapping[str, Any], *, strict: bool) -> bool:
+    from edgefirst_ros.fleet.report import losses
+
+    report = note["report"]
+    lost = losses(report).keys() - {"lost upstream"}
+    return not report["samples"] or (strict and bool(report["faults"] or report["warnings"] or lost))
+
+
+def _engine(options: FleetOptions, drives: int, workers: int | None, notes: list[str]) -> Engine:
+    from edgefirst_ros.fleet import machine
+
+    memory = machine.JOB_BYTES if options.memory_gb is None else round(options.memory_gb * 1e9)
+    if options.engine in {None, EngineChoice.LOCAL}:
+        if options.address:
+            raise ConfigError(["--address is for --engine ray and --engine dask"])
+        from edgefirst_ros.fleet.engines.local import LocalEngine
+
+        share = machine.share(min(options.jobs or 1, drives), memory, workers)
+        notes += [share.note] if share.note else []
+        return LocalEngine(share.jobs, share.workers)
+    if options.engine is EngineChoice.RAY:
+        from edgefirst_ros.fleet.engines.ray import RayEngine
+
+        return RayEngine(options.address, workers or 1, memory, options.jobs)
+    from edgefirst_ros.fleet.engines.dask import DaskEngine
+
+    return DaskEngine(options.address, workers or 1, memory, options.jobs)
+
+
+class FleetView:
+    """Shows a line for every drive that ended, and how far all of them are."""
+
+    def __init__(self, console: Console, plan: Plan, *, quiet: bool) -> None:
+        self._console, self._plan, self._quiet = console, plan, quiet
+        self._total = sum(work.drive.size for work in plan.work)
+        self._ended = 0
+        self._start_s = time.monotonic()
+        self._bar: Progress | None = None
+        if console.is_terminal and not quiet:
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TextColumn("{task.fields[detail]}"),
+                console=console,
+                transient=True,
+            )
+            self._task = self._bar.add_task("converting", total=self._total, detail="")
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def begin(self, engine: Engine | None, notes: Sequence[str]) -> None:
+        """Say what is to be done, and where."""
+        if self._quiet:
+            return
+        plan = self._plan
+        parts = [f"{plan.drives:,} {'drive' if plan.drives == 1 else 'drives'}"]
+        parts += [f"{len(plan.done):,} done before"] if plan.done else []
+        parts += [f"{len(plan.failed):,} failed before"] if plan.failed else []
+        where = f": {len(plan.work):,} to convert, by {engine.text}" if engine is not None else ""
+        print_line(self._console, f"{', '.join(parts)}{where}")
+        for note in notes:
+            print_line(self._console, f"note: {escape(note)}")
+
+    def show(self, event: Event) -> None:
+        """Show what became of a drive."""
+        if event.what in {"done", "earlier", "failed"}:
+            self._ended += 1
+        if self._bar is not None:
+            self._bar.update(self._task, completed=event.bytes_done, detail=self._progress(event.bytes_done))
+        if self._quiet:
+            return
+        end = f"  ({self._progress(event.bytes_done)})" if self._bar is None else ""
+        print_line(self._console, f"{escape(event.drive.name)}: {escape(_told(event))}{end}")
+
+    def _progress(self, bytes_done: int) -> str:
+        share = bytes_done / self._total if self._total else 1.0
+        elapsed_s = time.monotonic() - self._start_s
+        eta = f", {clock(elapsed_s * (1 - share) / share)} to go" if 0 < share < 1 else ""
+        return f"{self._ended:,} of {len(self._plan.work):,}, {share:.0%}{eta}"
+
+
+def _told(event: Event) -> str:
+    """What became of a drive, in a line."""
+    note = event.note
+    if event.what == "again":
+        return f"is converted again: {note['reason']} changed"
+    if event.what in {"failed", "waiting"}:
+        return f"{event.what}: {note['reason']}"
+    from edgefirst_ros.fleet.report import drive_summary
+
+    drive = drive_summary(note)
+    lost = ", ".join(f"{count:,} {what}" for what, count in drive["lost"].items()) or "nothing lost"
+    speed = f", {drive['speed']:.1f}× real time" if drive["speed"] else ""
+    by = ", by another run" if event.what == "earlier" else ""
+    return f"{drive['samples']:,} samples, {lost}{speed}{by}"
+
+
+def print_fleet(console: Console, report: Mapping[str, Any]) -> None:
+    """Print the fleet's report: a table of the drives, and the sums."""
+    table = Table(title="Drives", title_justify="left")
+    table.add_column("drive", overflow="fold")
+    for name in ("samples", "recorded", "× real time", "MB written", "lost", "worst pairing, ms"):
+        table.add_column(name, justify="right")
+    for drive in report["drives"][:MOST_ROWS]:
+        table.add_row(
+            escape(drive["drive"]),
+            f"{drive['samples']:,}",
+            clock(drive["recorded_s"]),
+            f"{drive['speed']:.1f}" if drive["speed"] else "·",
+            f"{drive['bytes_written'] / 1e6:,.1f}",
+            "\n".join(f"{count:,} {what}" for what, count in drive["lost"].items()) or "·",
+            "·" if drive["worst_pairing_ms"] is None else f"{drive['worst_pairing_ms']:.1f}",
+        )
+    if report["drives"]:
+        console.print(table)
+    if (more := len(report["drives"]) - MOST_ROWS) > 0:
+        print_line(console, f"and {more:,} more drives, which are in the fleet report")
+    totals = report["totals"]
+    print_line(
+        console,
+        f"{totals['drives']:,} drives, {totals['hours']:,.2f} hours, {totals['samples']:,} samples, "
+        f"{totals['failed']:,} failed",
+    )
+
+
+def status(
+    output: Annotated[str, typer.Argument(metavar="OUT", help="Folder or URL of the fleet's datasets.")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False,
+) -> None:
+    """Show how far the conversion of many drives is: done, running, failed and left.
+
+    Only notes in the output are read, so this works from any machine, also while [bold]convert[/] runs. A
+    drive whose process has gone silent is called abandoned: the next run takes it over.
+
+    Exit codes: 0 nothing failed; 1 something failed; 2 no such output.
+
+    [bold]Examples[/]
+
+      edgefirst-ros status sets/
+
+      edgefirst-ros status s3://bucket/sets/ --json
+    """
+    err, out = make_console(stderr=True), make_console(stderr=False)
+    with guarded(err, as_json=as_json):
+        from edgefirst_ros.fleet.output import open_output
+        from edgefirst_ros.fleet.status import fleet_status
+
+        found = fleet_status(open_output(output).notes)
+        if not any(found.values()):
+            raise ConfigError(
+                [f"{output}: holds no notes of a fleet; convert writes them with --jobs or --resume"]
+            )
+        if as_json:
+            sys.stdout.write(json.dumps(found) + "\n")
+        else:
+            _print_status(out, found)
+    raise typer.Exit(EXIT_POOR if found["failed"] else 0)
+
+
+def _print_status(console: Console, found: Mapping[str, Any]) -> None:
+    counts = ", ".join(f"{len(found[kind]):,} {kind}" for kind in ("done", "running", "failed", "left"))
+    print_line(console, counts)
+    for each in found["running"]:
+        state = "abandoned" if each["abandoned"] else "running"
+        print_line(
+            console, f"{state}: {escape(each['drive'])}: {escape(each['by'])}, {each['silent_s']} s ago"
+        )
+    for each in found["failed"]:
+        print_line(console, f"[red]failed[/]: {escape(each['drive'])}: {escape(each['reason'])}")

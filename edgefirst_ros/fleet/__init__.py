@@ -1,0 +1,1 @@
+"""Many recordings to many datasets: on all cores or a cluster, to folders or object stores, resumable."""

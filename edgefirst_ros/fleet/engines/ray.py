@@ -1,0 +1,108 @@
+"""Tasks of a Ray cluster (Ray Core), with cores and memory reserved for each."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from edgefirst_ros.errors import ConfigError, extra
+from edgefirst_ros.fleet.engines.engine import Argument, Engine, Result, WorkerDied, chained
+from edgefirst_ros.fleet.task import MOST_DEATHS
+
+CONNECT_S = 15
+
+
+class RayEngine(Engine):
+    """Tasks with ``num_cpus``, ``memory`` and ``max_retries``.
+
+    Args:
+        address: of the cluster, as ``auto`` or ``ray://HOST:10001``.
+        workers: cores for each task, which are its encoder threads.
+        memory: bytes for each task.
+        jobs: most tasks at a time; None takes what the cluster has.
+
+    Raises:
+        ExtraNotInstalled: Ray is missing.
+        ConfigError: there is no such cluster, or none of its nodes is large enough for one task.
+    """
+
+    def __init__(self, address: str, workers: int, memory: int, jobs: int | None = None) -> None:
+        with extra("ray"):
+            import ray
+        try:
+            _probe(address)
+            ray.init(address or "auto", logging_level=logging.ERROR, log_to_driver=False)
+        except (OSError, ValueError, RuntimeError) as error:
+            where = f"--engine ray: no cluster at {address or 'auto'}"
+            raise ConfigError([f"{where}: {_line(error)}; start one: ray start --head"]) from error
+        self._ray: Any = ray
+        self.workers, self._memory, self._jobs = workers, memory, jobs
+        self._references: set[Any] = set()
+        self.text = f"Ray, {len(self._nodes())} nodes"
+        if not self.slots:
+            text = self._too_small()
+            self.shutdown()
+            raise ConfigError([text])
+
+    def _nodes(self) -> list[dict[str, float]]:
+        return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+
+    @property
+    def slots(self) -> int:
+        """Tasks that the nodes have cores and memory for; Ray would wait forever for a larger node."""
+        found = sum(
+            min(int(node.get("CPU", 0) // self.workers), int(node.get("memory", 0) // self._memory))
+            for node in self._nodes()
+        )
+        return min(found, self._jobs or found)
+
+    def _too_small(self) -> str:
+        largest = [f"{n.get('CPU', 0):g} cores, {n.get('memory', 0) / 1e9:.1f} GB" for n in self._nodes()]
+        return (
+            f"--engine ray: a drive needs {self.workers} cores and {self._memory / 1e9:.1f} GB, but the "
+            f"nodes have {'; '.join(largest) or 'nothing'}; lower --workers or --memory, or add a larger node"
+        )
+
+    def submit(self, function: Callable[[Argument], Result], argument: Argument) -> Future[Result]:
+        """Call a function in the cluster."""
+        options = {"num_cpus": self.workers, "memory": self._memory, "max_retries": MOST_DEATHS - 1}
+        reference = self._ray.remote(function).options(**options).remote(argument)
+        self._references.add(reference)
+        future = chained(reference.future(), self._translated)
+        future.add_done_callback(lambda _: self._references.discard(reference))
+        return future
+
+    def _translated(self, error: BaseException) -> BaseException:
+        died = self._ray.exceptions
+        if isinstance(error, died.TaskCancelledError):
+            return WorkerDied("stopped")
+        if isinstance(error, died.WorkerCrashedError | died.OutOfMemoryError | died.NodeDiedError):
+            return WorkerDied(f"{MOST_DEATHS} workers died while they converted it: {_line(error)}")
+        return error.cause if isinstance(error, died.RayTaskError) and error.cause is not None else error
+
+    def stop(self) -> None:
+        """Interrupt running tasks, and cancel the others."""
+        for reference in [*self._references]:
+            self._ray.cancel(reference)
+
+    def shutdown(self) -> None:
+        """Leave the cluster."""
+        self._ray.shutdown()
+
+
+def _probe(address: str) -> None:
+    """Connect to a cluster's head: Ray itself tries for minutes.
+
+    Raises:
+        OSError: nobody answers.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+
+
+def _line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -1,0 +1,147 @@
+"""Which drives there are, and the keys that tell whether one of them has to be converted again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from edgefirst_ros.config.choices import chosen_config
+from edgefirst_ros.config.model import Config
+from edgefirst_ros.naming import safe_name
+from edgefirst_ros.sources.window import Excerpt
+
+_DIGITS = 16
+_UNUSED_FOR_OUTPUT = frozenset(
+    {"workers", "queue_mb", "min_free_mb", "sync_s", "record", "record_topics", "decoder"}
+)
+"""Settings on which the bytes of a dataset do not depend."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file of a drive: path or URL, size in bytes, and ETag or time of its last change."""
+
+    uri: str
+    size: int
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class FleetDrive:
+    """The files of one drive, and the name that its output is to have."""
+
+    name: str
+    files: tuple[InputFile, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def described(self) -> list[dict[str, Any]]:
+        """The files as plain values, for notes."""
+        return [asdict(file) for file in self.files]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How drives are converted, as plain values that can be sent to other machines.
+
+    Attributes:
+        values: of the configuration file; None without one, then a recorded session's own settings are used.
+        chosen: single settings that win over ``values``; None means not given.
+        edgefirst: the same for the options of EdgeFirst datasets.
+        incomplete: no topic is required.
+        version: of this package, which all workers must have.
+        excerpt: the part of every drive that is converted; None for all.
+    """
+
+    values: Mapping[str, Any] | None
+    chosen: Mapping[str, Any]
+    edgefirst: Mapping[str, Any]
+    incomplete: bool
+    version: str
+    excerpt: Excerpt | None = None
+
+    def config(self, recorded: Mapping[str, Any] | None = None) -> Config:
+        """The configuration; ``recorded`` are the settings of a live session.
+
+        Raises:
+            ConfigError: with one sentence for every fault.
+        """
+        values = recorded or {} if self.values is None else self.values
+        return chosen_config(values, self.chosen, self.edgefirst, incomplete=self.incomplete)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """What a dataset was made from, as three hashes of which any may change.
+
+    Attributes:
+        drive: of the paths or URLs of the files.
+        state: of their sizes and ETags or times.
+        settings: of the configuration and the version of this package.
+    """
+
+    drive: str
+    state: str
+    settings: str
+
+    def __str__(self) -> str:
+        return f"{self.drive}-{self.state}-{self.settings}"
+
+    @classmethod
+    def parse(cls, text: str) -> Key | None:
+        """The key that ``str`` made this text of; None if it is none."""
+        parts = text.split("-")
+        return cls(*parts) if len(parts) == 3 and all(len(part) == _DIGITS for part in parts) else None
+
+    def changed(self, earlier: Key) -> str:
+        """What differs from an earlier key of the same drive, in a few words."""
+        found = ["its files"] if self.state != earlier.state else []
+        found += ["configuration or version"] if self.settings != earlier.settings else []
+        return " and ".join(found)
+
+
+def settings_hash(settings: Settings) -> str:
+    """The hash of everything that decides what is written for given files."""
+    config = settings.config().model_dump(mode="json", exclude=set(_UNUSED_FOR_OUTPUT))
+    part = None if settings.excerpt is None else asdict(settings.excerpt)
+    own = {"recorded": settings.values is None, "version": settings.version, "excerpt": part}
+    return _hash({**own, "config": config})
+
+
+def key_of(drive: FleetDrive, settings: str) -> Key:
+    """The key of a drive; ``settings`` as ``settings_hash`` returns it."""
+    return Key(
+        _hash([file.uri for file in drive.files]),
+        _hash([[file.size, file.tag] for file in drive.files]),
+        settings,
+    )
+
+
+def unique_names(drives: Sequence[FleetDrive], keys: Sequence[Key], known: Mapping[str, str]) -> list[str]:
+    """A name for the output of each drive that no other one has, valid as a file name.
+
+    Args:
+        drives: with the names that they would like.
+        keys: of the drives.
+        known: names that are taken, each with ``Key.drive`` of the drive that has it.
+    """
+    has = {drive: name for name, drive in known.items()}
+    wanted = [safe_name(drive.name, "drive") for drive in drives]
+    count = Counter(wanted)
+    return [
+        has.get(key.drive) or (name if count[name] == 1 and name not in known else f"{name}-{key.drive[:8]}")
+        for name, key in zip(wanted, keys, strict=True)
+    ]
+
+
+def _hash(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]

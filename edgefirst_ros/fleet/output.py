@@ -1,0 +1,201 @@
+"""Where a fleet's datasets go: a folder that is written directly, or a store that gets them when complete."""
+
+from __future__ import annotations
+
+import fnmatch
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.fleet.notes import LocalNotes, Notes
+from edgefirst_ros.fleet.objects import Bucket, ObjectNotes
+from edgefirst_ros.formats.crashsafe.replacing import replace_file
+from edgefirst_ros.formats.crashsafe.sync import make_folder
+from edgefirst_ros.formats.registry import FORMATS
+from edgefirst_ros.naming import REPORT
+from edgefirst_ros.sources.location import Url, location_of
+
+_UPLOADS = 8
+"""Small files that are sent at a time."""
+_SMALL = 1 << 20
+
+
+class Output(Protocol):
+    """An output folder or URL; a drive's datasets are in a folder of its name.
+
+    All methods raise WriteError or another OSError if the storage refuses.
+    """
+
+    shown: str
+    """The path or URL, by which other processes open the same output."""
+    notes: Notes
+
+    def place(self, name: str) -> AbstractContextManager[Path]:
+        """The folder into which a drive is to be converted."""
+
+    def holds(self, name: str) -> bool:
+        """Whether there are files in a drive's folder."""
+
+    def publish(
+        self,
+        name: str,
+        folder: Path,
+        paths: Sequence[Path],
+        check: Callable[[], None],
+        old: Mapping[str, int],
+    ) -> dict[str, int]:
+        """Make what is complete in the folder visible in the output.
+
+        Args:
+            name: of the drive.
+            folder: as ``place`` gave it.
+            paths: what the conversion says that it wrote.
+            check: called before every step that others can see; raises if it must not be done.
+            old: files of the dataset that this one replaces; what is left of them is removed.
+
+        Returns:
+            Names and sizes of all files, relative to the drive's folder.
+        """
+
+    def put(self, name: str, data: bytes) -> str:
+        """Write a file in the output, beside the drives; its path or URL."""
+
+
+def open_output(text: str) -> Output:
+    """The output of a path or URL.
+
+    Raises:
+        ConfigError: a URL that cannot be written to.
+        ExtraNotInstalled: the client of object stores is missing.
+    """
+    location = location_of(text)
+    if isinstance(location, Url) and location.root.startswith("http"):
+        raise ConfigError([f"{text}: cannot be written to; expected a folder, or s3://, gs:// or az://"])
+    return ObjectOutput(location) if isinstance(location, Url) else LocalOutput(location)
+
+
+class LocalOutput:
+    """A folder; datasets are written where they stay, and get their names when they are complete."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.absolute()
+        self.shown = str(self._root)
+        self.notes: Notes = LocalNotes(self._root)
+
+    @contextmanager
+    def place(self, name: str) -> Iterator[Path]:
+        """The drive's folder itself."""
+        yield self._root / name
+
+    def holds(self, name: str) -> bool:
+        """Whether there are files in a drive's folder."""
+        return any(path.is_file() for path in (self._root / name).rglob("*"))
+
+    def publish(
+        self,
+        name: str,  # noqa: ARG002 - the folder is the drive's
+        folder: Path,
+        paths: Sequence[Path],
+        check: Callable[[], None],
+        old: Mapping[str, int],
+    ) -> dict[str, int]:
+        """Remove files of the old dataset that the new one does not have; all else is there already."""
+        check()
+        reports = {path for path in paths if upload_step(path.relative_to(folder).as_posix()) == 2}
+        tops = {path if path.is_dir() else path.parent for path in paths if path not in reports}
+        files = {
+            file: size
+            for file, size in _sizes(folder).items()
+            if (path := folder / file) in reports or not tops.isdisjoint(path.parents)
+        }
+        for left in old.keys() - files.keys():
+            if ".." not in Path(left).parts and not Path(left).is_absolute():
+                (folder / left).unlink(missing_ok=True)
+        for path in sorted(folder.rglob("*"), reverse=True):
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
+        return files
+
+    def put(self, name: str, data: bytes) -> str:
+        """Write a file beside the drives."""
+        make_folder(self._root)
+        replace_file(self._root / name, data)
+        return str(self._root / name)
+
+
+class ObjectOutput:
+    """An object store; datasets are made on local scratch (``TMPDIR``), and uploaded when complete."""
+
+    def __init__(self, url: Url) -> None:
+        self._bucket = Bucket(url)
+        self.shown = str(url)
+        self.notes: Notes = ObjectNotes(self._bucket)
+
+    @contextmanager
+    def place(self, name: str) -> Iterator[Path]:
+        """An empty folder on local scratch, which is removed afterwards."""
+        with tempfile.TemporaryDirectory(prefix="edgefirst-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder) / name
+
+    def holds(self, name: str) -> bool:
+        """Whether there are objects below a drive's name."""
+        return bool(self._bucket.list(name))
+
+    def publish(
+        self,
+        name: str,
+        folder: Path,
+        paths: Sequence[Path],  # noqa: ARG002 - the folder was empty
+        check: Callable[[], None],
+        old: Mapping[str, int],  # noqa: ARG002 - what is there is listed
+    ) -> dict[str, int]:
+        """Upload the files: those by which readers find a dataset after all others, the report last.
+
+        Of a dataset that is replaced, these are removed first: no reader finds the old and the new one mixed.
+        """
+        files = _sizes(folder)
+        there = self._bucket.list(name)
+        check()
+        self._bucket.remove(n for n in there if upload_step(n.removeprefix(f"{name}/")))
+        for step in range(3):
+            wanted = [file for file in sorted(files) if upload_step(file) == step]
+            self._upload(name, folder, [file for file in wanted if files[file] <= _SMALL], check)
+            for file in wanted:
+                if files[file] > _SMALL:
+                    check()
+                    self._bucket.upload(f"{name}/{file}", folder / file)
+        self._bucket.remove(there.keys() - {f"{name}/{file}" for file in files})
+        return files
+
+    def _upload(self, name: str, folder: Path, files: Sequence[str], check: Callable[[], None]) -> None:
+        check()
+        with ThreadPoolExecutor(_UPLOADS) as pool:
+            for done in [pool.submit(self._bucket.upload, f"{name}/{f}", folder / f) for f in files]:
+                done.result()
+
+    def put(self, name: str, data: bytes) -> str:
+        """Put an object beside the drives."""
+        self._bucket.put(name, data)
+        return f"{self.shown}/{name}"
+
+
+def upload_step(file: str) -> int:
+    """When a file of a drive appears: 0 data, 1 what makes a dataset visible, 2 the report on all of them."""
+    name = Path(file).name
+    if name.removesuffix(".html").removesuffix(".json").endswith(REPORT.removesuffix(".json")):
+        return 2
+    made_by = FORMATS.get(Path(file).parts[0])
+    return int(made_by is not None and any(fnmatch.fnmatchcase(name, p) for p in made_by.visible_by))
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Names relative to a folder and sizes of all files in it; unfinished ones are left out."""
+    return {
+        path.relative_to(folder).as_posix(): path.stat().st_size
+        for path in folder.rglob("*")
+        if path.is_file() and not path.name.endswith(".part")
+    }

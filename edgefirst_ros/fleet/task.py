@@ -1,0 +1,211 @@
+"""Converts one drive of a fleet, in whatever process or machine an engine runs it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+from edgefirst_ros.config.model import Config
+from edgefirst_ros.errors import (
+    ConfigError,
+    EdgeFirstError,
+    OutputBusy,
+    OutputExists,
+    RecordingError,
+)
+from edgefirst_ros.fleet.claims import Claim, Claimant
+from edgefirst_ros.fleet.keys import FleetDrive, Key, Settings
+from edgefirst_ros.fleet.notes import DONE, FAILED
+from edgefirst_ros.fleet.output import Output, open_output
+from edgefirst_ros.offline.convert import Conversion, Position, convert
+from edgefirst_ros.offline.settings import recorded_settings
+from edgefirst_ros.sources.location import location_of
+from edgefirst_ros.topics import find_prefix
+
+PACKAGE = "edgefirst_ros"
+MOST_DEATHS = 3
+"""A drive that has killed this many workers is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One drive to convert; all plain values, since it is sent to other processes and machines.
+
+    Attributes:
+        drive: its files, and the name of its output.
+        key: what the dataset is made from.
+        settings: how.
+        output: path or URL of the fleet's output.
+        run: the coordinator's run.
+        workers: encoder threads.
+        abandoned: version of a claim that may be taken over.
+        earlier: keys with which this drive was done or has failed before; their datasets are replaced.
+        redo: convert it even if it is done, and replace whatever is there.
+    """
+
+    drive: FleetDrive
+    key: Key
+    settings: Settings
+    output: str
+    run: str
+    workers: int
+    abandoned: str = ""
+    earlier: tuple[str, ...] = ()
+    redo: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a task ended; ``note`` is what was written about it.
+
+    ``busy``: another run writes this drive. ``earlier``: another run had completed it meanwhile.
+    """
+
+    how: Literal["done", "earlier", "failed", "busy"]
+    note: Mapping[str, Any] = field(default_factory=dict)
+
+
+def run_task(task: Task) -> Ended:
+    """Convert a drive, publish its datasets, and put the note that it is done.
+
+    Errors of the recording, the configuration or the output become a note of the failure.
+
+    Raises:
+        OSError: not even that can be written.
+    """
+    output = open_output(task.output)
+    try:
+        with Claim(output.notes, task.drive.name, Claimant(task.run, task.key, task.abandoned)) as claim:
+            try:
+                ended = _claimed(task, output, claim)
+            except Exception as error:  # noqa: BLE001 - one drive's failure must not stop the others
+                if claim.is_lost:
+                    return Ended("busy")
+                ended = failed(task, output, error)
+            claim.finish()
+            return ended
+    except OutputBusy:
+        return Ended("busy")
+
+
+def failed(task: Task, output: Output, error: Exception) -> Ended:
+    """Put a note that a drive failed.
+
+    A failure of the storage is not the drive's: the next run tries again by itself (``again``).
+
+    Raises:
+        OSError: the storage does not answer.
+    """
+    known = isinstance(error, EdgeFirstError | OSError)
+    values = {
+        **_head(task),
+        "reason": str(error) if known else f"{type(error).__name__}: {error}",
+        "again": _is_of_storage(error.__cause__ or error),
+    }
+    output.notes.put(f"{FAILED}/{task.key}", values)
+    return Ended("failed", values)
+
+
+def _is_of_storage(error: BaseException) -> bool:
+    """Whether a disk or an object store is at fault, or the way to it."""
+    of_store = type(error).__module__.startswith("obstore")
+    return of_store or (isinstance(error, OSError) and not isinstance(error, FileNotFoundError))
+
+
+def _claimed(task: Task, output: Output, claim: Claim) -> Ended:
+    notes, name = output.notes, task.drive.name
+    if claim.attempts > MOST_DEATHS:
+        raise RecordingError(deaths_text(MOST_DEATHS))
+    done = None if task.redo else notes.read(f"{DONE}/{task.key}")
+    if done is not None:
+        return Ended("earlier", done.values)
+    if (here := version(PACKAGE)) != task.settings.version:
+        raise ConfigError([f"this worker has {PACKAGE} {here}, the coordinator has {task.settings.version}"])
+    replaced = [note for key in task.earlier if (note := notes.read(f"{DONE}/{key}")) is not None]
+    is_own = bool(task.earlier) or claim.resumed or task.redo
+    if not is_own and output.holds(name):
+        raise OutputExists(
+            f"{output.shown}/{name}: is there already, and no note says what of; --overwrite replaces it"
+        )
+    # From here on the dataset is not what these notes say.
+    for key in {*task.earlier, str(task.key)}:
+        notes.remove(f"{DONE}/{key}")
+    started_s = time.monotonic()
+    with output.place(name) as folder:
+        converted, values = _convert(task, folder, claim, replace=is_own)
+        old = {file: size for note in replaced for file, size in note.values.get("files", {}).items()}
+        values["files"] = output.publish(name, folder, converted.paths, claim.check, old)
+    values |= {**_head(task), "seconds": round(time.monotonic() - started_s, 3)}
+    claim.check()
+    if notes.create(f"{DONE}/{task.key}", values) is None:
+        return Ended("earlier", values)
+    for key in {*task.earlier, str(task.key)}:
+        notes.remove(f"{FAILED}/{key}")
+    return Ended("done", values)
+
+
+def _convert(task: Task, folder: Path, claim: Claim, *, replace: bool) -> tuple[Conversion, dict[str, Any]]:
+    inputs = [location_of(file.uri) for file in task.drive.files]
+    recorded, note = (None, "")
+    if task.settings.values is None:
+        recorded, note = recorded_settings(inputs) or (None, "")
+    config = task.settings.config(recorded)
+    if not config.workers:
+        config = config.model_copy(update={"workers": task.workers})
+
+    def watch(_: Position) -> None:
+        claim.check()
+
+    converted = convert(
+        inputs,
+        folder,
+        config,
+        overwrite=replace,
+        on_progress=watch,
+        notes=[note] if note else [],
+        excerpt=task.settings.excerpt,
+    )
+    kept = _kept(converted.report, config)
+    return converted, {"report": kept, "recorded_s": round(converted.recorded_s, 3)}
+
+
+def _head(task: Task) -> dict[str, Any]:
+    return {
+        "drive": task.drive.name,
+        "key": str(task.key),
+        "inputs": task.drive.described,
+        "version": task.settings.version,
+    }
+
+
+def _kept(report: Mapping[str, Any], config: Config) -> dict[str, Any]:
+    """What the fleet's report needs of a drive's report; topics without the device's prefix."""
+    prefix = find_prefix(report["topics"], config).strip("/")
+    return {
+        "dataset": report["dataset"],
+        "samples": report["samples"],
+        "formats": report["formats"],
+        "totals": report["totals"],
+        "unreadable_bytes": sum(each["unreadable_bytes"] for each in report["recordings"]),
+        "faults": sum(len(each["faults"]) for each in report["recordings"]),
+        "warnings": report["warnings"],
+        "topics": {
+            topic.strip("/").removeprefix(f"{prefix}/"): {name: account[name] for name in _ACCOUNT}
+            for topic, account in report["topics"].items()
+        },
+    }
+
+
+_ACCOUNT: Sequence[str] = (
+    *("type", "received", "decoded", "refused", "skipped", "unpaired", "dropped", "written"),
+    *("lost_upstream", "pairing_error_ms"),
+)
+
+
+def deaths_text(count: int) -> str:
+    """Why a drive was given up whose workers died."""
+    return f"{count} workers died while they converted it"

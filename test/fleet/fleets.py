@@ -1,0 +1,125 @@
+"""Twelve small drives, one of them cut and one garbage, and what local conversion makes of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from drives import simulated
+
+from edgefirst_ros.errors import RecordingError
+from edgefirst_ros.fleet.keys import FleetDrive, InputFile, Key, Settings
+from edgefirst_ros.fleet.notes import DONE, RUNNING, Notes, read_all
+from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.simulation import DriveOptions
+
+Found = TypeVar("Found")
+COUNT = 12
+CUT, GARBAGE = "drive04", "drive07"
+KEY = Key("d" * 16, "a" * 16, "5" * 16)
+OPTIONS = ("--incomplete", "--format", "edgefirst,l5kit")
+
+
+def settings(**chosen: object) -> Settings:
+    return Settings(None, chosen, {}, incomplete=True, version="0.1.0")
+
+
+def drive(name: str, uri: str = "/drives/a.mcap", size: int = 10, tag: str = "1") -> FleetDrive:
+    return FleetDrive(name, (InputFile(uri, size, tag),))
+
+
+def make_drives(folder: Path, count: int = COUNT, seconds: float = 2.0) -> Path:
+    """A folder with drives; the fourth is cut off, and the seventh is no recording."""
+    folder.mkdir(parents=True)
+    made = simulated(
+        DriveOptions(seconds=seconds, fps=5, width=160, height=96, lidar_points=100, cube_hz=0)
+    ).mcap.read_bytes()
+    for number in range(count):
+        name = f"drive{number:02}"
+        data = {CUT: made[: len(made) * 2 // 3], GARBAGE: b"garbage"}.get(name, made)
+        (folder / f"{name}.mcap").write_bytes(data)
+    return folder
+
+
+def start(*arguments: str | Path, **environment: str) -> subprocess.Popen[str]:
+    """Start the command ``edgefirst-ros``."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "edgefirst_ros", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def run(*arguments: str | Path, **environment: str) -> tuple[int, str, str]:
+    """Run the command ``edgefirst-ros``; exit code, output and errors."""
+    process = start(*arguments, **environment)
+    try:
+        out, err = process.communicate(timeout=240)
+    finally:
+        process.kill()
+    return process.returncode, out, err
+
+
+def locally(drives: Path, to: Path, options: Sequence[str] = OPTIONS) -> Mapping[str, bytes]:
+    """What single conversions make of the drives, by ``DRIVE/file``; nothing of garbage."""
+    config = settings(formats=["edgefirst", "l5kit"]).config()
+    for path in sorted(drives.glob("*.mcap")):
+        try:
+            convert([path], to / path.stem, config)
+        except RecordingError:
+            shutil.rmtree(to / path.stem, ignore_errors=True)
+    return contents(to)
+
+
+def contents(folder: Path) -> Mapping[str, bytes]:
+    """The files of all datasets below a folder, by name; no notes, and no fleet report."""
+    return {
+        name: path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and is_of_dataset(name := path.relative_to(folder).as_posix())
+    }
+
+
+def is_of_dataset(name: str) -> bool:
+    return "/" in name and not name.startswith("_")
+
+
+def wait_for(what: Callable[[], Found], limit_s: float = 90.0) -> Found:
+    """Poll until something is true."""
+    until_s = time.monotonic() + limit_s
+    while not (found := what()):
+        if time.monotonic() > until_s:
+            raise TimeoutError("it did not happen")
+        time.sleep(0.02)
+    return found
+
+
+def done_versions(notes: Notes) -> dict[str, str]:
+    """Versions of all notes of complete drives."""
+    found = {name: notes.read(f"{DONE}/{name}") for name in notes.names(DONE)}
+    return {name: note.version for name, note in found.items() if note is not None}
+
+
+def kill_a_worker(notes: Notes, besides: int = 0) -> str:
+    """Kill the process that converts a drive; the drive."""
+
+    def victim() -> tuple[str, int] | None:
+        claims = read_all(notes, RUNNING)
+        return next(((name, c["pid"]) for name, c in claims.items() if c["pid"] != besides), None)
+
+    while True:
+        name, pid = wait_for(victim)
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        return str(name)

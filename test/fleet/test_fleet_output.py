@@ -1,0 +1,81 @@
+"""Which files of a dataset appear last, and what is removed of the one that it replaces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fleets import settings
+
+from edgefirst_ros.errors import ConfigError, OutputBusy
+from edgefirst_ros.fleet.keys import FleetDrive, InputFile, key_of, settings_hash
+from edgefirst_ros.fleet.notes import LocalNotes
+from edgefirst_ros.fleet.output import LocalOutput, open_output, upload_step
+from edgefirst_ros.fleet.plan import make_plan
+
+
+@pytest.mark.parametrize(
+    ("file", "step"),
+    [
+        ("edgefirst/d/d.zip", 0),
+        ("edgefirst/d/d/1.jpeg", 0),
+        ("edgefirst/d/d.arrow", 1),
+        ("edgefirst/d/capture_report.json", 2),
+        ("edgefirst/d/capture_report.html", 2),
+        ("ncore/s/s.ncore4-lidar.zarr.itar", 0),
+        ("ncore/s/s.json", 1),
+        ("ncore/d.capture_report.json", 2),
+        ("l5kit/d.zarr/frames/0", 0),
+        ("l5kit/d.zarr/.zattrs", 0),
+        ("l5kit/d.zarr/.zgroup", 1),
+        ("another/d/d.json", 0),
+    ],
+)
+def test_readers_find_data_before_they_find_the_dataset(file: str, step: int) -> None:
+    assert upload_step(file) == step
+
+
+class TestFolder:
+    def make(self, folder: Path, *names: str) -> None:
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(b"12")
+
+    def test_what_is_left_of_the_old_dataset_goes(self, tmp_path: Path) -> None:
+        folder = tmp_path / "sets" / "a"
+        new = ("edgefirst/d/d.zip", "edgefirst/d/d.arrow", "ncore/d.capture_report.json", "ncore/s/s.json")
+        old = ("edgefirst/d/d.zip", "l5kit/d.zarr/frames/0", "ncore/t/t.json")
+        self.make(folder, *new, *old, "ncore/of_the_user.txt")
+        self.make(tmp_path, "precious")
+        wrote = [folder / name for name in new[1:]]
+        notes = dict.fromkeys((*old, "../../precious", str(tmp_path / "precious")), 2)
+        files = LocalOutput(tmp_path / "sets").publish("a", folder, wrote, lambda: None, notes)
+        assert files == dict.fromkeys(new, 2)
+        left = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+        assert left == {*new, "ncore/of_the_user.txt"}
+        assert not (folder / "l5kit").exists()
+        assert (tmp_path / "precious").exists()
+
+    def test_nothing_is_done_with_a_lost_claim(self, tmp_path: Path) -> None:
+        def lost() -> None:
+            raise OutputBusy("lost")
+
+        self.make(tmp_path / "a", "edgefirst/d/d.zip")
+        with pytest.raises(OutputBusy):
+            LocalOutput(tmp_path).publish("a", tmp_path / "a", [], lost, {"edgefirst/d/d.zip": 2})
+        assert (tmp_path / "a" / "edgefirst/d/d.zip").exists()
+
+
+def test_notes_cannot_lead_elsewhere(tmp_path: Path) -> None:
+    drive = FleetDrive("a", (InputFile("/a.mcap", 1, "1"),))
+    key = key_of(drive, settings_hash(settings()))
+    LocalNotes(tmp_path).put(f"_failed/{key}", {"drive": "../../elsewhere", "again": True})
+    plan = make_plan([drive], settings(), LocalNotes(tmp_path))
+    assert [work.drive.name for work in plan.work] == ["a"]
+
+
+def test_urls_that_cannot_be_written_to_are_refused() -> None:
+    with pytest.raises(ConfigError, match="unknown kind of URL"):
+        open_output("ftp://host/sets")
+    with pytest.raises(ConfigError, match="cannot be written to"):
+        open_output("https://host/sets")

@@ -1,0 +1,112 @@
+"""The report over all drives, and its page."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+from edgefirst_ros.fleet.page import page
+from edgefirst_ros.fleet.report import fleet_report, losses
+
+ACCOUNT = {
+    **dict.fromkeys(("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written"), 0),
+    "type": "sensor_msgs/msg/Image",
+    "lost_upstream": 0,
+    "pairing_error_ms": None,
+}
+
+
+def note(
+    drive: str, samples: int = 10, recorded_s: float = 3600.0, **topics: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "drive": drive,
+        "recorded_s": recorded_s,
+        "seconds": 900.0,
+        "inputs": [{"uri": f"s3://b/{drive}.mcap", "size": 1000, "tag": "1"}],
+        "files": {"a.zip": 300, "a.arrow": 200},
+        "report": {
+            "dataset": f"{drive}-dataset",
+            "samples": samples,
+            "unreadable_bytes": 0,
+            "faults": 0,
+            "warnings": [],
+            "topics": {name: {**ACCOUNT, **counts} for name, counts in topics.items()},
+        },
+    }
+
+
+def pairing(worst: float) -> dict[str, Any]:
+    return {"pairing_error_ms": {"p50": 0.1, "p95": 0.2, "max": worst}}
+
+
+def test_totals_are_sums() -> None:
+    report = fleet_report(
+        [note("b", samples=5, lidar={"written": 3, "dropped": 2}), note("a", lidar={"written": 4}, gps={})],
+        [{"drive": "c", "reason": "broken", "inputs": []}],
+    )
+    assert report["totals"] == {
+        "drives": 2,
+        "failed": 1,
+        "hours": 2.0,
+        "job_hours": 0.5,
+        "samples": 15,
+        "bytes_read": 2000,
+        "bytes_written": 1000,
+        "lost": {"dropped": 2},
+    }
+    assert report["sensors"]["lidar"]["drives"] == 2
+    assert report["sensors"]["lidar"]["written"] == 7
+    assert report["sensors"]["gps"]["drives"] == 1
+    assert [each["drive"] for each in report["drives"]] == ["a", "b"]
+    assert report["drives"][0]["speed"] == 4.0
+
+
+def test_the_worst_pairing_errors_come_first() -> None:
+    notes = [note(f"d{n:02}", lidar=pairing(float(n)), radar=pairing(0.5)) for n in range(30)]
+    worst = fleet_report(notes, [])["worst_pairing"]
+    assert [each["max"] for each in worst] == [float(n) for n in range(29, 9, -1)]
+    assert worst[0] == {"drive": "d29", "topic": "lidar", "p50": 0.1, "p95": 0.2, "max": 29.0}
+
+
+def test_refused_fixes_are_no_loss() -> None:
+    report = note("a", gps={"refused": 4, "type": "sensor_msgs/msg/NavSatFix"}, imu={"refused": 1})["report"]
+    assert losses({**report, "unreadable_bytes": 9}) == {"refused": 1, "unreadable bytes": 9}
+
+
+class Found(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.links += [value for name, value in attrs if name in {"src", "href"} and value]
+
+
+def test_the_page_needs_nothing_else_and_is_for_light_and_dark() -> None:
+    text = page(fleet_report([note("a", lidar=pairing(1.0))], [{"drive": "c", "reason": "x", "inputs": []}]))
+    found = Found(text)
+    assert not found.tags & {"script", "link", "img", "iframe"}
+    assert found.links == []
+    assert "url(" not in text
+    assert "color-scheme: light dark" in text
+
+
+def test_names_cannot_be_markup() -> None:
+    hostile = "<script>alert(1)</script>\x1b[2J"
+    text = page(
+        fleet_report(
+            [note(hostile, **{hostile: pairing(1.0)})], [{"drive": "c", "reason": hostile, "inputs": []}]
+        )
+    )
+    assert "<script" not in text
+    assert "\x1b" not in text
+    assert len(re.findall(r"&lt;script&gt;", text)) == 5
+
+
+def test_an_empty_fleet_has_a_page() -> None:
+    assert "nothing" in page(fleet_report([], []))
