@@ -14,6 +14,7 @@ import yaml
 from acknowledged import Sampled, durable, survives_a_power_cut
 from drives import simulated
 from forked import LIMIT_S, Fork, command
+from scenarios import NO_PAGE
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS
 from edgefirst_ros.simulation import DriveOptions
@@ -54,6 +55,7 @@ class LiveRun:
             "--incomplete",
             "--session",
             "s",
+            *NO_PAGE,
         ]
         self.capture = Fork(command("capture", "--zenoh", endpoint, *where, "-q"), hook=survives_a_power_cut)
         self._play = Fork(command("play", recording(), "--zenoh-listen", endpoint, "--wait", "60", "-q"))
