@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "sources": "codecs config errors hints messages naming sample timing topics",
     "pipeline": "codecs config ego errors formats hints messages naming sample timing topics video",
     "offline": "config ego errors formats hints messages naming pipeline sample sources timing topics",
-    "fleet": "config errors formats naming offline sources topics",
+    "fleet": "config errors formats naming offline sources topics view",
     "live": "config errors formats hints messages naming pipeline sample sources timing topics video",
     "view": "errors formats messages naming sample",
     "simulation": "errors messages",

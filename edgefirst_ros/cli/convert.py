@@ -156,7 +156,9 @@ def convert(
             code = convert_fleet(
                 [str(recording) for recording in recordings],
                 output,
-                fleet_settings(config_file, chosen, edgefirst, excerpt, incomplete=incomplete),
+                fleet_settings(
+                    config_file, chosen, edgefirst, excerpt, incomplete=incomplete, page=not no_report
+                ),
                 many,
                 overwrite=overwrite,
                 strict=strict,

@@ -69,6 +69,7 @@ def fleet_settings(
     excerpt: Excerpt | None,
     *,
     incomplete: bool,
+    page: bool,
 ) -> Settings:
     """What ``make_config`` makes a configuration of, to be sent to workers.
 
@@ -85,7 +86,7 @@ def fleet_settings(
         from edgefirst_ros.config.files import load_values
 
         values = load_values(file)
-    return Settings(values, chosen, edgefirst, incomplete, version("edgefirst_ros"), excerpt)
+    return Settings(values, chosen, edgefirst, incomplete, version("edgefirst_ros"), excerpt, page)
 
 
 def convert_fleet(

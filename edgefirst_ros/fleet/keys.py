@@ -59,6 +59,7 @@ class Settings:
         incomplete: no topic is required.
         version: of this package, which all workers must have.
         excerpt: the part of every drive that is converted; None for all.
+        page: make the page of every report; not part of the key.
     """
 
     values: Mapping[str, Any] | None
@@ -67,6 +68,7 @@ class Settings:
     incomplete: bool
     version: str
     excerpt: Excerpt | None = None
+    page: bool = True
 
     def config(self, recorded: Mapping[str, Any] | None = None) -> Config:
         """The configuration; ``recorded`` are the settings of a live session.

@@ -17,8 +17,10 @@ from drives import simulated
 from edgefirst_ros.errors import RecordingError
 from edgefirst_ros.fleet.keys import FleetDrive, InputFile, Key, Settings
 from edgefirst_ros.fleet.notes import DONE, RUNNING, Notes, read_all
+from edgefirst_ros.naming import REPORT
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
+from edgefirst_ros.view.page.make import make_page
 
 Found = TypeVar("Found")
 COUNT = 12
@@ -74,7 +76,10 @@ def locally(drives: Path, to: Path, options: Sequence[str] = OPTIONS) -> Mapping
     config = settings(formats=["edgefirst", "l5kit"]).config()
     for path in sorted(drives.glob("*.mcap")):
         try:
-            convert([path], to / path.stem, config)
+            done = convert([path], to / path.stem, config)
+            for report in done.paths:
+                if report.name.endswith(REPORT):
+                    make_page(report)
         except RecordingError:
             shutil.rmtree(to / path.stem, ignore_errors=True)
     return contents(to)

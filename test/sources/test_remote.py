@@ -192,7 +192,7 @@ def test_missing_credentials_are_said() -> None:
     error = obstore.exceptions.GenericError(
         "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token: no"
     )
-    said = remote._translated(Url("s3://bucket", "a.mcap"), error)
+    said = remote.translated(Url("s3://bucket", "a.mcap"), error)
     assert str(said).startswith("s3://bucket/a.mcap: no credentials were found: set AWS_ACCESS_KEY_ID and")
 
 
