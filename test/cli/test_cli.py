@@ -156,7 +156,19 @@ def start(
     long: Path, out: Path, *more: str, committed_bytes: int = 4000
 ) -> tuple[subprocess.Popen[str], Path]:
     """A conversion under way, with something committed already."""
-    command = [*COMMAND, "convert", str(long), "-o", str(out), "--name", "d", "--incomplete", *more]
+    command = [
+        *COMMAND,
+        "convert",
+        str(long),
+        "-o",
+        str(out),
+        "--name",
+        "d",
+        "--incomplete",
+        *more,
+        "--workers",
+        "1",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     journal = out / "edgefirst" / "d" / "d.journal.part"
     deadline = time.monotonic() + 60
