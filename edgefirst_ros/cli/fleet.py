@@ -19,7 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, EXIT_POOR, guarded, interruptible, make_config
-from edgefirst_ros.cli.terminal import clock, make_console, print_line, say
+from edgefirst_ros.cli.terminal import clock, make_console, print_line, progress_bar, say
 from edgefirst_ros.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -205,16 +205,7 @@ class FleetView:
         self._start_s = time.monotonic()
         self._bar: Progress | None = None
         if console.is_terminal and not quiet:
-            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
-
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TaskProgressColumn(),
-                TextColumn("{task.fields[detail]}"),
-                console=console,
-                transient=True,
-            )
+            self._bar = progress_bar(console)
             self._task = self._bar.add_task("converting", total=self._total, detail="")
 
     def __enter__(self) -> Self:

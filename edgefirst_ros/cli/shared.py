@@ -20,7 +20,6 @@ from rich.markup import escape
 from edgefirst_ros.cli.terminal import print_line
 from edgefirst_ros.errors import ConfigError, EdgeFirstError, OutputBusy, OutputExists, WriteError
 from edgefirst_ros.live.signals import asked_to_finish
-from edgefirst_ros.naming import REPORT
 
 if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config
@@ -98,14 +97,12 @@ def page_beside(paths: Sequence[Path], console: Console) -> list[Path]:
 
     That it cannot be made is a warning: the datasets are complete without it.
     """
-    from edgefirst_ros.view.page.make import make_page
+    from edgefirst_ros.view.page.make import make_pages
 
-    try:
-        return [make_page(path) for path in paths if path.name.endswith(REPORT)]
-    except Exception as error:  # noqa: BLE001 - whatever it is, the conversion has succeeded
-        text = f"the report page could not be made: {error or type(error).__name__}"
-        print_line(console, f"[bold yellow]warning[/]: {escape(text)}")
-        return []
+    pages, fault = make_pages(paths)
+    if fault:
+        print_line(console, f"[bold yellow]warning[/]: {escape(fault)}")
+    return pages
 
 
 def print_error(console: Console, text: str) -> None:

@@ -17,7 +17,7 @@ from rich.table import Table
 from edgefirst_ros.naming import visible
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, ProgressColumn
 
     from edgefirst_ros.offline.convert import Position
 
@@ -54,6 +54,21 @@ def print_line(console: Console, text: str) -> None:
     console.print(text, highlight=False, soft_wrap=True)
 
 
+def progress_bar(console: Console, *columns: ProgressColumn) -> Progress:
+    """A bar that vanishes at its end; its task has the field ``detail``, further columns follow it."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[detail]}"),
+        *columns,
+        console=console,
+        transient=True,
+    )
+
+
 class ProgressView:
     """Shows progress: a bar on a terminal, a line every few seconds elsewhere, nothing if quiet."""
 
@@ -65,17 +80,9 @@ class ProgressView:
         self._notes_shown = 0
         self._bar: Progress | None = None
         if console.is_terminal and not quiet:
-            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import TimeRemainingColumn
 
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TaskProgressColumn(),
-                TextColumn("{task.fields[detail]}"),
-                TimeRemainingColumn(),
-                console=console,
-                transient=True,
-            )
+            self._bar = progress_bar(console, TimeRemainingColumn())
             self._task = self._bar.add_task("reading", total=None, detail="")
 
     def __enter__(self) -> Self:

@@ -21,12 +21,11 @@ from edgefirst_ros.fleet.claims import Claim, Claimant
 from edgefirst_ros.fleet.keys import FleetDrive, Key, Settings
 from edgefirst_ros.fleet.notes import DONE, FAILED
 from edgefirst_ros.fleet.output import Output, open_output
-from edgefirst_ros.naming import REPORT
 from edgefirst_ros.offline.convert import Conversion, Position, convert
 from edgefirst_ros.offline.settings import recorded_settings
 from edgefirst_ros.sources.location import location_of
 from edgefirst_ros.topics import find_prefix
-from edgefirst_ros.view.page.make import make_page
+from edgefirst_ros.view.page.make import make_pages
 
 PACKAGE = "edgefirst_ros"
 MOST_DEATHS = 3
@@ -140,7 +139,9 @@ def _claimed(task: Task, output: Output, claim: Claim) -> Ended:
     with output.place(name) as folder:
         converted, values = _convert(task, folder, claim, replace=is_own)
         old = {file: size for note in replaced for file, size in note.values.get("files", {}).items()}
-        pages = _pages(converted.paths, values["report"]) if task.settings.page else []
+        pages, fault = make_pages(converted.paths) if task.settings.page else ([], "")
+        if fault:
+            values["report"]["warnings"] = [*values["report"]["warnings"], fault]
         values["files"] = output.publish(name, folder, [*converted.paths, *pages], claim.check, old)
     values |= {**_head(task), "seconds": round(time.monotonic() - started_s, 3)}
     claim.check()
@@ -174,16 +175,6 @@ def _convert(task: Task, folder: Path, claim: Claim, *, replace: bool) -> tuple[
     )
     kept = _kept(converted.report, config)
     return converted, {"report": kept, "recorded_s": round(converted.recorded_s, 3)}
-
-
-def _pages(paths: Sequence[Path], report: dict[str, Any]) -> list[Path]:
-    """Make the page of a report; that it cannot be made is a warning."""
-    try:
-        return [make_page(path) for path in paths if path.name.endswith(REPORT)]
-    except Exception as error:  # noqa: BLE001 - whatever it is, the conversion has succeeded
-        why = f"the report page could not be made: {error or type(error).__name__}"
-        report["warnings"] = [*report["warnings"], why]
-        return []
 
 
 def _head(task: Task) -> dict[str, Any]:

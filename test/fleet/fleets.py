@@ -16,11 +16,10 @@ from drives import simulated
 
 from edgefirst_ros.errors import RecordingError
 from edgefirst_ros.fleet.keys import FleetDrive, InputFile, Key, Settings
-from edgefirst_ros.fleet.notes import DONE, RUNNING, Notes, read_all
-from edgefirst_ros.naming import REPORT
+from edgefirst_ros.fleet.notes import DONE, RUNNING, LocalNotes, Notes, read_all
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.view.page.make import make_page
+from edgefirst_ros.view.page.make import make_pages
 
 Found = TypeVar("Found")
 COUNT = 12
@@ -77,9 +76,7 @@ def locally(drives: Path, to: Path, options: Sequence[str] = OPTIONS) -> Mapping
     for path in sorted(drives.glob("*.mcap")):
         try:
             done = convert([path], to / path.stem, config)
-            for report in done.paths:
-                if report.name.endswith(REPORT):
-                    make_page(report)
+            assert make_pages(done.paths)[1] == ""
         except RecordingError:
             shutil.rmtree(to / path.stem, ignore_errors=True)
     return contents(to)
@@ -128,3 +125,20 @@ def kill_a_worker(notes: Notes, besides: int = 0) -> str:
         except ProcessLookupError:
             continue
         return str(name)
+
+
+def assert_a_dead_worker_costs_nothing(engine: str, address: str, folder: Path) -> None:
+    """A cluster whose worker is killed converts what this machine does."""
+    drives = make_drives(folder / "drives")
+    notes = LocalNotes(folder / "sets")
+    where = ("--engine", engine, "--address", address)
+    process = start("convert", drives, "-o", folder / "sets", *where, *OPTIONS)
+    killed = kill_a_worker(notes)
+    _, err = process.communicate(timeout=240)
+    assert process.returncode == 1, err
+    assert f"{killed}: " in err
+    assert err.count("failed: ") == 2, "the garbage alone, when it failed and at the end"
+    assert f"failed: {GARBAGE}" in err
+    assert contents(folder / "sets") == locally(drives, folder / "expected")
+    assert len(done_versions(notes)) == 11
+    assert notes.names("_running") == []

@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fleets import GARBAGE, OPTIONS, contents, done_versions, kill_a_worker, locally, make_drives, run, start
+from fleets import (
+    assert_a_dead_worker_costs_nothing,
+    make_drives,
+    run,
+)
 
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.fleet.engines.engine import WorkerDied
 from edgefirst_ros.fleet.engines.ray import RayEngine
-from edgefirst_ros.fleet.notes import LocalNotes
 
 ray = pytest.importorskip("ray", reason="no Ray: make test-fleet installs it in a venv of its own")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -39,19 +42,7 @@ def address() -> Iterator[str]:
 
 
 def test_all_drives_are_converted_though_a_worker_dies(address: str, tmp_path: Path) -> None:
-    drives = make_drives(tmp_path / "drives")
-    notes = LocalNotes(tmp_path / "sets")
-    command = ("convert", drives, "-o", tmp_path / "sets", "--engine", "ray", "--address", address, *OPTIONS)
-    process = start(*command)
-    killed = kill_a_worker(notes)
-    _, err = process.communicate(timeout=240)
-    assert process.returncode == 1, err
-    assert f"{killed}: " in err
-    assert err.count("failed: ") == 2, "the garbage alone, when it failed and at the end"
-    assert f"failed: {GARBAGE}" in err
-    assert contents(tmp_path / "sets") == locally(drives, tmp_path / "expected")
-    assert len(done_versions(notes)) == 11
-    assert notes.names("_running") == []
+    assert_a_dead_worker_costs_nothing("ray", address, tmp_path)
 
 
 def test_a_drive_that_needs_more_than_any_node_has_is_refused(address: str, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -75,6 +75,17 @@ def make_page(path: Path, output: Path | None = None) -> Path:
     place = output or run.page
     write_page(place, document(report, name, pictures, lacking))
     return place
+
+
+def make_pages(paths: Iterable[Path]) -> tuple[list[Path], str]:
+    """Make the page of every report among the paths that a run wrote.
+
+    Returns: where they are, and why they could not be made; that is a warning, as the datasets are complete.
+    """
+    try:
+        return [make_page(path) for path in paths if path.name.endswith(REPORT)], ""
+    except Exception as error:  # noqa: BLE001 - whatever it is, the run has succeeded
+        return [], f"the report page could not be made: {error or type(error).__name__}"
 
 
 def make_recording_page(values: Any, scenes: Sequence[Scene], output: Path) -> None:  # noqa: ANN401 - JSON
