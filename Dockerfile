@@ -9,12 +9,14 @@ COPY resource resource
 COPY config config
 COPY launch launch
 COPY edgefirst_ros edgefirst_ros
+# The versions are those that setup.py allows.
+# hadolint ignore=DL3013
 RUN pip install --no-cache-dir '.[cloud,rosbag,dask,ray]'
 
 # Datasets that go to a store are made below TMPDIR first: mount a disk there.
 RUN useradd --create-home --uid 10001 edgefirst && mkdir /scratch && chown edgefirst /scratch
 ENV TMPDIR=/scratch
-USER edgefirst
+USER 10001
 WORKDIR /home/edgefirst
 
 ENTRYPOINT ["edgefirst-ros"]
