@@ -10,13 +10,19 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.video.bitstream import H265_LAST_VCL, H265_PPS, H265_SPS, nal_units, unescape
@@ -202,13 +208,24 @@ def _bounds(total: int, count: int, sizes: tuple[int, ...] | None) -> list[int]:
     return [0, *np.cumsum(sizes).tolist()]
 
 
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Wait until no other process compiles for this installation; the cache then has what it compiled."""
+    with Path(__file__).open("rb") as file:
+        if fcntl is not None:
+            with suppress(OSError):  # some network file systems lock only what is open for writing
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def main() -> None:
     """Compile the parser unless it is compiled already."""
     with suppress(OSError):
         os.nice(NICENESS)
-    from edgefirst_ros.video.h265ctu import compile_parser  # noqa: PLC0415 - only this process pays for it
+    with _one_at_a_time():
+        from edgefirst_ros.video.h265ctu import compile_parser  # noqa: PLC0415 - only this process pays for it
 
-    compile_parser()
+        compile_parser()
 
 
 if __name__ == "__main__":

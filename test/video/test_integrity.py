@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,24 @@ def test_what_is_compiled_ahead_is_what_pictures_need() -> None:
     syntax = H265Syntax()
     assert all(syntax.is_sound(shot.packet.data) for shot in make_clip("h265-p").shots)
     assert len(h265ctu.segment.signatures) == 1
+
+
+def test_many_processes_at_once_compile_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a new machine a fleet's workers, or a script's commands, all begin before the first has compiled."""
+    together = threading.Barrier(2, timeout=0.3)
+    compiled: list[bool] = []
+
+    def compile_parser() -> None:
+        with suppress(threading.BrokenBarrierError):
+            together.wait()
+            compiled.append(False)
+        compiled.append(True)
+
+    monkeypatch.setattr(h265ctu, "compile_parser", compile_parser)
+    monkeypatch.setattr(integrity.os, "nice", lambda _: 0)
+    with ThreadPoolExecutor(2) as pool:
+        wait([pool.submit(integrity.main) for _ in range(2)])
+    assert compiled == [True, True]
 
 
 def test_pictures_wait_until_it_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
