@@ -52,7 +52,7 @@ def test_a_recording_converts_into_the_sessions_own_bytes(
         alive=[node],
     )
     assert graph.change("deactivate")
-    done = CliRunner().invoke(app, ["convert", str(recording), "-o", str(tmp_path / "again")])
+    done = CliRunner().invoke(app, ["convert", str(recording), "-o", str(tmp_path / "again"), "--no-report"])
     assert done.exit_code == 0, done.output
     made, again = files(live), files(tmp_path / "again")
     assert {name.partition("/")[0] for name in made} == set(FORMATS)
