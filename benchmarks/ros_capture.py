@@ -66,9 +66,10 @@ class Watcher(Node):
         return bool(future.result() and future.result().success)
 
 
-def cpu_s(process: int) -> float:
-    """CPU seconds of a process and its threads."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+def cpu_s(process: int, *, thread: int | None = None) -> float:
+    """CPU seconds of a process and its threads, or of one thread; the main one has the process's number."""
+    task = "" if thread is None else f"task/{thread}/"
+    fields = Path(f"/proc/{process}/{task}stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
@@ -116,6 +117,7 @@ def measure(recording: Path, output: Path, parameters: list[str], stall_s: float
         )
         player.stdout.readline()
         start_s, start_cpu = time.monotonic(), cpu_s(capture.pid)
+        start_main_cpu = cpu_s(capture.pid, thread=capture.pid)
         stalled_s = start_s
         while player.poll() is None:
             rclpy.spin_once(watcher, timeout_sec=0.1)
@@ -124,7 +126,9 @@ def measure(recording: Path, output: Path, parameters: list[str], stall_s: float
                 time.sleep(stall_s)
                 capture.send_signal(signal.SIGCONT)
                 stalled_s = time.monotonic()
-        busy = (cpu_s(capture.pid) - start_cpu) / (time.monotonic() - start_s)
+        played_s = time.monotonic() - start_s
+        busy = (cpu_s(capture.pid) - start_cpu) / played_s
+        main = (cpu_s(capture.pid, thread=capture.pid) - start_main_cpu) / played_s
         said, topics = player.stdout.read().strip(), dict(watcher.topics)
         for _ in range(15):
             rclpy.spin_once(watcher, timeout_sec=0.1)
@@ -141,7 +145,10 @@ def measure(recording: Path, output: Path, parameters: list[str], stall_s: float
     ]
     last = watcher.statuses[-1]
     print(f"{said}; load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    print(f"CPU idle {idle:.0%}, playing {busy:.0%} of a core, {stop_cpu:.1f} s in all")
+    print(
+        f"CPU idle {idle:.0%}, playing {busy:.0%} of a core ({main:.0%} in the main thread), "
+        f"{stop_cpu:.1f} s in all"
+    )
     print(f"SIGINT to exit: {stopped_s:.2f} s")
     if latencies:
         print(

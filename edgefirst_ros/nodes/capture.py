@@ -180,6 +180,10 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             self._capture.abort()
         return TransitionCallbackReturn.SUCCESS
 
+    def receive(self) -> bool:
+        """Deliver messages that have arrived; return whether more may come soon, else the executor waits."""
+        return self._topics is not None and self._topics.receive()
+
     def finish(self) -> None:
         """Complete the session; called once, before the process ends."""
         if not self.done:
@@ -196,6 +200,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         Raises:
             EdgeFirstError: writing failed.
         """
+        self.receive()
         self._release()
         if self._capture is not None:
             self._finish(self._capture)

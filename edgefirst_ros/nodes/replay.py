@@ -52,6 +52,10 @@ class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
         self._worker = threading.Thread(target=self._work, args=(options, config), name="replay", daemon=True)
         self._worker.start()
 
+    def receive(self) -> bool:
+        """Nothing: a replay has no subscriptions."""
+        return False
+
     def finish(self) -> None:
         """Complete what has been read; called once, before the process ends."""
         self._stopping.set()

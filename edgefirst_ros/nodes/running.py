@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import wraps
 from typing import Any, Protocol, TypeVar
 
 import rclpy
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor, TimeoutException
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import remove_ros_args
@@ -26,6 +28,10 @@ USAGE = 2
 """Exit code: arguments or configuration are invalid, so starting the node again would not help."""
 WAKE_S = 0.2
 """Longest wait of an idle executor: Python handles signals only when it wakes up."""
+RECEIVE_EVERY_S = 0.002
+"""How often a node receives while messages arrive. Some middlewares give the time of this as receive time."""
+CALLBACKS_EVERY_S = 0.02
+"""How often the executor runs timers and services meanwhile; each time it prepares to wait for everything."""
 
 
 class Runnable(Protocol):
@@ -33,6 +39,9 @@ class Runnable(Protocol):
 
     done: bool
     exit_code: int
+
+    def receive(self) -> bool:
+        """Take messages that have arrived; return whether more may come soon, else the executor waits."""
 
     def finish(self) -> None:
         """Complete the work in progress."""
@@ -86,15 +95,32 @@ def run(make: Callable[[], Runnable], usage: Usage, arguments: Sequence[str] | N
 
 
 def _spin(node: Runnable, executor: Any, stop: threading.Event) -> None:  # noqa: ANN401 - rclpy's, untyped
+    callbacks_due_s = 0.0
     while not stop.is_set() and not node.done:
         try:
-            executor.spin_once(timeout_sec=WAKE_S)
+            start_s = time.monotonic()
+            if not node.receive():
+                executor.spin_once(timeout_sec=WAKE_S)
+                continue
+            if start_s >= callbacks_due_s:
+                callbacks_due_s = start_s + CALLBACKS_EVERY_S
+                _run_callbacks(node, executor, stop)
+            time.sleep(max(0.0, start_s + RECEIVE_EVERY_S - time.monotonic()))
         except ExternalShutdownException:
             return
         except Exception:  # noqa: BLE001 - one failing callback must not lose the session
             node.get_logger().fatal(f"a callback failed:\n{traceback.format_exc()}")
             node.exit_code = 1
             return
+
+
+def _run_callbacks(node: Runnable, executor: Any, stop: threading.Event) -> None:  # noqa: ANN401 - rclpy's, untyped
+    """Run the callbacks that are ready, without waiting for others."""
+    with suppress(TimeoutException):
+        while not stop.is_set() and not node.done:
+            task, _, _ = executor.wait_for_ready_callbacks(timeout_sec=0.0)
+            task()
+            task.result()  # raises what the callback raised
 
 
 class Reporting(Protocol):

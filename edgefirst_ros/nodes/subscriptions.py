@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from rclpy.qos import (
     DurabilityPolicy,
@@ -16,6 +18,7 @@ from rclpy.qos import (
     qos_check_compatible,
 )
 from rclpy.qos_overriding_options import QoSOverridingOptions
+from rclpy.subscription import Subscription
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.names import is_pattern
@@ -30,11 +33,14 @@ from edgefirst_ros.nodes.discovery import (
     unused_subscriptions,
 )
 from edgefirst_ros.nodes.graph import RosGraph, definition_of
+from edgefirst_ros.nodes.receivebatch import Inlet, Taken, deliver_arrived
 from edgefirst_ros.nodes.receiveclock import ReceiveClock
 from edgefirst_ros.sources.session import recorded_topics
 
 CLOCK_UPDATES = 3
 """A missing ``/clock`` is reported after this many updates."""
+IDLE_S = 0.1
+"""When nothing has been received for so long, the executor waits for messages."""
 _POLICIES = (
     QoSPolicyKind.RELIABILITY,
     QoSPolicyKind.DURABILITY,
@@ -43,8 +49,23 @@ _POLICIES = (
 )
 
 
+class _Group(ReentrantCallbackGroup):  # type: ignore[misc] # rclpy has no types
+    """Subscriptions that the executor waits for only while ``is_awaited``; it always waits for QoS events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_awaited = True
+
+    def can_execute(self, entity: Any) -> bool:  # noqa: ANN401 - rclpy's, untyped
+        """As in rclpy; the executor does not wait for what cannot be executed."""
+        return self.is_awaited or not isinstance(entity, Subscription)
+
+
 class Subscriptions:
     """Subscribes to the configured topics as they appear; ``update`` follows changes of the graph.
+
+    While messages arrive, ``receive`` takes them, because rclpy's executor takes one message of a topic at a
+    time and prepares to wait for everything anew after each.
 
     Args:
         node: the subscribing node; its namespace and remappings apply.
@@ -88,9 +109,25 @@ class Subscriptions:
         self._unlisted = unlisted
         self._record = record
         self._is_recorded = recorded_topics(config.record_topics)
+        self._group = _Group()
+        self._newest_s = -IDLE_S
         self._subscriptions: dict[WantedSubscription, Any] = {}
         self._unused: dict[WantedSubscription, Any] = {}
+        self._inlets: dict[Subscription, Inlet] = {}
         self._logged: set[tuple[str, str]] = set()
+
+    def receive(self) -> bool:
+        """Deliver what has arrived; return whether to call this again soon, else the executor does it.
+
+        The executor waits for messages while none come; and in simulated time, because the time on
+        ``/clock`` when a message is taken is its receive time then.
+        """
+        if self._simulated_ns() is not None:
+            self._group.is_awaited = True
+            return False
+        deliver_arrived(self._inlets.values())
+        self._group.is_awaited = time.monotonic() - self._newest_s > IDLE_S
+        return not self._group.is_awaited
 
     def update(self) -> SubscriptionPlan:
         """Subscribe and unsubscribe according to the graph; each problem is logged once."""
@@ -114,7 +151,7 @@ class Subscriptions:
         )
         self.plan = SubscriptionPlan(wanted.prefix, wanted.subscriptions, wanted.matches, unclear)
         for gone in self._subscriptions.keys() - wanted.subscriptions:
-            node.destroy_subscription(self._subscriptions.pop(gone))
+            self._unsubscribe(self._subscriptions.pop(gone))
         for new in sorted(wanted.subscriptions - self._subscriptions.keys(), key=lambda w: (w.topic, w.type)):
             try:
                 self._subscriptions[new] = self._subscribe(new)
@@ -136,13 +173,13 @@ class Subscriptions:
         """Subscribe to latched topics again, so that their publishers send their last messages once more."""
         for wanted, subscription in list(self._subscriptions.items()):
             if wanted.latched:
-                self._node.destroy_subscription(subscription)
+                self._unsubscribe(subscription)
                 self._subscriptions[wanted] = self._subscribe(wanted)
 
     def close(self) -> None:
         """End every subscription."""
         for subscription in (*self._subscriptions.values(), *self._unused.values()):
-            self._node.destroy_subscription(subscription)
+            self._unsubscribe(subscription)
         self._subscriptions.clear()
         self._unused.clear()
         self._clock.close()
@@ -189,7 +226,7 @@ class Subscriptions:
         # A topic whose publisher is gone stays subscribed, since it may return; one that is used now does
         # not.
         for each in [each for each in self._unused if each.topic in used]:
-            node.destroy_subscription(self._unused.pop(each))
+            self._unsubscribe(self._unused.pop(each))
         held = {(each.topic, each.type) for each in self._unused}
         for each in sorted(found, key=lambda each: (each.topic, each.type)):
             if (each.topic, each.type) not in held:
@@ -236,17 +273,32 @@ class Subscriptions:
         put = put or self._put
 
         def on_message(data: bytes, info: Mapping[str, int]) -> None:
+            self._newest_s = time.monotonic()
             times = info["received_timestamp"], info["source_timestamp"]
             clock.deliver(RawMessage(topic, kind, data, *times, 0, definition), put)
 
-        return self._node.create_subscription(
-            self._graph.message_class(kind),
+        message_class = self._graph.message_class(kind)
+        subscription = self._node.create_subscription(
+            message_class,
             wanted.topic,
             on_message,
             qos,
+            callback_group=self._group,
             raw=True,
             qos_overriding_options=QoSOverridingOptions(overridden),
         )
+
+        def take() -> Taken | None:
+            with subscription.handle:  # so that it is not destroyed meanwhile
+                taken: Taken | None = subscription.handle.take_message(message_class, True)
+                return taken
+
+        self._inlets[subscription] = Inlet(take, on_message)
+        return subscription
+
+    def _unsubscribe(self, subscription: Subscription) -> None:
+        del self._inlets[subscription]
+        self._node.destroy_subscription(subscription)
 
     def _warn(self, topic: str, problem: str) -> None:
         if problem and (topic, problem) not in self._logged:
