@@ -1,0 +1,222 @@
+"""Who takes messages: the node itself while they arrive, the executor while none do or time is simulated."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from livedrive import check_sums
+from rosgraph import Graph, needs_ros
+
+from edgefirst_ros.config.model import Config
+from edgefirst_ros.messages.measurement import RawMessage
+
+pytestmark = needs_ros
+
+ARRIVE_S = 0.3
+"""By then what was published has arrived, of which the middleware says nothing while it waits."""
+
+
+class Receiver:
+    """Subscriptions to /imu and /gps, both published by the same node."""
+
+    def __init__(self, graph: Graph) -> None:
+        from rclpy.qos import QoSProfile  # noqa: PLC0415
+        from sensor_msgs.msg import Imu, NavSatFix  # noqa: PLC0415
+
+        from edgefirst_ros.nodes.subscriptions import Subscriptions  # noqa: PLC0415
+
+        self.simulated_ns: int | None = None
+        self.received: list[RawMessage] = []
+        self._kinds = {"/imu": Imu, "/gps": NavSatFix}
+        self._publishers = {
+            topic: graph.node.create_publisher(kind, topic, QoSProfile(depth=1000))
+            for topic, kind in self._kinds.items()
+        }
+        self._subscriptions = Subscriptions(
+            graph.node,
+            Config(),
+            self.received.append,
+            simulated_ns=lambda: self.simulated_ns,
+            depth=0,
+            unlisted=False,
+        )
+
+        def subscribed() -> bool:
+            self._subscriptions.update()
+            return all(each.get_subscription_count() for each in self._publishers.values())
+
+        graph.wait("subscriptions", subscribed)
+
+    def publish(self, *topics: str) -> None:
+        for topic in topics:
+            self._publishers[topic].publish(self._kinds[topic]())
+        time.sleep(ARRIVE_S)
+
+    def receive(self) -> bool:
+        return self._subscriptions.receive()
+
+    def close(self) -> None:
+        self._subscriptions.close()
+
+    @property
+    def topics(self) -> list[str]:
+        return [message.topic for message in self.received]
+
+
+@pytest.fixture
+def receiver(graph: Graph) -> Iterator[Receiver]:
+    made = Receiver(graph)
+    yield made
+    made.close()
+
+
+def test_what_has_arrived_is_taken_at_once_and_topics_take_turns(receiver: Receiver) -> None:
+    receiver.publish(*["/gps", "/imu"] * 20, *["/imu"] * 20)
+    assert receiver.receive()
+    assert sorted(receiver.topics[:2]) == ["/gps", "/imu"]
+    assert receiver.topics == receiver.topics[:2] * 20 + ["/imu"] * 20
+    times = [message.receive_ns for message in receiver.received]
+    assert times == sorted(times)
+
+
+def test_the_executor_takes_messages_only_after_none_came_for_a_while(
+    graph: Graph, receiver: Receiver
+) -> None:
+    graph.spin(0.2)
+    receiver.publish("/imu")
+    graph.spin(0.2)
+    assert receiver.topics == ["/imu"]
+    assert not receiver.receive()  # ARRIVE_S is longer than it waits
+    receiver.publish("/imu", "/gps")
+    assert receiver.receive()
+    assert receiver.topics[1:] in (["/imu", "/gps"], ["/gps", "/imu"])
+    receiver.publish("/gps")
+    graph.spin(0.2)
+    assert len(receiver.topics) == 3
+    assert receiver.receive()
+    assert receiver.topics[3:] == ["/gps"]
+
+
+def test_in_simulated_time_each_message_is_taken_by_the_executor(graph: Graph, receiver: Receiver) -> None:
+    receiver.publish("/imu")
+    assert receiver.receive()
+    receiver.simulated_ns = 5_000_000_000
+    receiver.publish("/imu")
+    assert not receiver.receive()
+    assert len(receiver.received) == 1
+    graph.wait("the message", lambda: len(receiver.received) == 2)
+    assert receiver.received[1].receive_ns == 5_000_000_000
+
+
+class Counted:
+    """A node that counts how often it is asked to receive, and is done after some of its timer's ticks."""
+
+    def __init__(self, node: Any, *, arriving: bool, ticks: int) -> None:  # noqa: ANN401 - rclpy's, untyped
+        self.exit_code = 0
+        self.receives = 0
+        self._arriving = arriving
+        self._ticks_left = ticks
+        self._node = node
+        self._timer = node.create_timer(0.05, self._tick)
+
+    @property
+    def done(self) -> bool:
+        return not self._ticks_left
+
+    def _tick(self) -> None:
+        self._ticks_left -= 1
+
+    def receive(self) -> bool:
+        self.receives += 1
+        return self._arriving
+
+    def finish(self) -> None:
+        """Nothing to complete."""
+
+    def get_logger(self) -> Any:  # noqa: ANN401 - rclpy's, untyped
+        return self._node.get_logger()
+
+    def destroy_node(self) -> None:
+        """The graph does."""
+
+
+@pytest.mark.parametrize(("arriving", "most"), [(False, 50), (True, 10_000)], ids=["idle", "busy"])
+def test_timers_run_and_the_node_sleeps_between(graph: Graph, arriving: bool, most: int) -> None:
+    import rclpy  # noqa: PLC0415
+    from rclpy.executors import SingleThreadedExecutor  # noqa: PLC0415
+
+    from edgefirst_ros.nodes.running import _spin  # noqa: PLC0415
+
+    context = graph.node.context
+    node = rclpy.create_node("counted", context=context, use_global_arguments=False)
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    counted = Counted(node, arriving=arriving, ticks=20)
+    _spin(counted, executor, threading.Event())
+    executor.shutdown()
+    node.destroy_node()
+    assert (counted.done, counted.exit_code) == (True, 0)
+    assert 20 <= counted.receives < most
+
+
+def report_of(output: Path) -> dict[str, Any]:
+    (path,) = output.glob("edgefirst/*/capture_report.json")
+    report: dict[str, Any] = json.loads(path.read_text())
+    check_sums(report)
+    return report
+
+
+def test_every_message_of_a_topic_of_1_khz_is_received(graph: Graph, tmp_path: Path) -> None:
+    from rclpy.qos import QoSProfile  # noqa: PLC0415
+    from sensor_msgs.msg import Imu  # noqa: PLC0415
+
+    publisher = graph.node.create_publisher(Imu, "/imu", QoSProfile(depth=1000))
+    node = graph.capture(tmp_path / "out")
+    graph.activate()
+    status = graph.status()
+    graph.wait("its subscription", publisher.get_subscription_count, alive=[node])
+    graph.spin(0.5)  # the other side of a match is not told when this one is
+    start_s = time.monotonic()
+    for number in range(2000):
+        time.sleep(max(0.0, start_s + number / 1000 - time.monotonic()))
+        message = Imu()
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(time.time_ns(), 1_000_000_000)
+        publisher.publish(message)
+    for _ in range(500):
+        publisher.publish(message)  # at once
+    graph.wait("every message", lambda: int(status()["received"]) == 2500, 20.0, [node])
+    assert graph.trigger("/capture/pause")[0]
+    assert graph.change("deactivate")
+    assert report_of(tmp_path / "out")["topics"]["/imu"]["received"] == 2500
+
+
+def test_what_has_arrived_when_the_node_is_deactivated_is_delivered(graph: Graph, tmp_path: Path) -> None:
+    import rclpy  # noqa: PLC0415
+    from rclpy.qos import QoSProfile  # noqa: PLC0415
+    from sensor_msgs.msg import Imu  # noqa: PLC0415
+
+    from edgefirst_ros.nodes.capture import CaptureNode  # noqa: PLC0415
+
+    publisher = graph.node.create_publisher(Imu, "/imu", QoSProfile(depth=1000))
+    given = ["--ros-args", "-p", f"output:={tmp_path}", "-p", "min_free_mb:=1.0"]
+    rclpy.init(args=given, domain_id=graph.domain)
+    try:
+        node = CaptureNode()
+        node.trigger_configure()
+        node.trigger_activate()
+        graph.wait("its subscription", publisher.get_subscription_count)
+        time.sleep(ARRIVE_S)
+        for _ in range(20):
+            publisher.publish(Imu())
+        time.sleep(ARRIVE_S)
+        node.trigger_deactivate()
+        node.destroy_node()
+    finally:
+        rclpy.try_shutdown()
+    assert report_of(tmp_path)["topics"]["/imu"]["received"] == 20

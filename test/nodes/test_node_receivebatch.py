@@ -1,0 +1,65 @@
+"""Messages that have arrived on several topics are delivered in one order, and none is left behind."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from edgefirst_ros.nodes import receivebatch
+from edgefirst_ros.nodes.receivebatch import MOST, Inlet, Taken, deliver_arrived
+
+
+class Topics:
+    """What waits on each topic, as receive times, and what has been delivered."""
+
+    def __init__(self, waiting: Mapping[str, Sequence[int]], size: int = 1) -> None:
+        self._waiting = {name: deque(times) for name, times in waiting.items()}
+        self._size = size
+        self.delivered: list[tuple[str, int]] = []
+
+    def deliver_arrived(self) -> list[tuple[str, int]]:
+        self.delivered = []
+        deliver_arrived([self._inlet(name) for name in self._waiting])
+        return self.delivered
+
+    def _inlet(self, name: str) -> Inlet:
+        def take() -> Taken | None:
+            times = self._waiting[name]
+            return (b"x" * self._size, {"received_timestamp": times.popleft()}) if times else None
+
+        return Inlet(take, lambda _, info: self.delivered.append((name, info["received_timestamp"])))
+
+
+@pytest.mark.parametrize(
+    ("waiting", "expected"),
+    [
+        ({"a": [3, 5], "b": [1, 2, 4], "c": []}, [("b", 1), ("b", 2), ("a", 3), ("b", 4), ("a", 5)]),
+        ({"a": [0, 0], "b": [0, 0, 0]}, [("a", 0), ("b", 0), ("a", 0), ("b", 0), ("b", 0)]),
+        ({"a": [7, 2], "b": [1, 8]}, [("b", 1), ("a", 7), ("a", 2), ("b", 8)]),
+    ],
+    ids=["by receive time", "in turns without one", "a topic's own order if the clock is set back"],
+)
+def test_what_has_arrived_is_delivered_in_order_of_receipt(
+    waiting: Mapping[str, Sequence[int]], expected: list[tuple[str, int]]
+) -> None:
+    assert Topics(waiting).deliver_arrived() == expected
+
+
+def test_a_topic_that_is_faster_than_taking_it_does_not_keep_others_waiting() -> None:
+    topics = Topics({"fast": range(0, 4 * MOST, 2), "slow": [1]})
+    first = topics.deliver_arrived()
+    assert (len(first), first[1]) == (MOST + 1, ("slow", 1))
+    assert topics.deliver_arrived() == [("fast", time) for time in range(2 * MOST, 4 * MOST, 2)]
+    assert topics.deliver_arrived() == []
+
+
+def test_a_batch_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receivebatch, "MOST_BYTES", 45)
+    topics = Topics({"a": [1, 2, 3], "b": [1, 2, 3]}, size=10)
+    assert topics.deliver_arrived() == [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3), ("b", 3)]
+    monkeypatch.setattr(receivebatch, "MOST_BYTES", 35)
+    topics = Topics({"a": [1, 2, 3], "b": [1, 2, 3]}, size=10)
+    assert topics.deliver_arrived() == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
+    assert topics.deliver_arrived() == [("a", 3), ("b", 3)]
