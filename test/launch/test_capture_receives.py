@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from edgefirst_ros.messages.measurement import RawMessage
 
 pytestmark = needs_ros
 
+LATE = Path(__file__).with_name("late.py")
 ARRIVE_S = 0.3
 """By then what was published has arrived, of which the middleware says nothing while it waits."""
 
@@ -197,26 +199,7 @@ def test_every_message_of_a_topic_of_1_khz_is_received(graph: Graph, tmp_path: P
 
 
 def test_what_has_arrived_when_the_node_is_deactivated_is_delivered(graph: Graph, tmp_path: Path) -> None:
-    import rclpy  # noqa: PLC0415
-    from rclpy.qos import QoSProfile  # noqa: PLC0415
-    from sensor_msgs.msg import Imu  # noqa: PLC0415
-
-    from edgefirst_ros.nodes.capture import CaptureNode  # noqa: PLC0415
-
-    publisher = graph.node.create_publisher(Imu, "/imu", QoSProfile(depth=1000))
-    given = ["--ros-args", "-p", f"output:={tmp_path}", "-p", "min_free_mb:=1.0"]
-    rclpy.init(args=given, domain_id=graph.domain)
-    try:
-        node = CaptureNode()
-        node.trigger_configure()
-        node.trigger_activate()
-        graph.wait("its subscription", publisher.get_subscription_count)
-        time.sleep(ARRIVE_S)
-        for _ in range(20):
-            publisher.publish(Imu())
-        time.sleep(ARRIVE_S)
-        node.trigger_deactivate()
-        node.destroy_node()
-    finally:
-        rclpy.try_shutdown()
-    assert report_of(tmp_path)["topics"]["/imu"]["received"] == 20
+    given = ("-p", f"output:={tmp_path / 'out'}", "-p", "min_free_mb:=1.0")
+    late = graph.start(sys.executable, str(LATE), "--ros-args", *given)
+    assert late.join(60.0) == 0, late.text
+    assert report_of(tmp_path / "out")["topics"]["/imu"]["received"] == 20
