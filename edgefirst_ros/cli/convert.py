@@ -24,7 +24,7 @@ from edgefirst_ros.cli.shared import (
     make_config,
     page_beside,
 )
-from edgefirst_ros.cli.terminal import ProgressView, make_console, print_report, say
+from edgefirst_ros.cli.terminal import ProgressView, make_console, print_line, print_report, say
 from edgefirst_ros.errors import ConfigError
 
 
@@ -46,6 +46,7 @@ def convert(
     rate: options.Rate = None,
     every_n: options.EveryN = None,
     keyframes: options.Keyframes = False,
+    complete: options.Complete = False,
     incomplete: options.Incomplete = False,
     workers: options.Workers = None,
     overwrite: Annotated[
@@ -89,8 +90,9 @@ def convert(
     """Convert recordings into EdgeFirst, NCore and L5Kit datasets.
 
     A sample is a camera frame with the nearest message of every other sensor, at most 50 ms away; model
-    messages must be of the same frame. Frames that lack a sensor which was sending are left out, and the
-    summary says how many and why; [bold]--incomplete[/] keeps them.
+    messages must be of the same frame, and a radar cube goes to the sample nearest to it. A frame is written
+    with what it has; [bold]--complete[/] leaves out frames that lack a sensor which was sending. The summary
+    says how many are complete.
 
     All recordings become one dataset. With [bold]--jobs[/], [bold]--engine[/], [bold]--resume[/], or an
     output URL, each drive becomes a dataset of its own, OUT/DRIVE/edgefirst/... Then a drive that cannot be
@@ -139,6 +141,8 @@ def convert(
     ):
         from edgefirst_ros.sources.window import excerpt_of
 
+        if incomplete and not (quiet or as_json):
+            print_line(err, f"note: {options.INCOMPLETE}")
         excerpt = excerpt_of(start, end)
         chosen = {
             "formats": options.format_names(formats),
@@ -147,6 +151,7 @@ def convert(
             "rate_hz": rate,
             "every_n": every_n,
             "keyframes": keyframes or None,
+            "complete": complete or None,
             "workers": workers,
         }
         edgefirst = options.edgefirst_values(schema, container)
@@ -156,9 +161,7 @@ def convert(
             code = convert_fleet(
                 [str(recording) for recording in recordings],
                 output,
-                fleet_settings(
-                    config_file, chosen, edgefirst, excerpt, incomplete=incomplete, page=not no_report
-                ),
+                fleet_settings(config_file, chosen, edgefirst, excerpt, page=not no_report),
                 many,
                 overwrite=overwrite,
                 strict=strict,
@@ -171,7 +174,7 @@ def convert(
 
         found = None if config_file is not None else recorded_settings(recordings)
         recorded, note = found or (None, "")
-        config = make_config(config_file, chosen, edgefirst, incomplete=incomplete, recorded=recorded)
+        config = make_config(config_file, chosen, edgefirst, recorded=recorded)
         stop = threading.Event()
         with interruptible(stop, err, output=folder):
             with ProgressView(err, quiet=quiet or as_json) as view:

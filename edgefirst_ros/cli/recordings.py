@@ -71,7 +71,7 @@ def info(
             from edgefirst_ros.sources.location import Url
             from edgefirst_ros.sources.window import excerpt_of
 
-        config = make_config(config_file, {"prefix": prefix}, {}, incomplete=False)
+        config = make_config(config_file, {"prefix": prefix}, {})
         excerpt = excerpt_of(start, end)
         opened: list[Recording] = []
         unusable: list[RecordingError] = []
