@@ -231,10 +231,20 @@ def _print_clocks(console: Console, sequence: Mapping[str, Any]) -> None:
     print_line(
         console,
         f"{escape(sequence['name'])}: {_several(sequence['sample'], 'samples')} of "
-        f"{_several(sequence['reference_frames'], 'reference frames')}; clocks:",
+        f"{_several(sequence['reference_frames'], 'reference frames')}, {escape(_completeness(sequence))}; "
+        "clocks:",
     )
     for topic, found in sequence["clocks"].items():
         print_line(console, f"  {escape(topic)}: {escape(found['finding'])}")
+
+
+def _completeness(sequence: Mapping[str, Any]) -> str:
+    """How many samples have every sensor that was alive, and what the others lack."""
+    missing = sorted(sequence["missing"].items(), key=lambda item: (-item[1], item[0]))
+    if not missing:
+        return "all complete"
+    lacked = ", ".join(f"{count:,} lack {topic}" for topic, count in missing)
+    return f"{sequence['complete']:,} complete ({lacked})"
 
 
 def _print_formats(console: Console, formats: Mapping[str, Mapping[str, Any]]) -> None:

@@ -237,15 +237,16 @@ class Aligner(Generic[Candidate]):
         """Settle frames and expire companions, as nothing before this time can come any more."""
         while self._pending and self._pending[0].time_ns + self._reach_ns < time_ns:
             self._settle(self._pending.popleft())
-        oldest_ns = self._pending[0].time_ns if self._pending else time_ns
+        known_ns = self._pending[0].time_ns if self._pending else time_ns
+        for name, stream in self._single.items():
+            self._give(name, stream, known_ns)
+        while self._held and not self._may_get_more(self._held[0], time_ns):
+            yield self._left(self._held.popleft())
+        oldest_ns = self._held[0].reference.time_ns if self._held else known_ns
         for name, stream in self._shared.items():
             limit_ns = oldest_ns - stream.rule.tolerance_ns
             while stream.candidates and stream.candidates[0].time_ns < limit_ns:
                 self._expired.append((name, stream.candidates.popleft()))
-        for name, stream in self._single.items():
-            self._give(name, stream, oldest_ns)
-        while self._held and not self._may_get_more(self._held[0], time_ns):
-            yield self._left(self._held.popleft())
 
     @property
     def oldest_ns(self) -> int | None:
@@ -337,6 +338,7 @@ class Aligner(Generic[Candidate]):
     def _left(self, frame: _Frame[Candidate]) -> Aligned[Candidate]:
         """What became of a frame that has all that it gets."""
         candidate, companions = frame.reference, frame.companions
+        self._expired.extend((name, companions[name]) for name in self._single if name in companions)
         if frame.is_selected is None:
             frame.lacking |= self._lacking(self._single, candidate.time_ns, companions)
             self._select(frame)
