@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -11,6 +11,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     ValidationError,
     create_model,
     field_validator,
@@ -382,6 +383,7 @@ class Settings(BaseModel):
         "an NVIDIA GPU. A run does not start where the hardware is missing. Hardware does not report damage "
         "inside a frame.",
     )
+    _named: frozenset[str] = PrivateAttr(frozenset())
     formats: FormatNames = Field(("edgefirst",), min_length=1, description="Dataset formats to write.")
     ego: EgoOptions = EgoOptions()
     overload: OverloadOptions = OverloadOptions()
@@ -400,6 +402,11 @@ class Settings(BaseModel):
     def sample_roles(self) -> frozenset[Role]:
         """Roles that the chosen formats put into samples; no sample ever requires another role."""
         return frozenset[Role]().union(*(f.companions(self.options(f)) for f in self.chosen_formats))
+
+    @property
+    def named(self) -> frozenset[str]:
+        """Entries of ``topics`` that the user has written, as far as they are not optional."""
+        return self._named
 
     def required(self, rule: TopicRule) -> Literal["auto", "always", "never"]:
         """When a sample must have a message of the topic; auto: while messages arrive."""
@@ -471,6 +478,19 @@ def build_config(values: Mapping[str, Any]) -> Config:
         ConfigError: with one sentence for every fault.
     """
     try:
-        return Config.model_validate(dict(values))
+        config = Config.model_validate(dict(values))
     except ValidationError as error:
         raise ConfigError(sentences(error, Config)) from error
+    config._named = frozenset(_named(config, values.get("topics") or {}))  # noqa: SLF001 - no user gives it
+    return config
+
+
+def _named(config: Config, given: Mapping[str, Any]) -> Iterator[str]:
+    """Entries that somebody wrote: a session's settings and a node's parameters have all values of all."""
+    whole = {name for name, info in TopicRule.model_fields.items() if info.default is not None}
+    for name, rule in config.topics.items():
+        own = given.get(name)
+        is_written = isinstance(own, dict) and not whole <= own.keys()
+        is_other = MAIVIN_TOPICS.get(name) != rule
+        if rule.names and rule.required != "never" and (is_written or is_other):
+            yield name

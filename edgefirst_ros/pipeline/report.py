@@ -30,6 +30,7 @@ def build_report(
     notes: Sequence[str],
     unread: Sequence[str] = (),
     hints: Sequence[str] = (),
+    missing: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The report of a run as plain values; contains no time of day and no path."""
     topics = accounts(ledger, [s for each in sequences for s in each.result.stats.values()])
@@ -48,7 +49,11 @@ def build_report(
         "versions": versions(),
         "notes": list(notes),
         "hints": list(hints),
-        "warnings": [*_warnings(config, sequences, samples, unread), *_format_warnings(outputs)],
+        "warnings": [
+            *_warnings(config, sequences, samples, unread),
+            *missing,
+            *_format_warnings(outputs),
+        ],
     }
 
 
