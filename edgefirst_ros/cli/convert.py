@@ -6,14 +6,16 @@ import json
 import sys
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
 from edgefirst_ros.cli import options
 from edgefirst_ros.cli.fleet import EngineChoice, FleetOptions, convert_fleet, fleet_settings
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
+    EXIT_POOR,
     ConfigFile,
     End,
     Recordings,
@@ -26,6 +28,10 @@ from edgefirst_ros.cli.shared import (
 )
 from edgefirst_ros.cli.terminal import ProgressView, make_console, print_line, print_report, say
 from edgefirst_ros.errors import ConfigError
+
+if TYPE_CHECKING:
+    from edgefirst_ros.config.model import Config
+    from edgefirst_ros.sources.window import Excerpt
 
 
 def convert(
@@ -54,6 +60,10 @@ def convert(
         typer.Option("--overwrite", help="Replace an existing dataset once the new one is complete."),
     ] = False,
     no_report: options.NoReport = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Only say what would be used as what, and how many samples come."),
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 1 if there are refused messages, damage or warnings.")
     ] = False,
@@ -106,6 +116,9 @@ def convert(
     Folders are searched with all below; several files of one drive become one sequence. [bold]--start[/] and
     [bold]--end[/] take a part of every drive, without reading the rest where the files have an index.
 
+    [bold]--dry-run[/] reads the recordings, writes nothing, and says which topic would be used as what, by
+    which clock, what is ignored and why, and how many samples would come.
+
     What became of every message is in capture_report.json, and as a page to look at in capture_report.html;
     --no-report leaves the page out.
 
@@ -156,6 +169,10 @@ def convert(
         }
         edgefirst = options.edgefirst_values(schema, container)
         if is_fleet:
+            if dry_run:
+                raise ConfigError(
+                    ["--dry-run looks at one dataset; give one drive, and a folder as --output"]
+                )
             if name:
                 raise ConfigError(["--name is for one dataset; here each drive's dataset is named after it"])
             code = convert_fleet(
@@ -176,6 +193,10 @@ def convert(
         recorded, note = found or (None, "")
         config = make_config(config_file, chosen, edgefirst, recorded=recorded)
         stop = threading.Event()
+        if dry_run:
+            raise typer.Exit(
+                _look_ahead(recordings, config, excerpt, stop, err, strict=strict, as_json=as_json)
+            )
         with interruptible(stop, err, output=folder):
             with ProgressView(err, quiet=quiet or as_json) as view:
                 done = run_convert(
@@ -201,3 +222,29 @@ def convert(
                     say(f"{path}")
         code = exit_code(done.report, strict=strict)
     raise typer.Exit(EXIT_INTERRUPTED if done.interrupted else code)
+
+
+def _look_ahead(
+    recordings: list[str],
+    config: Config,
+    excerpt: Excerpt | None,
+    stop: threading.Event,
+    err: Console,
+    *,
+    strict: bool,
+    as_json: bool,
+) -> int:
+    """Say what a conversion would make; the exit code."""
+    from edgefirst_ros.cli.forecast import print_forecast
+    from edgefirst_ros.offline.forecast import forecast
+
+    finishing = "finishing with what has been read"
+    with interruptible(stop, err, finishing), ProgressView(err, quiet=as_json) as view:
+        found = forecast(recordings, config, excerpt=excerpt, stop=stop, on_progress=view.update)
+    if as_json:
+        sys.stdout.write(json.dumps(found) + "\n")
+    else:
+        print_forecast(make_console(stderr=False), found)
+    if stop.is_set():
+        return EXIT_INTERRUPTED
+    return EXIT_POOR if not found["samples"] or (strict and found["warnings"]) else 0
