@@ -15,7 +15,8 @@ from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images
 from edgefirst_ros.pipeline.ledger import FrameCounts, Ledger, Outcome, Stage
 from edgefirst_ros.sample import Calibration, CameraImage, Observation, Role, Sample, SequenceInfo
-from edgefirst_ros.timing.align import MOST_WAITING_BYTES, Aligned
+from edgefirst_ros.timing.align import Aligned
+from edgefirst_ros.timing.reorder import MOST_WAITING_BYTES
 
 KEYS_APART_NS = 10_000_000_000
 """A video without a key frame for so long is decoded however little time there is."""

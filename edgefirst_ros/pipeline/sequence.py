@@ -20,8 +20,10 @@ from edgefirst_ros.pipeline.images import Images, SizeChange, TileGrouper
 from edgefirst_ros.pipeline.ledger import LATE, FrameCounts, Ledger, Stage
 from edgefirst_ros.pipeline.seam import SeamStart
 from edgefirst_ros.sample import Calibration, Role, SequenceInfo
-from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Reorder, Selection
+from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule
 from edgefirst_ros.timing.gaps import StreamStats
+from edgefirst_ros.timing.reorder import Reorder
+from edgefirst_ros.timing.selection import Selection
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
 from edgefirst_ros.video.bitstream import Content
 
@@ -310,10 +312,10 @@ class SequenceRun:
         is_reference = envelope.topic in self._emission.reference_topics
         if envelope.route.rule.role is Role.CAMERA and not is_reference:
             self._observe(envelope)
-        # What goes to one sample only is the business of the session that it is counted in.
-        is_single = envelope.route.rule.policy == "once"
-        if (is_reference or is_single) and not self._window.has(envelope.time_ns):
-            self._take(self._aligner.advance(envelope.time_ns))
+        is_foreign = not self._window.has(envelope.time_ns)
+        if is_foreign and (is_reference or not self._aligner.takes_foreign(envelope.route.name)):
+            foreign, advance = self._aligner.foreign, self._aligner.advance
+            self._take(foreign(envelope) if is_reference else advance(envelope.time_ns))
             for part in envelope.all_parts:
                 self._ledger.release(part.ticket)
         elif is_reference:

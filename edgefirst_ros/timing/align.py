@@ -1,14 +1,14 @@
-"""Sorts measurements by time, and aligns to each selected reference frame its nearest companions."""
+"""Aligns to each selected reference frame its nearest companions."""
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Literal, Protocol, TypeVar
 
-MOST_WAITING_BYTES = 256 << 20
+from edgefirst_ros.timing.selection import Selection
+
 Policy = Literal["nearest", "before", "exact", "once"]
 Required = Literal["auto", "always", "never"]
 
@@ -29,91 +29,7 @@ class Alignable(Protocol):
         """Whether it is a video key frame, or not video at all."""
 
 
-Item = TypeVar("Item")
 Candidate = TypeVar("Candidate", bound=Alignable)
-
-
-class Reorder(Generic[Item]):
-    """Sorts items by (time, topic, arrival), holding each until nothing earlier can come.
-
-    An item may come up to ``window_ns`` later than the newest time seen, so any order of arrival within that
-    window gives the same order of output. Of items of more than ``most_bytes`` the first leave earlier.
-    """
-
-    def __init__(self, window_ns: int, most_bytes: int = MOST_WAITING_BYTES) -> None:
-        self._window_ns = window_ns
-        self._most_bytes = most_bytes
-        self._bytes = 0
-        self._heap: list[tuple[int, str, int, int, Item]] = []
-        self._newest_ns: int | None = None
-        self._left_ns: int | None = None
-
-    def push(self, time_ns: int, topic: str, arrival: int, item: Item, size: int = 0) -> bool:
-        """Take an item of ``size`` bytes; False if it comes too late for its place, and is not kept."""
-        if self._left_ns is not None and time_ns < self._left_ns:
-            return False
-        heapq.heappush(self._heap, (time_ns, topic, arrival, size, item))
-        self._bytes += size
-        if self._newest_ns is None or time_ns > self._newest_ns:
-            self._newest_ns = time_ns
-        return True
-
-    def pop(self) -> Iterator[Item]:
-        """Items before which nothing can come any more, in order."""
-        if self._newest_ns is None:
-            return
-        limit_ns = self._newest_ns - self._window_ns
-        while self._heap and (self._heap[0][0] < limit_ns or self._bytes > self._most_bytes):
-            yield self._take()
-
-    def flush(self) -> Iterator[Item]:
-        """All remaining items, in order."""
-        while self._heap:
-            yield self._take()
-
-    def _take(self) -> Item:
-        self._left_ns, _, _, size, item = heapq.heappop(self._heap)
-        self._bytes -= size
-        return item
-
-
-class Selection:
-    """Selects which reference frames become samples: all, one in N, key frames, or a rate; in order of time.
-
-    ``rate_hz`` follows a grid that starts at the first frame: at each grid point the first frame that is
-    usable and complete is taken, so ``wants`` stays true until ``took`` is called.
-    """
-
-    def __init__(self, *, rate_hz: float = 0.0, every_n: int = 1, keyframes: bool = False) -> None:
-        self._period_ns = round(1e9 / rate_hz) if rate_hz > 0 else 0
-        self._every_n = every_n
-        self._keyframes = keyframes
-        self._start_ns: int | None = None
-        self._previous_ns = 0
-        self._due_ns = 0
-
-    def wants(self, frame: int, time_ns: int, *, keyframe: bool) -> bool:
-        """Whether this frame should become a sample if it can."""
-        if self._keyframes:
-            return keyframe
-        if not self._period_ns:
-            return frame % self._every_n == 0
-        if self._start_ns is None:
-            self._start_ns = self._due_ns = self._previous_ns = time_ns
-        # Half a frame early counts as on time, else jitter around the grid would halve the rate.
-        slack_ns = min((time_ns - self._previous_ns) // 2, self._period_ns // 2)
-        self._previous_ns = time_ns
-        return time_ns + slack_ns >= self._due_ns
-
-    def may_want(self, frame: int, *, keyframe: bool) -> bool:
-        """Whether this frame could be wanted, whatever became of those before it."""
-        return keyframe if self._keyframes else bool(self._period_ns) or frame % self._every_n == 0
-
-    def took(self, time_ns: int) -> None:
-        """The frame became a sample: the next one is due at the next grid point."""
-        if self._period_ns and self._start_ns is not None:
-            steps = (time_ns - self._start_ns + self._period_ns // 2) // self._period_ns
-            self._due_ns = self._start_ns + (steps + 1) * self._period_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +73,7 @@ class _Frame(Generic[Candidate]):
     """A frame whose companions are known, except for those that go to one frame only."""
 
     number: int
+    """-1 for one of another session."""
     reference: Candidate
     companions: dict[str, Candidate]
     lacking: set[str]
@@ -192,6 +109,8 @@ class Aligner(Generic[Candidate]):
         self._alive_ns = alive_ns
         self._reach_ns = max((s.rule.tolerance_ns for s in self._shared.values()), default=0)
         self._pending: deque[Candidate] = deque()
+        self._foreign: set[int] = set()
+        """Times of frames among them that are of another session."""
         self._held: deque[_Frame[Candidate]] = deque()
         self._expired: list[tuple[str, Candidate]] = []
         self._expected: set[str] = set()
@@ -223,6 +142,20 @@ class Aligner(Generic[Candidate]):
             self._expected.clear()
         self._pending.append(candidate)
 
+    def foreign(self, candidate: Candidate) -> Iterator[Aligned[Candidate]]:
+        """Take a frame of the session across a seam, to which messages may be nearer than to any here."""
+        yield from self.advance(candidate.time_ns)
+        if self._single and self._selection.takes_all:
+            self._foreign.add(candidate.time_ns)
+            self._pending.append(candidate)
+
+    def takes_foreign(self, stream: str) -> bool:
+        """Whether to take this stream's messages of the session across a seam.
+
+        Not those that go to one frame only, where it is not known which frames that session selects.
+        """
+        return stream not in self._single or self._selection.takes_all
+
     def companion(self, stream: str, candidate: Candidate) -> Iterator[Aligned[Candidate]]:
         """Take another stream's message; the frames that are settled by it."""
         yield from self.advance(candidate.time_ns)
@@ -241,7 +174,7 @@ class Aligner(Generic[Candidate]):
         for name, stream in self._single.items():
             self._give(name, stream, known_ns)
         while self._held and not self._may_get_more(self._held[0], time_ns):
-            yield self._left(self._held.popleft())
+            yield from self._left(self._held.popleft())
         oldest_ns = self._held[0].reference.time_ns if self._held else known_ns
         for name, stream in self._shared.items():
             limit_ns = oldest_ns - stream.rule.tolerance_ns
@@ -262,7 +195,7 @@ class Aligner(Generic[Candidate]):
         for name, stream in self._single.items():
             self._give(name, stream, None)
         while self._held:
-            yield self._left(self._held.popleft())
+            yield from self._left(self._held.popleft())
         for name, stream in self._shared.items():
             self._expired.extend((name, candidate) for candidate in stream.candidates)
             stream.candidates.clear()
@@ -273,7 +206,10 @@ class Aligner(Generic[Candidate]):
         return gone
 
     def _settle(self, candidate: Candidate) -> None:
-        number, self.frames = self.frames, self.frames + 1
+        is_foreign = candidate.time_ns in self._foreign
+        self._foreign.discard(candidate.time_ns)
+        number = -1 if is_foreign else self.frames
+        self.frames += not is_foreign
         companions = {
             name: found
             for name, stream in self._shared.items()
@@ -281,7 +217,9 @@ class Aligner(Generic[Candidate]):
         }
         lacking = self._lacking(self._shared, candidate.time_ns, companions)
         frame = _Frame(number, candidate, companions, lacking)
-        if self._selects_last:
+        if is_foreign:
+            frame.may_be_sample = candidate.unusable is None and not lacking
+        elif self._selects_last:
             may_be_wanted = self._selection.may_want(number, keyframe=candidate.keyframe)
             frame.may_be_sample = may_be_wanted and candidate.unusable is None and not lacking
         else:
@@ -335,10 +273,15 @@ class Aligner(Generic[Candidate]):
                 return True
         return False
 
-    def _left(self, frame: _Frame[Candidate]) -> Aligned[Candidate]:
+    def _left(self, frame: _Frame[Candidate]) -> Iterator[Aligned[Candidate]]:
         """What became of a frame that has all that it gets."""
-        candidate, companions = frame.reference, frame.companions
+        companions = frame.companions
         self._expired.extend((name, companions[name]) for name in self._single if name in companions)
+        if frame.number >= 0:
+            yield self._outcome(frame)
+
+    def _outcome(self, frame: _Frame[Candidate]) -> Aligned[Candidate]:
+        candidate, companions = frame.reference, frame.companions
         if frame.is_selected is None:
             frame.lacking |= self._lacking(self._single, candidate.time_ns, companions)
             self._select(frame)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Policy, Required, Selection
+from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Policy, Required
+from edgefirst_ros.timing.selection import Selection
 
 MS = 1_000_000
 SECOND = 1000 * MS
@@ -185,3 +186,29 @@ def test_a_sample_says_what_it_lacks_while_that_is_alive() -> None:
     assert [v.number for v in verdicts if v.lacks] == [1, 3, 4, 5]
     assert aligner.missing == {"lidar": 4}
     assert aligner.paired == {"lidar": 2}
+
+
+@given(frames=times, companions=times, seam_ms=st.integers(0, 2000))
+def test_across_a_seam_each_message_goes_to_one_of_both_sessions(
+    frames: list[Item], companions: list[Item], seam_ms: int
+) -> None:
+    whole, _, _ = run(frames, companions, tolerance_ns=250 * MS, policy="once", expect=True)
+    pairs = {v.reference.time_ns: v.companions["lidar"].time_ns for v in whole if v.companions}
+    found: list[tuple[int, int]] = []
+    for is_later in (False, True):
+        aligner: Aligner[Item] = Aligner(
+            {"lidar": PairingRule(250 * MS, "once", "never")}, Selection(), SECOND * 5
+        )
+        aligner.heard({"lidar": 0})
+        left: list[Aligned[Item]] = []
+        for item in sorted([*frames, *companions], key=lambda each: each.time_ns):
+            if any(item is each for each in companions):
+                left += aligner.companion("lidar", item)
+            elif (item.time_ns >= seam_ms * MS) is is_later:
+                left += aligner.reference(item)
+            else:
+                left += aligner.foreign(item)
+        left += aligner.flush()
+        assert [v.number for v in left] == list(range(len(left)))
+        found += [(v.reference.time_ns, v.companions["lidar"].time_ns) for v in left if v.companions]
+    assert sorted(found) == sorted(pairs.items())
