@@ -62,8 +62,9 @@ def test_help_teaches() -> None:
     for command in ("convert", "info", "simulate", "recover", "sheet"):
         assert command in top
     text = call("convert", "--help").stdout
-    for word in ("--output", "--rate", "--keyframes", "Ctrl-C", "edgefirst-ros convert"):
+    for word in ("--output", "--rate", "--keyframes", "--complete", "Ctrl-C", "edgefirst-ros convert"):
         assert word in text
+    assert "--incomplete" not in text
 
 
 def test_convert_prints_where_things_are_and_what_became_of_every_message(
@@ -102,9 +103,17 @@ def test_quiet_says_nothing_when_all_is_well(short: Path, tmp_path: Path) -> Non
 
 
 def test_a_poor_result_is_never_silent_and_fails_when_strict(short: Path, tmp_path: Path) -> None:
-    done = call("convert", short, "-o", tmp_path / "a", "--quiet")
+    done = call("convert", short, "-o", tmp_path / "a", "--quiet", "--complete")
     assert "radar/cube" in done.stderr
-    call("convert", short, "-o", tmp_path / "b", "--quiet", "--strict", check=1)
+    call("convert", short, "-o", tmp_path / "b", "--quiet", "--complete", "--strict", check=1)
+
+
+def test_the_summary_says_how_many_samples_are_complete(short: Path, tmp_path: Path) -> None:
+    done = call("convert", short, "-o", tmp_path, "--incomplete")
+    cubes = Written(next((tmp_path / "edgefirst").iterdir())).of_kind("radar.png")
+    said = f"30 samples of 30 reference frames, {len(cubes)} complete ({30 - len(cubes)} lack radar/cube); clocks:"
+    assert said in done.stderr
+    assert "note: --incomplete is no longer needed" in done.stderr
 
 
 def test_an_empty_result_says_why_and_fails(short: Path, tmp_path: Path) -> None:
