@@ -140,7 +140,8 @@ def _unpaired(config: Config, summary: SequenceSummary) -> Iterator[str]:
     for name, missing in run.missing.items():
         stats, pairs = run.stats.get(name), run.paired.get(name, 0)
         samples = pairs + missing
-        if stats is not None and pairs < samples * _share(config.topics[name], stats, samples) / 2:
+        share = 1.0 if stats is None else _share(config.topics[name], stats, samples)
+        if pairs < samples * share / 2:
             what = f"{pairs} of {samples} samples have {config.topics[name].topic}"
             yield f"{summary.name}: {what}{_why_apart(config, summary, name)}"
 
