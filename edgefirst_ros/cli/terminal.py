@@ -243,7 +243,7 @@ def _completeness(sequence: Mapping[str, Any]) -> str:
     missing = sorted(sequence["missing"].items(), key=lambda item: (-item[1], item[0]))
     if not missing:
         return "all complete"
-    lacked = ", ".join(f"{count:,} lack {topic}" for topic, count in missing)
+    lacked = ", ".join(f"{count:,} without {topic}" for topic, count in missing)
     return f"{sequence['complete']:,} complete ({lacked})"
 
 

@@ -111,7 +111,7 @@ def test_a_poor_result_is_never_silent_and_fails_when_strict(short: Path, tmp_pa
 def test_the_summary_says_how_many_samples_are_complete(short: Path, tmp_path: Path) -> None:
     done = call("convert", short, "-o", tmp_path, "--incomplete")
     cubes = Written(next((tmp_path / "edgefirst").iterdir())).of_kind("radar.png")
-    complete = f"{len(cubes)} complete ({30 - len(cubes)} lack radar/cube)"
+    complete = f"{len(cubes)} complete ({30 - len(cubes)} without radar/cube)"
     assert f"30 samples of 30 reference frames, {complete}; clocks:" in done.stderr
     assert "note: --incomplete is no longer needed" in done.stderr
 

@@ -78,7 +78,7 @@ def test_of_one_it_speaks_in_the_singular(made: tuple[dict[str, Any], dict[str, 
     text = shown(140, report={**made[0], "formats": formats, "sequences": [sequence]})
     assert "edgefirst: 1 sample, of 1 message; 1 sample left out: no picture\n" in text
     assert "l5kit: 0 frames, of 2 messages; 2 samples left out: no ego pose\n" in text
-    assert "a_sequence: 1 sample of 2 reference frames, 0 complete (1 lack radar/cube); clocks:" in text
+    assert "a_sequence: 1 sample of 2 reference frames, 0 complete (1 without radar/cube); clocks:" in text
 
 
 def test_an_empty_recording_has_no_date(made: tuple[dict[str, Any], dict[str, Any]]) -> None:
