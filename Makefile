@@ -23,7 +23,7 @@ setup: $(VENV)/ready ## an environment for development, and the git hook
 demo: $(VENV)/ready ## simulate a drive, convert it, show what came of it
 	rm -rf $(DEMO)
 	$(BIN)/edgefirst-ros simulate -o $(DEMO)/recording --seconds 10
-	$(BIN)/edgefirst-ros convert $(DEMO)/recording -o $(DEMO)/out --name demo --rate 2
+	$(BIN)/edgefirst-ros convert $(DEMO)/recording -o $(DEMO)/out --name demo
 	$(BIN)/edgefirst-ros sheet $(DEMO)/out/edgefirst/demo -o $(DEMO)/contact-sheet.png
 	@echo "dataset:       $(DEMO)/out/edgefirst/demo"
 	@echo "contact sheet: $(DEMO)/contact-sheet.png"

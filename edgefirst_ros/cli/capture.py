@@ -80,6 +80,7 @@ def capture(
     rate: options.Rate = None,
     every_n: options.EveryN = None,
     keyframes: options.Keyframes = False,
+    complete: options.Complete = False,
     incomplete: options.Incomplete = False,
     workers: options.Workers = None,
     record: Annotated[
@@ -134,6 +135,7 @@ def capture(
             "rate_hz": rate,
             "every_n": every_n,
             "keyframes": keyframes or None,
+            "complete": complete or None,
             "workers": workers,
             "split_every_s": split_every_s,
             "split_every_mb": split_every_mb,
@@ -141,9 +143,9 @@ def capture(
             "record": record,
             "record_topics": record_topics,
         }
-        config = make_config(
-            config_file, chosen, options.edgefirst_values(schema, container), incomplete=incomplete
-        )
+        if incomplete and not (quiet or as_json):
+            _note(err, options.INCOMPLETE)
+        config = make_config(config_file, chosen, options.edgefirst_values(schema, container))
         # Topics have no prefix here, so a configured one only names the device.
         namespace, config = namespace or config.prefix or "", config.model_copy(update={"prefix": ""})
         host = namespace if namespace.strip("/") not in {"", "rt"} else _host_of([*(connect or ())])

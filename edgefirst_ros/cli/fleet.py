@@ -68,7 +68,6 @@ def fleet_settings(
     edgefirst: dict[str, Any],
     excerpt: Excerpt | None,
     *,
-    incomplete: bool,
     page: bool,
 ) -> Settings:
     """What ``make_config`` makes a configuration of, to be sent to workers.
@@ -80,13 +79,13 @@ def fleet_settings(
 
     from edgefirst_ros.fleet.keys import Settings
 
-    make_config(file, chosen, edgefirst, incomplete=incomplete)
+    make_config(file, chosen, edgefirst)
     values = None
     if file is not None:
         from edgefirst_ros.config.files import load_values
 
         values = load_values(file)
-    return Settings(values, chosen, edgefirst, incomplete, version("edgefirst_ros"), excerpt, page)
+    return Settings(values, chosen, edgefirst, version("edgefirst_ros"), excerpt, page)
 
 
 def convert_fleet(

@@ -74,7 +74,12 @@ Rate = Annotated[
 ]
 EveryN = Annotated[int | None, typer.Option(metavar="N", help="Keep one of every N reference frames.")]
 Keyframes = Annotated[bool, typer.Option("--keyframes", help="Keep only video key frames.")]
-Incomplete = Annotated[bool, typer.Option("--incomplete", help="Also write samples that lack a sensor.")]
+Complete = Annotated[
+    bool,
+    typer.Option("--complete", help="Only samples that have a message of every sensor that is sending."),
+]
+Incomplete = Annotated[bool, typer.Option("--incomplete", hidden=True)]
+INCOMPLETE = "--incomplete is no longer needed: samples that lack a sensor are written without it"
 Workers = Annotated[
     int | None,
     typer.Option(

@@ -18,7 +18,10 @@ from edgefirst_ros.errors import ConfigError, RecordingError
 from edgefirst_ros.naming import readable
 
 if TYPE_CHECKING:
+    from edgefirst_ros.config.model import Config
+    from edgefirst_ros.offline.drives import RecordedDrive
     from edgefirst_ros.sources.recording import Recording
+    from edgefirst_ros.sources.window import Excerpt
 
 
 class CodecChoice(StrEnum):
@@ -48,6 +51,9 @@ def info(
     [bold]convert[/] will act on. A gap is a pause of more than three usual intervals; bad messages do not
     decode. A note names the files that [bold]convert[/] takes as parts of one drive.
 
+    With [bold]--config[/] it also says, for every drive, what a conversion with that configuration would use
+    as what, and how many samples would come (in JSON as conversion, with the drive's last file).
+
     Of a URL only the summary and the first seconds are read; sizes, gaps and damage stay unknown then.
 
     Exit codes: 0 read; 2 no recording.
@@ -58,9 +64,11 @@ def info(
 
       edgefirst-ros info monday/ --json
 
+      edgefirst-ros info drive.mcap --config raivin.yaml
+
       edgefirst-ros info s3://bucket/drives/drive.mcap
     """
-    err, out = make_console(stderr=True), make_console(stderr=False)
+    err = make_console(stderr=True)
     with guarded(err, as_json=as_json):
         with importing():
             from edgefirst_ros.offline.drives import find_drives
@@ -71,7 +79,7 @@ def info(
             from edgefirst_ros.sources.location import Url
             from edgefirst_ros.sources.window import excerpt_of
 
-        config = make_config(config_file, {"prefix": prefix}, {}, incomplete=False)
+        config = make_config(config_file, {"prefix": prefix}, {})
         excerpt = excerpt_of(start, end)
         opened: list[Recording] = []
         unusable: list[RecordingError] = []
@@ -87,16 +95,34 @@ def info(
                 is_brief = isinstance(part.path, Url) and not whole and excerpt is None
                 said = (glance(part, config) if is_brief else None) or inspect(part, config, excerpt)
                 found = {**said, "drive": files}
-                if as_json:
-                    sys.stdout.write(json.dumps(found) + "\n")
-                else:
-                    print_info(out, found)
+                if config_file is not None and part is drive.parts[-1] and not is_brief:
+                    found["conversion"] = _conversion(drive, config, excerpt)
+                _print_found(found, as_json=as_json)
             for note in () if as_json else drive.notes:
                 say(note)
         if found_files.note and not as_json:
             say(found_files.note)
         if unusable:
             raise unusable[0]
+
+
+def _conversion(drive: RecordedDrive, config: Config, excerpt: Excerpt | None) -> dict[str, Any]:
+    """What a conversion of a drive would make."""
+    from edgefirst_ros.offline.forecast import forecast
+
+    return forecast([part.path for part in drive.parts], config, excerpt=excerpt)
+
+
+def _print_found(found: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps(found) + "\n")
+        return
+    out = make_console(stderr=False)
+    print_info(out, found)
+    if "conversion" in found:
+        from edgefirst_ros.cli.forecast import print_forecast
+
+        print_forecast(out, found["conversion"])
 
 
 def simulate(

@@ -65,7 +65,7 @@ def report(
     with guarded(err):
         if _is_recording(path):
             output = output or path.with_name(f"{path.name.removesuffix('.mcap')}.html")
-            config = make_config(config_file, {"prefix": prefix}, {}, incomplete=False)
+            config = make_config(config_file, {"prefix": prefix}, {})
             with interruptible(stop, err, "finishing with what has been read"):
                 _of_recording(path, output, config, stop, ProgressView(err, quiet=quiet))
             if stop.is_set():

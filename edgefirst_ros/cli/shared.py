@@ -62,7 +62,6 @@ def make_config(
     chosen: dict[str, Any],
     edgefirst: dict[str, Any],
     *,
-    incomplete: bool,
     recorded: Mapping[str, Any] | None = None,
 ) -> Config:
     """Combine the values of a configuration file with those of the command line, which win.
@@ -71,7 +70,6 @@ def make_config(
         file: configuration file; None takes ``recorded`` instead.
         chosen: values given on the command line; None means not given.
         edgefirst: the same for the options of EdgeFirst datasets.
-        incomplete: no topic is required, whatever the configuration says.
         recorded: settings that were stored in the recording.
 
     Raises:
@@ -89,7 +87,7 @@ def make_config(
         build_config(values)
     except ConfigError as error:
         raise ConfigError([f"{file}: {fault}" for fault in error.faults]) from error
-    return chosen_config(values, chosen, edgefirst, incomplete=incomplete)
+    return chosen_config(values, chosen, edgefirst)
 
 
 def page_beside(paths: Sequence[Path], console: Console) -> list[Path]:

@@ -215,11 +215,13 @@ def feed_drives(
         if not stop.is_set():
             source = _Source(pipeline, drive, known, motions, take)
             whole = reading.read(drive, source.take)
+            pipeline.cut_short |= not whole
             pipeline.end_source(*(() if whole else ("interrupted",)))
             for (topic, schema), count in drive.outside.items() if whole else ():
                 pipeline.leave_out(topic, schema, count, OUTSIDE)
             pipeline.notes += _notes(drive) if whole else ()
         if stop.is_set():
+            pipeline.cut_short = True
             following = [readable(later.path.name) for later, _ in sources[number + 1 :]]
             pipeline.unread += [f"{name}: {NOT_READ}" for name in following]
             return
@@ -261,6 +263,7 @@ def _replay(
             replay.finish(lambda: not stop.is_set())
     finally:
         replay.close()
+    pipeline.cut_short |= stop.is_set()
     pipeline.end_source(*(("interrupted",) if stop.is_set() else ()))
     pipeline.notes += _notes(drive)
     return True

@@ -154,7 +154,7 @@ def test_a_file_is_named_with_its_faults(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
     file.write_text("rat_hz: 2\nedgefirst: [1]\n")
     with pytest.raises(ConfigError) as caught:
-        make_config(file, {}, {"container": "zip"}, incomplete=False)
+        make_config(file, {}, {"container": "zip"})
     assert len(caught.value.faults) == 2
     assert all(fault.startswith(f"{file}: ") for fault in caught.value.faults)
 
@@ -162,7 +162,7 @@ def test_a_file_is_named_with_its_faults(tmp_path: Path) -> None:
 def test_a_choice_of_frames_on_the_command_line_replaces_the_files(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
     file.write_text("rate_hz: 2\n")
-    config = make_config(file, {"every_n": 3}, {}, incomplete=False)
+    config = make_config(file, {"every_n": 3}, {})
     assert (config.rate_hz, config.every_n) == (0, 3)
 
 
