@@ -39,7 +39,7 @@ def outline(
         paths: recordings, or folders of them.
         config: the configuration that the conversion would have.
         writer: takes the samples that are to be shown.
-        stop: when set, the report is of what has been read.
+        stop: when set, the report is of what has been read, and says so.
         on_progress: called several times a second.
 
     Raises:
@@ -63,7 +63,7 @@ def outline(
     pipeline = Pipeline(one_pass, [writer], shown=is_shown)
     pipeline.notes += inputs.notes
     try:
-        feed_drives(pipeline, inputs.drives, stop, on_progress, None)
+        interrupted = feed_drives(pipeline, inputs.drives, stop, on_progress, None)
         pipeline.complete()
         pipeline.close()
     except BaseException:
@@ -74,7 +74,7 @@ def outline(
     return {
         "dataset": readable(drives[0].path.stem),
         "recordings": [described(part, drive) for drive in drives for part in drive.parts],
-        "interrupted": stop.is_set(),
+        "interrupted": interrupted,
         **report,
         "warnings": [*warnings, *report["warnings"]],
     }
