@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from edgefirst_ros.cli import options
 from edgefirst_ros.cli.shared import (
@@ -50,7 +51,10 @@ def capture(
         str, typer.Option(metavar="HOST", help="Topic prefix of the device; default: any.")
     ] = "",
     host: Annotated[
-        str | None, typer.Option(help="Host in the session's name; default: the namespace or the endpoint's.")
+        str | None,
+        typer.Option(
+            metavar="HOST", help="Host in the session's name; default: the namespace or the endpoint's."
+        ),
     ] = None,
     duration: Annotated[
         float | None, typer.Option(metavar="SECONDS", min=0, help="Finish after this time.")
@@ -72,8 +76,12 @@ def capture(
     ] = False,
     config_file: ConfigFile = None,
     formats: options.Formats = None,
-    name: Annotated[str, typer.Option("--name", help="Dataset name; default: SESSION-dataset.")] = "",
-    session: Annotated[str, typer.Option("--session", help="Sequence name; default: HOST_date_time.")] = "",
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="Dataset name; default: SESSION-dataset.")
+    ] = "",
+    session: Annotated[
+        str, typer.Option("--session", metavar="NAME", help="Sequence name; default: HOST_date_time.")
+    ] = "",
     schema: options.Annotations = None,
     container: options.Container = None,
     reference: options.Reference = None,
@@ -141,9 +149,11 @@ def capture(
             "record": record,
             "record_topics": record_topics,
         }
-        config = make_config(
-            config_file, chosen, options.edgefirst_values(schema, container), incomplete=incomplete
-        )
+        notes: list[str] = []
+        edgefirst = options.edgefirst_values(schema, container)
+        config = make_config(config_file, chosen, edgefirst, incomplete=incomplete, notes=notes)
+        for note in () if quiet or as_json else notes:
+            _note(err, note)
         # Topics have no prefix here, so a configured one only names the device.
         namespace, config = namespace or config.prefix or "", config.model_copy(update={"prefix": ""})
         host = namespace if namespace.strip("/") not in {"", "rt"} else _host_of([*(connect or ())])
@@ -224,7 +234,7 @@ def _run(
 
 def _note(err: Console, text: str) -> None:
     with suppress(OSError):
-        print_line(err, f"note: {text}")
+        print_line(err, f"note: {escape(text)}")
 
 
 def _report_session(err: Console, finished: Finished, *, quiet: bool, as_json: bool, with_page: bool) -> None:

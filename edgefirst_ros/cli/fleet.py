@@ -70,8 +70,9 @@ def fleet_settings(
     *,
     incomplete: bool,
     page: bool,
+    notes: list[str],
 ) -> Settings:
-    """What ``make_config`` makes a configuration of, to be sent to workers.
+    """What ``make_config`` makes a configuration of, to be sent to workers; ``notes`` as there.
 
     Raises:
         ConfigError: with one sentence for every fault.
@@ -80,7 +81,7 @@ def fleet_settings(
 
     from edgefirst_ros.fleet.keys import Settings
 
-    make_config(file, chosen, edgefirst, incomplete=incomplete)
+    make_config(file, chosen, edgefirst, incomplete=incomplete, notes=notes)
     values = None
     if file is not None:
         from edgefirst_ros.config.files import load_values
@@ -99,6 +100,7 @@ def convert_fleet(
     strict: bool,
     quiet: bool,
     as_json: bool,
+    notes: Sequence[str] = (),
 ) -> int:
     """Convert every drive of the inputs into datasets of its own; the exit code.
 
@@ -115,7 +117,8 @@ def convert_fleet(
 
     err = make_console(stderr=True)
     to = open_output(output)
-    drives, notes = discover(inputs)
+    drives, found_notes = discover(inputs)
+    notes = [*notes, *found_notes]
     plan = make_plan(drives, settings, to.notes, retry_failed=options.retry_failed, redo=overwrite)
     workers = settings.config().workers or None
     stop = threading.Event()

@@ -49,7 +49,10 @@ def play(
         typer.Option(metavar="HOST", help="HOST in topic names (implies --names host); default: recorded."),
     ] = "",
     prefix: Annotated[
-        str | None, typer.Option(help="Topic prefix of the device to play; needed if there are several.")
+        str | None,
+        typer.Option(
+            metavar="PREFIX", help="Topic prefix of the device to play; needed if there are several."
+        ),
     ] = None,
     wait: Annotated[
         float,

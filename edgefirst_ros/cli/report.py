@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from edgefirst_ros.cli import options
 from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, ConfigFile, guarded, interruptible, make_config
@@ -37,7 +38,10 @@ def report(
     ] = None,
     config_file: ConfigFile = None,
     prefix: Annotated[
-        str | None, typer.Option(help="Topic prefix of the device to show; needed if there are several.")
+        str | None,
+        typer.Option(
+            metavar="PREFIX", help="Topic prefix of the device to show; needed if there are several."
+        ),
     ] = None,
     quiet: options.Quiet = False,
 ) -> None:
@@ -66,7 +70,10 @@ def report(
     with guarded(err):
         if _is_recording(path):
             output = output or path.with_name(f"{path.name.removesuffix('.mcap')}.html")
-            config = make_config(config_file, {"prefix": prefix}, {}, incomplete=False)
+            notes: list[str] = []
+            config = make_config(config_file, {"prefix": prefix}, {}, incomplete=False, notes=notes)
+            for note in () if quiet else notes:
+                print_line(err, f"note: {escape(note)}")
             with interruptible(stop, err, "finishing with what has been read"):
                 interrupted = _of_recording(path, output, config, stop, ProgressView(err, quiet=quiet))
             if interrupted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import shlex
 import sys
 import threading
@@ -43,7 +44,9 @@ Start = Annotated[
 End = Annotated[str | None, typer.Option("--end", metavar="T", help="End before this; as --start.")]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", help="YAML or ROS 2 parameter file, as share/edgefirst_ros/config/maivin.yaml."),
+    typer.Option(
+        "--config", metavar="FILE", help="YAML or ROS 2 parameter file, or a shipped one: maivin, raivin, generic."
+    ),
 ]
 
 
@@ -64,6 +67,7 @@ def make_config(
     *,
     incomplete: bool,
     recorded: Mapping[str, Any] | None = None,
+    notes: list[str] | None = None,
 ) -> Config:
     """Combine the values of a configuration file with those of the command line, which win.
 
@@ -73,9 +77,11 @@ def make_config(
         edgefirst: the same for the options of EdgeFirst datasets.
         incomplete: no topic is required, whatever the configuration says.
         recorded: settings that were stored in the recording.
+        notes: gets a sentence for everything in the file that is not used, although it may look so.
 
     Raises:
-        ConfigError: with one sentence for every fault; faults of the file begin with its name.
+        ConfigError: with one sentence for every fault; faults of the file begin with its name, others with
+            the option.
     """
     from edgefirst_ros.config.choices import chosen_config
     from edgefirst_ros.config.model import build_config
@@ -84,12 +90,29 @@ def make_config(
     if file is not None:
         from edgefirst_ros.config.files import load_values
 
-        values = load_values(file)
+        values = load_values(file, notes)
     try:
         build_config(values)
     except ConfigError as error:
         raise ConfigError([f"{file}: {fault}" for fault in error.faults]) from error
-    return chosen_config(values, chosen, edgefirst, incomplete=incomplete)
+    try:
+        return chosen_config(values, chosen, edgefirst, incomplete=incomplete)
+    except ConfigError as error:
+        given = [name for name, value in (*chosen.items(), *edgefirst.items()) if value is not None]
+        raise ConfigError([_by_option(fault, given) for fault in error.faults]) from error
+
+
+OPTIONS = {"formats": "--format", "rate_hz": "--rate", "schema_version": "--schema"}
+"""Settings whose option has another name."""
+
+
+def _by_option(fault: str, given: Sequence[str]) -> str:
+    """A fault with the options of the command line in place of settings, which it names before a colon."""
+    head, colon, rest = fault.partition(":")
+    for name in given:
+        option = OPTIONS.get(name, f"--{name.replace('_', '-')}")
+        head = re.sub(rf"(?<![\w.])(edgefirst\.)?{name}(\.\d+)?(?![\w.])", option, head)
+    return f"{head}{colon}{rest}"
 
 
 def page_beside(paths: Sequence[Path], console: Console) -> list[Path]:

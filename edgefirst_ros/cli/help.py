@@ -1,0 +1,124 @@
+"""The text of ``--help``, as wide as the terminal: in two columns, or in one where there is no room for two."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+from typer.core import TyperCommand, TyperGroup
+
+WIDEST, NARROWEST = 100, 20
+"""Columns of text; longer lines are hard to read."""
+LEAST_HELP = 44
+"""Columns that the explanation of an option needs beside it, else it comes below."""
+LONGEST_NAMES = 34
+"""Options with longer names have their explanation below them."""
+
+
+class Command(TyperCommand):
+    """A command that writes its own help."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own click
+        """Write what ``--help`` prints."""
+        formatter.write(help_text(self, ctx))
+
+
+class Group(TyperGroup):
+    """Commands that write their own help."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own click
+        """Write what ``--help`` prints."""
+        formatter.write(help_text(self, ctx))
+
+
+def help_text(command: Any, ctx: Any, columns: int | None = None) -> str:  # noqa: ANN401 - typer's own click
+    """What ``--help`` prints.
+
+    Args:
+        command: the command or group.
+        ctx: its context.
+        columns: width of the terminal; None asks for it.
+    """
+    columns = shutil.get_terminal_size().columns if columns is None else columns
+    width = max(NARROWEST, min(WIDEST, columns))
+    # Colours only where standard output is a terminal that has them.
+    colours = Console(file=sys.stdout).color_system
+    out = Console(
+        file=StringIO(), width=width, force_terminal=colours is not None, color_system=colours or None,
+        highlight=False, emoji=False,
+    )  # fmt: skip
+    out.print(Text.assemble(("Usage: ", "bold"), _usage(command, ctx)), overflow="fold")
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        out.print()
+        if paragraph.startswith(" "):
+            # An example can be copied, whatever the width.
+            out.print(Text(paragraph), soft_wrap=True)
+        else:
+            out.print(Text.from_markup(" ".join(paragraph.split())))
+    for title, rows in _sections(command, ctx):
+        if rows:
+            out.print()
+            out.print(Text(f"{title}:", "bold"))
+            _print_rows(out, rows)
+    assembled = out.file
+    return assembled.getvalue() if isinstance(assembled, StringIO) else ""
+
+
+def _usage(command: Any, ctx: Any) -> str:  # noqa: ANN401
+    return " ".join([ctx.command_path, *command.collect_usage_pieces(ctx)])
+
+
+def _sections(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:  # noqa: ANN401
+    shown = [each for each in command.get_params(ctx) if not getattr(each, "hidden", False)]
+    yield "Arguments", [_row(each) for each in shown if each.param_type_name == "argument"]
+    if isinstance(command, TyperGroup):
+        yield "Commands", list(_commands(command, ctx))
+    yield "Options", [_row(each) for each in shown if each.param_type_name == "option"]
+
+
+def _commands(group: TyperGroup, ctx: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401
+    """Every command with the first paragraph of its help."""
+    for name in group.list_commands(ctx):
+        each = group.get_command(ctx, name)
+        if each is not None and not each.hidden:
+            first = inspect.cleandoc(each.help or "").split("\n\n")[0]
+            yield name, " ".join(first.split())
+
+
+def _row(parameter: Any) -> tuple[str, str]:  # noqa: ANN401
+    """What is typed, and what it means."""
+    if parameter.param_type_name == "argument":
+        return parameter.metavar or parameter.name.upper(), parameter.help or ""
+    names = sorted(parameter.opts, key=len)
+    typed = " / ".join([", ".join(names), *parameter.secondary_opts])
+    typed += f" {parameter.metavar}" if parameter.metavar else ""
+    notes = ["required"] if parameter.required else []
+    default = parameter.default
+    if default not in (None, "", False) and not callable(default) and not parameter.required:
+        notes.append(f"default: {default.value if isinstance(default, Enum) else default}")
+    # Brackets would be taken for markup.
+    return typed, " ".join([parameter.help or "", *(rf"\[{note}]" for note in notes)]).strip()
+
+
+def _print_rows(out: Console, rows: Iterable[tuple[str, str]]) -> None:
+    """Print what is typed on the left and what it means on the right, or below where there is no room."""
+    rows = list(rows)
+    left = 4 + max((len(typed) for typed, _ in rows if len(typed) <= LONGEST_NAMES), default=0)
+    beside = out.width - left >= LEAST_HELP
+    indent = left if beside else 6
+    for typed, meaning in rows:
+        lines = list(Text.from_markup(meaning).wrap(out, out.width - indent))
+        head = Text("  ").append(typed, "bold cyan")
+        if beside and head.cell_len + 2 <= left and lines:
+            head.append(" " * (left - head.cell_len)).append_text(lines.pop(0))
+        out.print(head, overflow="fold")
+        for line in lines:
+            line.rstrip()
+            out.print(Text(" " * indent).append_text(line))
