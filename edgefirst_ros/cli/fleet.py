@@ -117,17 +117,17 @@ def convert_fleet(
 
     err = make_console(stderr=True)
     to = open_output(output)
-    drives, found_notes = discover(inputs)
-    notes = [*notes, *found_notes]
+    drives, found = discover(inputs)
+    said = [*notes, *found]
     plan = make_plan(drives, settings, to.notes, retry_failed=options.retry_failed, redo=overwrite)
     workers = settings.config().workers or None
     stop = threading.Event()
     with ExitStack() as stack:
-        engine = stack.enter_context(_engine(options, len(plan.work), workers, notes)) if plan.work else None
+        engine = stack.enter_context(_engine(options, len(plan.work), workers, said)) if plan.work else None
         put_plan(plan, inputs, to.notes)
         stack.enter_context(interruptible(stop, err, "stopping; what is complete stays"))
         view = stack.enter_context(FleetView(err, plan, quiet=quiet or as_json))
-        view.begin(engine, notes)
+        view.begin(engine, said)
         outcome = None
         if engine is not None:
             outcome = Fleet(

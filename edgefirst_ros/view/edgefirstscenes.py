@@ -34,13 +34,17 @@ DAMAGE = (
 class DatasetFiles:
     """Reads the files of a dataset from its ZIP or its folder.
 
+    Args:
+        dataset: its folder, which has the table, too; or its ZIP or its table.
+
     Raises:
         RecordingNotFound: there is no dataset.
         RecordingError: its ZIP is damaged.
     """
 
     def __init__(self, dataset: Path) -> None:
-        name = dataset.name
+        is_file = dataset.suffix in {".zip", ".arrow"} and dataset.is_file()
+        name, dataset = (dataset.stem, dataset.parent) if is_file else (dataset.name, dataset)
         self.table = dataset / f"{name}.arrow"
         archive, folder = dataset / f"{name}.zip", dataset / name
         self._read: Callable[[str], bytes]
