@@ -114,11 +114,10 @@ def sheet(
     ],
     *,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The picture to write: .png, .jpg or .jpeg.")
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="The picture to write: .png, .jpg or .jpeg."),
     ],
-    rows: Annotated[
-        int, typer.Option(metavar="N", min=1, max=50, help="Number of samples, at most 50.")
-    ] = 6,
+    rows: Annotated[int, typer.Option(metavar="N", min=1, max=50, help="Number of samples, at most 50.")] = 6,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a file that is no contact sheet, too.")
     ] = False,

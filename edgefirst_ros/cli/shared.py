@@ -45,7 +45,9 @@ End = Annotated[str | None, typer.Option("--end", metavar="T", help="End before 
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
-        "--config", metavar="FILE", help="YAML or ROS 2 parameter file, or a shipped one: maivin, raivin, generic."
+        "--config",
+        metavar="FILE",
+        help="YAML or ROS 2 parameter file, or a shipped one: maivin, raivin, generic.",
     ),
 ]
 
