@@ -83,8 +83,8 @@ def _usage_errors_as(ctx: Any) -> Iterator[None]:  # noqa: ANN401 - typer's own 
         raise
 
 
-_USAGE_ERRORS = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "UsageError")
-"""Typer brings a click of its own in some versions, and does not export this one."""
+_USAGE_ERRORS = tuple(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "UsageError")
+"""Typer brings a click of its own in some versions, and does not export its error."""
 
 
 def _typer(*, add_completion: bool = False, **options: Any) -> typer.Typer:  # noqa: ANN401 - whatever typer takes

@@ -1,13 +1,11 @@
-"""The text of ``--help``, as wide as the terminal: in two columns, or in one where there is no room for two."""
+"""The text of ``--help``, as wide as the terminal: in two columns, or in one where two have no room."""
 
 from __future__ import annotations
 
 import inspect
 import shutil
-import sys
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from io import StringIO
 from typing import Any
 
 from rich.console import Console
@@ -48,31 +46,42 @@ def help_text(command: Any, ctx: Any, columns: int | None = None) -> str:  # noq
     """
     columns = shutil.get_terminal_size().columns if columns is None else columns
     width = max(NARROWEST, min(WIDEST, columns))
-    # Colours only where standard output is a terminal that has them.
-    colours = Console(file=sys.stdout).color_system
-    out = Console(
-        file=StringIO(), width=width, force_terminal=colours is not None, color_system=colours or None,
-        highlight=False, emoji=False,
-    )  # fmt: skip
-    out.print(Text.assemble(("Usage: ", "bold"), _usage(command, ctx)), overflow="fold")
+    out = Console(width=width, highlight=False, emoji=False)
+    with out.capture() as captured:
+        _print(out, command, ctx)
+    return captured.get()
+
+
+def _print(out: Console, command: Any, ctx: Any) -> None:  # noqa: ANN401
+    _print_text(out, Text.assemble(("Usage: ", "bold"), _usage(command, ctx)))
+    was_example = False
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
-        out.print()
-        if paragraph.startswith(" "):
-            # An example can be copied, whatever the width.
+        if not (was_example and paragraph.startswith(" ")):
+            out.print()
+        if was_example := paragraph.startswith(" "):
+            # It can be copied, whatever the width.
             out.print(Text(paragraph), soft_wrap=True)
         else:
-            out.print(Text.from_markup(" ".join(paragraph.split())))
+            _print_text(out, Text.from_markup(" ".join(paragraph.split())))
     for title, rows in _sections(command, ctx):
         if rows:
             out.print()
             out.print(Text(f"{title}:", "bold"))
             _print_rows(out, rows)
-    assembled = out.file
-    return assembled.getvalue() if isinstance(assembled, StringIO) else ""
+
+
+def _print_text(out: Console, text: Text, indent: int = 0) -> None:
+    """Print wrapped lines without blanks at their ends."""
+    for line in text.wrap(out, out.width - indent) if text else ():
+        line.rstrip()
+        out.print(Text(" " * indent).append_text(line))
 
 
 def _usage(command: Any, ctx: Any) -> str:  # noqa: ANN401
-    return " ".join([ctx.command_path, *command.collect_usage_pieces(ctx)])
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    named = [each.metavar if each.required else f"[{each.metavar}]" for each in arguments]
+    more = ["COMMAND", "..."] if isinstance(command, TyperGroup) else []
+    return " ".join([ctx.command_path, "[OPTIONS]", *named, *more])
 
 
 def _sections(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:  # noqa: ANN401
@@ -101,7 +110,8 @@ def _row(parameter: Any) -> tuple[str, str]:  # noqa: ANN401
     typed += f" {parameter.metavar}" if parameter.metavar else ""
     notes = ["required"] if parameter.required else []
     default = parameter.default
-    if default not in (None, "", False) and not callable(default) and not parameter.required:
+    is_told = default is not None and default is not False and default != ""
+    if is_told and not callable(default) and not parameter.required:
         notes.append(f"default: {default.value if isinstance(default, Enum) else default}")
     # Brackets would be taken for markup.
     return typed, " ".join([parameter.help or "", *(rf"\[{note}]" for note in notes)]).strip()
@@ -114,11 +124,13 @@ def _print_rows(out: Console, rows: Iterable[tuple[str, str]]) -> None:
     beside = out.width - left >= LEAST_HELP
     indent = left if beside else 6
     for typed, meaning in rows:
-        lines = list(Text.from_markup(meaning).wrap(out, out.width - indent))
-        head = Text("  ").append(typed, "bold cyan")
-        if beside and head.cell_len + 2 <= left and lines:
-            head.append(" " * (left - head.cell_len)).append_text(lines.pop(0))
-        out.print(head, overflow="fold")
-        for line in lines:
-            line.rstrip()
-            out.print(Text(" " * indent).append_text(line))
+        head, text = Text("  ").append(typed, "bold cyan"), Text.from_markup(meaning)
+        if beside and head.cell_len + 2 <= left:
+            lines = text.wrap(out, out.width - indent)
+            first = lines.pop(0) if lines else Text()
+            first.rstrip()
+            out.print(head.append(" " * (left - head.cell_len)).append_text(first))
+            text = Text(" ").join(lines)
+        else:
+            out.print(head, overflow="fold")
+        _print_text(out, text, indent)

@@ -143,10 +143,12 @@ def _one(place: str, excerpt: Excerpt | None) -> RecordedDrive:
     """The only drive at a path or URL, in however many files.
 
     Raises:
-        RecordingNotFound: there is none, or a folder holds several, or nothing of the excerpt.
+        RecordingNotFound: there is none, or a folder holds several.
+        RecordingError: it cannot be read, or has nothing of the excerpt.
     """
     from edgefirst_ros.offline.drives import find_drives
     from edgefirst_ros.offline.files import find_files
+    from edgefirst_ros.offline.inputs import nothing_between
     from edgefirst_ros.sources.kinds import open_recording
 
     drive, *others = find_drives([open_recording(file.path) for file in find_files([place]).files])
@@ -155,7 +157,7 @@ def _one(place: str, excerpt: Excerpt | None) -> RecordedDrive:
             f"{place} holds {1 + len(others)} recordings; name the one to play: {drive.path}, ..."
         )
     if excerpt is not None and not drive.restrict(excerpt):
-        raise RecordingNotFound(f"{place} holds nothing between --start and --end")
+        raise nothing_between(drive)
     return drive
 
 

@@ -1,4 +1,4 @@
-"""Standard streams that take whatever is printed: closed ones, other encodings, and names that are not text."""
+"""Standard streams that take whatever is printed: closed ones, other encodings, names that are no text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import os
 import sys
 
-SUBSTITUTES = {"…": "...", "×": "x", "−": "-", "→": "->", "·": ".", "±": "+-", "²": "2", "°": " deg"}
+SUBSTITUTES = {"…": "...", "×": "x", "−": "-", "→": "->", "·": ".", "±": "+-", "²": "2"}
 """For encodings that lack these characters; any other one becomes a question mark."""
 _HANDLER = "edgefirst.printable"
 

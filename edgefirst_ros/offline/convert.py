@@ -246,7 +246,8 @@ def _replay(
 ) -> bool | None:
     """Feed a session that continues another one, or is continued; None if it is no such session.
 
-    Returns whether ``stop`` was set before the end. With whole-drive smoothing the poses are not the session's anyway, so it is converted like any recording.
+    Returns whether ``stop`` was set before the end. With whole-drive smoothing the poses are not the
+    session's anyway, so it is converted like any recording.
     """
     (drive, known), config = sources[0], pipeline.config
     first = drive.parts[0]
