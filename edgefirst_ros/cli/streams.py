@@ -1,4 +1,4 @@
-"""Standard streams that take whatever is printed: closed ones, other encodings, names that are no text."""
+"""Standard streams that take whatever is printed: closed ones, other encodings, paths that are no text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import sys
 
 SUBSTITUTES = {"…": "...", "×": "x", "−": "-", "→": "->", "·": ".", "±": "+-", "²": "2"}
-"""For encodings that lack these characters; any other one becomes a question mark."""
+"""For encodings that lack these; any other character becomes a question mark."""
 _HANDLER = "edgefirst.printable"
 
 
