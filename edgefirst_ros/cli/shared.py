@@ -135,6 +135,13 @@ def print_error(console: Console, text: str) -> None:
     print_line(console, f"[bold red]error[/]: {escape(text)}")
 
 
+def print_interruption(console: Console, text: str, *, as_json: bool) -> None:
+    """Print what an interruption left, as JSON too if that was asked for."""
+    print_line(console, escape(text))
+    if as_json:
+        _print_json([text])
+
+
 @contextmanager
 def guarded(
     console: Console, *, instead: str = "", output: Path | None = None, as_json: bool = False
@@ -164,10 +171,7 @@ def guarded(
             print_line(console, escape(text))
         raise typer.Exit(EXIT_USAGE) from error
     except KeyboardInterrupt as error:
-        text = _interrupted(output)
-        print_line(console, escape(text))
-        if as_json:
-            _print_json([text])
+        print_interruption(console, _interrupted(output), as_json=as_json)
         raise typer.Exit(EXIT_INTERRUPTED) from error
 
 

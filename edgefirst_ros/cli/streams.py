@@ -15,8 +15,8 @@ _HANDLER = "edgefirst.printable"
 def open_streams() -> None:
     """Make standard output and error fit to print on; may be called again.
 
-    One that is closed (``>&-``) goes nowhere: else the next file that is opened would get its number, and what
-    a library prints would be written into that file. A path may hold bytes that are not text; they are
+    One that is closed (``>&-``) goes nowhere: else the next file that is opened would get its number, and
+    what a library prints would be written into that file. A path may hold bytes that are not text; they are
     printed unchanged.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
