@@ -15,7 +15,7 @@ def sentences(error: ValidationError, root: type[BaseModel]) -> list[str]:
     found = error.errors()
     places = [e["loc"] for e in found]
     return [
-        _sentence(e["type"], e["loc"], _text(e), root)
+        _sentence(e["type"], e["loc"], fault_text(e), root)
         for e in found
         # Pydantic calls a list too short if all its items are invalid, which is no fault of its own.
         if not (e["type"] == "too_short" and any(e["loc"] == p[: len(e["loc"])] != p for p in places))
@@ -54,7 +54,7 @@ _EXPECTED = {
 _LONGEST_VALUE = 60
 
 
-def _text(fault: ErrorDetails) -> str:
+def fault_text(fault: ErrorDetails) -> str:
     """What was expected and what was found, in words that users of YAML know; pydantic's for rare faults."""
     kind, value = fault["type"], fault["input"]
     if kind not in _EXPECTED:

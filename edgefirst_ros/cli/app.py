@@ -6,10 +6,7 @@ called, so that ``--help`` and ``info`` are quick: the libraries of all formats 
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -19,6 +16,7 @@ from typer.main import get_command
 from edgefirst_ros.cli import importing
 from edgefirst_ros.cli.help import Command, Group
 from edgefirst_ros.cli.streams import open_streams
+from edgefirst_ros.cli.usage import note_arguments, usage_told
 
 COMMANDS = {
     "convert": "convert",
@@ -36,22 +34,18 @@ COMMANDS = {
 """The module of each command, in the order of ``--help``."""
 
 
-_AS_JSON = "edgefirst_ros.as_json"
-"""In what a context knows: whether ``--json`` was given."""
-
-
 class Commands(Group):
     """The commands; a command's module is imported when the command is asked for."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own click
-        """Note whether errors are to be JSON, too: what is wrong with the arguments, first of all."""
-        ctx.meta[_AS_JSON] = "--json" in args
-        with _usage_errors_as(ctx):
+        """Understand the arguments before the command's name."""
+        note_arguments(ctx, args)
+        with usage_told(ctx):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - typer's own click
         """Run the command that was asked for."""
-        with _usage_errors_as(ctx):
+        with usage_told(ctx):
             return super().invoke(ctx)
 
     def list_commands(self, ctx: object) -> list[str]:  # noqa: ARG002 - typer's signature
@@ -70,23 +64,6 @@ class Commands(Group):
         return self.commands.get(cmd_name)
 
 
-@contextmanager
-def _usage_errors_as(ctx: Any) -> Iterator[None]:  # noqa: ANN401 - typer's own click
-    """Print what is wrong with the arguments as JSON, too, if that was asked for."""
-    try:
-        yield
-    except _USAGE_ERRORS as error:
-        if ctx.meta.pop(_AS_JSON, False):
-            said = error.format_message()
-            sys.stdout.write(json.dumps({"error": said, "faults": [said]}) + "\n")
-            sys.stdout.flush()
-        raise
-
-
-_USAGE_ERRORS = tuple(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "UsageError")
-"""Typer brings a click of its own in some versions, and does not export its error."""
-
-
 def _typer(*, add_completion: bool = False, **options: Any) -> typer.Typer:  # noqa: ANN401 - whatever typer takes
     return typer.Typer(
         add_completion=add_completion,
@@ -97,7 +74,7 @@ def _typer(*, add_completion: bool = False, **options: Any) -> typer.Typer:  # n
     )
 
 
-app = _typer(name="edgefirst-ros", cls=Commands, no_args_is_help=True, add_completion=True)
+app = _typer(name="edgefirst-ros", cls=Commands, add_completion=True)
 
 
 def _print_version(wanted: bool) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import shutil
+import sys
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
@@ -16,6 +18,7 @@ WIDEST, NARROWEST = 100, 20
 """Columns of text; longer lines are hard to read."""
 LEAST_HELP = 44
 """Columns that the explanation of an option needs beside it, else it comes below."""
+EXIT_NO_COMMAND = 2
 LONGEST_NAMES = 34
 """Options with longer names have their explanation below them."""
 
@@ -29,7 +32,15 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """Commands that write their own help."""
+    """Commands that write their own help, also where no command is named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own click
+        """Understand the arguments before the command's name."""
+        if not args and not ctx.resilient_parsing:
+            sys.stdout.write(help_text(self, ctx))
+            raise typer.Exit(EXIT_NO_COMMAND)
+        rest: list[str] = super().parse_args(ctx, args)
+        return rest
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own click
         """Write what ``--help`` prints."""
@@ -101,30 +112,35 @@ def _commands(group: TyperGroup, ctx: Any) -> Iterator[tuple[str, str]]:  # noqa
             yield name, " ".join(first.split())
 
 
+def typed(parameter: Any) -> str:  # noqa: ANN401 - typer's own click
+    """What a user types for a parameter: ``-o, --output FOLDER``."""
+    if parameter.param_type_name == "argument":
+        return str(parameter.metavar or parameter.name.upper())
+    names = " / ".join([", ".join(sorted(parameter.opts, key=len)), *parameter.secondary_opts])
+    return f"{names} {parameter.metavar}" if parameter.metavar else names
+
+
 def _row(parameter: Any) -> tuple[str, str]:  # noqa: ANN401
     """What is typed, and what it means."""
     if parameter.param_type_name == "argument":
-        return parameter.metavar or parameter.name.upper(), parameter.help or ""
-    names = sorted(parameter.opts, key=len)
-    typed = " / ".join([", ".join(names), *parameter.secondary_opts])
-    typed += f" {parameter.metavar}" if parameter.metavar else ""
+        return typed(parameter), parameter.help or ""
     notes = ["required"] if parameter.required else []
     default = parameter.default
     is_told = default is not None and default is not False and default != ""
     if is_told and not callable(default) and not parameter.required:
         notes.append(f"default: {default.value if isinstance(default, Enum) else default}")
     # Brackets would be taken for markup.
-    return typed, " ".join([parameter.help or "", *(rf"\[{note}]" for note in notes)]).strip()
+    return typed(parameter), " ".join([parameter.help or "", *(rf"\[{note}]" for note in notes)]).strip()
 
 
 def _print_rows(out: Console, rows: Iterable[tuple[str, str]]) -> None:
     """Print what is typed on the left and what it means on the right, or below where there is no room."""
     rows = list(rows)
-    left = 4 + max((len(typed) for typed, _ in rows if len(typed) <= LONGEST_NAMES), default=0)
+    left = 4 + max((len(names) for names, _ in rows if len(names) <= LONGEST_NAMES), default=0)
     beside = out.width - left >= LEAST_HELP
     indent = left if beside else 6
-    for typed, meaning in rows:
-        head, text = Text("  ").append(typed, "bold cyan"), Text.from_markup(meaning)
+    for names, meaning in rows:
+        head, text = Text("  ").append(names, "bold cyan"), Text.from_markup(meaning)
         if beside and head.cell_len + 2 <= left:
             lines = text.wrap(out, out.width - indent)
             first = lines.pop(0) if lines else Text()

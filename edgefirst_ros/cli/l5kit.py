@@ -19,7 +19,6 @@ l5kit = typer.Typer(
     cls=Group,
     help="Show, merge and split L5Kit datasets.",
     add_completion=False,
-    no_args_is_help=True,
     rich_markup_mode="rich",
 )
 

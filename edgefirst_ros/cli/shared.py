@@ -161,7 +161,7 @@ def guarded(
         raise
     except (EdgeFirstError, OSError) as error:
         faults = error.faults if isinstance(error, ConfigError) else [_text(error)]
-        _fail(console, faults, as_json=as_json)
+        print_faults(console, faults, as_json=as_json)
         if isinstance(error, OutputExists) and instead:
             console.print(f"  {instead}", highlight=False)
         elif isinstance(error, OutputBusy):
@@ -205,7 +205,8 @@ def _text(error: Exception) -> str:
     return f"{error.filename}: {reason}"
 
 
-def _fail(console: Console, faults: Sequence[str], *, as_json: bool) -> None:
+def print_faults(console: Console, faults: Sequence[str], *, as_json: bool) -> None:
+    """Print what is wrong, a line each, and as an object with ``error`` and ``faults`` if ``as_json``."""
     for fault in faults:
         print_error(console, fault)
     if as_json:

@@ -60,7 +60,10 @@ class DatasetFiles:
             files = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
             self.names, self._read = frozenset(files), lambda n: read_regular(files[n], MOST_BYTES)
         else:
-            below = sorted(p.parent for p in dataset.glob("**/*.arrow"))[:3] if dataset.is_dir() else []
+            if not dataset.is_dir():
+                what = "is no dataset, nor its ZIP" if dataset.exists() else "no such dataset"
+                raise RecordingNotFound(f"{dataset}: {what}")
+            below = sorted(p.parent for p in dataset.glob("**/*.arrow"))[:3]
             hint = f"; there is {', '.join(map(str, below))}" if below else ""
             raise RecordingNotFound(
                 f"{dataset} holds neither {name}.zip nor {name}/; is it the folder of a dataset?{hint}"
