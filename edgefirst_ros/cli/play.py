@@ -21,7 +21,7 @@ from edgefirst_ros.cli.shared import (
     print_error,
 )
 from edgefirst_ros.cli.terminal import clock, make_console, print_line
-from edgefirst_ros.errors import RecordingNotFound, TransportError
+from edgefirst_ros.errors import ConfigError, RecordingNotFound, TransportError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -107,7 +107,7 @@ def play(
             speed = rate
             print_line(err, "note: --rate of play is called --speed now; elsewhere it is samples per second")
         if speed <= 0:
-            raise typer.BadParameter(f"{speed:g} is not more than 0", param_hint="--speed")
+            raise ConfigError([f"--speed {speed:g}: expected more than 0"])
         drive = _one(recording, excerpt_of(start, end))
         generation = Names.HOST if namespace else Names(names.value)
         keys = keys_of(drive.topics(), generation, namespace.strip("/") or drive.parts[0].host, prefix)
