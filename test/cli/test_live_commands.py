@@ -48,7 +48,10 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> None:
         (["capture", "-o", "OUT", "--zenoh", "ENDPOINT", "--rate", "2", "--every-n", "3"], "exclude"),
         (["capture", "-o", "OUT", "--zenoh", "ENDPOINT", "--reference", "sonar"], "'sonar'"),
         (["capture", "-o", "OUT", "--zenoh", "ENDPOINT", "--duration", "-1"], "--duration"),
-        (["capture", "-o", "OUT", "--zenoh", "ENDPOINT", "--duration", "0.1"], "never connected (tcp/127.0.0.1:"),
+        (
+            ["capture", "-o", "OUT", "--zenoh", "ENDPOINT", "--duration", "0.1"],
+            "never connected (tcp/127.0.0.1:",
+        ),
         (["play", "DRIVE", "--zenoh-listen", "ENDPOINT", "--speed", "0"], "--speed 0: expected more than 0"),
         (["play", "DRIVE", "--zenoh-listen", "ENDPOINT", "--start", "99"], "nothing in it is between"),
         (["play", "OUT/none.mcap", "--zenoh-listen", "ENDPOINT"], "no such recording"),

@@ -77,7 +77,7 @@ def test_a_version_needs_no_quotes() -> None:
     """YAML reads it as the number 2026.1."""
     for given, meant in ((2026.10, "2026.10"), (2025.01, "2025.01"), ("2026.10", "2026.10")):
         assert build_config({"edgefirst": {"schema_version": given}}).edgefirst.schema_version == meant
-    with pytest.raises(ConfigError, match=r"expected '2025.01' or '2026.10', found '2026.20'"):
+    with pytest.raises(ConfigError, match=r"expected '2025\.01' or '2026\.10', found '2026\.20'"):
         build_config({"edgefirst": {"schema_version": 2026.2}})
 
 
@@ -90,7 +90,9 @@ def test_a_shipped_file_is_known_by_its_name(
     assert load_values(Path(name)) == raivin
     (tmp_path / name).write_text("rate_hz: 3\n")
     assert load_values(Path(name)) == {"rate_hz": 3}
-    with pytest.raises(ConfigError, match="raivn: no such .*; give a path, or one of generic, maivin, raivin"):
+    with pytest.raises(
+        ConfigError, match=r"raivn: no such .*; give a path, or one of generic, maivin, raivin"
+    ):
         load_values(Path("raivn"))
     with pytest.raises(ConfigError, match="no such configuration file"):
         load_values(tmp_path / "other" / name)
@@ -99,14 +101,12 @@ def test_a_shipped_file_is_known_by_its_name(
 def test_what_only_the_nodes_take_is_said(tmp_path: Path) -> None:
     notes: list[str] = []
     file = tmp_path / "c.yaml"
-    file.write_text(
-        "/**:\n  ros__parameters: {rate: 2.0, name: monday, use_sim_time: true, rate_hz: 1.0}\n"
-    )
+    file.write_text("/**:\n  ros__parameters: {rate: 2.0, name: monday, use_sim_time: true, rate_hz: 1.0}\n")
     assert load_values(file, notes) == {"rate_hz": 1.0}
+    not_used = "is a parameter of the ROS nodes and is not used here"
     assert notes == [
-        f"{file}: rate is a parameter of the ROS nodes and is not used here; rate_hz and --rate set the samples "
-        "per second",
-        f"{file}: name is a parameter of the ROS nodes and is not used here; --name sets it",
+        f"{file}: rate {not_used}; rate_hz and --rate set the samples per second",
+        f"{file}: name {not_used}; --name sets it",
     ]
 
 
@@ -117,12 +117,11 @@ def test_what_only_the_nodes_take_is_said(tmp_path: Path) -> None:
         ({"formats": ["x"]}, {}, f"--format: 'x' {NO_FORMAT}"),
         ({"formats": [""]}, {}, f"--format: '' {NO_FORMAT}"),
         ({"every_n": 0, "workers": None}, {}, "--every-n: expected at least 1, found 0"),
-        ({"record_topics": "("}, {}, "--record-topics: '(' is not a regular expression: missing ), "
-         "unterminated subpattern at position 0"),
+        ({"host": 3}, {}, "--host: expected a text, found 3; put it in quotes"),
         ({"rate_hz": 1.0, "every_n": 2}, {}, "--rate and --every-n exclude one another: give one of them"),
         ({}, {"schema_version": "x"}, "--schema: expected '2025.01' or '2026.10', found 'x'"),
     ],
-)  # fmt: skip
+)
 def test_a_fault_of_the_command_line_names_the_option(
     chosen: dict[str, Any], edgefirst: dict[str, Any], fault: str
 ) -> None:
@@ -187,7 +186,7 @@ def test_configurations_are_shipped() -> None:
         ({"decoder": True}, "decoder: expected 'software', 'v4l2m2m' or 'nvdec', found true"),
         ({"prefix": 7}, "prefix: expected a text, found 7; put it in quotes"),
         ({"ego": None}, "ego: expected parameters by name, found nothing"),
-        ({"rate_hz": "9" * 80}, f"rate_hz: expected a finite number, found '{'9' * 59}…"),
+        ({"rate_hz": "x" * 80}, f"rate_hz: expected a number, found '{'x' * 59}…"),
     ],
 )
 def test_a_fault_is_one_sentence_that_says_what_may_be_meant(values: dict[str, Any], fault: str) -> None:
