@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "live": "config errors formats hints messages naming pipeline sample sources timing topics video",
     "view": "errors formats messages naming sample",
     "simulation": "errors messages",
-    "cli": "config errors fleet formats live naming offline pipeline simulation sources video view",
+    "cli": "config errors faults fleet formats live naming offline pipeline simulation sources video view",
     "nodes": "config errors faults hints live messages offline sample sources topics video",
 }
 """Package or plain module, and which others it may import."""

@@ -37,15 +37,22 @@ if TYPE_CHECKING:
 def convert(
     recordings: Recordings,
     *,
-    output: Annotated[str, typer.Option("--output", "-o", help="Folder or URL for the datasets.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FOLDER|URL", help="Folder or URL for the datasets.")
+    ],
     config_file: ConfigFile = None,
     formats: options.Formats = None,
-    name: Annotated[str, typer.Option("--name", help="Dataset name; default: RECORDING-dataset.")] = "",
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="Dataset name; default: RECORDING-dataset.")
+    ] = "",
     schema: options.Annotations = None,
     container: options.Container = None,
     reference: options.Reference = None,
     prefix: Annotated[
-        str | None, typer.Option(help="Topic prefix of the device to convert; needed if there are several.")
+        str | None,
+        typer.Option(
+            metavar="PREFIX", help="Topic prefix of the device to convert; needed if there are several."
+        ),
     ] = None,
     start: Start = None,
     end: End = None,
@@ -74,12 +81,18 @@ def convert(
     engine: Annotated[
         EngineChoice | None,
         typer.Option(
-            "--engine", help="Where: processes of this machine (default), or a Ray or Dask cluster."
+            "--engine",
+            metavar="local|ray|dask",
+            help="Where: processes of this machine (default), or a Ray or Dask cluster.",
         ),
     ] = None,
     address: Annotated[
         str,
-        typer.Option("--address", help="The cluster: auto or ray://HOST:10001; tcp://HOST:8786 for Dask."),
+        typer.Option(
+            "--address",
+            metavar="ADDRESS",
+            help="The cluster: auto or ray://HOST:10001; tcp://HOST:8786 for Dask.",
+        ),
     ] = "",
     memory_gb: Annotated[
         float | None,
@@ -175,15 +188,25 @@ def convert(
                 )
             if name:
                 raise ConfigError(["--name is for one dataset; here each drive's dataset is named after it"])
+            notes: list[str] = []
+            settings = fleet_settings(
+                config_file,
+                chosen,
+                edgefirst,
+                excerpt,
+                page=not no_report,
+                notes=notes,
+            )
             code = convert_fleet(
                 [str(recording) for recording in recordings],
                 output,
-                fleet_settings(config_file, chosen, edgefirst, excerpt, page=not no_report),
+                settings,
                 many,
                 overwrite=overwrite,
                 strict=strict,
                 quiet=quiet,
                 as_json=as_json,
+                notes=notes,
             )
             raise typer.Exit(code)
         from edgefirst_ros.offline.convert import convert as run_convert
@@ -191,7 +214,8 @@ def convert(
 
         found = None if config_file is not None else recorded_settings(recordings)
         recorded, note = found or (None, "")
-        config = make_config(config_file, chosen, edgefirst, recorded=recorded)
+        notes = [note] if note else []
+        config = make_config(config_file, chosen, edgefirst, recorded=recorded, notes=notes)
         stop = threading.Event()
         if dry_run:
             raise typer.Exit(
@@ -208,7 +232,7 @@ def convert(
                     overwrite=overwrite,
                     stop=stop,
                     on_progress=view.update,
-                    notes=[note] if note else [],
+                    notes=notes,
                 )
             paths = [*done.paths, *([] if no_report else page_beside(done.paths, err))]
         if as_json:

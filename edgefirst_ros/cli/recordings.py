@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from edgefirst_ros.cli import importing
 from edgefirst_ros.cli.shared import ConfigFile, End, Recordings, Start, guarded, make_config
-from edgefirst_ros.cli.terminal import make_console, print_info, say
+from edgefirst_ros.cli.terminal import make_console, print_info, print_line, say
 from edgefirst_ros.errors import ConfigError, RecordingError
 from edgefirst_ros.naming import readable
 
@@ -36,7 +37,10 @@ def info(
     *,
     config_file: ConfigFile = None,
     prefix: Annotated[
-        str | None, typer.Option(help="Topic prefix of the device to describe; needed if there are several.")
+        str | None,
+        typer.Option(
+            metavar="PREFIX", help="Topic prefix of the device to describe; needed if there are several."
+        ),
     ] = None,
     start: Start = None,
     end: End = None,
@@ -79,7 +83,10 @@ def info(
             from edgefirst_ros.sources.location import Url
             from edgefirst_ros.sources.window import excerpt_of
 
-        config = make_config(config_file, {"prefix": prefix}, {})
+        notes: list[str] = []
+        config = make_config(config_file, {"prefix": prefix}, {}, notes=notes)
+        for note in () if as_json else notes:
+            print_line(err, f"note: {escape(note)}")
         excerpt = excerpt_of(start, end)
         opened: list[Recording] = []
         unusable: list[RecordingError] = []
@@ -128,17 +135,21 @@ def _print_found(found: dict[str, Any], *, as_json: bool) -> None:
 def simulate(
     *,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the recording and its ground truth.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FOLDER", help="Folder for the recording and its ground truth."
+        ),
     ],
-    seconds: Annotated[float, typer.Option(help="Length of the drive.")] = 10.0,
+    seconds: Annotated[float, typer.Option(metavar="SECONDS", help="Length of the drive.")] = 10.0,
     seed: Annotated[
-        int, typer.Option(help="Seed of the random numbers; equal options give equal bytes.")
+        int, typer.Option(metavar="N", help="Seed of the random numbers; equal options give equal bytes.")
     ] = 0,
-    fps: Annotated[int, typer.Option(help="Camera frames per second.")] = 30,
+    fps: Annotated[int, typer.Option(metavar="N", help="Camera frames per second.")] = 30,
     size: Annotated[str, typer.Option(metavar="WxH", help="Camera picture size.")] = "1280x720",
-    codec: Annotated[CodecChoice, typer.Option(help="Video codec.")] = CodecChoice.H264,
+    codec: Annotated[CodecChoice, typer.Option(metavar="h264|h265", help="Video codec.")] = CodecChoice.H264,
     splits: Annotated[
-        int, typer.Option(help="Number of files that the recording is split into, as by rosbag2.")
+        int,
+        typer.Option(metavar="N", help="Number of files that the recording is split into, as by rosbag2."),
     ] = 1,
     more: Annotated[
         list[str] | None,

@@ -42,7 +42,7 @@ def outline(
         config: the configuration that the conversion would have.
         writer: takes the samples that are to be shown; None if none are, so that no picture is decoded.
         excerpt: the part of every drive to look at; None for all of it.
-        stop: when set, the report is of what has been read.
+        stop: when set, the report is of what has been read, and says so.
         on_progress: called several times a second.
 
     Raises:
@@ -66,7 +66,7 @@ def outline(
     pipeline = Pipeline(one_pass, [] if writer is None else [writer], shown=is_shown)
     pipeline.notes += inputs.notes
     try:
-        feed_drives(pipeline, inputs.drives, stop, on_progress, None)
+        interrupted = feed_drives(pipeline, inputs.drives, stop, on_progress, None)
         pipeline.complete()
         pipeline.close()
     except BaseException:
@@ -77,7 +77,7 @@ def outline(
     return {
         "dataset": readable(drives[0].path.stem),
         "recordings": [described(part, drive) for drive in drives for part in drive.parts],
-        "interrupted": stop.is_set(),
+        "interrupted": interrupted,
         **report,
         "warnings": [*warnings, *report["warnings"]],
     }

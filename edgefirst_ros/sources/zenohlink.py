@@ -163,7 +163,7 @@ def subscribe(
     try:
         expression = zenoh.KeyExpr(key)
     except zenoh.ZError as error:
-        raise ConfigError([f"{key!r} is not a Zenoh key expression: {error}"]) from error
+        raise ConfigError([f"{key!r} is not a Zenoh key expression: {_plain(error)}"]) from error
     # Not indirect: one thread per subscription would change the order of messages.
     return session.declare_subscriber(expression, zenoh.handlers.Callback(callback, _nothing, indirect=False))
 

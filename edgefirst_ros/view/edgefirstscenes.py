@@ -34,13 +34,17 @@ DAMAGE = (
 class DatasetFiles:
     """Reads the files of a dataset from its ZIP or its folder.
 
+    Args:
+        dataset: its folder, which has the table, too; or its ZIP or its table.
+
     Raises:
         RecordingNotFound: there is no dataset.
         RecordingError: its ZIP is damaged.
     """
 
     def __init__(self, dataset: Path) -> None:
-        name = dataset.name
+        is_file = dataset.suffix in {".zip", ".arrow"} and dataset.is_file()
+        name, dataset = (dataset.stem, dataset.parent) if is_file else (dataset.name, dataset)
         self.table = dataset / f"{name}.arrow"
         archive, folder = dataset / f"{name}.zip", dataset / name
         self._read: Callable[[str], bytes]
@@ -56,7 +60,10 @@ class DatasetFiles:
             files = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
             self.names, self._read = frozenset(files), lambda n: read_regular(files[n], MOST_BYTES)
         else:
-            below = sorted(p.parent for p in dataset.glob("**/*.arrow"))[:3] if dataset.is_dir() else []
+            if not dataset.is_dir():
+                what = "is no dataset, nor its ZIP" if dataset.exists() else "no such dataset"
+                raise RecordingNotFound(f"{dataset}: {what}")
+            below = sorted(p.parent for p in dataset.glob("**/*.arrow"))[:3]
             hint = f"; there is {', '.join(map(str, below))}" if below else ""
             raise RecordingNotFound(
                 f"{dataset} holds neither {name}.zip nor {name}/; is it the folder of a dataset?{hint}"

@@ -130,7 +130,7 @@ def test_an_empty_result_says_why_and_fails(short: Path, tmp_path: Path) -> None
         (["nowhere.mcap"], "no such recording"),
         ([__file__], "is it an MCAP recording?"),
         (["SHORT", "--reference", "lidar/depth"], "name one with --reference: /camera/h264"),
-        (["SHORT", "--rate", "-1"], "rate_hz"),
+        (["SHORT", "--rate", "-1"], "--rate: expected at least 0, found -1.0"),
         (["SHORT", "--rate", "2", "--every-n", "3"], "exclude one another"),
         (["SHORT", "--config", "none.yaml"], "no such configuration file"),
     ],
