@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
 from edgefirst_ros.formats.edgefirst.read.pcd import read_pcd
 from edgefirst_ros.formats.edgefirst.read.pictures import decode_gray, decode_rgb, taken_ns
 from edgefirst_ros.formats.edgefirst.read.rows import AnnotationTable, Row
-from edgefirst_ros.formats.edgefirst.store.archive import file_path
+from edgefirst_ros.formats.edgefirst.store.archive import sample_name
 from edgefirst_ros.messages.radar import Axis
 
 if TYPE_CHECKING:
@@ -48,10 +49,11 @@ def decode_cube(data: bytes) -> tuple[npt.NDArray[np.complex64] | npt.NDArray[np
     return array, axes
 
 
-_CAMERA = ("camera.jpeg", "camera.png")
+CAMERA = ("camera.jpeg", "camera.png")
+"""The files of which a sample has one for its picture."""
 _FILES: dict[str, tuple[tuple[str, ...], Callable[[bytes], Any]]] = {
-    "time_ns": (_CAMERA, taken_ns),
-    "image": (_CAMERA, decode_rgb),
+    "time_ns": (CAMERA, taken_ns),
+    "image": (CAMERA, decode_rgb),
     "lidar": (("lidar.pcd",), read_pcd),
     "radar": (("radar.pcd",), read_pcd),
     "cube": (("radar.png",), decode_cube),
@@ -71,8 +73,8 @@ _DAMAGE = (*ZIP_DAMAGE, ArithmeticError, LookupError, MemoryError, RuntimeError,
 class EdgeFirstDataset:
     """The samples of an EdgeFirst dataset; ``dataset[i]`` reads one when it is asked for.
 
-    A sample is a dictionary of numpy arrays and plain values. A key of a sensor that the sample lacks is None;
-    annotations that it lacks are empty arrays. All schema versions give the same units and orders:
+    A sample is a dictionary of numpy arrays and plain values. What it lacks is None; boxes and masks that it
+    lacks are empty arrays and lists. All schema versions give the same units and orders:
 
     ============= ==================== ==============================================================
     key           shape, dtype         what
@@ -102,13 +104,13 @@ class EdgeFirstDataset:
     labels_masks  (N,) int64           as labels2d
     ============= ==================== ==============================================================
 
-    It can be pickled, and read by any number of threads and processes, forked or spawned: each opens the files
-    for itself. In memory is an index only, of about 0.5 kB a sample.
+    It can be pickled, and read by any number of threads and processes, forked or spawned: each process opens
+    the files for itself. In memory is only an index.
 
     Args:
         folder: the dataset's folder.
         name: the dataset's name, where it is not the folder's.
-        keys: what to read of ``KEYS``, by default all; what is left out costs nothing and is not in the samples.
+        keys: what to read of ``KEYS``, by default all; samples do not have the others, which cost nothing.
         group: only samples of this group, such as ``train``.
         transform: called with each sample; returns what ``dataset[i]`` shall be.
 
@@ -140,7 +142,8 @@ class EdgeFirstDataset:
         samples = self._table.samples
         groups = {found for _, _, found in samples if found is not None}
         if group is not None and group not in groups:
-            raise ConfigError([f"{self.path} has no group {group}; it has {', '.join(sorted(groups)) or 'none'}"])
+            known = ", ".join(sorted(groups)) or "none"
+            raise ConfigError([f"group: {self.path} has no group {group}; it has {known}"])
         self._chosen = [n for n, (_, _, found) in enumerate(samples) if group is None or found == group]
         self._stems = {stem.rpartition("/")[2]: stem for stem in self._files.stems()}
         self.labels = self._table.labels
@@ -164,11 +167,27 @@ class EdgeFirstDataset:
             IndexError: there are fewer.
             DatasetError: a file of it is damaged, gone or replaced.
         """
-        number = operator.index(index)
-        if not -len(self) <= number < len(self):
-            raise IndexError(f"sample {number} of {len(self)}")
-        sample = self._read(self._chosen[number])
+        sample = self._read(self._number(index))
         return sample if self._transform is None else self._transform(sample)
+
+    def with_keys(self, keys: Iterable[str]) -> EdgeFirstDataset:
+        """The same samples with these keys, and without a transform.
+
+        Raises:
+            ConfigError: there is no such key.
+        """
+        other = copy(self)
+        vars(other).update(_keys=_known(keys), _transform=None)
+        return other
+
+    def file(self, index: int, *kinds: str) -> bytes | None:
+        """A sample's file as it is stored, of the first of these kinds that it has, such as ``lidar.pcd``.
+
+        Raises:
+            IndexError: there are fewer samples.
+            DatasetError: the file is damaged, gone or replaced.
+        """
+        return self._files.read(self._stem(self._number(index)), *kinds)
 
     def to_polars(self) -> pl.DataFrame:
         """The annotation table as it is stored, a row an annotation, with all columns of its schema version.
@@ -183,20 +202,31 @@ class EdgeFirstDataset:
         table = read_table(self._table.path)
         return table if self._group is None else table.filter(pl.col("group").cast(pl.String) == self._group)
 
+    def _number(self, index: int) -> int:
+        """The number in the table of the sample of an index."""
+        number = operator.index(index)
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"sample {number} of {len(self)}")
+        return self._chosen[number]
+
+    def _stem(self, number: int) -> str:
+        """The path of a sample's files, without sensor and extension."""
+        sequence, frame, _ = self._table.samples[number]
+        name = sample_name(sequence, frame)
+        return self._stems.get(name, f"{sequence}/{name}")
+
     def _read(self, number: int) -> Sample:
         sequence, frame, group = self._table.samples[number]
-        path = file_path(sequence, frame, "")[:-1]
-        name = path.rpartition("/")[2]
         facts = self._table.facts(number)
         sample: Sample = {
-            "name": name,
+            "name": sample_name(sequence, frame),
             "sequence": sequence,
             "frame": frame,
             "group": group,
             "location": None if facts.location is None else np.array(facts.location, np.float64),
             "pose": None if facts.pose is None else np.array(facts.pose, np.float64),
         }
-        self._add_files(sample, self._stems.get(name, path))
+        self._add_files(sample, self._stem(number))
         if any(key in self._keys for key in ANNOTATIONS):
             self._add_annotations(sample, self._table.rows(number, with_masks="masks" in self._keys))
         return sample
@@ -220,7 +250,8 @@ class EdgeFirstDataset:
 
     def _add_annotations(self, sample: Sample, rows: list[Row]) -> None:
         def labels(chosen: list[Row]) -> npt.NDArray[np.int64]:
-            return np.array([NO_LABEL if r.label is None else self._classes[r.label] for r in chosen], np.int64)
+            numbers = [NO_LABEL if row.label is None else self._classes[row.label] for row in chosen]
+            return np.array(numbers, np.int64)
 
         if "boxes2d" in self._keys:
             flat = [row for row in rows if row.box2d is not None]

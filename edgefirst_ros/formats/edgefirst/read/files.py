@@ -47,7 +47,7 @@ def refuse_other(path: Path, opened: Version) -> None:
     try:
         same = Version.of(path) == opened
     except OSError as error:
-        raise DatasetError(f"{path}: {error.strerror or error}; it was there when the dataset was opened") from error
+        raise DatasetError(f"{path} is gone since the dataset was opened: {error.strerror}") from error
     if not same:
         raise DatasetError(f"{path} has changed since the dataset was opened; open it again")
 
@@ -99,7 +99,7 @@ class _Zip:
                     if not info.is_dir()
                 }
         except ZIP_DAMAGE as error:
-            raise DatasetError(f"{path} is not a complete ZIP file ({error}); was it copied completely?") from error
+            raise DatasetError(f"{path} is not a complete ZIP file; was it copied completely?") from error
         self._descriptor = _Descriptor(path, self._version)
 
     @property
@@ -111,7 +111,7 @@ class _Zip:
         if max(entry.size, entry.packed) > MOST_BYTES:
             raise DatasetError(f"{where} has {entry.size:,} bytes, more than any sensor file")
         if entry.flags & _ENCRYPTED or entry.method not in {ZIP_STORED, ZIP_DEFLATED}:
-            raise DatasetError(f"{where} is encrypted, or compressed by an unsupported method ({entry.method})")
+            raise DatasetError(f"{where} is encrypted, or compressed by method {entry.method}")
         try:
             descriptor = self._descriptor.get()
             local = LOCAL.unpack(os.pread(descriptor, LOCAL.size, entry.header))

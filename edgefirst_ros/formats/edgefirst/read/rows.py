@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -39,7 +40,7 @@ class Row:
         box3d: centre x, y, z and extents along x, y, z in metres.
         score2d: confidence of the 2-D box, 0 to 1.
         score3d: of the 3-D box.
-        rings: outline of the mask: rings (P, 2) of x, y as fractions of the picture, filled by the even-odd rule.
+        rings: outline of the mask: rings (P, 2) of x, y as fractions of the picture, filled by even-odd rule.
     """
 
     label: str | None
@@ -52,7 +53,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the rows of a sample have in common: latitude and longitude, and roll, pitch and yaw, in degrees."""
+    """What the rows of a sample have in common.
+
+    Attributes:
+        location: latitude and longitude in degrees.
+        pose: roll, pitch and yaw in degrees.
+    """
 
     location: tuple[float, float] | None
     pose: tuple[float, float, float] | None
@@ -84,21 +90,21 @@ class AnnotationTable:
             raise DatasetNotFound(f"{path}: no annotation table; {advice}")
         self._batches: dict[int, Any] = {}
         self._file: Any = None
-        try:
+        with self._readable():
             self._opened = Version.of(path)
             table = self._mapped()
             self.version = (table.schema.metadata or {}).get(b"schema_version", b"2025.01").decode()
             self._names = frozenset(table.schema.names)
-            if missing := {"name", "frame"} - self._names:
-                raise DatasetError(f"{path} has no column {' and no '.join(sorted(missing))}")
             self._index(table.num_record_batches)
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
         except DatasetError:
             raise
         except DAMAGE as error:
-            raise self._damaged(error) from error
-
-    def _damaged(self, error: Exception) -> DatasetError:
-        return DatasetError(f"{self.path} is not a complete Arrow file: {error}")
+            raise DatasetError(f"{self.path} is not a complete Arrow file: {error}") from error
 
     def _mapped(self) -> Any:  # noqa: ANN401 - pyarrow has no types
         if self._file is None:
@@ -119,6 +125,8 @@ class AnnotationTable:
 
     def _index(self, batches: int) -> None:
         """Find the rows of each sample: runs of rows in a batch, in the order of the samples."""
+        if missing := {"name", "frame"} - self._names:
+            raise DatasetError(f"{self.path} has no column {' and no '.join(sorted(missing))}")
         names, groups, labels = _Codes(), _Codes(), _Codes()
         runs: list[npt.NDArray[np.int64]] = []
         for number in range(batches):
@@ -164,30 +172,25 @@ class AnnotationTable:
         Raises:
             DatasetError: the table is damaged, or was replaced.
         """
-        try:
-            rows = next(self._slices(sample)).slice(0, 1)
+        with self._readable():
+            rows = next(self._slices(sample))
             location, pose = (
                 rows.column(name)[0].as_py() if name in self._names else None for name in ("location", "pose")
             )
-        except DAMAGE as error:
-            raise error if isinstance(error, DatasetError) else self._damaged(error) from error
         if location is not None and self.version == LONGITUDE_FIRST:
             location = location[::-1]
         return Facts(location and tuple(location), pose and tuple(pose))
 
     def rows(self, sample: int, *, with_masks: bool = True) -> list[Row]:
-        """The annotations of a sample; a row that has only what samples have is none.
+        """The rows of a sample; one without annotation if it has none.
 
         Raises:
             DatasetError: the table is damaged, or was replaced.
         """
-        try:
-            found = [row for each in self._slices(sample) for row in self._annotations(each, with_masks)]
-        except DAMAGE as error:
-            raise error if isinstance(error, DatasetError) else self._damaged(error) from error
-        return [row for row in found if row != Row(None, None, None, None, None, None)]
+        with self._readable():
+            return [row for each in self._slices(sample) for row in self._annotations(each, with_masks)]
 
-    def _annotations(self, rows: Any, with_masks: bool) -> Iterator[Row]:  # noqa: ANN401, FBT001 - pyarrow
+    def _annotations(self, rows: Any, with_masks: bool) -> Iterator[Row]:  # noqa: ANN401 - pyarrow has no types
         nothing = [None] * rows.num_rows
         columns = [
             rows.column(name).to_pylist() if name in self._names else nothing
@@ -201,7 +204,7 @@ class AnnotationTable:
         for name in ("polygon", "mask"):
             if name not in self._names or not (value := rows.column(name)[number]).is_valid:
                 continue
-            if isinstance(value, pa.BinaryScalar | pa.LargeBinaryScalar | pa.BinaryViewScalar):
+            if not pa.types.is_nested(value.type):
                 with Image.open(BytesIO(value.as_py()), formats=("PNG",)) as image:
                     return outline(np.asarray(image.convert("L")) > 0)
             if pa.types.is_floating(value.type.value_type):
@@ -220,7 +223,7 @@ class _Codes:
     def of(self, column: Any) -> npt.NDArray[np.int64]:  # noqa: ANN401 - pyarrow has no types
         """The numbers of a column's values, -1 for null."""
         if not pa.types.is_dictionary(column.type):
-            column = column.dictionary_encode()
+            column = column.cast(pa.large_string()).dictionary_encode()
         numbers = column.indices.fill_null(-1).cast(pa.int64()).to_numpy()
         texts = column.dictionary.to_pylist()
         mine = np.full(len(texts) + 1, -1)
@@ -229,7 +232,8 @@ class _Codes:
             if code == len(self.values):
                 self.values.append(str(texts[number]))
             mine[number] = code
-        return mine[numbers]
+        found: npt.NDArray[np.int64] = mine[numbers]
+        return found
 
 
 def _floats(values: Any) -> Ring:  # noqa: ANN401 - pyarrow has no types
