@@ -224,7 +224,7 @@ class _Codes:
         """The numbers of a column's values, -1 for null."""
         if not pa.types.is_dictionary(column.type):
             column = column.cast(pa.large_string()).dictionary_encode()
-        numbers = column.indices.fill_null(-1).cast(pa.int64()).to_numpy()
+        numbers = column.indices.cast(pa.int64()).fill_null(-1).to_numpy()
         texts = column.dictionary.to_pylist()
         mine = np.full(len(texts) + 1, -1)
         for number in np.unique(numbers[numbers >= 0]).tolist():
