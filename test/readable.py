@@ -8,10 +8,12 @@ import tempfile
 import zipfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from drives import simulated
 
 import edgefirst_ros
+from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.simulation import DriveOptions, Recording, Truth
 
 NAME = "drive"
@@ -49,9 +51,13 @@ def _kept() -> Path:
     return folder
 
 
-@cache
 def dataset(schema: str = "2025.01", container: str = "zip") -> Path:
     """The dataset's folder, for reading only."""
+    return _made(schema, container)
+
+
+@cache
+def _made(schema: str, container: str) -> Path:
     folder = _kept() / schema / container / NAME
     if container == "folder":
         packed = dataset(schema)
@@ -76,3 +82,10 @@ def dataset(schema: str = "2025.01", container: str = "zip") -> Path:
 def copied(folder: Path, schema: str = "2025.01", container: str = "zip") -> Path:
     """The same as files that the test may change."""
     return Path(shutil.copytree(dataset(schema, container), folder / NAME))
+
+
+def digests(opened: Any, numbers: range) -> list[int]:  # noqa: ANN401 - of any samples
+    """A number for each sample that stands for all of its pixels, points and boxes."""
+    keys = ("image", "lidar", "cube", "boxes2d")
+    samples = map(opened.__getitem__, numbers)
+    return [crc32(b"".join(s[key].tobytes() for key in keys if s[key] is not None)) for s in samples]
