@@ -48,8 +48,9 @@ def main():
     for mine, theirs in zip(one, two, strict=True):
         assert torch.equal(mine["image"], theirs["image"])
         assert mine["name"] == theirs["name"]
-        for here, there in zip(mine["boxes2d"] + mine["lidar"], theirs["boxes2d"] + theirs["lidar"], strict=True):
-            assert (here is None and there is None) or torch.equal(here, there)
+        for key in ("boxes2d", "lidar"):
+            for here, there in zip(mine[key], theirs[key], strict=True):
+                assert (here is None and there is None) or torch.equal(here, there)
         count += len(mine["name"])
     print(count, "samples")
 
