@@ -24,7 +24,8 @@ if not out.exists():
 # %% Open it, and look at a sample: a dictionary of numpy arrays, None for what the sample lacks
 train = edgefirst_ros.open(out, group="train")
 for key, value in train[0].items():
-    print(f"{key:14}", getattr(value, "shape", value), getattr(value, "dtype", ""))
+    shown = list(value) if isinstance(value, dict) else getattr(value, "shape", value)
+    print(f"{key:14}", shown, getattr(value, "dtype", ""))
 print(train.labels)
 
 # %% [markdown]
