@@ -17,8 +17,10 @@ from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.edgefirst.finish.table import read_table
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
+from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
+from edgefirst_ros.formats.edgefirst.read.pcd import read_pcd
 from edgefirst_ros.messages.radar import Axis
-from edgefirst_ros.view.edgefirstscenes import DAMAGE, DatasetFiles, Row, boxes_of, read_pcd, rows_of
+from edgefirst_ros.view.edgefirstscenes import DAMAGE, Row, boxes_of, rows_of
 from edgefirst_ros.view.scene import draw_boxes
 
 CELL = (400, 225)
@@ -80,9 +82,9 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
     """Draw ``rows`` samples, spread evenly over the dataset.
 
     Raises:
-        RecordingNotFound: there is no dataset.
+        DatasetNotFound: there is no dataset.
         RecordingError: the dataset holds no samples, or a file cannot be read.
-        DatasetError: its table is damaged.
+        DatasetError: its ZIP or its table is damaged.
     """
     files = DatasetFiles(dataset)
     stems = files.stems()
