@@ -1,0 +1,128 @@
+"""Where a drawing goes: a file, Rerun's viewer, or a web page; each ends with the block that it is opened for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import rerun as rr
+
+from edgefirst_ros.errors import ConfigError, OutputExists, WriteError
+from edgefirst_ros.formats.crashsafe.names import part_path
+from edgefirst_ros.view.rerun.canvas import Canvas
+
+SUFFIX = ".rrd"
+MAGIC = b"RRF"
+APPLICATION = "edgefirst-ros view"
+
+
+def refuse_file(path: Path) -> None:
+    """Refuse to write under a name that is no drawing's, or in place of something else.
+
+    Raises:
+        OutputExists: the name does not end in .rrd, or a file is there that Rerun did not write.
+    """
+    if path.suffix.lower() != SUFFIX:
+        raise OutputExists(f"{path}: Rerun's files end in {SUFFIX}; give -o such a name")
+    if not path.exists():
+        return
+    if not path.is_file():
+        raise OutputExists(f"{path}: is no file; nothing was written")
+    with path.open("rb") as file:
+        begin = file.read(len(MAGIC))
+    if begin and begin != MAGIC:
+        raise OutputExists(f"{path}: is there and is no file of Rerun; nothing was written")
+
+
+def refuse_display(environment: Mapping[str, str] = os.environ) -> None:
+    """Refuse to open a window where there is none.
+
+    Raises:
+        ConfigError: no display.
+    """
+    if sys.platform == "linux" and not (environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")):
+        raise ConfigError(
+            [
+                "there is no display for the viewer: save with -o x.rrd and open that where there is one "
+                "(rerun x.rrd), or --web to look at it in a browser"
+            ]
+        )
+
+
+@contextmanager
+def to_file(path: Path, name: str) -> Iterator[Canvas]:
+    """A canvas whose drawing is in the file once the block has ended; after an error nothing is.
+
+    Raises:
+        OutputExists: see ``refuse_file``.
+        WriteError: it cannot be written.
+    """
+    refuse_file(path)
+    part = part_path(path)
+    stream = _stream(name)
+    try:
+        part.unlink(missing_ok=True)
+        part.open("xb").close()  # says what is wrong, which Rerun does not
+        stream.save(part)
+        canvas = Canvas(stream, live=False)
+        yield canvas
+        canvas.finish()
+        stream.disconnect()
+        part.replace(path)
+    except OSError as error:
+        raise WriteError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        stream.disconnect()
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def to_viewer(name: str) -> Iterator[Canvas]:
+    """A canvas that Rerun's viewer shows, which stays open.
+
+    Raises:
+        ConfigError: there is no display.
+    """
+    refuse_display()
+    stream = _stream(name)
+    stream.spawn(hide_welcome_screen=True)
+    yield from _shown(stream)
+
+
+@contextmanager
+def to_web(name: str, memory: str) -> Iterator[tuple[Canvas, str]]:
+    """A canvas that a browser shows as long as the block lasts, and the page's address.
+
+    Args:
+        name: of the drawing.
+        memory: what is kept for browsers, such as ``2GB``; of more, what was drawn first is left out.
+    """
+    stream = _stream(name)
+    address = stream.serve_grpc(server_memory_limit=memory)
+    rr.serve_web_viewer(open_browser=False, connect_to=address)
+    canvas = Canvas(stream, live=True)
+    try:
+        yield canvas, address
+    finally:
+        stream.disconnect()
+
+
+def _shown(stream: rr.RecordingStream) -> Iterator[Canvas]:
+    canvas = Canvas(stream, live=True)
+    try:
+        yield canvas
+        canvas.finish()
+    finally:
+        stream.disconnect()
+
+
+def _stream(name: str) -> rr.RecordingStream:
+    stream = rr.RecordingStream(APPLICATION, send_properties=False)
+    # The time at which something was drawn says nothing about the drive.
+    stream.set_log_time_enabled(False)
+    stream.set_log_tick_enabled(False)
+    stream.send_recording_name(name)
+    return stream
