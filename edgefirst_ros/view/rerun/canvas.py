@@ -18,7 +18,7 @@ DRIVE, RIG = "drive", "rig"
 """Frames: the local one (x east, y north, z up), and the rig (x forward, y left, z up)."""
 TIME, SAMPLE = "time", "sample"
 """Timelines: nanoseconds since 1970 of the recording's clock; running number of the sample."""
-ROWS = 512
+ROWS = 128
 """Of a time series that are sent together."""
 MOST_CORNERS = 20_000
 """Of the rig's way; of a longer one every other is left out, again and again."""

@@ -37,6 +37,8 @@ _CLASSES = (
     (255, 214, 0), (80, 200, 255), (255, 120, 80), (120, 230, 120), (230, 120, 255), (255, 170, 200),
     (120, 160, 255), (200, 220, 80), (80, 230, 200), (255, 180, 90),
 )  # fmt: skip
+_PALETTE = [0, 0, 0, *(channel for colour in _CLASSES for channel in colour)]
+_TRANSPARENCY = bytes([0, *[MASK_OPACITY] * len(_CLASSES)])
 
 Ring = Sequence[float] | npt.NDArray[np.float32]
 """x and y of the corners of a polygon in turn, as fractions of the picture."""
@@ -80,22 +82,18 @@ def boxes_2d(boxes: Iterable[Box2d], size: tuple[int, int]) -> Any:  # noqa: ANN
 def masks(outlines: Iterable[tuple[str, Sequence[Ring]]], size: tuple[int, int]) -> Any:  # noqa: ANN401
     """Filled outlines on a picture of ``size`` pixels: label and rings, whose holes are rings within.
 
-    They become a PNG of few colours, which takes little memory however long the drive is.
+    They become a PNG, which takes little memory however long the drive is, and all with one palette, because
+    the viewer takes the pictures of an entity for a video, whose pictures are all of a kind.
     """
     raster = Image.new("P", size, 0)
-    colours = [(0, 0, 0)]
     for label, rings in outlines:
         area = Image.new("1", size, 0)
         for ring in rings:
             _turn_over(area, np.asarray(ring, np.float64).reshape(-1, 2) * size)
-        colour = colour_of(label)
-        if colour not in colours:
-            colours.append(colour)
-        raster.paste(colours.index(colour), mask=area)
-    raster.putpalette([channel for colour in colours for channel in colour])
+        raster.paste(1 + _CLASSES.index(colour_of(label)), mask=area)
+    raster.putpalette(_PALETTE)
     buffer = io.BytesIO()
-    transparent = bytes([0, *[MASK_OPACITY] * (len(colours) - 1)])
-    raster.save(buffer, "PNG", transparency=transparent, compress_level=1)
+    raster.save(buffer, "PNG", transparency=_TRANSPARENCY, compress_level=1, bits=8)
     return rr.EncodedImage(contents=buffer.getvalue(), media_type="image/png", draw_order=10.0)
 
 
