@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from edgefirst_ros.cli import options
 from edgefirst_ros.cli.shared import (
@@ -21,20 +24,28 @@ from edgefirst_ros.cli.shared import (
     interruptible,
     make_config,
 )
-from edgefirst_ros.cli.terminal import ProgressView, make_console, print_line, progress_bar, say
+from edgefirst_ros.cli.terminal import (
+    LINE_EVERY_S,
+    ProgressView,
+    make_console,
+    print_line,
+    progress_bar,
+    say,
+)
 from edgefirst_ros.errors import ConfigError, extra
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from rich.console import Console
 
     from edgefirst_ros.config.model import Config
     from edgefirst_ros.sources.window import Excerpt
     from edgefirst_ros.view.rerun.canvas import Canvas
-    from edgefirst_ros.view.rerun.datasets import Part
+    from edgefirst_ros.view.rerun.instants import Drawable, Wanted
 
 PICTURES_HZ = 10.0
 """Pictures of a recording, unless others are selected: as many as lidars and radars have sweeps."""
-WEB_MEMORY = "2GB"
 
 
 def view(
@@ -57,7 +68,9 @@ def view(
     end: End = None,
     rate: Annotated[
         float | None,
-        typer.Option(metavar="HZ", help="Maximum pictures, or samples, per second; default: 10 of recordings."),
+        typer.Option(
+            metavar="HZ", help="Maximum pictures, or samples, per second; default: 10 of recordings."
+        ),
     ] = None,
     every_n: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Show one of every N pictures, or samples.")
@@ -97,16 +110,112 @@ def view(
     err = make_console(stderr=True)
     stop = threading.Event()
     with guarded(err):
-        from edgefirst_ros.sources.window import excerpt_of
-        from edgefirst_ros.view.rerun import source
+        with extra("view"):
+            import rerun  # noqa: F401 - first of all, whether it is there
 
-        if output is not None and web:
-            raise ConfigError(["--output and --web exclude one another: give one of them"])
+            from edgefirst_ros.view.rerun.instants import Wanted
+            from edgefirst_ros.view.rerun.source import drawables_of, run_of
+        from edgefirst_ros.sources.window import excerpt_of
+
         excerpt = excerpt_of(start, end)
-        parts = source.datasets_of(path)
-        with extra("view"), interruptible(stop, err, "finishing with what has been read"):
-            with _canvas(source.name_of(path), output, web, stop, err) as canvas:
-                if parts:
-                    pass
+        chosen = {"rate_hz": rate, "every_n": every_n, "keyframes": keyframes or None}
+        more = {"prefix": prefix, "workers": workers}
+        config = make_config(config_file, chosen | more, {}, incomplete=True)
+        if every_n is None and config.rate_hz == 0 and config.every_n == 1 and not config.keyframes:
+            config = config.model_copy(update={"rate_hz": PICTURES_HZ})
+        run = run_of(path)
+        drawables = [] if run is None else drawables_of(run)
+        window = None if excerpt is None else partial(_window, excerpt)
+        name = path.rstrip("/").rpartition("/")[2] or path
+        with interruptible(stop, err, "finishing with what has been read"):
+            with _canvas(name, output, web=web) as canvas:
+                if drawables:
+                    _draw(drawables, canvas, Wanted(window, rate, every_n), stop, err, quiet=quiet)
                 else:
-                    pass
+                    _observe(path, config, excerpt, canvas, stop, err, quiet=quiet)
+                found, is_cut = bool(canvas.seen), stop.is_set()
+                if web and not is_cut:
+                    canvas.finish()
+                    print_line(err, "all is drawn; Ctrl-C ends")
+                    stop.wait()
+        if output is not None:
+            say(f"{output}")
+        if is_cut:
+            print_line(err, "interrupted: what had been read is drawn")
+        elif not found:
+            print_line(err, "there was nothing to draw")
+    if is_cut or not found:
+        raise typer.Exit(EXIT_INTERRUPTED if is_cut else EXIT_POOR)
+
+
+def _window(excerpt: Excerpt, first_ns: int) -> tuple[int, int]:
+    found = excerpt.window([(first_ns, first_ns)])
+    return found.begin_ns, found.end_ns
+
+
+def _canvas(name: str, output: Path | None, *, web: bool) -> AbstractContextManager[Canvas]:
+    from edgefirst_ros.view.rerun import output as outputs
+
+    if output is not None and web:
+        raise ConfigError(["--output and --web exclude one another: give one of them"])
+    if output is not None:
+        return outputs.to_file(output, name)
+    return outputs.to_web(name, lambda address: say(address)) if web else outputs.to_viewer(name)
+
+
+def _observe(
+    path: str,
+    config: Config,
+    excerpt: Excerpt | None,
+    canvas: Canvas,
+    stop: threading.Event,
+    err: Console,
+    *,
+    quiet: bool,
+) -> None:
+    from edgefirst_ros.offline.observe import observe
+    from edgefirst_ros.view.rerun.recording import Painter
+
+    with ProgressView(err, quiet=quiet) as shown:
+        warnings = observe(
+            [path], config, Painter(canvas), excerpt=excerpt, stop=stop, on_progress=shown.update
+        )
+    for warning in warnings:
+        print_line(err, f"[yellow]warning[/]: {escape(warning)}")
+
+
+def _draw(
+    drawables: Sequence[Drawable],
+    canvas: Canvas,
+    wanted: Wanted,
+    stop: threading.Event,
+    err: Console,
+    *,
+    quiet: bool,
+) -> None:
+    from edgefirst_ros.view.rerun.instants import draw_all
+
+    with _progress(sum(map(len, drawables)), err, quiet=quiet) as passed:
+        draw_all(drawables, canvas, wanted, stop, passed)
+
+
+@contextmanager
+def _progress(total: int, err: Console, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal, a line every few seconds elsewhere, nothing if quiet."""
+    if quiet:
+        yield lambda _: None
+        return
+    if err.is_terminal:
+        with progress_bar(err) as bar:
+            task = bar.add_task("drawing", total=total, detail="")
+            yield lambda count: bar.update(task, completed=count)
+        return
+    shown_s = time.monotonic()
+
+    def line(count: int) -> None:
+        nonlocal shown_s
+        if time.monotonic() - shown_s >= LINE_EVERY_S:
+            shown_s = time.monotonic()
+            print_line(err, f"{count:,} of {total:,} drawn")
+
+    yield line

@@ -24,8 +24,8 @@ def observe(
     excerpt: Excerpt | None = None,
     stop: threading.Event | None = None,
     on_progress: Callable[[Position], None] | None = None,
-) -> dict[str, Any]:
-    """Give every measurement and pose of recordings to a writer; what a report would say.
+) -> list[str]:
+    """Give every measurement and pose of recordings to a writer; returns warnings about the recordings.
 
     Poses are estimated in one pass, so that the first ones come at once.
 
@@ -54,7 +54,5 @@ def observe(
     except BaseException:
         pipeline.abort()
         raise
-    report = pipeline.report()
     left_out = [left_out.text for left_out in inputs.left_out]
-    disorder = disorder_warnings([drive for drive, _ in inputs.drives], config)
-    return {**report, "warnings": [*left_out, *disorder, *report["warnings"]]}
+    return [*left_out, *disorder_warnings([drive for drive, _ in inputs.drives], config)]

@@ -155,7 +155,7 @@ class EdgeFirstScenes:
             data = self._files.read(stem, "camera.jpeg", "camera.png")
             picture = None if data is None else opened(data)[0]
             if picture is not None:
-                moment = Moment(moment.sequence, moment.frame, _acquired_ns(picture))
+                moment = Moment(moment.sequence, moment.frame, acquired_ns(picture))
                 picture.load()
             cloud = self._files.read(stem, "lidar.pcd")
             points = None if cloud is None else read_pcd(cloud)[:MOST_POINTS]
@@ -171,7 +171,7 @@ class EdgeFirstScenes:
             raise DatasetError(f"{stem} cannot be read: {error}") from error
 
 
-def _acquired_ns(picture: Image.Image) -> int | None:
+def acquired_ns(picture: Image.Image) -> int | None:
     """When a picture was taken, by its EXIF; None if that does not say."""
     found = picture.getexif().get_ifd(IFD.Exif)
     try:

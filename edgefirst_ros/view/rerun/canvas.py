@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,17 @@ from edgefirst_ros.messages.calibration import Intrinsics
 from edgefirst_ros.view.rerun import marks
 from edgefirst_ros.view.rerun.layout import blueprint
 
-DRIVE, RIG = "drive", "rig"
-"""Frames: the local one (x east, y north, z up), and the rig (x forward, y left, z up)."""
+
+class Frame(StrEnum):
+    """Frames that every drawing has."""
+
+    DRIVE = "drive"
+    """The local one: x east, y north, z up."""
+    RIG = "rig"
+    """x forward, y left, z up."""
+
+
+DRIVE, RIG = Frame
 TIME, SAMPLE = "time", "sample"
 """Timelines: nanoseconds since 1970 of the recording's clock; running number of the sample."""
 ROWS = 128
@@ -218,7 +228,7 @@ class Canvas:
     def _frame(self, name: str) -> str:
         """A frame of the recording; one that no transform has is taken to be the rig's."""
         frame = _own(name)
-        if frame != RIG and frame not in self._mounts:
+        if frame not in {DRIVE, RIG} and frame not in self._mounts:
             self._mounts[frame] = Mount(RIG, frame, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
             self._transform(RIG, frame, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
         return frame
@@ -234,7 +244,9 @@ class Canvas:
             child_frame=child,
         )
         self._stream.log(path, transform, static=True)
-        self._stream.log(f"{path}/axes", rr.CoordinateFrame(child), rr.TransformAxes3D(AXES_M / 3), static=True)
+        self._stream.log(
+            f"{path}/axes", rr.CoordinateFrame(child), rr.TransformAxes3D(AXES_M / 3), static=True
+        )
 
     def _put_into(self, path: str, frame: str) -> None:
         if self._frames.get(path) != frame:
@@ -244,6 +256,8 @@ class Canvas:
 
 def _own(frame: str) -> str:
     """The name of a recording's frame, which cannot be taken for one of ours."""
+    if isinstance(frame, Frame):
+        return frame
     name = frame.strip().lstrip("/")
     if not name:
         return RIG

@@ -86,7 +86,9 @@ def _cube(path: str) -> Any:  # noqa: ANN401
         origin=path,
         name="radar cube",
         scalar_mapping=rrb.TensorScalarMapping(colormap="turbo", mag_filter="nearest"),
-        slice_selection=rrb.TensorSliceSelection(width=1, height=rr.TensorDimensionSelection(dimension=0, invert=True)),
+        slice_selection=rrb.TensorSliceSelection(
+            width=1, height=rr.TensorDimensionSelection(dimension=0, invert=True)
+        ),
         view_fit="fill",
     )
 

@@ -103,7 +103,9 @@ def _turn_over(area: Image.Image, corners: Points) -> None:
         return
     corners = corners.clip(0, area.size)
     left, top = (int(edge) for edge in corners.min(axis=0))
-    right, bottom = (min(int(edge) + 1, limit) for edge, limit in zip(corners.max(axis=0), area.size, strict=True))
+    right, bottom = (
+        min(int(edge) + 1, limit) for edge, limit in zip(corners.max(axis=0), area.size, strict=True)
+    )
     if right <= left or bottom <= top:
         return
     within = Image.new("1", (right - left, bottom - top), 0)

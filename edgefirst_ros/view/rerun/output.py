@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import rerun as rr
 
@@ -17,6 +19,8 @@ from edgefirst_ros.view.rerun.canvas import Canvas
 SUFFIX = ".rrd"
 MAGIC = b"RRF"
 APPLICATION = "edgefirst-ros view"
+WEB_MEMORY = "2GB"
+"""Kept for browsers that come later; of more, what was drawn first is left out."""
 
 
 def refuse_file(path: Path) -> None:
@@ -89,34 +93,34 @@ def to_viewer(name: str) -> Iterator[Canvas]:
     refuse_display()
     stream = _stream(name)
     stream.spawn(hide_welcome_screen=True)
-    yield from _shown(stream)
+    yield from _watched(stream)
 
 
 @contextmanager
-def to_web(name: str, memory: str) -> Iterator[tuple[Canvas, str]]:
-    """A canvas that a browser shows as long as the block lasts, and the page's address.
-
-    Args:
-        name: of the drawing.
-        memory: what is kept for browsers, such as ``2GB``; of more, what was drawn first is left out.
-    """
+def to_web(name: str, tell: Callable[[str], None]) -> Iterator[Canvas]:
+    """A canvas that browsers show as long as the block lasts; ``tell`` gets the page's address."""
     stream = _stream(name)
-    address = stream.serve_grpc(server_memory_limit=memory)
-    rr.serve_web_viewer(open_browser=False, connect_to=address)
-    canvas = Canvas(stream, live=True)
-    try:
-        yield canvas, address
-    finally:
-        stream.disconnect()
+    data = stream.serve_grpc(grpc_port=_free_port(), server_memory_limit=WEB_MEMORY)
+    port = _free_port()
+    rr.serve_web_viewer(web_port=port, open_browser=False, connect_to=data)
+    tell(f"http://127.0.0.1:{port}/?url={quote(data, safe='')}")
+    yield from _watched(stream)
 
 
-def _shown(stream: rr.RecordingStream) -> Iterator[Canvas]:
+def _watched(stream: rr.RecordingStream) -> Iterator[Canvas]:
     canvas = Canvas(stream, live=True)
     try:
         yield canvas
         canvas.finish()
     finally:
         stream.disconnect()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def _stream(name: str) -> rr.RecordingStream:

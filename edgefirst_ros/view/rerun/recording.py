@@ -13,6 +13,7 @@ from edgefirst_ros.view.rerun import marks
 from edgefirst_ros.view.rerun.canvas import Canvas, Mount
 from edgefirst_ros.view.rerun.strokes import Stroke, strokes_of
 
+
 @dataclass(frozen=True, slots=True)
 class Drawing:
     """What to do with the canvas for a measurement, and what could not be drawn of it."""
