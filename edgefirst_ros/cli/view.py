@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -39,10 +39,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from edgefirst_ros.config.model import Config
     from edgefirst_ros.sources.window import Excerpt
     from edgefirst_ros.view.rerun.canvas import Canvas
-    from edgefirst_ros.view.rerun.instants import Drawable, Wanted
 
 PICTURES_HZ = 10.0
 """Pictures of a recording, unless others are selected: as many as lidars and radars have sweeps."""
@@ -53,7 +51,7 @@ def view(
         str,
         typer.Argument(
             metavar="DATASET|RECORDING",
-            help="A dataset or a folder above it; or a recording (MCAP, rosbag2, ROS 1), folder or URL of some.",
+            help="A dataset or a folder above it; or a recording, or a folder or URL of recordings.",
         ),
     ],
     *,
@@ -83,16 +81,16 @@ def view(
     workers: options.Workers = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Look at a recording or a dataset in Rerun: pictures, boxes, masks, clouds, cube, map, IMU.
+    r"""Look at a recording or a dataset in Rerun: pictures, boxes, masks, clouds, cube, map, IMU.
 
     Lidar is coloured by range (red is near), radar by speed (blue comes nearer, red goes away). The 3-D view
     moves with the rig; sensors are where the recording's transforms have them.
 
-    A recording is decoded and dated as by [bold]convert[/], without writing a dataset. Of a dataset, places of
-    sensors and the camera's intrinsics come from capture_report.json; --config, --prefix and --keyframes are
-    for recordings.
+    A recording is decoded and dated as by [bold]convert[/], without writing a dataset. Where the sensors of
+    an EdgeFirst dataset are is read from its capture_report.json. --config, --prefix, --keyframes and
+    --workers are for recordings.
 
-    Rerun comes with [bold]pip install 'edgefirst_ros[view]'[/]. Its map asks openstreetmap.org for tiles of the
+    Rerun comes with pip install 'edgefirst_ros\[view]'. Its map asks openstreetmap.org for tiles of the
     place, as far as there is a network.
 
     Ctrl-C ends with what has been read.
@@ -111,10 +109,10 @@ def view(
     stop = threading.Event()
     with guarded(err):
         with extra("view"):
-            import rerun  # noqa: F401 - first of all, whether it is there
-
-            from edgefirst_ros.view.rerun.instants import Wanted
+            from edgefirst_ros.view.rerun.instants import Wanted, draw_all
+            from edgefirst_ros.view.rerun.recording import Painter
             from edgefirst_ros.view.rerun.source import drawables_of, run_of
+        from edgefirst_ros.offline.observe import observe
         from edgefirst_ros.sources.window import excerpt_of
 
         excerpt = excerpt_of(start, end)
@@ -127,17 +125,24 @@ def view(
         drawables = [] if run is None else drawables_of(run)
         window = None if excerpt is None else partial(_window, excerpt)
         name = path.rstrip("/").rpartition("/")[2] or path
-        with interruptible(stop, err, "finishing with what has been read"):
-            with _canvas(name, output, web=web) as canvas:
-                if drawables:
-                    _draw(drawables, canvas, Wanted(window, rate, every_n), stop, err, quiet=quiet)
-                else:
-                    _observe(path, config, excerpt, canvas, stop, err, quiet=quiet)
-                found, is_cut = bool(canvas.seen), stop.is_set()
-                if web and not is_cut:
-                    canvas.finish()
-                    print_line(err, "all is drawn; Ctrl-C ends")
-                    stop.wait()
+        opening = _canvas(name, output, web=web)
+        with interruptible(stop, err, "finishing with what has been read"), opening as canvas:
+            if drawables:
+                with _progress(sum(map(len, drawables)), err, quiet=quiet) as passed:
+                    draw_all(drawables, canvas, Wanted(window, rate, every_n), stop, passed)
+            else:
+                painter = Painter(canvas)
+                with ProgressView(err, quiet=quiet) as shown:
+                    warnings = observe(
+                        [path], config, painter, excerpt=excerpt, stop=stop, on_progress=shown.update
+                    )
+                for warning in warnings:
+                    print_line(err, f"[bold yellow]warning[/]: {escape(warning)}")
+            found, is_cut = bool(canvas.seen), stop.is_set()
+            if web and not is_cut:
+                canvas.finish()
+                print_line(err, "everything is drawn; Ctrl-C ends")
+                stop.wait()
         if output is not None:
             say(f"{output}")
         if is_cut:
@@ -160,43 +165,7 @@ def _canvas(name: str, output: Path | None, *, web: bool) -> AbstractContextMana
         raise ConfigError(["--output and --web exclude one another: give one of them"])
     if output is not None:
         return outputs.to_file(output, name)
-    return outputs.to_web(name, lambda address: say(address)) if web else outputs.to_viewer(name)
-
-
-def _observe(
-    path: str,
-    config: Config,
-    excerpt: Excerpt | None,
-    canvas: Canvas,
-    stop: threading.Event,
-    err: Console,
-    *,
-    quiet: bool,
-) -> None:
-    from edgefirst_ros.offline.observe import observe
-    from edgefirst_ros.view.rerun.recording import Painter
-
-    with ProgressView(err, quiet=quiet) as shown:
-        warnings = observe(
-            [path], config, Painter(canvas), excerpt=excerpt, stop=stop, on_progress=shown.update
-        )
-    for warning in warnings:
-        print_line(err, f"[yellow]warning[/]: {escape(warning)}")
-
-
-def _draw(
-    drawables: Sequence[Drawable],
-    canvas: Canvas,
-    wanted: Wanted,
-    stop: threading.Event,
-    err: Console,
-    *,
-    quiet: bool,
-) -> None:
-    from edgefirst_ros.view.rerun.instants import draw_all
-
-    with _progress(sum(map(len, drawables)), err, quiet=quiet) as passed:
-        draw_all(drawables, canvas, wanted, stop, passed)
+    return outputs.to_web(name, say) if web else outputs.to_viewer(name)
 
 
 @contextmanager

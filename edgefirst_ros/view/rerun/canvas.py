@@ -37,13 +37,14 @@ WAY = (80, 160, 255)
 AXES_M, PLANE_M = 1.0, 2.0
 SPEED_OVER_NS = 400_000_000
 """A speed is that between two poses at least so far apart: nearer ones show their noise."""
-_RIG_SIZE_M = (4.5, 1.9, 1.5)
+BODY_M = (4.5, 1.9, 1.5)
+"""Of a vehicle around the rig's origin, which shows directions and distances; it is no measured one."""
 _NAMES: dict[str, tuple[str, ...]] = {
-    marks.SPEED: ("speed, m/s",),
-    marks.ALTITUDE: ("altitude, m",),
-    marks.ATTITUDE: ("roll, deg", "pitch, deg", "yaw, deg"),
-    marks.TURN: ("about x, rad/s", "about y, rad/s", "about z, rad/s"),
-    marks.FORCE: ("along x, m/s²", "along y, m/s²", "along z, m/s²"),
+    marks.SPEED: ("speed",),
+    marks.ALTITUDE: ("altitude",),
+    marks.ATTITUDE: ("roll", "pitch", "yaw"),
+    marks.TURN: ("x", "y", "z"),
+    marks.FORCE: ("x", "y", "z"),
 }
 
 
@@ -78,11 +79,8 @@ class Canvas:
         self._cameras: dict[str, tuple[Intrinsics, str]] = {}
         self._way = _Way()
         self._is_timed = False
-        self._stream.log("rig/body", rr.CoordinateFrame(RIG), static=True)
-        self._stream.log(
-            "rig/body", rr.Boxes3D(sizes=[_RIG_SIZE_M], colors=[(110, 120, 140)]), rr.TransformAxes3D(AXES_M),
-            static=True,
-        )  # fmt: skip
+        body = rr.Boxes3D(centers=[(0, 0, BODY_M[2] / 2)], sizes=[BODY_M], colors=[(110, 120, 140)])
+        stream.log("rig/body", rr.CoordinateFrame(RIG), body, rr.TransformAxes3D(AXES_M), static=True)
 
     def at(self, time_ns: int | None, sample: int | None = None) -> None:
         """What is drawn from now on is of this time, of this sample, or both."""
@@ -147,8 +145,10 @@ class Canvas:
             self.scalars(marks.SPEED, time_ns, (speed_m_s,))
         self.at(time_ns, sample)
         turned = rr.Quaternion(xyzw=rotation_xyzw)
-        frames = {"parent_frame": DRIVE, "child_frame": RIG}
-        self._log("rig", rr.Transform3D(translation=position_m, quaternion=turned, **frames))
+        self._log(
+            "rig",
+            rr.Transform3D(translation=position_m, quaternion=turned, parent_frame=DRIVE, child_frame=RIG),
+        )
 
     def place(
         self, time_ns: int | None, latitude_deg: float, longitude_deg: float, sample: int | None = None
@@ -167,7 +167,8 @@ class Canvas:
         rows = self._series.setdefault(path, [])
         if not rows and path not in self.seen:
             self._note(path)
-            self._stream.log(path, rr.SeriesLines(names=_NAMES[path]), static=True)
+            names = _NAMES[path]
+            self._stream.log(path, rr.SeriesLines(names=names, colors=marks.AXES[: len(names)]), static=True)
         rows.append((time_ns, values))
         if len(rows) >= ROWS:
             self._send(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -81,19 +82,11 @@ class EdgeFirstDrawing:
                 rows = self._table[numbers].to_dicts() if numbers else []
             except DAMAGE as error:
                 raise DatasetError(f"{stem} cannot be read: {error}") from error
-            yield Instant(time_ns, partial(self._draw, current, stem, data, size, time_ns, rows))
+            sample = _Sample(stem, time_ns, data, size, rows)
+            yield Instant(time_ns, partial(self._draw, current, sample))
 
-    def _draw(
-        self,
-        sequence: _Sequence,
-        stem: str,
-        data: bytes | None,
-        size: tuple[int, int] | None,
-        time_ns: int | None,
-        rows: list[dict[str, Any]],
-        canvas: Canvas,
-        number: int,
-    ) -> None:  # fmt: skip
+    def _draw(self, sequence: _Sequence, sample: _Sample, canvas: Canvas, number: int) -> None:
+        stem, data, size, rows, time_ns = sample.stem, sample.data, sample.size, sample.rows, sample.time_ns
         sequence.begin(canvas, size)
         try:
             sequence.move(canvas, rows, time_ns, number)
@@ -123,6 +116,17 @@ class EdgeFirstDrawing:
             raise
         except DAMAGE as error:
             raise DatasetError(f"{stem} cannot be read: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """What had to be read of a sample to know its time."""
+
+    stem: str
+    time_ns: int | None
+    data: bytes | None
+    size: tuple[int, int] | None
+    rows: list[dict[str, Any]]
 
 
 class _Sequence:

@@ -11,7 +11,7 @@ from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.view.rerun.canvas import Canvas
 
 Window = Callable[[int], tuple[int, int]]
-"""From the time of a dataset's first instant to the begin and end of those that are wanted, in nanoseconds."""
+"""From the time of a dataset's first instant to begin and end of those that are wanted, in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +107,8 @@ class _Selection:
         wanted, time_ns = self._wanted, instant.time_ns
         if time_ns is None:
             if wanted.window is not None or wanted.rate_hz is not None:
-                raise ConfigError(
-                    [
-                        "the dataset's samples have no times: take --every-n in place of --start, --end and --rate"
-                    ]
-                )
+                advice = "take --every-n in place of --start, --end and --rate"
+                raise ConfigError([f"samples of this dataset have no times: {advice}"])
         elif wanted.window is not None:
             self._span = self._span or wanted.window(time_ns)
             self.is_over = time_ns >= self._span[1]

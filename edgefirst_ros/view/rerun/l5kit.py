@@ -1,4 +1,4 @@
-"""An L5Kit dataset as it is drawn: the rig's way, agents around it, and the sensors' points where it has them."""
+"""An L5Kit dataset as it is drawn: the rig's way, agents around it, and sensors' points if it has them."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ EYE_M, LOOK_AT_M = (-14.0, 0.0, 9.0), (10.0, 0.0, 0.0)
 """Behind the rig and above it, in the rig's frame."""
 _BACKGROUND = (22, 24, 28)
 _SERIES = (
-    (marks.SPEED, "speed"),
-    (marks.FORCE, "acceleration"),
-    (marks.TURN, "rotation"),
-    (marks.ATTITUDE, "attitude"),
-    (marks.ALTITUDE, "altitude"),
+    (marks.SPEED, "speed, m/s"),
+    (marks.FORCE, "acceleration, m/s²"),
+    (marks.TURN, "rotation, rad/s"),
+    (marks.ATTITUDE, "attitude, deg"),
+    (marks.ALTITUDE, "altitude, m"),
 )
 MOST_SERIES = 3
 """Beside one another; the others are behind tabs of the last one."""
@@ -73,7 +73,7 @@ def _several(views: list[Any]) -> Any:  # noqa: ANN401
 
 
 def _camera(path: str, solid: list[str]) -> Any:  # noqa: ANN401
-    """The picture with what is drawn on it; points and boxes of space are projected onto it in another tab."""
+    """The picture with what is drawn on it; points and boxes of space are projected onto it behind a tab."""
     plain = rrb.Spatial2DView(origin=path, contents=[f"+ /{path}/**"], name=path)
     if not solid:
         return plain
@@ -85,7 +85,7 @@ def _cube(path: str) -> Any:  # noqa: ANN401
     return rrb.TensorView(
         origin=path,
         name="radar cube",
-        scalar_mapping=rrb.TensorScalarMapping(colormap="turbo", mag_filter="nearest"),
+        scalar_mapping=rrb.TensorScalarMapping(colormap="inferno", gamma=0.7, mag_filter="nearest"),
         slice_selection=rrb.TensorSliceSelection(
             width=1, height=rr.TensorDimensionSelection(dimension=0, invert=True)
         ),

@@ -37,6 +37,8 @@ _CLASSES = (
     (255, 214, 0), (80, 200, 255), (255, 120, 80), (120, 230, 120), (230, 120, 255), (255, 170, 200),
     (120, 160, 255), (200, 220, 80), (80, 230, 200), (255, 180, 90),
 )  # fmt: skip
+AXES = ((235, 80, 70), (90, 200, 90), (90, 140, 255))
+"""Of x, y and z."""
 _PALETTE = [0, 0, 0, *(channel for colour in _CLASSES for channel in colour)]
 _TRANSPARENCY = bytes([0, *[MASK_OPACITY] * len(_CLASSES)])
 
@@ -133,7 +135,7 @@ def by_speed(points: Points, speed_m_s: npt.NDArray[np.float64]) -> Any:  # noqa
 
 def _finite(points: Points) -> tuple[Points, npt.NDArray[np.bool_]]:
     points = points[:MOST_POINTS]
-    known = np.isfinite(points).all(axis=1)
+    known = np.asarray(np.isfinite(points).all(axis=1), np.bool_)
     return points[known], known
 
 

@@ -1,4 +1,4 @@
-"""An NCore sequence as it is drawn: every frame of every camera, lidar and radar, cuboids, poses, IMU, GPS."""
+"""An NCore sequence as it is drawn: frames of cameras, lidars and radars, cuboids, poses, IMU, GPS."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class NCoreDrawing:
         self._first: Path = self._stores[0]
         self._cuboids: list[dict[str, Any]] = []
         for path in self._stores:
-            self._guarded(lambda path=path: self._look(path), path)
+            self._guarded(partial(self._look, path), path)
 
     def __len__(self) -> int:
         return sum(len(times) for _, times in self._frames.values())
@@ -61,7 +61,7 @@ class NCoreDrawing:
     def begin(self, canvas: Canvas) -> None:
         """Draw where sensors are, the rig's way, and the series."""
         for path in self._stores:
-            self._guarded(lambda path=path: self._draw_facts(path, canvas), path)
+            self._guarded(partial(self._draw_facts, path, canvas), path)
 
     def instants(self) -> Iterator[Instant]:
         """All frames and groups of cuboids in order of time."""
@@ -83,7 +83,8 @@ class NCoreDrawing:
             where = f"{group}/{end_us}"
             # A picture has the time of its middle line, a sweep that of its end.
             time_ns = (begin_us + end_us) // 2 * 1000 if kind == "cameras" else end_us * 1000
-            draw = partial(self._draw, look, get, where, name, self._paths[group], time_ns)
+            work = partial(look, get, where, name, self._paths[group])
+            draw = partial(self._draw, work, time_ns, kind == "cameras")
             yield time_ns, order, Instant(time_ns, draw, is_sample=kind == "cameras")
 
     def _of_cuboids(self, order: int) -> Iterator[tuple[int, int, Instant]]:
@@ -94,10 +95,10 @@ class NCoreDrawing:
             yield time_us * 1000, order, Instant(time_us * 1000, draw, is_sample=False)
 
     def _draw(
-        self, look: Any, get: Get, where: str, name: str, path: str, time_ns: int, canvas: Canvas, number: int
-    ) -> None:  # fmt: skip
-        canvas.at(time_ns, number if look is _picture else None)
-        self._guarded(lambda: look(get, where, name, path, canvas), where)
+        self, work: Callable[[Canvas], None], time_ns: int, is_sample: bool, canvas: Canvas, number: int
+    ) -> None:
+        canvas.at(time_ns, number if is_sample else None)
+        self._guarded(partial(work, canvas), time_ns)
 
     def _look(self, path: Path) -> None:
         with Reading(path) as reading:

@@ -1,4 +1,4 @@
-"""Where a drawing goes: a file, Rerun's viewer, or a web page; each ends with the block that it is opened for."""
+"""Where a drawing goes: a file, Rerun's viewer, or a web page."""
 
 from __future__ import annotations
 
@@ -48,12 +48,8 @@ def refuse_display(environment: Mapping[str, str] = os.environ) -> None:
         ConfigError: no display.
     """
     if sys.platform == "linux" and not (environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")):
-        raise ConfigError(
-            [
-                "there is no display for the viewer: save with -o x.rrd and open that where there is one "
-                "(rerun x.rrd), or --web to look at it in a browser"
-            ]
-        )
+        advice = "save with -o x.rrd and open that elsewhere (rerun x.rrd), or use a browser with --web"
+        raise ConfigError([f"there is no display for the viewer: {advice}"])
 
 
 @contextmanager

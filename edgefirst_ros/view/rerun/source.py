@@ -43,9 +43,9 @@ def drawables_of(run: Run) -> list[Drawable]:
         DatasetNotFound: it has none that can be drawn.
         EdgeFirstError: one is damaged.
     """
-    from edgefirst_ros.view.rerun.edgefirst import EdgeFirstDrawing  # noqa: PLC0415 - one of them is needed
-    from edgefirst_ros.view.rerun.l5kit import L5KitDrawing  # noqa: PLC0415
-    from edgefirst_ros.view.rerun.ncore import NCoreDrawing  # noqa: PLC0415
+    from edgefirst_ros.view.rerun.edgefirst import EdgeFirstDrawing
+    from edgefirst_ros.view.rerun.l5kit import L5KitDrawing
+    from edgefirst_ros.view.rerun.ncore import NCoreDrawing
 
     report = Report() if run.report is None else read_report(run.report)
     kinds: Mapping[str, Callable[[Path], Drawable]] = {

@@ -46,32 +46,34 @@ def strokes_of(observation: Observation, refused: list[str]) -> list[Stroke]:
     Raises:
         DecodeError: it cannot be drawn.
     """
-    measurement, role = observation.measurement, observation.role
-    datum, frame = measurement.datum, measurement.frame_id
+    measurement, role, datum = observation.measurement, observation.role, observation.measurement.datum
     if observation.image is not None:
         image = observation.image
         return [partial(_on_camera, name=marks.PICTURE, what=marks.picture(image.data, image.format))]
     if role in _CLOUDS and isinstance(datum, PointCloud):
-        return [partial(Canvas.draw, path=_CLOUDS[role], what=_cloud(datum), frame=frame)]
+        return [partial(Canvas.draw, path=_CLOUDS[role], what=_cloud(datum), frame=measurement.frame_id)]
     if isinstance(datum, RadarCube):
         return [partial(Canvas.draw, path=marks.CUBE, what=marks.cube(datum))]
     if isinstance(datum, Imu):
+        series = (marks.TURN, datum.angular_velocity_rad_s), (marks.FORCE, datum.linear_acceleration_m_s2)
         time_ns = measurement.time_ns
-        return [
-            partial(Canvas.scalars, path=marks.TURN, time_ns=time_ns, values=datum.angular_velocity_rad_s),
-            partial(Canvas.scalars, path=marks.FORCE, time_ns=time_ns, values=datum.linear_acceleration_m_s2),
-        ]
+        return [partial(Canvas.scalars, path=path, time_ns=time_ns, values=row) for path, row in series]
+    if isinstance(datum, Detections | Mask):
+        return list(_labels(observation, datum, refused))
+    return []
+
+
+def _labels(observation: Observation, datum: Detections | Mask, refused: list[str]) -> Iterator[Stroke]:
     info = observation.calibration.model_info
-    names = info.labels if info else ()
-    if role is Role.BOXES_3D and isinstance(datum, Detections):
-        boxes = marks.boxes_3d(box_3d(box, names) for box in datum.boxes)
-        return [partial(Canvas.draw, path=marks.BOXES_3D, what=boxes, frame=frame)]
     size = observation.picture or _PLAIN_SIZE
     if isinstance(datum, Mask):
-        return [_masks(_of_classes(datum, info), size)]
-    if isinstance(datum, Detections):
-        return list(_detections(datum, info, size, refused))
-    return []
+        yield _masks(_of_classes(datum, info), size)
+    elif observation.role is Role.BOXES_3D:
+        boxes = marks.boxes_3d(box_3d(box, info.labels if info else ()) for box in datum.boxes)
+        frame = observation.measurement.frame_id
+        yield partial(Canvas.draw, path=marks.BOXES_3D, what=boxes, frame=frame)
+    else:
+        yield from _detections(datum, info, size, refused)
 
 
 def box_3d(box: Box, names: tuple[str, ...]) -> marks.Box3d:
