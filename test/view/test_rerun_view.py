@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import socket
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -278,6 +281,20 @@ class TestOutput:
         assert code == 2
         assert "-o x.rrd" in text
         assert "--web" in text
+
+    def test_a_browser_of_this_machine_alone_reaches_it_as_long_as_it_lasts(self) -> None:
+        told: list[str] = []
+        with output.to_web("x", told.append) as canvas:
+            canvas.draw("a", canvas_box())
+            page, data = (int(port) for port in re.findall(r"127\.0\.0\.1(?::|%3A)([0-9]+)", told[0]))
+            with urllib.request.urlopen(f"http://127.0.0.1:{page}/", timeout=30) as answer:
+                assert b"rerun" in answer.read().lower()
+            # On Linux all of 127.0.0.0/8 is this machine: what listens everywhere listens there, too.
+            for port in (page, data):
+                with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.2", port)):
+                    pass
+        with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", page)):
+            pass
 
     def test_nothing_there(self, tmp_path: Path) -> None:
         assert run(tmp_path / "none", "-o", tmp_path / "x.rrd")[0] == 2

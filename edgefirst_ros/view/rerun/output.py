@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,6 +22,8 @@ from edgefirst_ros.view.rerun.canvas import Canvas
 SUFFIX = ".rrd"
 MAGIC = b"RRF"
 APPLICATION = "edgefirst-ros view"
+START_S = 60.0
+"""Longest time until a process of Rerun listens."""
 WEB_MEMORY = "2GB"
 """Kept for browsers that come later; of more, what was drawn first is left out."""
 
@@ -85,31 +90,84 @@ def to_viewer(name: str) -> Iterator[Canvas]:
 
     Raises:
         ConfigError: there is no display.
+        WriteError: the viewer does not start.
     """
     refuse_display()
-    stream = _stream(name)
-    stream.spawn(hide_welcome_screen=True)
-    yield from _watched(stream)
+    port = _free_port()
+    viewer = _start("--hide-welcome-screen", port=port)
+    with _watched(name, viewer, port) as canvas:
+        yield canvas
 
 
 @contextmanager
 def to_web(name: str, tell: Callable[[str], None]) -> Iterator[Canvas]:
-    """A canvas that browsers show as long as the block lasts; ``tell`` gets the page's address."""
+    """A canvas that browsers on this machine show as long as the block lasts.
+
+    Args:
+        name: of the drawing.
+        tell: gets the page's address.
+
+    Raises:
+        WriteError: the server does not start.
+    """
+    port, page = _free_port(), _free_port()
+    memory = ("--server-memory-limit", WEB_MEMORY)
+    server = _start("--serve-web", "--web-viewer-port", str(page), *memory, port=port)
+    try:
+        with _watched(name, server, port) as canvas:
+            tell(f"http://127.0.0.1:{page}/?url={quote(_address(port), safe='')}")
+            yield canvas
+    finally:
+        _end(server)
+
+
+def _start(*arguments: str, port: int) -> subprocess.Popen[bytes]:
+    """A process of Rerun that only this machine reaches; Rerun's own ways to start one listen everywhere."""
+    command = [sys.executable, "-m", "rerun", "--bind", "127.0.0.1", "--port", str(port), *arguments]
+    quiet = subprocess.DEVNULL
+    # In a session of its own, so that Ctrl-C is for us.
+    return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+
+
+@contextmanager
+def _watched(name: str, shower: subprocess.Popen[bytes], port: int) -> Iterator[Canvas]:
+    _wait(shower, port)
     stream = _stream(name)
-    data = stream.serve_grpc(grpc_port=_free_port(), server_memory_limit=WEB_MEMORY)
-    port = _free_port()
-    rr.serve_web_viewer(web_port=port, open_browser=False, connect_to=data)
-    tell(f"http://127.0.0.1:{port}/?url={quote(data, safe='')}")
-    yield from _watched(stream)
-
-
-def _watched(stream: rr.RecordingStream) -> Iterator[Canvas]:
+    stream.connect_grpc(_address(port))
     canvas = Canvas(stream, live=True)
     try:
         yield canvas
         canvas.finish()
     finally:
         stream.disconnect()
+
+
+def _wait(shower: subprocess.Popen[bytes], port: int) -> None:
+    """Wait until it listens.
+
+    Raises:
+        WriteError: it does not.
+    """
+    until_s = time.monotonic() + START_S
+    while time.monotonic() < until_s:
+        if shower.poll() is not None:
+            break
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+            return
+        time.sleep(0.1)
+    _end(shower)
+    raise WriteError("Rerun does not start; does the command `rerun` open a window? Or save with -o x.rrd")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End it with those that it has started: what Python starts is not the program itself."""
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGTERM)
+    process.wait()
+
+
+def _address(port: int) -> str:
+    return f"rerun+http://127.0.0.1:{port}/proxy"
 
 
 def _free_port() -> int:
