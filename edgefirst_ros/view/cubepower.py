@@ -22,7 +22,7 @@ def power_db(radar: RadarCube) -> npt.NDArray[np.float64]:
     wanted = [radar.layout.index(axis) for axis in SHOWN_AXES if axis in radar.layout]
     others = tuple(n for n in range(bins.ndim) if n not in wanted)
     power = np.atleast_2d((bins**2).sum(axis=others))
-    if wanted != sorted(wanted):
+    if wanted != sorted(wanted) or Axis.DOPPLER not in radar.layout:
         power = power.T
     shown: npt.NDArray[np.float64] = 10 * np.log10(power + 1.0)
     return shown

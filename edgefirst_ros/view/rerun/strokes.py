@@ -88,8 +88,9 @@ def _on_camera(canvas: Canvas, *, name: str, what: object) -> None:
 
 def _cloud(cloud: PointCloud) -> object:
     points = cloud.xyz().astype(np.float64)
-    if cloud.has(_SPEED):
-        return marks.by_speed(points, cloud.column(_SPEED).astype(np.float64))
+    speed = cloud.column(_SPEED).astype(np.float64) if cloud.has(_SPEED) else None
+    if speed is not None and speed.ndim == 1:
+        return marks.by_speed(points, speed)
     return marks.by_range(points)
 
 
