@@ -6,7 +6,7 @@ DEMO := demo
 ROUNDS ?= 5
 SECONDS ?= 300
 
-.PHONY: help setup demo test test-fleet test-torch search torture fuzz oracles clean
+.PHONY: help setup demo test test-fleet test-torch test-view search torture fuzz oracles clean
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -50,6 +50,15 @@ test-torch: .venv-torch/ready ## what torch's DataLoader makes of datasets, and 
 	.venv-torch/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test]' torch
 	touch $@
 
+# In a venv of its own, because Rerun installs 520 MB.
+test-view: .venv-view/ready ## drawings of recordings and datasets, read back with Rerun
+	.venv-view/bin/python -m pytest test/view
+
+.venv-view/ready: setup.py pyproject.toml
+	$(PYTHON) -m venv .venv-view
+	.venv-view/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,view]'
+	touch $@
+
 # The suite draws the same examples every time; this looks for others, until one fails or ROUNDS are over.
 search: $(VENV)/ready oracles ## the property tests again with random draws, ROUNDS=5 times
 	for round in $$(seq $(ROUNDS)); do \
@@ -79,4 +88,4 @@ oracles: .venv-edgefirst/ready .venv-ncore/ready
 		&& .venv-ncore/bin/python -m pip install --quiet --disable-pip-version-check --no-deps nvidia-ncore && touch $@
 
 clean: ## remove what the others made
-	rm -rf $(VENV) .venv-edgefirst .venv-ncore .venv-fleet .venv-torch $(DEMO) build dist *.egg-info
+	rm -rf $(VENV) .venv-edgefirst .venv-ncore .venv-fleet .venv-torch .venv-view $(DEMO) build dist *.egg-info

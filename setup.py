@@ -70,6 +70,12 @@ CLUSTERS = {
     "ray": ["ray>=2.50,<3"],
 }
 """Clients of clusters, for `convert --engine`; not in ``all``, because a vehicle has none."""
+VIEWER = {
+    # MIT or Apache-2.0, wheels of 170 MB for x86-64 and aarch64, 520 MB installed; its API changes with every
+    # minor version. Needs numpy 2, which the ROS distributions do not have.
+    "view": ["rerun-sdk>=0.41,<0.42"],
+}
+"""The viewer of `edgefirst-ros view`; not in ``all`` for its size."""
 ALL_EXTRAS = [line for lines in EXTRAS.values() for line in lines]
 
 LAUNCHER = """\
@@ -206,6 +212,7 @@ setup(
     extras_require={
         **EXTRAS,
         **CLUSTERS,
+        **VIEWER,
         "all": ALL_EXTRAS,
         "test": [
             # Another reader of messages by their definitions, to compare with.

@@ -26,6 +26,7 @@ COMMANDS = {
     "recover": "datasets",
     "check": "datasets",
     "report": "report",
+    "view": "view",
     "sheet": "datasets",
     "capture": "capture",
     "play": "play",

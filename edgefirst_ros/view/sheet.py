@@ -19,7 +19,7 @@ from edgefirst_ros.formats.edgefirst.finish.table import read_table
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
 from edgefirst_ros.formats.edgefirst.read.pcd import read_pcd
-from edgefirst_ros.messages.radar import Axis
+from edgefirst_ros.view.cubepower import power_db
 from edgefirst_ros.view.edgefirstscenes import DAMAGE, Row, boxes_of, rows_of
 from edgefirst_ros.view.scene import draw_boxes
 
@@ -163,16 +163,7 @@ def _cube(data: bytes | None) -> Image.Image:
     cell = _empty()
     if data is None:
         return cell
-    cube = read_cube(data)
-    bins = cube.cube.astype(np.float64)
-    if cube.is_complex:
-        bins = np.hypot(bins[..., 0::2], bins[..., 1::2])
-    wanted = [cube.layout.index(axis) for axis in (Axis.RANGE, Axis.DOPPLER) if axis in cube.layout]
-    others = tuple(n for n in range(bins.ndim) if n not in wanted)
-    power = np.atleast_2d((bins**2).sum(axis=others))
-    if wanted != sorted(wanted):
-        power = power.T
-    shade = _above_noise(10 * np.log10(power[::-1] + 1.0))
+    shade = _above_noise(power_db(read_cube(data))[::-1])
     # A target may be a single bin, which would be smaller than a pixel.
     bins_drawn = Image.fromarray((shade * 255).astype(np.uint8)).filter(ImageFilter.MaxFilter(3))
     picture = bins_drawn.resize(CELL, Image.Resampling.BILINEAR)
@@ -180,15 +171,15 @@ def _cube(data: bytes | None) -> Image.Image:
     return cell
 
 
-def _above_noise(power_db: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _above_noise(power: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Scale decibels to 0..1 so that noise is dark and the strongest target is bright.
 
     Targets fill too few bins for percentiles, so the scale begins just above the median, which is noise, and
     ends at the strongest bin; a cube without targets stays dark.
     """
-    floor = float(np.median(power_db)) + NOISE_HEADROOM_DB
-    top = max(float(power_db.max()), floor + LEAST_CONTRAST_DB)
-    shade: npt.NDArray[np.float64] = np.clip((power_db - floor) / (top - floor), 0, 1)
+    floor = float(np.median(power)) + NOISE_HEADROOM_DB
+    top = max(float(power.max()), floor + LEAST_CONTRAST_DB)
+    shade: npt.NDArray[np.float64] = np.clip((power - floor) / (top - floor), 0, 1)
     return shade
 
 
