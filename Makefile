@@ -6,7 +6,7 @@ DEMO := demo
 ROUNDS ?= 5
 SECONDS ?= 300
 
-.PHONY: help setup demo test test-fleet search torture fuzz oracles clean
+.PHONY: help setup demo test test-fleet search torture fuzz oracles reference docs clean
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -68,6 +68,21 @@ oracles: .venv-edgefirst/ready .venv-ncore/ready
 	-$(PYTHON) -m venv .venv-ncore && .venv-ncore/bin/python -m pip install --quiet --disable-pip-version-check \
 		numpy 'zarr<3' 'numcodecs<0.16' dataclasses_json pillow cbor2 scipy typing_extensions universal_pathlib \
 		&& .venv-ncore/bin/python -m pip install --quiet --disable-pip-version-check --no-deps nvidia-ncore && touch $@
+
+reference: $(VENV)/ready ## write docs/configuration.md from the models, and the drawings
+	$(BIN)/python docs/tools/reference.py
+	$(BIN)/python docs/tools/drawings.py
+
+# In a venv of its own, as nothing else needs what makes the site. LINKS=1 also asks for what lies in other places.
+docs: .venv-docs/ready ## the documentation as a site, in build/site; warnings are errors
+	.venv-docs/bin/python -m sphinx --fail-on-warning --keep-going --quiet -c docs . build/site
+	$(if $(LINKS),.venv-docs/bin/python -m sphinx --fail-on-warning --keep-going -b linkcheck -c docs . build/links)
+	@echo "site: build/site/index.html"
+
+.venv-docs/ready: setup.py
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt
+	touch $@
 
 clean: ## remove what the others made
 	rm -rf $(VENV) .venv-edgefirst .venv-ncore .venv-fleet $(DEMO) build dist *.egg-info
