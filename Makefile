@@ -73,16 +73,11 @@ reference: $(VENV)/ready ## write docs/configuration.md from the models, and the
 	$(BIN)/python docs/tools/reference.py
 	$(BIN)/python docs/tools/drawings.py
 
-# In a venv of its own, as nothing else needs what makes the site. LINKS=1 also asks for what lies in other places.
-docs: .venv-docs/ready ## the documentation as a site, in build/site; warnings are errors
-	.venv-docs/bin/python -m sphinx --fail-on-warning --keep-going --quiet -c docs . build/site
-	$(if $(LINKS),.venv-docs/bin/python -m sphinx --fail-on-warning --keep-going -b linkcheck -c docs . build/links)
+# LINKS=1 also asks for what the pages name in other places.
+docs: $(VENV)/ready ## the documentation as a site, in build/site; warnings, also of broken links, are errors
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -c docs . build/site
+	$(if $(LINKS),$(BIN)/python -m sphinx --fail-on-warning --keep-going -b linkcheck -c docs . build/links)
 	@echo "site: build/site/index.html"
-
-.venv-docs/ready: setup.py
-	$(PYTHON) -m venv .venv-docs
-	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt
-	touch $@
 
 clean: ## remove what the others made
 	rm -rf $(VENV) .venv-edgefirst .venv-ncore .venv-fleet $(DEMO) build dist *.egg-info

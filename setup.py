@@ -70,6 +70,8 @@ CLUSTERS = {
     "ray": ["ray>=2.50,<3"],
 }
 """Clients of clusters, for `convert --engine`; not in ``all``, because a vehicle has none."""
+# Kept up, unlike MkDocs and its theme Material; pinned, since warnings of the build are errors.
+DOCS = ["sphinx~=9.0", "myst-parser~=5.2", "furo==2025.12.19", "sphinxcontrib-mermaid~=2.1"]
 ALL_EXTRAS = [line for lines in EXTRAS.values() for line in lines]
 
 LAUNCHER = """\
@@ -206,6 +208,7 @@ setup(
     extras_require={
         **EXTRAS,
         **CLUSTERS,
+        "docs": DOCS,
         "all": ALL_EXTRAS,
         "test": [
             # Another reader of messages by their definitions, to compare with.
@@ -213,6 +216,7 @@ setup(
             *ALL_EXTRAS,
             # A real cluster of two workers; Ray, which is ten times as large, is for `make test-fleet`.
             *CLUSTERS["dask"],
+            *DOCS,
             "pytest>=8",
             "setuptools>=64",  # installs the example format
             "pytest-timeout>=2.3",

@@ -1,4 +1,4 @@
-"""Writes docs/configuration.md: every option of the models, its type, default, unit and command line option."""
+"""Writes docs/configuration.md: every option of the models with its type, unit, default and command line."""
 
 from __future__ import annotations
 
@@ -10,23 +10,29 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
-import typer
-from click import Parameter
 from annotated_types import BaseMetadata, Ge, Gt, Le, Lt
+from click import Parameter
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from edgefirst_ros.cli.app import COMMANDS, app
+from edgefirst_ros.cli.app import COMMANDS, Commands
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.messages.sensors import SENSORS
+from edgefirst_ros.messages.sensors import SENSORS, Role
 from edgefirst_ros.nodes.options import CaptureOptions, ReplayOptions
 
 PAGE = Path(__file__).resolve().parents[1] / "configuration.md"
 RENAMED = {"rate": "rate_hz", "schema": "edgefirst.schema_version", "container": "edgefirst.container"}
 """Options by the name of the command line's parameter, where it differs from the option's."""
 UNITS = {
-    **{"_hz": "Hz", "_mb": "MB", "_ms": "ms", "_mm": "mm", "_m_s": "m/s", "_deg": "°", "_s": "s", "_m": "m"},
+    "_hz": "Hz",
+    "_mb": "MB",
+    "_ms": "ms",
+    "_mm": "mm",
+    "_m_s": "m/s",
+    "_deg": "°",
+    "_s": "s",
+    "_m": "m",
     "_xyzw": "x, y, z, w",
 }
 """Units by the ends of names, those first that end like another."""
@@ -37,8 +43,10 @@ HEAD = """\
 <!-- Made by `make reference` from the models; edit their descriptions instead. -->
 # Configuration
 
-`--config FILE` (of COMMANDS) reads YAML, plain or as a ROS 2 parameter file. The ROS nodes have the same options as parameters. An option that is not given has its default, and options of the command line come
-before those of the file. A name that does not exist, and a value that is not possible, are errors that say what is meant.
+`--config FILE` (of COMMANDS) reads YAML, plain or as a ROS 2 parameter
+file. The ROS nodes have the same options as parameters. An option that is not given has its default, and
+options of the command line come before those of the file. A name that does not exist, or a value that is not
+possible, is an error that says what is meant.
 
 ```yaml
 rate_hz: 2.0
@@ -49,15 +57,16 @@ ncore:
   split_s: 600.0
 ```
 
-An option with a dot is one of a block: `ncore.split_s` is `split_s` in the block `ncore`. `config/maivin.yaml`,
-`config/raivin.yaml` and `config/generic.yaml` are files to begin with.
+An option with a dot is one of a block: `ncore.split_s` is `split_s` in the block `ncore`. Files to begin with are
+[maivin.yaml](../config/maivin.yaml), [raivin.yaml](../config/raivin.yaml) and
+[generic.yaml](../config/generic.yaml).
 
-In ROS, an empty text or list, or `.nan`, stands for "not set", and `ros2 param describe /capture ncore.split_s` prints what
-this page says.
+In ROS, an empty text or list, or `.nan`, stands for "not set", and
+`ros2 param describe /capture ncore.split_s` prints what this page says.
 """
 TOPICS = """\
-Each entry of `topics` says how one topic is used. The entries below exist already: what you write changes single values of
-them. An entry of another name is new, and needs a `role`, unless its name is one.
+Each entry of `topics` says how one topic is used. The entries below exist already: what you write changes
+single values of them. An entry of another name is new, and needs a `role`, unless its name is one.
 """
 ENTRIES = """\
 ### Entries that exist
@@ -67,8 +76,8 @@ Names are without the device's prefix. Values that are not shown are the default
 ROLES = """\
 ### Roles
 
-What a topic of each role may send. *Companions* are paired with reference frames by time; *calibration* applies until the next
-message of its topic; of *motion*, the rig's poses are computed.
+What a topic of each role may send. A *companion* is paired with reference frames by time, *calibration* applies
+until its next message, and from *motion* the rig's poses are computed.
 """
 NODES = """\
 ROS parameters of the nodes alone; a configuration file may hold them, and `--config` passes over them.
@@ -128,21 +137,22 @@ def type_of(annotation: Any) -> str:  # noqa: ANN401 - any type a model's field 
     """A type as users of YAML call it, with the values that it allows if they are few."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin in {Union, types.UnionType}:
-        return " or ".join(type_of(each) for each in inner if each is not types.NoneType)
-    if origin is Literal:
-        return " / ".join(f"`{each}`" if each else "empty" for each in inner)
-    if origin is tuple and inner[-1:] != (...,):
-        return f"{len(inner)} numbers"
-    if origin in {tuple, list, Sequence}:
-        return f"list of {type_of(inner[0])}"
-    if origin in {dict, Mapping}:
-        keys = "names" if inner[0] is str else "labels"
-        return f"mapping of {keys} to {type_of(inner[1])}"
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return "entries"
-    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
-        return "one of the roles below" if annotation.__name__ == "Role" else " / ".join(f"`{each}`" for each in annotation)
-    return PLAIN[annotation]
+        words = " or ".join(type_of(each) for each in inner if each is not types.NoneType)
+    elif origin is Literal:
+        words = " / ".join(f"`{each}`" if each else "empty" for each in inner)
+    elif origin is tuple and inner[-1:] != (...,):
+        words = f"{len(inner)} numbers"
+    elif origin in {tuple, list, Sequence}:
+        words = f"list of {type_of(inner[0])}"
+    elif origin in {dict, Mapping}:
+        words = f"mapping of {'names' if inner[0] is str else 'labels'} to {type_of(inner[1])}"
+    elif annotation is Role:
+        words = "one of the roles below"
+    elif issubclass(annotation, StrEnum):
+        words = " / ".join(f"`{each}`" for each in annotation)
+    else:
+        words = "entries" if issubclass(annotation, BaseModel) else PLAIN[annotation]
+    return words
 
 
 def plain(value: Any) -> str:  # noqa: ANN401 - any default
@@ -165,7 +175,7 @@ def escaped(text: str) -> str:
 
 def commands() -> Iterator[tuple[str, list[Parameter]]]:
     """Every command of the command line with its parameters."""
-    group = typer.main.get_command(app)
+    group = Commands()
     for name in COMMANDS:
         yield name, group.get_command(None, name).params
 
@@ -216,7 +226,7 @@ def page() -> str:
     """The whole page."""
     fields = Config.model_fields
     own = [name for name, each in FORMATS.items() if type(each).__module__.startswith("edgefirst_ros.")]
-    blocks = {name: fields[name].annotation for name in ("ego", "overload", *own)}
+    blocks: dict[str, Any] = {name: fields[name].annotation for name in ("ego", "overload", *own)}
     takers = [f"`{name}`" for name, each in commands() if any("--config" in p.opts for p in each)]
     lines = [HEAD.replace("COMMANDS", ", ".join(takers)), "## General", "", *table(rows(Config))]
     lines += ["## Topics", "", TOPICS, *table(rows(TopicRule, "topics.NAME."))]
