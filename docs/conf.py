@@ -61,7 +61,9 @@ def _navigation(_: Sphinx, name: str, source: list[str]) -> None:
     """Put the pages into the front page, which stays plain Markdown for those who read it elsewhere."""
     if name == root_doc:
         for caption, pages in NAVIGATION.items():
-            source[0] += "\n".join(["", "```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```", ""])
+            source[0] += "\n".join(
+                ["", "```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```", ""]
+            )
 
 
 def setup(app: Sphinx) -> None:

@@ -1,0 +1,189 @@
+"""What documents show works: commands are parsed, and run where they can be; configurations are valid."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from drives import simulated
+from places import REPOSITORY
+from snippets import DOCUMENTS, SHELL, Block, Command, blocks, commands, is_output, lines, parse, programs
+from typer.testing import CliRunner
+
+from edgefirst_ros.cli.app import app
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.nodes.options import CaptureOptions, ReplayOptions
+from edgefirst_ros.simulation import DriveOptions
+
+COMMANDS = [command for document in DOCUMENTS for command in commands(document)]
+BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
+LONG: dict[str, Any] = {
+    "seconds": 130.0,
+    "start_ns": 1_773_483_620_000_000_000,  # 2026-03-14 10:20:20
+    "fps": 1,
+    "width": 160,
+    "height": 96,
+    "lidar_points": 64,
+    "lidar_hz": 1.0,
+    "radar_hz": 1.0,
+    "cube_hz": 0.0,
+    "imu_hz": 20.0,
+    "gps_hz": 1.0,
+    "model_hz": 1.0,
+}
+"""Little in every second, and long enough for the times that documents name."""
+NOT_HERE = {
+    "capture": "a device, or a player of a recording: test/cli/test_live_commands.py",
+    "play": "somebody who listens: test/cli/test_live_commands.py",
+    "view": "a window",
+}
+ELSEWHERE = ("://", "--engine", "--official", "/mnt/", "s3:", "OUTPUT/recordings", "out/recordings")
+"""Stores, clusters, other Pythons, cards, and recordings of live sessions: their own tests have them."""
+OTHER_PROGRAMS = {
+    *("aws", "cmp", "colcon", "dask", "docker", "echo", "export", "git", "jq", "ray", "rosdep", "rviz2"),
+    *("ln", "source", "sudo", "tee", "touch", "zenoh-bridge-ros2dds", ">"),
+}
+RUN = {"README.md": 1}
+"""Blocks of Python that run here, by document: how many."""
+READ = {
+    "ncore.md": "NVIDIA's reader: test/formats/ncore/test_official_reader.py has the same calls",
+    "adding-a-sensor.md": "test/messages/test_adding_a_sensor.py runs it in a copy of the package",
+}
+
+
+def can_run(command: Command) -> bool:
+    text = shlex.join(command.words)
+    return command.words[0] not in NOT_HERE and not any(part in text for part in ELSEWHERE)
+
+
+@pytest.fixture(scope="module")
+def drive() -> Path:
+    return simulated(DriveOptions(**LONG)).mcap
+
+
+@pytest.fixture
+def desk(drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the recordings and files that documents name, which is the current one."""
+    places = ("drive.mcap", "NAME.mcap", "monday/one.mcap", "drives/a/one.mcap", "drives/monday/drive1.mcap")
+    for place in (*places, "recordings/one.mcap", "maivin_2026_03_14_10_20_30.mcap"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).symlink_to(drive)
+    for name in ("stamps.yaml", "right.yaml"):
+        (tmp_path / name).write_text("rate_hz: 1.0\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=str)
+def test_every_command_is_one_that_the_program_takes(command: Command) -> None:
+    try:
+        parse(command.words)
+    except click.ClickException as error:
+        pytest.fail(f"{command}: {error.format_message()}")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_that_need_nothing_else_do_it(document: Path, desk: Path) -> None:
+    runner = CliRunner()
+    for command in filter(can_run, commands(document)):
+        words = [*command.words]
+        if words[0] in {"convert", "simulate"}:
+            words.append("--overwrite")  # the first run of a document left its output
+        if words[0] == "simulate":
+            words += ["--fps", "2", "--size", "160x96"]  # costs a tenth
+        done = runner.invoke(app, words)
+        assert done.exit_code == 0, f"{command}\n{done.output}"
+
+
+def test_most_commands_run() -> None:
+    assert sum(map(can_run, COMMANDS)) >= 20
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_every_block_is_of_a_kind_that_is_looked_at(block: Block) -> None:
+    name = block.document.name
+    if block.language in SHELL:
+        for line in [] if is_output(block) else lines(block.text):
+            look_at(line)
+    elif block.language == "yaml":
+        look_at_yaml(yaml.safe_load(block.text))
+    elif block.language == "python":
+        ast.parse(re.sub(r"^ {4}", "", block.text) if block.text.startswith(" ") else block.text)
+        assert name in RUN or name in READ, "say what runs it"
+    else:
+        # test_messages.py looks at texts of the program, test_docs.py at the picture of the rooms.
+        assert block.language in {"mermaid", "text"}
+        assert block.language == "mermaid" or name == "troubleshooting.md"
+
+
+def look_at(line: str) -> None:
+    """See that what a line of a shell names is there: programs, targets, extras, launch arguments."""
+    assert subprocess.run(["bash", "-n"], input=line, text=True, check=False).returncode == 0, line
+    for words in programs(line):
+        program = words[0]
+        if program == "make":
+            targets = re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.M)
+            assert set(words[1:2]) <= {*targets}, line
+        elif program == "pip":
+            extras = re.findall(r"\[([a-z,]+)\]", line)
+            known = (REPOSITORY / "setup.py").read_text()
+            assert all(f'"{extra}": ' in known for each in extras for extra in each.split(",")), line
+        elif program == "ros2" and words[1] == "launch":
+            look_at_launch(line, words)
+        elif program == "python":
+            script = (REPOSITORY / words[1]).read_text()
+            assert all(word in script for word in words if word.startswith("--")), line
+        else:
+            assert program in OTHER_PROGRAMS | {"edgefirst-ros", "ros2"}, line
+
+
+def look_at_launch(line: str, words: list[str]) -> None:
+    text = (REPOSITORY / "launch" / words[3]).read_text()
+    for argument in re.findall(r"(\w+):=", line):
+        assert f'"{argument}"' in text, line
+
+
+def look_at_yaml(data: Any) -> None:  # noqa: ANN401 - any YAML
+    if isinstance(data, list):
+        assert all(set(step) == {"run"} for step in data)
+        for step in data:
+            look_at(step["run"])
+    elif "apiVersion" in data:
+        assert data["kind"] == "Job"
+    else:
+        nodes = {*CaptureOptions.model_fields, *ReplayOptions.model_fields, "qos_overrides"}
+        build_config({name: value for name, value in data.items() if name not in nodes})
+
+
+def python_blocks() -> Iterator[Block]:
+    for block in BLOCKS:
+        if block.language == "python" and block.document.name in RUN:
+            yield block
+
+
+@pytest.mark.parametrize("block", python_blocks(), ids=str)
+def test_python_runs_on_the_dataset_that_it_names(block: Block, desk: Path) -> None:
+    words = ["convert", "drive.mcap", "-o", "out", "--name", "monday", "--format", "edgefirst,ncore,l5kit"]
+    assert CliRunner().invoke(app, [*words, "--workers", "1"]).exit_code == 0
+    exec(compile(block.text, str(block), "exec"), {})
+
+
+def test_the_recipe_for_ci_passes_on_the_demo(desk: Path) -> None:
+    """As the page has it, but for the installation."""
+    if shutil.which("jq") is None:
+        pytest.skip("no jq")
+    (block,) = [b for b in BLOCKS if b.document.name == "ci.md" and b.language == "yaml"]
+    steps = [step["run"] for step in yaml.safe_load(block.text)]
+    assert [step for step in steps if "install" in step] == steps[:1]
+    for step in steps[1:]:
+        done = subprocess.run(["bash", "-ec", step], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{step}\n{done.stderr}"
