@@ -15,7 +15,10 @@ from places import REPOSITORY
 from edgefirst_ros.cli.app import app
 
 DOCUMENTS = sorted(
-    path for folder in (".", "docs", "examples", "benchmarks") for path in (REPOSITORY / folder).glob("*.md")
+    path
+    for folder in (".", "docs", "examples", "benchmarks")
+    for path in (REPOSITORY / folder).glob("*.md")
+    if path.name != "CHANGELOG.md"  # which also tells of what was
 )
 PROGRAM = "edgefirst-ros"
 SHELL = {"", "sh", "bash"}
@@ -57,7 +60,7 @@ def blocks(document: Path) -> Iterator[Block]:
 def lines(text: str) -> Iterator[str]:
     """The commands of a shell block, without what stands to their right as an explanation."""
     begun = ""
-    for line in text.replace("\\\n", " ").splitlines():
+    for line in re.sub(r"\\\n *", "", text).splitlines():
         command = begun + (line if begun else re.split(r"(?<=\S) {2,}", line.strip())[0])
         if _is_open(command):
             begun = command + "\n"

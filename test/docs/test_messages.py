@@ -18,7 +18,9 @@ LEAST = 6
 def shown() -> list[str]:
     """Every line of the page's blocks, and what else on it has a gap."""
     lines = [line for block in blocks(PAGE) if block.language == "text" for line in block.text.splitlines()]
-    inline = re.findall(r"`([^`\n]*…[^`\n]*)`", re.sub(r"^```.*?^```", "", PAGE.read_text(), flags=re.M | re.S))
+    inline = re.findall(
+        r"`([^`\n]*…[^`\n]*)`", re.sub(r"^```.*?^```", "", PAGE.read_text(), flags=re.M | re.S)
+    )
     return [*lines, *inline]
 
 
