@@ -57,8 +57,8 @@ ncore:
   split_s: 600.0
 ```
 
-An option with a dot is one of a block: `ncore.split_s` is `split_s` in the block `ncore`. Files to begin with are
-[maivin.yaml](../config/maivin.yaml), [raivin.yaml](../config/raivin.yaml) and
+An option with a dot is one of a block: `ncore.split_s` is `split_s` in the block `ncore`. Files to begin with
+are [maivin.yaml](../config/maivin.yaml), [raivin.yaml](../config/raivin.yaml) and
 [generic.yaml](../config/generic.yaml).
 
 In ROS, an empty text or list, or `.nan`, stands for "not set", and
@@ -76,8 +76,8 @@ Names are without the device's prefix. Values that are not shown are the default
 ROLES = """\
 ### Roles
 
-What a topic of each role may send. A *companion* is paired with reference frames by time, *calibration* applies
-until its next message, and from *motion* the rig's poses are computed.
+What a topic of each role may send. A *companion* is paired with reference frames by time, *calibration*
+applies until its next message, and from *motion* the rig's poses are computed.
 """
 NODES = """\
 ROS parameters of the nodes alone; a configuration file may hold them, and `--config` passes over them.

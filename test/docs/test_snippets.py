@@ -39,7 +39,7 @@ LONG: dict[str, Any] = {
     "lidar_hz": 1.0,
     "radar_hz": 1.0,
     "cube_hz": 0.0,
-    "imu_hz": 2.0,
+    "imu_hz": 5.0,
     "gps_hz": 1.0,
     "gps_no_fix": 0,
     "model_hz": 1.0,
@@ -52,15 +52,15 @@ NOT_HERE = {
 }
 ELSEWHERE = (
     *("://", "--engine", "--official", "/mnt/", "OUTPUT/recordings", "out/recordings"),
-    # Takes a second of every core, and is like --jobs 8; and what the recipe for CI does.
-    *("--jobs 2", "--name nightly"),
+    # Processes of their own, see test/fleet; and what the recipe for CI does.
+    *("--jobs", "--name nightly"),
 )
 """Stores, clusters, other Pythons, cards, and recordings of live sessions: their own tests have them."""
 OTHER_PROGRAMS = {
     *("aws", "cmp", "colcon", "dask", "docker", "echo", "export", "git", "jq", "ray", "rosdep", "rviz2"),
     *("ln", "source", "sudo", "tee", "touch", "zenoh-bridge-ros2dds", ">"),
 }
-RUN = {"README.md"}
+RUN = {"README.md", "datasets.md", "frames.md"}
 """Documents whose Python runs here, on a dataset ``monday``."""
 READ = {
     "ncore.md": "NVIDIA's reader: test/formats/ncore/test_official_reader.py has the same calls",
@@ -74,7 +74,8 @@ def can_run(command: Command) -> bool:
 
 
 MONDAY = ("convert", "monday/", "-o", "out", "--name", "monday", "--format", "edgefirst,ncore,l5kit")
-"""The command of README whose dataset later ones look into, in other documents, too."""
+ALL = ("convert", "drive.mcap", "-o", "all", "--rate", "2", "--format", "edgefirst,ncore,l5kit")
+"""The commands whose datasets others look into, also those of other documents."""
 
 
 @dataclass
@@ -103,15 +104,20 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Desk:
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / place).symlink_to(drive)
     (folder / "stamps.yaml").write_text("rate_hz: 1.0\n")
-    (folder / "OUT").symlink_to("out")
+    for name, place in {
+        "OUT": "out",
+        "a.zarr": "out/l5kit/monday.zarr",
+        "b.zarr": "all/l5kit/drive-dataset.zarr",
+    }.items():
+        (folder / name).symlink_to(place)
     return Desk(folder)
 
 
 @pytest.fixture
 def desk(laid: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """The folder is the current one, and has the dataset ``monday``."""
+    """The folder is the current one, and has two datasets of each format."""
     monkeypatch.chdir(laid.folder)
-    assert laid.run(MONDAY).exit_code == 0
+    assert laid.run(MONDAY).exit_code == laid.run(ALL).exit_code == 0
     return laid
 
 
@@ -148,7 +154,7 @@ def test_every_block_is_of_a_kind_that_is_looked_at(block: Block) -> None:
     else:
         # test_messages.py looks at texts of the program, test_docs.py at the picture of the rooms.
         assert block.language in {"mermaid", "text"}
-        assert block.language == "mermaid" or name == "troubleshooting.md"
+        assert block.language == "mermaid" or name in {"troubleshooting.md", "datasets.md"}
 
 
 def look_at(line: str) -> None:
