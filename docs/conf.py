@@ -45,7 +45,7 @@ NAVIGATION = {
     "Reference": ["configuration", "security", "ci", "../CHANGELOG"],
     "Extend": ["adding-a-topic", "../examples/adding-a-sensor", "architecture", "../CONTRIBUTING"],
 }
-"""Pages by caption, from docs/; Sphinx warns of one that is left out, and of one that is missing."""
+"""Pages by caption, from docs/; Sphinx warns of one that is left out."""
 ENTRY = """<!doctype html><meta charset="utf-8"><title>edgefirst_ros</title>
 <meta http-equiv="refresh" content="0; url=docs/index.html"><a href="docs/index.html">edgefirst_ros</a>
 """
@@ -60,7 +60,8 @@ def _entry(app: Sphinx, failed: Exception | None) -> None:
 def _navigation(_: Sphinx, name: str, source: list[str]) -> None:
     """Put the pages into the front page, which stays plain Markdown for those who read it elsewhere."""
     if name == root_doc:
-        for caption, pages in NAVIGATION.items():
+        for caption, names in NAVIGATION.items():
+            pages = [page for page in names if (ROOT / "docs" / f"{page}.md").is_file()]
             source[0] += "\n".join(
                 ["", "```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```", ""]
             )

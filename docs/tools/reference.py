@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from annotated_types import BaseMetadata, Ge, Gt, Le, Lt
-from click import Parameter
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -173,8 +172,8 @@ def escaped(text: str) -> str:
     return re.sub(r"([*<>_](?=\W|$)|(?<=\W)[*<_])", r"\\\1", text)
 
 
-def commands() -> Iterator[tuple[str, list[Parameter]]]:
-    """Every command of the command line with its parameters."""
+def commands() -> Iterator[tuple[str, list[Any]]]:
+    """Every command of the command line with its parameters, as typer has them."""
     group = Commands()
     for name in COMMANDS:
         yield name, group.get_command(None, name).params
