@@ -39,7 +39,7 @@ linkcheck_timeout = 20
 linkcheck_ignore = [r"https?://localhost", r"https://cdds\.io/config"]
 
 NAVIGATION = {
-    "Begin": ["../README", "troubleshooting"],
+    "Begin": ["On one page <../README>", "troubleshooting"],
     "Use": ["workstation", "vehicle", "recordings", "fleet", "report", "viewer", "training"],
     "Datasets": ["datasets", "frames", "ncore", "l5kit", "cameras", "ego"],
     "Reference": ["configuration", "security", "ci", "../CHANGELOG"],
@@ -61,7 +61,8 @@ def _navigation(_: Sphinx, name: str, source: list[str]) -> None:
     """Put the pages into the front page, which stays plain Markdown for those who read it elsewhere."""
     if name == root_doc:
         for caption, names in NAVIGATION.items():
-            pages = [page for page in names if (ROOT / "docs" / f"{page}.md").is_file()]
+            files = {name: re.sub(r".*<|>", "", name) for name in names}
+            pages = [name for name in names if (ROOT / "docs" / f"{files[name]}.md").is_file()]
             source[0] += "\n".join(
                 ["", "```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```", ""]
             )

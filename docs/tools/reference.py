@@ -36,6 +36,8 @@ UNITS = {
 }
 """Units by the ends of names, those first that end like another."""
 SIGNS = {Ge: "≥", Gt: ">", Le: "≤", Lt: "<"}
+NARROW = "\u202f"
+"""A space at which no line ends."""
 PLAIN = {bool: "yes or no", int: "integer", float: "number", str: "text", Path: "path", dict: "mapping"}
 
 HEAD = """\
@@ -121,7 +123,9 @@ def kind(name: str, info: FieldInfo) -> str:
     unit = next((unit for end, unit in UNITS.items() if name.endswith(end)), "")
     if unit and "number" in words[0]:
         words.append(unit)
-    words += [f"{SIGNS[type(each)]} {bound(each):.12g}" for each in info.metadata if type(each) in SIGNS]
+    words += [
+        f"{SIGNS[type(each)]}{NARROW}{bound(each):.12g}" for each in info.metadata if type(each) in SIGNS
+    ]
     if type(None) in get_args(info.annotation):
         words.append("or unset")
     return ", ".join(words)
