@@ -88,6 +88,8 @@ class Desk:
             more: tuple[str, ...] = ()
             if words[0] in {"convert", "simulate"}:
                 more = ("--overwrite",)  # another document has the same output
+            if words[0] == "convert":
+                more += ("--workers", "1")  # starts no processes, and gives the same bytes
             if words[0] == "simulate":
                 more += ("--seconds", "3", "--fps", "2", "--size", "160x96")  # the last ones count
             self.done[words] = CliRunner().invoke(app, [*words, *more])
@@ -101,7 +103,8 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     for place in (*places, "recordings/one.mcap", "maivin_2026_03_14_10_20_30.mcap"):
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / place).symlink_to(drive)
-    (folder / "stamps.yaml").write_text("rate_hz: 1.0\n")
+    for name in ("stamps.yaml", "right.yaml"):
+        (folder / name).write_text("rate_hz: 1.0\n")
     for name, place in {
         "OUT": "out",
         "a.zarr": "out/l5kit/monday.zarr",
