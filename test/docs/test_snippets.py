@@ -62,6 +62,7 @@ RUN = {"README.md", "datasets.md", "frames.md"}
 """Documents whose Python runs here, on a dataset ``monday``."""
 READ = {
     "ncore.md": "NVIDIA's reader: test/formats/ncore/test_official_reader.py has the same calls",
+    "training.md": "test/api, with torch",
     "adding-a-sensor.md": "test/messages/test_adding_a_sensor.py runs it in a copy of the package",
 }
 
