@@ -61,7 +61,7 @@ OTHER_PROGRAMS = {
 RUN = {"README.md", "datasets.md", "frames.md"}
 """Documents whose Python runs here, on a dataset ``monday``."""
 READ = {
-    "ncore.md": "NVIDIA's reader: test/formats/ncore/test_official_reader.py has the same calls",
+    "ncore.md": "NVIDIA's reader: test/formats/ncore/official_conformance.py makes the same calls",
     "training.md": "test/api, with torch",
     "adding-a-sensor.md": "test/messages/test_adding_a_sensor.py runs it in a copy of the package",
 }
