@@ -6,7 +6,7 @@ DEMO := demo
 ROUNDS ?= 5
 SECONDS ?= 300
 
-.PHONY: help setup demo test test-fleet test-torch test-view search torture fuzz oracles clean
+.PHONY: help setup demo test test-fleet test-torch test-view search torture fuzz oracles reference docs clean
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -86,6 +86,16 @@ oracles: .venv-edgefirst/ready .venv-ncore/ready
 	-$(PYTHON) -m venv .venv-ncore && .venv-ncore/bin/python -m pip install --quiet --disable-pip-version-check \
 		numpy 'zarr<3' 'numcodecs<0.16' dataclasses_json pillow cbor2 scipy typing_extensions universal_pathlib \
 		&& .venv-ncore/bin/python -m pip install --quiet --disable-pip-version-check --no-deps nvidia-ncore && touch $@
+
+reference: $(VENV)/ready ## write docs/configuration.md from the models, and the drawings
+	$(BIN)/python docs/tools/reference.py
+	$(BIN)/python docs/tools/drawings.py
+
+# LINKS=1 also asks for what the pages name in other places.
+docs: $(VENV)/ready ## the documentation as a site, in build/site; warnings, also of broken links, are errors
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -c docs . build/site
+	$(if $(LINKS),$(BIN)/python -m sphinx --fail-on-warning --keep-going -b linkcheck -c docs . build/links)
+	@echo "site: build/site/index.html"
 
 clean: ## remove what the others made
 	rm -rf $(VENV) .venv-edgefirst .venv-ncore .venv-fleet .venv-torch .venv-view $(DEMO) build dist *.egg-info

@@ -303,7 +303,11 @@ class Settings(BaseModel):
     host: str = Field(
         "", description="Host name in the names of sequences; empty: from the recording's name."
     )
-    topics: dict[str, TopicRule] = Field(default_factory=lambda: dict(MAIVIN_TOPICS))
+    topics: dict[str, TopicRule] = Field(
+        default_factory=lambda: dict(MAIVIN_TOPICS),
+        description="Which topics are used, as what, and how; each entry overrides single values of the "
+        "default one of its name.",
+    )
     reference: str = Field(
         "camera", description="Topic, entry of topics, or role that samples are aligned to."
     )
