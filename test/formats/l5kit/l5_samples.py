@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -175,10 +176,17 @@ def feed(writer: L5KitWriter, samples: Iterable[Sample]) -> None:
         writer.write(writer.prepare(each))
 
 
+@cache
 def drive_samples(
     seed: int, seconds: float, *, rate_hz: int = 10, solid: bool = False, lidar: bool = False
-) -> Iterator[tuple[Sample, World]]:
+) -> tuple[tuple[Sample, World], ...]:
     """Samples of the simulated world as an ideal pipeline would align them."""
+    return tuple(_drive_samples(seed, seconds, rate_hz, solid=solid, lidar=lidar))
+
+
+def _drive_samples(
+    seed: int, seconds: float, rate_hz: int, *, solid: bool, lidar: bool
+) -> Iterator[tuple[Sample, World]]:
     world = build(seed, 1280, 720)
     (cx, cy), focal = world.camera.center_px, world.camera.focal_px
     info = CameraInfo(
