@@ -117,7 +117,7 @@ class Renderer:
         depth = polygons_m[..., 2]
         shown = polygons_m[(depth.max(axis=1) > NEAR_M) & (depth.min(axis=1) < reach_m)]
         whole = shown[..., 2].min(axis=1) > NEAR_M
-        # Nearly all of them lie wholly before the camera: project those together, and draw those in the picture.
+        # Nearly all of them lie wholly before the camera: these are projected together, and drawn if in view.
         projected = self._pixels(shown[whole])
         inside = (
             ((projected.max(axis=1) >= 0) & (projected.min(axis=1) < canvas.im.size)).all(axis=1).tolist()
