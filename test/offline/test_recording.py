@@ -110,7 +110,9 @@ def test_radar_and_lidar_pair_although_their_clock_differs(dataset: Written, eve
     for kind in ("camera.jpeg", "radar.pcd", "radar.png", "lidar.pcd"):
         assert len(dataset.of_kind(kind)) == samples
     assert topics["/radar/cube"]["written"] == 12
-    assert every_frame.report["complete"] >= 12
+    assert dataset.report["complete"] == samples
+    # Half of the pictures have no boxes, and cubes go to the nearest one.
+    assert 0 < every_frame.report["complete"] <= samples
     assert (
         every_frame.report["topics"]["/radar/cube"]["written"] == len(every_frame.of_kind("radar.png")) == 12
     )
