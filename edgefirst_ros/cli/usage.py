@@ -12,7 +12,11 @@ from edgefirst_ros.cli.help import typed
 from edgefirst_ros.cli.shared import EXIT_USAGE, print_faults
 from edgefirst_ros.cli.terminal import make_console, print_line
 
-_ERRORS = tuple(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "UsageError")
+_ERRORS = tuple(
+    kind
+    for kind in typer.BadParameter.__mro__
+    if issubclass(kind, Exception) and kind.__name__ == "UsageError"
+)
 """Typer brings a click of its own in some versions, and does not export its error."""
 _AS_JSON = "edgefirst_ros.as_json"
 """In what a context knows: whether ``--json`` was given."""

@@ -121,12 +121,24 @@ def test_without_an_endpoint_it_is_played_on_this_machine(
     assert code == 1
 
 
+@pytest.mark.parametrize("command", ["capture", "play"])
+def test_a_name_that_zenoh_does_not_take_is_said_without_its_sources(tmp_path: Path, command: str) -> None:
+    given = {"capture": ("-o", tmp_path / "out"), "play": (drive(),)}[command]
+    code, _, said = run(command, *given, "--zenoh-listen", free_endpoint(), "--namespace", "a//b")
+    assert code == 2
+    assert "error: 'a//b/" in said
+    assert "empty chunks are forbidden, as well as leading and trailing slashes" in said
+    assert ".rs" not in said
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_port_in_use_is_said(tmp_path: Path) -> None:
     endpoint = free_endpoint()
     with open_session([], [endpoint]):
         code, _, said = run("capture", "-o", tmp_path / "out", "--zenoh-listen", endpoint)
     assert code == 2
     assert endpoint in said
+    assert ".rs" not in said
     assert not (tmp_path / "out").exists()
 
 

@@ -63,9 +63,7 @@ def test_any_text_is_printed_in_any_encoding(
 
 def test_a_command_whose_output_is_closed_or_latin_1_has_no_traceback(tmp_path: Path) -> None:
     """The whole of it: rich, typer and ours."""
-    command = (
-        '"$0" -m edgefirst_ros info "$1" >&-; "$0" -m edgefirst_ros --help; "$0" -m edgefirst_ros cheque'
-    )
+    command = '"$0" -m edgefirst_ros info "$1" >&-; "$0" -m edgefirst_ros --help; "$0" -m edgefirst_ros chek'
     done = subprocess.run(
         ["sh", "-c", command, sys.executable, str(tmp_path / "…none×.mcap")],
         env=os.environ | {"PYTHONIOENCODING": "latin-1"},
