@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "view": "errors formats messages naming sample",
     "simulation": "errors messages",
     "api": "config errors formats offline sources view",
-    "cli": "api config errors fleet formats live naming offline pipeline simulation sources video view",
+    "cli": "config errors fleet formats live naming offline pipeline simulation sources video view",
     "nodes": "config errors faults hints live messages offline sample sources topics video",
 }
 """Package or plain module, and which others it may import."""

@@ -10,7 +10,8 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.config.choices import chosen_config, make_config
+from edgefirst_ros.config.choices import chosen_config
+from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.offline.convert import Conversion, Position
 from edgefirst_ros.offline.convert import convert as run
@@ -29,14 +30,13 @@ def convert(
     start: str | float | None = None,
     end: str | float | None = None,
     name: str = "",
-    incomplete: bool = False,
     overwrite: bool = False,
     page: bool = True,
     stop: threading.Event | None = None,
     on_progress: Callable[[Position], None] | None = None,
     **settings: Any,  # noqa: ANN401 - the fields of the configuration
 ) -> Conversion:
-    """Convert recordings into one dataset of each format; what ``edgefirst-ros convert`` calls.
+    """Convert recordings into one dataset of each format, as ``edgefirst-ros convert`` does, to the same bytes.
 
     Args:
         recordings: files, folders of them, or URLs; one or several.
@@ -46,7 +46,6 @@ def convert(
         start: begin here: seconds from the recording's start, or a time in UTC.
         end: end before this; as ``start``.
         name: name of the dataset; default: RECORDING-dataset.
-        incomplete: keep frames that lack a sensor.
         overwrite: replace an existing dataset once the new one is complete.
         page: also write capture_report.html; a warning if that cannot be done.
         stop: when set, from another thread, what has been read is completed.
@@ -69,7 +68,7 @@ def convert(
     several = [recordings] if isinstance(recordings, str | PathLike) else recordings
     places = [fspath(place) for place in several]
     excerpt = excerpt_of(*(None if limit is None else str(limit) for limit in (start, end)))
-    combined, notes = _config(places, config, settings, incomplete=incomplete)
+    combined, notes = _config(places, config, settings)
     done = run(
         places,
         Path(output),
@@ -90,21 +89,20 @@ def convert(
 
 
 def _config(
-    places: Sequence[str],
-    config: Config | Mapping[str, Any] | Place | None,
-    settings: Mapping[str, Any],
-    *,
-    incomplete: bool,
+    places: Sequence[str], config: Config | Mapping[str, Any] | Place | None, settings: Mapping[str, Any]
 ) -> tuple[Config, list[str]]:
     """The configuration, and notes about where it is from."""
+    notes: list[str] = []
+    values: Mapping[str, Any]
+    if isinstance(config, Config):
+        values = config.model_dump(mode="json")
+    elif isinstance(config, Mapping):
+        values = config
+    elif config is not None:
+        values = load_values(Path(config))
+    else:
+        values, note = recorded_settings(places) or ({}, "")
+        notes += [note] if note else []
     chosen = dict(settings)
     edgefirst = dict(chosen.pop("edgefirst", None) or {})
-    if isinstance(config, Config):
-        config = config.model_dump(mode="json")
-    if isinstance(config, Mapping):
-        return chosen_config(config, chosen, edgefirst, incomplete=incomplete), []
-    if config is not None:
-        return make_config(Path(config), chosen, edgefirst, incomplete=incomplete), []
-    recorded, note = recorded_settings(places) or (None, "")
-    made = make_config(None, chosen, edgefirst, incomplete=incomplete, recorded=recorded)
-    return made, [note] if note else []
+    return chosen_config(values, chosen, edgefirst, incomplete=False), notes

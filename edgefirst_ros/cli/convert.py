@@ -21,6 +21,7 @@ from edgefirst_ros.cli.shared import (
     exit_code,
     guarded,
     interruptible,
+    make_config,
     page_beside,
 )
 from edgefirst_ros.cli.terminal import ProgressView, make_console, print_report, say
@@ -136,6 +137,9 @@ def convert(
         output=None if is_fleet else folder,
         as_json=as_json,
     ):
+        from edgefirst_ros.sources.window import excerpt_of
+
+        excerpt = excerpt_of(start, end)
         chosen = {
             "formats": options.format_names(formats),
             "reference": reference,
@@ -149,9 +153,6 @@ def convert(
         if is_fleet:
             if name:
                 raise ConfigError(["--name is for one dataset; here each drive's dataset is named after it"])
-            from edgefirst_ros.sources.window import excerpt_of
-
-            excerpt = excerpt_of(start, end)
             code = convert_fleet(
                 [str(recording) for recording in recordings],
                 output,
@@ -165,25 +166,25 @@ def convert(
                 as_json=as_json,
             )
             raise typer.Exit(code)
-        from edgefirst_ros.api.conversion import convert as run_convert
+        from edgefirst_ros.offline.convert import convert as run_convert
+        from edgefirst_ros.offline.settings import recorded_settings
 
+        found = None if config_file is not None else recorded_settings(recordings)
+        recorded, note = found or (None, "")
+        config = make_config(config_file, chosen, edgefirst, incomplete=incomplete, recorded=recorded)
         stop = threading.Event()
         with interruptible(stop, err, output=folder):
             with ProgressView(err, quiet=quiet or as_json) as view:
                 done = run_convert(
                     recordings,
                     folder,
-                    config_file,
-                    start=start,
-                    end=end,
-                    name=name,
-                    incomplete=incomplete,
+                    config,
+                    excerpt=excerpt,
+                    dataset=name,
                     overwrite=overwrite,
-                    page=False,
                     stop=stop,
                     on_progress=view.update,
-                    edgefirst=edgefirst,
-                    **chosen,
+                    notes=[note] if note else [],
                 )
             paths = [*done.paths, *([] if no_report else page_beside(done.paths, err))]
         if as_json:

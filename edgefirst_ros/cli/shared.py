@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,12 +58,38 @@ def exit_code(report: dict[str, Any], *, strict: bool) -> int:
 
 
 def make_config(
-    file: Path | None, chosen: dict[str, Any], edgefirst: dict[str, Any], *, incomplete: bool
+    file: Path | None,
+    chosen: dict[str, Any],
+    edgefirst: dict[str, Any],
+    *,
+    incomplete: bool,
+    recorded: Mapping[str, Any] | None = None,
 ) -> Config:
-    """``make_config`` of ``config``, which is imported when it is called."""
-    from edgefirst_ros.config.choices import make_config as combine
+    """Combine the values of a configuration file with those of the command line, which win.
 
-    return combine(file, chosen, edgefirst, incomplete=incomplete)
+    Args:
+        file: configuration file; None takes ``recorded`` instead.
+        chosen: values given on the command line; None means not given.
+        edgefirst: the same for the options of EdgeFirst datasets.
+        incomplete: no topic is required, whatever the configuration says.
+        recorded: settings that were stored in the recording.
+
+    Raises:
+        ConfigError: with one sentence for every fault; faults of the file begin with its name.
+    """
+    from edgefirst_ros.config.choices import chosen_config
+    from edgefirst_ros.config.model import build_config
+
+    values = dict(recorded or {})
+    if file is not None:
+        from edgefirst_ros.config.files import load_values
+
+        values = load_values(file)
+    try:
+        build_config(values)
+    except ConfigError as error:
+        raise ConfigError([f"{file}: {fault}" for fault in error.faults]) from error
+    return chosen_config(values, chosen, edgefirst, incomplete=incomplete)
 
 
 def page_beside(paths: Sequence[Path], console: Console) -> list[Path]:

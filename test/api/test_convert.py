@@ -28,9 +28,7 @@ def recording() -> Path:
 
 def test_it_returns_what_the_report_says_and_where_everything_is(tmp_path: Path, recording: Path) -> None:
     seen: list[Position] = []
-    done = edgefirst_ros.convert(
-        str(recording), str(tmp_path), name=NAME, incomplete=True, on_progress=seen.append
-    )
+    done = edgefirst_ros.convert(str(recording), str(tmp_path), name=NAME, on_progress=seen.append)
     folder = tmp_path / "edgefirst" / NAME
     names = {f"{NAME}.arrow", f"{NAME}.zip", "capture_report.json", "capture_report.html"}
     assert set(done.paths) == {folder / name for name in names}
@@ -60,7 +58,6 @@ def test_settings_are_taken_from_everywhere_and_keywords_win(
         [recording],
         tmp_path,
         config,
-        incomplete=True,
         page=False,
         every_n=2,
         edgefirst={"container": "folder", "schema_version": "2026.10"},
@@ -74,9 +71,7 @@ def test_settings_are_taken_from_everywhere_and_keywords_win(
 def test_a_file_of_settings_and_a_part_of_the_drive(tmp_path: Path, recording: Path) -> None:
     file = tmp_path / "c.yaml"
     file.write_text("every_n: 1\nformats: [edgefirst]\n")
-    done = edgefirst_ros.convert(
-        recording, tmp_path / "out", file, start=0.5, end="1.5", incomplete=True, page=False
-    )
+    done = edgefirst_ros.convert(recording, tmp_path / "out", file, start=0.5, end="1.5", page=False)
     assert 3 <= done.report["samples"] <= 6
     assert done.report["recordings"][0]["outside"]["messages"] > 0
 
@@ -94,7 +89,7 @@ def test_faults_are_errors(tmp_path: Path, recording: Path) -> None:
 def test_a_dataset_is_replaced_only_when_asked(tmp_path: Path, recording: Path) -> None:
     def run(*, overwrite: bool) -> int:
         done = edgefirst_ros.convert(
-            recording, tmp_path, name=NAME, incomplete=True, page=False, every_n=5, overwrite=overwrite
+            recording, tmp_path, name=NAME, page=False, every_n=5, overwrite=overwrite
         )
         return int(done.report["samples"])
 
@@ -107,7 +102,7 @@ def test_a_dataset_is_replaced_only_when_asked(tmp_path: Path, recording: Path) 
 def test_another_thread_can_stop_it(tmp_path: Path, recording: Path) -> None:
     stop = threading.Event()
     stop.set()
-    done = edgefirst_ros.convert(recording, tmp_path, stop=stop, incomplete=True, page=False)
+    done = edgefirst_ros.convert(recording, tmp_path, stop=stop, page=False)
     assert done.interrupted
 
 
@@ -119,5 +114,5 @@ def test_a_page_that_cannot_be_made_is_a_warning(
 
     monkeypatch.setattr(make, "make_page", fails)
     with pytest.warns(UserWarning, match="the report page could not be made: no space"):
-        done = edgefirst_ros.convert(recording, tmp_path, incomplete=True, every_n=5)
+        done = edgefirst_ros.convert(recording, tmp_path, every_n=5)
     assert done.report["samples"] == 2
