@@ -36,7 +36,7 @@ def convert(
     on_progress: Callable[[Position], None] | None = None,
     **settings: Any,  # noqa: ANN401 - the fields of the configuration
 ) -> Conversion:
-    """Convert recordings into one dataset of each format, as ``edgefirst-ros convert`` does, to the same bytes.
+    """Convert recordings into one dataset of each format, with the result of ``edgefirst-ros convert``.
 
     Args:
         recordings: files, folders of them, or URLs; one or several.
