@@ -42,7 +42,7 @@ def dataset() -> Path:
     """The benchmark's own, made if it is not there yet."""
     if not (CACHE / "out" / "edgefirst").is_dir():
         made = simulate(CACHE / "recording", DRIVE)
-        edgefirst_ros.convert(made.mcap, CACHE / "out", page=False, incomplete=True)
+        edgefirst_ros.convert(made.mcap, CACHE / "out", page=False)
     return CACHE / "out"
 
 

@@ -33,6 +33,11 @@ OPTIONS = DriveOptions(
     masks=True,
     mask_size=MASK,
 )
+OPTIONAL = {
+    name: {"required": "never"}
+    for name in ("radar_targets", "radar_cube", "lidar_points", "model", "model_mask")
+}
+"""Every picture becomes a sample, whatever else there is at that time."""
 
 
 def drive() -> Recording:
@@ -71,8 +76,8 @@ def _made(schema: str, container: str) -> Path:
         drive().mcap,
         out,
         name=NAME,
-        incomplete=True,
         page=False,
+        topics=OPTIONAL,
         edgefirst={"schema_version": schema, "val_ratio": 0.3, "block_s": 1.0},
     )
     folder.parent.mkdir(parents=True)

@@ -10,7 +10,8 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.config.choices import chosen_config, make_config
+from edgefirst_ros.config.choices import chosen_config
+from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.offline.convert import Conversion, Position
 from edgefirst_ros.offline.convert import convert as run
@@ -35,7 +36,7 @@ def convert(
     on_progress: Callable[[Position], None] | None = None,
     **settings: Any,  # noqa: ANN401 - the fields of the configuration
 ) -> Conversion:
-    """Convert recordings into one dataset of each format; what ``edgefirst-ros convert`` calls.
+    """Convert recordings into one dataset of each format, with the result of ``edgefirst-ros convert``.
 
     Args:
         recordings: files, folders of them, or URLs; one or several.
@@ -91,14 +92,17 @@ def _config(
     places: Sequence[str], config: Config | Mapping[str, Any] | Place | None, settings: Mapping[str, Any]
 ) -> tuple[Config, list[str]]:
     """The configuration, and notes about where it is from and what of it is not used."""
-    chosen, notes = dict(settings), list[str]()
-    edgefirst = dict(chosen.pop("edgefirst", None) or {})
+    notes: list[str] = []
+    values: Mapping[str, Any]
     if isinstance(config, Config):
-        config = config.model_dump(mode="json")
-    if isinstance(config, Mapping):
-        return chosen_config(config, chosen, edgefirst), notes
-    if config is not None:
-        return make_config(Path(config), chosen, edgefirst, notes=notes), notes
-    recorded, note = recorded_settings(places) or (None, "")
-    notes += [note] if note else []
-    return make_config(None, chosen, edgefirst, recorded=recorded, notes=notes), notes
+        values = config.model_dump(mode="json")
+    elif isinstance(config, Mapping):
+        values = config
+    elif config is not None:
+        values = load_values(Path(config), notes)
+    else:
+        values, note = recorded_settings(places) or ({}, "")
+        notes += [note] if note else []
+    chosen = dict(settings)
+    edgefirst = dict(chosen.pop("edgefirst", None) or {})
+    return chosen_config(values, chosen, edgefirst), notes

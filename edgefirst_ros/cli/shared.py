@@ -70,11 +70,33 @@ def make_config(
     recorded: Mapping[str, Any] | None = None,
     notes: list[str] | None = None,
 ) -> Config:
-    """``make_config`` of ``config``, which is imported when it is called; faults name the option."""
-    from edgefirst_ros.config.choices import make_config as combine
+    """Combine the values of a configuration file with those of the command line, which win.
 
+    Args:
+        file: configuration file; None takes ``recorded`` instead.
+        chosen: values given on the command line; None means not given.
+        edgefirst: the same for the options of EdgeFirst datasets.
+        recorded: settings that were stored in the recording.
+        notes: gets a sentence for everything in the file that is not used, although it may look so.
+
+    Raises:
+        ConfigError: with one sentence for every fault; faults of the file begin with its name, others with
+            the option.
+    """
+    from edgefirst_ros.config.choices import chosen_config
+    from edgefirst_ros.config.model import build_config
+
+    values = dict(recorded or {})
+    if file is not None:
+        from edgefirst_ros.config.files import load_values
+
+        values = load_values(file, notes)
     try:
-        return combine(file, chosen, edgefirst, recorded=recorded, notes=notes)
+        build_config(values)
+    except ConfigError as error:
+        raise ConfigError([f"{file}: {fault}" for fault in error.faults]) from error
+    try:
+        return chosen_config(values, chosen, edgefirst)
     except ConfigError as error:
         given = [name for name, value in (*chosen.items(), *edgefirst.items()) if value is not None]
         raise ConfigError([_by_option(fault, given) for fault in error.faults]) from error

@@ -17,7 +17,9 @@ from edgefirst_ros.offline.convert import Position
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.view.page import make
 
-OPTIONS = DriveOptions(seconds=2, fps=5, width=160, height=96, lidar_points=100, cube_hz=0, imu_hz=20.0)
+OPTIONS = DriveOptions(
+    seconds=2, fps=5, width=160, height=96, imu_hz=20.0, lidar_hz=0.0, radar_hz=0.0, cube_hz=0.0, model_hz=0.0
+)
 NAME = "drive"
 
 
