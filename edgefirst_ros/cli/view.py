@@ -119,7 +119,11 @@ def view(
         chosen = {"rate_hz": rate, "every_n": every_n, "keyframes": keyframes or None}
         more = {"prefix": prefix, "workers": workers, "complete": False}
         config = make_config(config_file, chosen | more, {})
-        if every_n is None and config.rate_hz == 0 and config.every_n == 1 and not config.keyframes:
+        if (
+            rate is None
+            and every_n is None
+            and not (config.rate_hz or config.every_n > 1 or config.keyframes)
+        ):
             config = config.model_copy(update={"rate_hz": PICTURES_HZ})
         run = run_of(path)
         drawables = [] if run is None else drawables_of(run)
@@ -129,7 +133,7 @@ def view(
         with interruptible(stop, err, "finishing with what has been read"), opening as canvas:
             if drawables:
                 with _progress(sum(map(len, drawables)), err, quiet=quiet) as passed:
-                    draw_all(drawables, canvas, Wanted(window, rate, every_n), stop, passed)
+                    draw_all(drawables, canvas, Wanted(window, rate or None, every_n), stop, passed)
             else:
                 painter = Painter(canvas)
                 with ProgressView(err, quiet=quiet) as shown:

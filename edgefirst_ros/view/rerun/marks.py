@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import rerun as rr
 from PIL import Image, ImageChops, ImageDraw
+from scipy.ndimage import maximum_filter
 
 from edgefirst_ros.messages.radar import Axis, RadarCube
 from edgefirst_ros.view.cubepower import power_db
@@ -140,8 +141,11 @@ def _finite(points: Points) -> tuple[Points, npt.NDArray[np.bool_]]:
 
 
 def cube(radar: RadarCube) -> Any:  # noqa: ANN401
-    """Power in decibels above the noise, by range and Doppler; rows and columns have their bins' names."""
-    power = power_db(radar)
+    """Power in decibels above the noise by range and Doppler, as a tensor whose axes name their bins.
+
+    A bin shows the strongest of its neighbours: a target may be a single one, which is smaller than a pixel.
+    """
+    power = maximum_filter(power_db(radar), 3)
     floor = float(np.median(power))
     return rr.Tensor(np.clip(power - floor, 0.0, 60.0).astype(np.float16), dim_names=axis_names(radar))
 

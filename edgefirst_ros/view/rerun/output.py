@@ -16,6 +16,7 @@ from urllib.parse import quote
 import rerun as rr
 
 from edgefirst_ros.errors import ConfigError, OutputExists, WriteError
+from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.names import part_path
 from edgefirst_ros.view.rerun.canvas import Canvas
 
@@ -69,16 +70,16 @@ def to_file(path: Path, name: str) -> Iterator[Canvas]:
     part = part_path(path)
     stream = _stream(name)
     try:
-        part.unlink(missing_ok=True)
-        part.open("xb").close()  # says what is wrong, which Rerun does not
+        with disk_errors(path):
+            part.unlink(missing_ok=True)
+            part.open("xb").close()  # says what is wrong, which Rerun does not
         stream.save(part)
         canvas = Canvas(stream, live=False)
         yield canvas
         canvas.finish()
         stream.disconnect()
-        part.replace(path)
-    except OSError as error:
-        raise WriteError(f"{path}: cannot be written: {error.strerror or error}") from error
+        with disk_errors(path):
+            part.replace(path)
     finally:
         stream.disconnect()
         part.unlink(missing_ok=True)
