@@ -168,7 +168,9 @@ class FixedLagSmoother:
         last_ns = self._nodes[-1].time_ns
         fresh = self._path_of is not None and self._path_of[0] == last_ns // self._again_ns
         if not fresh or (self._path_of is not None and time_ns > self._path_of[1]):
-            self._path, _ = smoothed(self._nodes, as_configured=self._alignment.oriented)
+            times, numbers, _ = smoothed(self._nodes, as_configured=self._alignment.oriented)
+            self._path = SmoothedPath()
+            self._path.append(times, numbers)
             self._path_of = last_ns // self._again_ns, last_ns
         return self._path.at(time_ns)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from edgefirst_ros.ego.rows import BLOCK, Rows
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
 
@@ -15,25 +16,30 @@ TURNED_RAD = 0.1
 
 
 class NavigationLog:
-    """IMU samples and fixes between two breaks of the clock, added in any order; 88 bytes a sample."""
+    """IMU samples and fixes between two breaks of the clock, added in any order."""
 
     def __init__(self) -> None:
-        self._times: array[int] = array("q")
-        self._imu: array[float] = array("d")
-        self.fixes: list[tuple[int, int, NavSatFix]] = []
+        self._imu_times: array[int] = array("q")
+        self._imu = Rows(10)
+        self._fix_times: array[int] = array("q")
+        self._arrivals: array[int] = array("q")
+        self._fixes = Rows(7)
 
     def __bool__(self) -> bool:
-        return bool(self._times or self.fixes)
+        return bool(self._imu_times or self._fix_times)
 
     def add_imu(self, time_ns: int, imu: Imu) -> None:
         """Add an IMU sample."""
-        self._times.append(time_ns)
+        self._imu_times.append(time_ns)
         orientation = imu.orientation_xyzw or (math.nan,) * 4
         self._imu.extend((*orientation, *imu.angular_velocity_rad_s, *imu.linear_acceleration_m_s2))
 
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
         """Add a fix by the running number of its message."""
-        self.fixes.append((time_ns, arrival, fix))
+        self._fix_times.append(time_ns)
+        self._arrivals.append(arrival)
+        sigma = fix.sigma_m or (math.nan,) * 3
+        self._fixes.extend((fix.latitude_deg, fix.longitude_deg, fix.altitude_m, fix.status, *sigma))
 
     @property
     def oriented(self) -> bool:
@@ -41,24 +47,44 @@ class NavigationLog:
 
         It may be the same while the rig stands, but not while the gyroscope measures a turn.
         """
-        if not self._times:
+        one = None
+        for values in self._imu.blocks():
+            told = values[~np.isnan(values[:, 0]), :4]
+            if one is None and len(told):
+                one = told[0]
+            if one is not None and (told != one).any():
+                return True
+        if one is None or abs(abs(float(one[3])) - 1) < 1e-12:
             return False
-        values = np.frombuffer(self._imu, np.float64).reshape(-1, 10)
-        told = values[~np.isnan(values[:, 0])]
-        if not len(told) or (told[:, :4] != told[0, :4]).any():
-            return bool(len(told))
-        if abs(abs(float(told[0, 3])) - 1) < 1e-12:
-            return False
-        times = np.sort(np.frombuffer(self._times, np.int64))
-        rates = np.nan_to_num(values[:, 4:7])
-        turned_rad = np.abs(rates[1:].T @ np.diff(times)) / 1e9
-        return bool(turned_rad.max(initial=0.0) < TURNED_RAD)
+        times = np.sort(np.frombuffer(self._imu_times, np.int64))
+        turned_rad = np.zeros(3)
+        for number, values in enumerate(self._imu.blocks()):
+            start = max(1, number * BLOCK)
+            gaps = np.diff(times[start - 1 : (number + 1) * BLOCK])
+            turned_rad += np.nan_to_num(values[-len(gaps) :, 4:7]).T @ gaps / 1e9 if len(gaps) else 0.0
+        return bool(np.abs(turned_rad).max() < TURNED_RAD)
 
     def samples(self) -> Iterator[tuple[int, Imu]]:
         """IMU samples in order of time."""
-        times = np.frombuffer(self._times, np.int64) if self._times else np.empty(0, np.int64)
         oriented = self.oriented
-        for index in np.argsort(times, kind="stable").tolist():
-            a, b, c, d, e, f, g, h, i, j = self._imu[10 * index : 10 * index + 10]
+        for index in _order(self._imu_times):
+            a, b, c, d, e, f, g, h, i, j = self._imu.row(index).tolist()
             orientation = (a, b, c, d) if oriented and not math.isnan(a) else None
-            yield self._times[index], Imu(orientation, (e, f, g), (h, i, j))
+            yield self._imu_times[index], Imu(orientation, (e, f, g), (h, i, j))
+
+    def fixes(self) -> Iterator[tuple[int, int, NavSatFix]]:
+        """Time, running number and fix, in order of time and number."""
+        for index in _order(self._fix_times, self._arrivals):
+            latitude_deg, longitude_deg, altitude_m, status, *sigma = self._fixes.row(index).tolist()
+            sigma_m = None if math.isnan(sigma[0]) else (sigma[0], sigma[1], sigma[2])
+            fix = NavSatFix(latitude_deg, longitude_deg, altitude_m, int(status), sigma_m)
+            yield self._fix_times[index], self._arrivals[index], fix
+
+
+def _order(times: array[int], then: array[int] | None = None) -> Iterator[int]:
+    """Indices in order of time, of equal times in order of ``then``, otherwise as they are."""
+    if not times:
+        return
+    order = np.lexsort([np.frombuffer(keys, np.int64) for keys in (then, times) if keys is not None])
+    for start in range(0, len(order), BLOCK):
+        yield from order[start : start + BLOCK].tolist()

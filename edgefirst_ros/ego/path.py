@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgefirst_ros.ego.geometry import Quaternion, Vector, exponential, logarithm, matrix, quaternion
+from edgefirst_ros.ego.rows import Rows
 from edgefirst_ros.ego.state import NORTH, PLACE, SIZE, TURN, Floats, MotionState, Node
 
 BLIND_M_S2 = 2.0
@@ -61,21 +62,17 @@ class SmoothedPath:
 
     def __init__(self) -> None:
         self.times: array[int] = array("q")
-        self._rows: array[float] = array("d")
+        self._rows = Rows(COLUMNS)
+        self._shift_m = np.zeros(3)
 
-    def append(self, times: Iterable[int], numbers: array[float]) -> None:
+    def append(self, times: Iterable[int], numbers: Iterable[float]) -> None:
         """Append rows of later times."""
         self.times.extend(times)
         self._rows.extend(numbers)
 
-    def join(self, later: SmoothedPath) -> None:
-        """Append another path."""
-        self.append(later.times, later._rows)
-
     def shift(self, by_m: Floats) -> None:
         """Move every position."""
-        rows = np.frombuffer(self._rows, np.float64).reshape(-1, COLUMNS)
-        rows[:, 0:3] += by_m
+        self._shift_m = self._shift_m + by_m
 
     def at(self, time_ns: int) -> Point | None:
         """The estimate at a time; None if the path is empty."""
@@ -114,7 +111,9 @@ class SmoothedPath:
         return _point(values[0:3] + values[3:6] * dt, rotation, sigma, turns)
 
     def _values(self, index: int) -> Floats:
-        return np.array(self._rows[index * COLUMNS : (index + 1) * COLUMNS])
+        values = self._rows.row(index).copy()
+        values[0:3] += self._shift_m
+        return values
 
 
 def nothing() -> Adjoint:
@@ -151,8 +150,8 @@ def smooth(
 
 def smoothed(
     nodes: Sequence[Node], later: Adjoint | None = None, *, as_configured: bool
-) -> tuple[SmoothedPath, Adjoint]:
-    """The smoothed path of nodes, and ``later`` for the nodes before these."""
+) -> tuple[list[int], array[float], Adjoint]:
+    """Times and rows of a path through nodes, and ``later`` for the nodes before these."""
     rows: list[list[float]] = []
     before = nothing() if later is None else later
     for node, state, covariance, known in smooth(nodes, later):
@@ -161,9 +160,7 @@ def smoothed(
     numbers: array[float] = array("d")
     for each in reversed(rows):
         numbers.extend(each)
-    path = SmoothedPath()
-    path.append([node.time_ns for node in nodes], numbers)
-    return path, before
+    return [node.time_ns for node in nodes], numbers, before
 
 
 def _matrix(values: Floats) -> Floats:

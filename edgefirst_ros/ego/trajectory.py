@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -194,7 +194,7 @@ class Trajectory:
         if self._lag is not None:
             self._lag.forget(before_ns)
 
-    def _place_basis(self, fixes_ns: list[int], time_ns: int, point: Point | None) -> PoseBasis:
+    def _place_basis(self, fixes_ns: Sequence[int], time_ns: int, point: Point | None) -> PoseBasis:
         found = basis(fixes_ns, time_ns, self._vehicle.max_gap_ns)
         if point is None or found is not PoseBasis.DEAD_RECKONED:
             return PoseBasis.ASSUMED if point is None else found
@@ -202,7 +202,7 @@ class Trajectory:
         far = nearest is None or abs(nearest - time_ns) > self._reckon_ns
         return PoseBasis.ASSUMED if far or max(point.position_sigma_m[:2]) > self._reckon_m else found
 
-    def _rotation(self, fixes_ns: list[int], time_ns: int, point: Point | None) -> _Rotation:
+    def _rotation(self, fixes_ns: Sequence[int], time_ns: int, point: Point | None) -> _Rotation:
         """Rotation, its basis, and its standard deviations."""
         times_ns = self._orientation.times_ns
         own = self._orientation.at(time_ns)

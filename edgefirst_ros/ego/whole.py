@@ -9,39 +9,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-
 from edgefirst_ros.ego.alignment import Alignment
+from edgefirst_ros.ego.candidates import Places, candidates
 from edgefirst_ros.ego.filter import FilterStart
 from edgefirst_ros.ego.findings import Mounting, mounting, refused_text, restart_text
-from edgefirst_ros.ego.gate import (
-    DUPLICATE,
-    EPOCH_NS,
-    OUTLIER,
-    SAME_M,
-    FixJudge,
-    Forward,
-    LocalFix,
-    Vehicle,
-    drivable,
-)
-from edgefirst_ros.ego.geometry import (
-    STANDARD_GRAVITY_M_S2,
-    Quaternion,
-    Vector,
-    ecef_m,
-    enu_m,
-    from_enu,
-    gravity_m_s2,
-)
+from edgefirst_ros.ego.gate import OUTLIER, Forward, Vehicle
+from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Quaternion, Vector, from_enu, gravity_m_s2
 from edgefirst_ros.ego.inertia import WIDTH, ImuStep, Preintegrator, pack, unpack
 from edgefirst_ros.ego.navigationlog import NavigationLog
-from edgefirst_ros.ego.path import Adjoint, Point, SmoothedPath, smoothed
-from edgefirst_ros.ego.state import Floats, Node
+from edgefirst_ros.ego.path import COLUMNS, Adjoint, Point, SmoothedPath, smoothed
+from edgefirst_ros.ego.rows import Rows
+from edgefirst_ros.ego.state import Node
 from edgefirst_ros.sample import GeoPoint
-
-IntArray = npt.NDArray[np.int64]
 
 BLOCK = 4000
 """Nodes kept at a time, some 6 KiB each: the forward pass is repeated block by block."""
@@ -64,7 +43,7 @@ class Solution:
     """
 
     origin: GeoPoint | None = None
-    fixes_ns: list[int] = field(default_factory=list)
+    fixes_ns: array[int] = field(default_factory=lambda: array("q"))
     refusals: dict[int, str] = field(default_factory=dict)
     oriented: bool = False
     mounting: Mounting | None = None
@@ -83,7 +62,7 @@ class _Steps:
 
     def __init__(self) -> None:
         self.ends: array[int] = array("q")
-        self._numbers: array[float] = array("d")
+        self._numbers = Rows(WIDTH)
         self.fix: array[int] = array("q")
 
     def add(self, step: ImuStep, fix: int) -> None:
@@ -93,8 +72,7 @@ class _Steps:
 
     def part(self, start: int, stop: int) -> Iterator[tuple[ImuStep, int]]:
         for index in range(start, min(stop, len(self.ends))):
-            values = self._numbers[WIDTH * index : WIDTH * (index + 1)]
-            yield unpack(self.ends[index], values.tolist()), self.fix[index]
+            yield unpack(self.ends[index], self._numbers.row(index).tolist()), self.fix[index]
 
     @property
     def first(self) -> ImuStep:
@@ -119,8 +97,9 @@ def solve(
         proceed: called now and then; False stops, and the result is then no estimate.
     """
     solution = Solution(oriented=log.oriented)
-    places, arrivals = _candidates(log, solution)
-    origin = solution.origin
+    places = candidates(log.fixes(), solution.refusals)
+    origin = solution.origin = places.origin
+    solution.worst = places.worst
     gravity = STANDARD_GRAVITY_M_S2 if origin is None else gravity_m_s2(origin)
     alignment = Alignment(gravity)
     steps = _steps(log, places, alignment, rig_from_imu_xyzw)
@@ -128,7 +107,7 @@ def solve(
         return Solution(refusals=solution.refusals, oriented=solution.oriented, origin=origin)
     start = alignment.start(alignment.first, rolls=vehicle.rolls)
     for index in range(_wrong_at_first(steps, places, gravity, vehicle, start)):
-        solution.refusals[arrivals[index]] = OUTLIER
+        solution.refusals[places.arrival(index)] = OUTLIER
         steps.fix[steps.fix.index(index)] = -1
     for _ in range(TRIES):
         forward = Forward(gravity, vehicle)
@@ -138,7 +117,7 @@ def solve(
             break
         for index in again:
             # The first fixes were fewer than those that contradict them: they were wrong, not the motion.
-            solution.refusals[arrivals[index]] = OUTLIER
+            solution.refusals[places.arrival(index)] = OUTLIER
             steps.fix[steps.fix.index(index)] = -1
     if not proceed():
         return Solution(refusals=solution.refusals, oriented=solution.oriented)
@@ -146,7 +125,7 @@ def solve(
         if is_believed:
             solution.fixes_ns.append(places[index].time_ns)
         else:
-            solution.refusals[arrivals[index]] = OUTLIER
+            solution.refusals[places.arrival(index)] = OUTLIER
     oriented = alignment.oriented
     _backward(solution.path, blocks, newest, steps, places, as_configured=oriented, proceed=proceed)
     first = next((places[index] for index, is_believed in believed.items() if is_believed), None)
@@ -159,63 +138,8 @@ def solve(
     return solution
 
 
-def _candidates(log: NavigationLog, solution: Solution) -> tuple[list[LocalFix], list[int]]:
-    """Fixes that a vehicle could have driven, in the frame of the first, and their numbers; refuse others."""
-    judge, points, sigmas = FixJudge(), list[GeoPoint](), list[Vector | None]()
-    meant: list[tuple[int, int]] = []
-    log.fixes.sort(key=lambda each: each[:2])
-    first_ns = 0
-    for sent_ns, arrival, fix in log.fixes:
-        time_ns = sent_ns
-        judged = judge.judge(fix)
-        if isinstance(judged, str):
-            solution.refusals[arrival] = judged
-            continue
-        if points and time_ns - first_ns < EPOCH_NS:
-            if math.dist(ecef_m(judged), ecef_m(points[-1])) < SAME_M:
-                solution.refusals[arrival] = DUPLICATE
-                continue
-            # They contradict each other, and both have the time of the first one.
-            time_ns = max(first_ns, meant[-1][0])
-        else:
-            first_ns = time_ns
-        points.append(judged)
-        sigmas.append(fix.sigma_m)
-        meant.append((time_ns, arrival))
-    if not points:
-        return [], []
-    places_m = np.array([ecef_m(point) for point in points])
-    chosen = drivable([time_ns for time_ns, _ in meant], places_m, EPOCH_NS)
-    places, arrivals = list[LocalFix](), list[int]()
-    times = np.array([time_ns for (time_ns, _), is_chosen in zip(meant, chosen, strict=True) if is_chosen])
-    of_chosen = places_m[np.array(chosen)]
-    for index, ((time_ns, arrival), is_chosen) in enumerate(zip(meant, chosen, strict=True)):
-        if not is_chosen:
-            near = np.abs(times - time_ns) < EPOCH_NS
-            agrees = near.any() and np.linalg.norm(of_chosen[near] - places_m[index], axis=1).min() < SAME_M
-            solution.refusals[arrival] = DUPLICATE if agrees else OUTLIER
-            if not agrees:
-                solution.worst = max(solution.worst, _far(time_ns, places_m[index], times, of_chosen))
-            continue
-        if solution.origin is None:
-            solution.origin = points[index]
-        position = np.array(enu_m(points[index], solution.origin))
-        sigma = sigmas[index]
-        places.append(LocalFix(time_ns, position, None if sigma is None else np.array(sigma)))
-        arrivals.append(arrival)
-    return places, arrivals
-
-
-def _far(time_ns: int, place_m: Floats, times: IntArray, places_m: Floats) -> tuple[float, float]:
-    """Distance of a fix from those around it in metres, and the speed in m/s to get there."""
-    axes = [np.interp(time_ns, times, places_m[:, axis]) for axis in range(3)]
-    off_m = float(np.linalg.norm(place_m - np.array(axes)))
-    apart_ns = int(np.abs(times - time_ns).min())
-    return off_m, off_m / (apart_ns / 1e9) if apart_ns else math.nan
-
-
 def _steps(
-    log: NavigationLog, places: Sequence[LocalFix], alignment: Alignment, rig_from_imu_xyzw: Quaternion | None
+    log: NavigationLog, places: Places, alignment: Alignment, rig_from_imu_xyzw: Quaternion | None
 ) -> _Steps:
     """All steps, ending at the fixes; updates the alignment."""
     steps, inertia, fix = _Steps(), Preintegrator(rig_from_imu_xyzw), 0
@@ -246,7 +170,7 @@ _ZERO: Vector = (0.0, 0.0, 0.0)
 
 
 def _forward(
-    forward: Forward, steps: _Steps, places: Sequence[LocalFix], proceed: Callable[[], bool]
+    forward: Forward, steps: _Steps, places: Places, proceed: Callable[[], bool]
 ) -> tuple[list[Forward], list[Node], dict[int, bool], list[int]]:
     """The forward pass.
 
@@ -281,7 +205,7 @@ def _forward(
 
 
 def _wrong_at_first(
-    steps: _Steps, places: Sequence[LocalFix], gravity: float, vehicle: Vehicle, start: FilterStart
+    steps: _Steps, places: Places, gravity: float, vehicle: Vehicle, start: FilterStart
 ) -> int:
     """How many of the first fixes to refuse: no motion is known yet that could disprove them.
 
@@ -309,14 +233,15 @@ def _backward(
     blocks: Sequence[Forward],
     newest: list[Node],
     steps: _Steps,
-    places: Sequence[LocalFix],
+    places: Places,
     *,
     as_configured: bool,
     proceed: Callable[[], bool],
 ) -> None:
     """Smooth block by block, beginning with the last, whose nodes are ``newest``."""
     later: Adjoint | None = None
-    parts: list[SmoothedPath] = []
+    parts: list[tuple[list[int], int]] = []
+    rows = Rows(COLUMNS)
     nodes = newest
     for number in reversed(range(len(blocks))):
         if not proceed():
@@ -325,11 +250,13 @@ def _backward(
             nodes, forward = [], blocks[number]
             for step, fix in steps.part(number * BLOCK, (number + 1) * BLOCK):
                 nodes.append(forward.advance(step, places[fix] if fix >= 0 else None)[0])
-        part, later = smoothed(nodes, later, as_configured=as_configured)
-        parts.append(part)
+        times, numbers, later = smoothed(nodes, later, as_configured=as_configured)
+        parts.append((times, len(rows)))
+        rows.extend(numbers)
         nodes.clear()  # the caller holds the newest ones, too
     while parts:
-        path.join(parts.pop())
+        times, start = parts.pop()
+        path.append(times, rows.part(start, start + len(times)).ravel().tolist())
 
 
 def _note(solution: Solution, forward: Forward) -> None:

@@ -13,7 +13,7 @@ from edgefirst_ros.view.scene import MOST_POINTS, Agent, Moment, Scene
 
 MOST_AGENTS = 500
 
-_DAMAGE = (ArithmeticError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError)
+DAMAGE = (ArithmeticError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError)
 
 
 class L5KitScenes:
@@ -29,7 +29,7 @@ class L5KitScenes:
         try:
             times = self._dataset.frames[: len(self._dataset.frames)]["timestamp"]
             self._numbers = {int(time_ns): number for number, time_ns in enumerate(times.tolist())}
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise DatasetError(f"{folder}: frames cannot be read: {error}") from error
 
     def moments(self) -> list[Moment]:
@@ -59,6 +59,6 @@ class L5KitScenes:
                 )
         except EdgeFirstError:
             raise
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise DatasetError(f"a frame cannot be read: {error}") from error
         return scene

@@ -19,7 +19,7 @@ from edgefirst_ros.formats.zarr2.array import read_array
 from edgefirst_ros.view.scene import MOST_POINTS, Box2d, Moment, Points, Scene, opened
 
 _FRAMES = re.compile(r"((?:cameras|lidars)/[^/]+/frames)/\.zattrs")
-_DAMAGE = (
+DAMAGE = (
     ArithmeticError, LookupError, MemoryError, OSError, RuntimeError, SyntaxError, TypeError, ValueError,
     Image.DecompressionBombError,
 )  # fmt: skip
@@ -49,7 +49,7 @@ class NCoreScenes:
                             times = json.loads(reading.store.get(key)).get("frames_timestamps_us", [])
                             self._times_us[found[1]] = np.array(times, np.int64).reshape(-1, 2)
                             self._stores[found[1]] = path
-            except _DAMAGE as error:
+            except DAMAGE as error:
                 raise DatasetError(f"{path} cannot be read: {error}") from error
         self._cameras = sorted(g for g, times in self._times_us.items() if g[:3] == "cam" and len(times))
         self._lidars = sorted(g for g, times in self._times_us.items() if g[:3] == "lid" and len(times))
@@ -73,7 +73,7 @@ class NCoreScenes:
                 self._at(group, moment, lambda get, name: _range(get, name, scene))
         except EdgeFirstError:
             raise
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise DatasetError(f"{self._name}: a frame cannot be read: {error}") from error
         return scene
 

@@ -43,7 +43,7 @@ class SceneWriter:
         if model is not None and isinstance(model.datum, Detections):
             names = sample.calibration.model_info.labels if sample.calibration.model_info else ()
             scene.boxes = [
-                Box2d(box.center_x, box.center_y, box.width, box.height, _label(box.label, names))
+                Box2d(box.center_x, box.center_y, box.width, box.height, label_of(box.label, names))
                 for box in model.datum.boxes
             ]
         if cloud is not None and isinstance(cloud.datum, PointCloud):
@@ -63,7 +63,8 @@ class SceneWriter:
         """Nothing is open."""
 
 
-def _label(label: str, names: tuple[str, ...]) -> str:
+def label_of(label: str, names: tuple[str, ...]) -> str:
+    """The name of a class: a label that is a number is an index into the model's names."""
     if label.isascii() and label.isdigit() and len(label) < 9 and int(label) < len(names):
         return names[int(label)]
     return label

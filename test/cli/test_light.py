@@ -32,7 +32,7 @@ HEAVY = (
     *("scipy", "pyarrow", "polars", "numba", "av", "zenoh", "numcodecs", "contourpy", "simplejpeg", "PIL"),
     *("edgefirst_ros.formats.l5kit.read", "edgefirst_ros.formats.l5kit.write"),
     *("edgefirst_ros.pipeline", "edgefirst_ros.simulation", "edgefirst_ros.view", "edgefirst_ros.fleet"),
-    *("obstore", "ray", "dask", "distributed"),
+    *("obstore", "ray", "dask", "distributed", "rerun"),
 )
 """What takes long to import, and is not needed to show help or to read a recording's topics."""
 SELDOM = (
@@ -110,20 +110,27 @@ def test_a_missing_extra_is_an_error_that_says_how_to_install_it(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_missing_viewer_is_an_error_that_says_how_to_install_it(tmp_path: Path, drive: Path) -> None:
+    done = Ended(tmp_path, "view", drive, "-o", tmp_path / "x.rrd", hidden="rerun")
+    assert done.code == 2
+    assert done.err == "error: rerun is not installed: pip install 'edgefirst_ros[view]'\n"
+    assert not (tmp_path / "x.rrd").exists()
+
+
 def test_conversion_needs_no_extra(tmp_path: Path, drive: Path) -> None:
-    done = Ended(tmp_path, "convert", drive, "--output", tmp_path / "out", "--incomplete", hidden="zenoh")
+    done = Ended(tmp_path, "convert", drive, "--output", tmp_path / "out", hidden="zenoh")
     assert done.code == 0, done.err
     assert "polars" in done.modules
 
 
 def test_conversion_of_a_plain_drive_imports_neither_scipy_nor_numba(tmp_path: Path, drive: Path) -> None:
-    done = Ended(tmp_path, "convert", drive, "--output", tmp_path / "out", "--incomplete")
+    done = Ended(tmp_path, "convert", drive, "--output", tmp_path / "out")
     assert done.code == 0, done.err
     assert not done.modules & {"scipy", "numba", "obstore", "edgefirst_ros.fleet"}
 
 
 def test_drives_of_their_own_need_no_cluster(tmp_path: Path, drive: Path) -> None:
-    arguments = ("convert", drive, "--output", tmp_path / "out", "--incomplete", "--resume")
+    arguments = ("convert", drive, "--output", tmp_path / "out", "--resume")
     done = Ended(tmp_path, *arguments, hidden="obstore,ray,dask,distributed")
     assert done.code == 0, done.err
 

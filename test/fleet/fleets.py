@@ -27,11 +27,11 @@ Found = TypeVar("Found")
 COUNT = 8
 CUT, GARBAGE = "drive04", "drive07"
 KEY = Key("d" * 16, "a" * 16, "5" * 16)
-OPTIONS = ("--incomplete", "--format", "edgefirst,l5kit")
+OPTIONS = ("--format", "edgefirst,l5kit")
 
 
 def settings(**chosen: object) -> Settings:
-    return Settings(None, chosen, {}, incomplete=True, version="0.1.0")
+    return Settings(None, chosen, {}, version="0.1.0")
 
 
 def drive(name: str, uri: str = "/drives/a.mcap", size: int = 10, tag: str = "1") -> FleetDrive:

@@ -87,7 +87,7 @@ def test_a_changed_file_is_converted_again(own: Fleet) -> None:
 
 
 def test_a_changed_configuration_leaves_nothing_of_the_old_datasets(own: Fleet) -> None:
-    code, _, err = run("convert", own.drives, "-o", own.sets, "--incomplete", "--resume")
+    code, _, err = run("convert", own.drives, "-o", own.sets, "--resume")
     assert code == 1
     assert err.count("is converted again: configuration or version changed") == 4, "and what failed, too"
     assert not [name for name in contents(own.sets) if "l5kit" in name]

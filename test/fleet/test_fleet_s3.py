@@ -128,10 +128,10 @@ def test_a_changed_configuration_replaces_whole_datasets(
     one = drives / "drive00.mcap"
     run("convert", one, "-o", f"{bucket}/sets", *OPTIONS)
     s3.log.clear()
-    code, _, err = run("convert", one, "-o", f"{bucket}/sets", "--incomplete", "--rate", "1")
+    code, _, err = run("convert", one, "-o", f"{bucket}/sets", "--rate", "1")
     assert code == 0, err
     assert "drive00: is converted again: configuration or version changed" in err
-    run("convert", one, "-o", tmp_path / "drive00", "--incomplete", "--rate", "1")
+    run("convert", one, "-o", tmp_path / "drive00", "--rate", "1")
     local = {p.relative_to(tmp_path).as_posix(): p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
     assert stored(bucket) == local, "nothing is left of the format that is not wanted any more"
     assert len(done_versions(open_output(f"{bucket}/sets").notes)) == 1

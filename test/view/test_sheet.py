@@ -8,6 +8,7 @@ import pytest
 
 from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
 from edgefirst_ros.messages.radar import Axis, RadarCube
+from edgefirst_ros.view.cubepower import power_db
 from edgefirst_ros.view.sheet import CELL, _cube
 
 WIRE = (Axis.SEQUENCE, Axis.RANGE, Axis.RXCHANNEL, Axis.DOPPLER)
@@ -39,3 +40,10 @@ def test_targets_stand_out_of_the_noise(strength: int) -> None:
 
 def test_noise_alone_is_dark() -> None:
     assert np.percentile(drawn({}), 99) < 60
+
+
+def test_a_cube_without_doppler_is_a_column_of_ranges() -> None:
+    values = np.arange(12, dtype=np.int16).reshape(4, 3)
+    power = power_db(RadarCube(values, (Axis.RANGE, Axis.RXCHANNEL), (1.0, 1.0), False, 0))
+    assert power.shape == (4, 1)
+    assert (np.diff(power[:, 0]) > 0).all()

@@ -1,0 +1,190 @@
+"""edgefirst-ros view: recordings and datasets in the Rerun viewer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from edgefirst_ros.cli import options
+from edgefirst_ros.cli.shared import (
+    EXIT_INTERRUPTED,
+    EXIT_POOR,
+    ConfigFile,
+    End,
+    Start,
+    guarded,
+    interruptible,
+    make_config,
+)
+from edgefirst_ros.cli.terminal import (
+    LINE_EVERY_S,
+    ProgressView,
+    make_console,
+    print_line,
+    progress_bar,
+    say,
+)
+from edgefirst_ros.errors import ConfigError, extra
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from rich.console import Console
+
+    from edgefirst_ros.sources.window import Excerpt
+    from edgefirst_ros.view.rerun.canvas import Canvas
+
+PICTURES_HZ = 10.0
+"""Pictures of a recording, unless others are selected: as many as lidars and radars have sweeps."""
+
+
+def view(
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATASET|RECORDING",
+            help="A dataset or a folder above it; or a recording, or a folder or URL of recordings.",
+        ),
+    ],
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE.rrd", help="Save for Rerun instead of opening it."),
+    ] = None,
+    web: Annotated[
+        bool, typer.Option("--web", help="Show it in a browser on this machine, until Ctrl-C.")
+    ] = False,
+    start: Start = None,
+    end: End = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            metavar="HZ", help="Maximum pictures, or samples, per second; default: 10 of recordings."
+        ),
+    ] = None,
+    every_n: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Show one of every N pictures, or samples.")
+    ] = None,
+    keyframes: options.Keyframes = False,
+    config_file: ConfigFile = None,
+    prefix: Annotated[
+        str | None, typer.Option(help="Topic prefix of the device to show; needed if there are several.")
+    ] = None,
+    workers: options.Workers = None,
+    quiet: options.Quiet = False,
+) -> None:
+    r"""Look at a recording or a dataset in Rerun: pictures, boxes, masks, clouds, cube, map, IMU.
+
+    Lidar is coloured by range (red is near), radar by speed (blue comes nearer, red goes away). The 3-D view
+    moves with the rig; sensors are where the recording's transforms have them.
+
+    A recording is decoded and dated as by [bold]convert[/], without writing a dataset. Where the sensors of
+    an EdgeFirst dataset are is read from its capture_report.json. --config, --prefix, --keyframes and
+    --workers are for recordings.
+
+    Rerun comes with pip install 'edgefirst_ros\[view]'. Its map asks openstreetmap.org for tiles of the
+    place, as far as there is a network.
+
+    Ctrl-C ends with what has been read.
+
+    Exit codes: 0 done; 1 nothing to show; 2 nothing there, or wrong usage; 130 interrupted.
+
+    [bold]Examples[/]
+
+      edgefirst-ros view drive.mcap
+
+      edgefirst-ros view out/edgefirst/monday
+
+      edgefirst-ros view drive.mcap --start 60 --end 90 -o drive.rrd
+    """
+    err = make_console(stderr=True)
+    stop = threading.Event()
+    with guarded(err):
+        with extra("view"):
+            from edgefirst_ros.view.rerun.instants import Wanted, draw_all
+            from edgefirst_ros.view.rerun.recording import Painter
+            from edgefirst_ros.view.rerun.source import drawables_of, run_of
+        from edgefirst_ros.offline.observe import observe
+        from edgefirst_ros.sources.window import excerpt_of
+
+        excerpt = excerpt_of(start, end)
+        chosen = {"rate_hz": rate, "every_n": every_n, "keyframes": keyframes or None}
+        more = {"prefix": prefix, "workers": workers, "complete": False}
+        config = make_config(config_file, chosen | more, {})
+        if every_n is None and config.rate_hz == 0 and config.every_n == 1 and not config.keyframes:
+            config = config.model_copy(update={"rate_hz": PICTURES_HZ})
+        run = run_of(path)
+        drawables = [] if run is None else drawables_of(run)
+        window = None if excerpt is None else partial(_window, excerpt)
+        name = path.rstrip("/").rpartition("/")[2] or path
+        opening = _canvas(name, output, web=web)
+        with interruptible(stop, err, "finishing with what has been read"), opening as canvas:
+            if drawables:
+                with _progress(sum(map(len, drawables)), err, quiet=quiet) as passed:
+                    draw_all(drawables, canvas, Wanted(window, rate, every_n), stop, passed)
+            else:
+                painter = Painter(canvas)
+                with ProgressView(err, quiet=quiet) as shown:
+                    warnings = observe(
+                        [path], config, painter, excerpt=excerpt, stop=stop, on_progress=shown.update
+                    )
+                for warning in warnings:
+                    print_line(err, f"[bold yellow]warning[/]: {escape(warning)}")
+            found, is_cut = bool(canvas.seen), stop.is_set()
+            if web and not is_cut:
+                canvas.finish()
+                print_line(err, "everything is drawn; Ctrl-C ends")
+                stop.wait()
+        if output is not None:
+            say(f"{output}")
+        if is_cut:
+            print_line(err, "interrupted: what had been read is drawn")
+        elif not found:
+            print_line(err, "there was nothing to draw")
+    if is_cut or not found:
+        raise typer.Exit(EXIT_INTERRUPTED if is_cut else EXIT_POOR)
+
+
+def _window(excerpt: Excerpt, first_ns: int) -> tuple[int, int]:
+    found = excerpt.window([(first_ns, first_ns)])
+    return found.begin_ns, found.end_ns
+
+
+def _canvas(name: str, output: Path | None, *, web: bool) -> AbstractContextManager[Canvas]:
+    from edgefirst_ros.view.rerun import output as outputs
+
+    if output is not None and web:
+        raise ConfigError(["--output and --web exclude one another: give one of them"])
+    if output is not None:
+        return outputs.to_file(output, name)
+    return outputs.to_web(name, say) if web else outputs.to_viewer(name)
+
+
+@contextmanager
+def _progress(total: int, err: Console, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal, a line every few seconds elsewhere, nothing if quiet."""
+    if quiet:
+        yield lambda _: None
+        return
+    if err.is_terminal:
+        with progress_bar(err) as bar:
+            task = bar.add_task("drawing", total=total, detail="")
+            yield lambda count: bar.update(task, completed=count)
+        return
+    shown_s = time.monotonic()
+
+    def line(count: int) -> None:
+        nonlocal shown_s
+        if time.monotonic() - shown_s >= LINE_EVERY_S:
+            shown_s = time.monotonic()
+            print_line(err, f"{count:,} of {total:,} drawn")
+
+    yield line

@@ -1,0 +1,1 @@
+"""Recordings and datasets in the Rerun viewer; needs the extra ``view``."""

@@ -1,0 +1,211 @@
+"""An EdgeFirst dataset as it is drawn: the samples' files, their rows, and the report beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.spatial.transform import Rotation
+
+from edgefirst_ros.errors import DatasetError, DecodeError, EdgeFirstError
+from edgefirst_ros.formats.edgefirst.finish.table import read_table
+from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
+from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
+from edgefirst_ros.formats.edgefirst.read.pcd import read_pcd
+from edgefirst_ros.formats.edgefirst.read.pictures import acquired_ns
+from edgefirst_ros.messages.calibration import Intrinsics
+from edgefirst_ros.view.edgefirstscenes import DAMAGE, boxes_of
+from edgefirst_ros.view.page.reportfile import Report
+from edgefirst_ros.view.page.reportfile import Sequence as ReportSequence
+from edgefirst_ros.view.rerun import marks
+from edgefirst_ros.view.rerun.canvas import Canvas, Mount
+from edgefirst_ros.view.rerun.instants import Instant
+from edgefirst_ros.view.scene import opened
+
+EARTH_M = 6_378_137.0
+"""Its radius, for the few kilometres of a sequence."""
+_FRAMES = {"lidar": "lidar_points", "radar": "radar_targets", "camera": "camera", "boxes3d": "boxes3d"}
+"""Roles in the report by what is drawn."""
+_CLOUDS = (("lidar", marks.LIDAR), ("radar", marks.RADAR))
+
+
+class EdgeFirstDrawing:
+    """See ``Drawable``.
+
+    Args:
+        dataset: its folder.
+        report: of its run; an empty one if there is none, and then nothing says where sensors are.
+
+    Raises:
+        RecordingNotFound: there is no dataset.
+        RecordingError: its ZIP is damaged.
+        DatasetError: its table is damaged.
+    """
+
+    def __init__(self, dataset: Path, report: Report) -> None:
+        self._files = DatasetFiles(dataset)
+        self._report = report
+        table = self._files.table
+        self._table = read_table(table) if table.is_file() else pl.DataFrame()
+        location = self._table.schema.get("location")
+        # The published version has the longitude first, in doubles, the current one the latitude.
+        self._longitude_first = isinstance(location, pl.Array) and location.inner == pl.Float64
+        self._rows: dict[tuple[str, int], list[int]] = {}
+        if not self._table.is_empty():
+            keys = self._table.select(pl.col("name").cast(pl.String), pl.col("frame")).rows()
+            for number, (name, frame) in enumerate(keys):
+                self._rows.setdefault((name, int(frame)), []).append(number)
+        names = ((PurePosixPath(stem).name.rpartition("_"), stem) for stem in self._files.stems())
+        self._stems = sorted((name, int(frame), stem) for (name, _, frame), stem in names)
+
+    def __len__(self) -> int:
+        return len(self._stems)
+
+    def begin(self, canvas: Canvas) -> None:
+        """Sensors are drawn with each sequence."""
+
+    def instants(self) -> Iterator[Instant]:
+        """All samples by sequence and frame."""
+        current: _Sequence | None = None
+        for name, frame, stem in self._stems:
+            if current is None or current.name != name:
+                current = _Sequence(name, self._report, longitude_first=self._longitude_first)
+            data = self._files.read(stem, "camera.jpeg", "camera.png")
+            try:
+                found = None if data is None else opened(data)
+                time_ns = None if found is None else acquired_ns(found[0])
+                size = None if found is None else found[1]
+                numbers = self._rows.get((name, frame), [])
+                rows = self._table[numbers].to_dicts() if numbers else []
+            except DAMAGE as error:
+                raise DatasetError(f"{stem} cannot be read: {error}") from error
+            sample = _Sample(stem, time_ns, data, size, rows)
+            yield Instant(time_ns, partial(self._draw, current, sample))
+
+    def _draw(self, sequence: _Sequence, sample: _Sample, canvas: Canvas, number: int) -> None:
+        stem, data, size, rows, time_ns = sample.stem, sample.data, sample.size, sample.rows, sample.time_ns
+        sequence.begin(canvas, size)
+        try:
+            sequence.move(canvas, rows, time_ns, number)
+            canvas.at(time_ns, number)
+            if data is not None and size is not None:
+                media = "jpeg" if data.startswith(b"\xff\xd8") else "png"
+                canvas.on_picture(marks.CAMERA, marks.PICTURE, marks.picture(data, media))
+                canvas.on_picture(marks.CAMERA, marks.BOXES_2D, marks.boxes_2d(boxes_of(rows), size))
+                outlines = [(str(row.get("label") or ""), rings) for row in rows if (rings := _rings(row))]
+                if outlines or sequence.has_masks:
+                    sequence.has_masks = True
+                    canvas.on_picture(marks.CAMERA, marks.MASKS, marks.masks(outlines, size))
+            for kind, path in _CLOUDS:
+                cloud = self._files.read(stem, f"{kind}.pcd")
+                if cloud is not None:
+                    canvas.draw(path, _cloud(cloud), frame=sequence.frames[kind])
+            solid = [_box3d(row) for row in rows if row.get("box3d") is not None]
+            if solid or sequence.has_boxes:
+                sequence.has_boxes = True
+                canvas.draw(marks.BOXES_3D, marks.boxes_3d(solid), frame=sequence.frames["boxes3d"])
+            cube = self._files.read(stem, "radar.png")
+            if cube is not None:
+                canvas.draw(marks.CUBE, marks.cube(read_cube(cube)))
+        except DecodeError as error:
+            raise DatasetError(f"{stem} cannot be read: {error}") from error
+        except EdgeFirstError:
+            raise
+        except DAMAGE as error:
+            raise DatasetError(f"{stem} cannot be read: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """What had to be read of a sample to know its time."""
+
+    stem: str
+    time_ns: int | None
+    data: bytes | None
+    size: tuple[int, int] | None
+    rows: list[dict[str, Any]]
+
+
+class _Sequence:
+    """Where the rig and its sensors are in one sequence."""
+
+    def __init__(self, name: str, report: Report, *, longitude_first: bool) -> None:
+        self.name = name
+        self._longitude_first = longitude_first
+        self.has_masks = self.has_boxes = False
+        self._said: ReportSequence | None = next((s for s in report.sequences if s.name == name), None)
+        streams = self._said.streams if self._said is not None else None
+        by_role = {stream.role: stream.frame_id for stream in (streams or {}).values()}
+        self.frames: Mapping[str, str] = {kind: by_role.get(role, "") for kind, role in _FRAMES.items()}
+        self._origin: tuple[float, float] | None = None
+        self._has_begun = False
+
+    def begin(self, canvas: Canvas, size: tuple[int, int] | None) -> None:
+        """Draw where sensors are, once."""
+        if self._has_begun:
+            return
+        self._has_begun = True
+        canvas.begin()
+        calibration = self._said.calibration if self._said is not None else None
+        if calibration is None:
+            return
+        canvas.mount(
+            Mount(each.parent, each.child, each.translation_m, each.rotation_xyzw)
+            for each in calibration.transforms
+        )
+        camera = calibration.camera
+        if camera is not None and size is not None and 0 not in camera.size and 0 not in camera.focal_px:
+            across, down = size[0] / camera.size[0], size[1] / camera.size[1]
+            focal = camera.focal_px[0] * across, camera.focal_px[1] * down
+            principal = camera.principal_px[0] * across, camera.principal_px[1] * down
+            canvas.camera(marks.CAMERA, Intrinsics(focal, principal, size), self.frames["camera"])
+
+    def move(self, canvas: Canvas, rows: list[dict[str, Any]], time_ns: int | None, number: int) -> None:
+        """Draw where the rig is, by the rows of a sample, which all say the same."""
+        row = rows[0] if rows else {}
+        place, pose = row.get("location"), row.get("pose")
+        if pose is not None and time_ns is not None and all(map(math.isfinite, pose)):
+            canvas.scalars(marks.ATTITUDE, time_ns, tuple(pose))
+        if place is None or not all(map(math.isfinite, place)):
+            return
+        latitude_deg, longitude_deg = (place[1], place[0]) if self._longitude_first else place
+        canvas.place(time_ns, latitude_deg, longitude_deg, number)
+        if self._origin is None:
+            self._origin = latitude_deg, longitude_deg
+        north_m = math.radians(latitude_deg - self._origin[0]) * EARTH_M
+        east_m = (
+            math.radians(longitude_deg - self._origin[1]) * EARTH_M * math.cos(math.radians(self._origin[0]))
+        )
+        if pose is not None and time_ns is not None:
+            turned = Rotation.from_euler("ZYX", pose[::-1], degrees=True).as_quat()
+            canvas.pose(time_ns, (east_m, north_m, 0.0), tuple(turned.tolist()), number)
+
+
+def _cloud(data: bytes) -> object:
+    found = read_pcd(data)
+    points = np.stack([found[axis].astype(float) for axis in "xyz"], axis=-1)
+    if "speed" in (found.dtype.names or ()):
+        return marks.by_speed(points, found["speed"].astype(float))
+    return marks.by_range(points)
+
+
+def _box3d(row: Mapping[str, Any]) -> marks.Box3d:
+    x, y, z, along_x, along_y, along_z = map(float, row["box3d"])
+    return marks.Box3d((x, y, z), (along_x, along_y, along_z), str(row.get("label") or ""))
+
+
+def _rings(row: Mapping[str, Any]) -> list[marks.Ring]:
+    """The rings of a row's mask: a list of lists, or in the published version one with NaN between rings."""
+    if row.get("polygon") is not None:
+        return list(row["polygon"])
+    flat = row.get("mask")
+    if not isinstance(flat, list) or not flat:
+        return []
+    values = np.array(flat, np.float32)
+    return [ring[~np.isnan(ring)] for ring in np.split(values, np.flatnonzero(np.isnan(values)))]

@@ -1,0 +1,83 @@
+"""An L5Kit dataset as it is drawn: the rig's way, agents around it, and sensors' points if it has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from scipy.spatial.transform import Rotation
+
+from edgefirst_ros.errors import DatasetError, EdgeFirstError
+from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
+from edgefirst_ros.formats.l5kit.store.schema import LABELS, LIDAR, RADAR
+from edgefirst_ros.view.l5kitscenes import DAMAGE
+from edgefirst_ros.view.rerun import marks
+from edgefirst_ros.view.rerun.canvas import DRIVE, RIG, Canvas
+from edgefirst_ros.view.rerun.instants import Instant
+
+MOST_AGENTS = 2000
+"""Of a frame; the others are left out."""
+
+
+class L5KitDrawing:
+    """See ``Drawable``.
+
+    Raises:
+        DatasetNotFound: there is no dataset.
+        DatasetError: an array is damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._dataset = ChunkedDataset(folder).open()
+
+    def __len__(self) -> int:
+        return len(self._dataset.frames)
+
+    def begin(self, canvas: Canvas) -> None:
+        """Nothing holds for all of it: points are in the rig's frame."""
+
+    def instants(self) -> Iterator[Instant]:
+        """All frames."""
+        for number in range(len(self)):
+            try:
+                frame = self._dataset.frames[number : number + 1][0]
+                time_ns = int(frame["timestamp"])
+            except DAMAGE as error:
+                raise DatasetError(f"{self._folder}: frame {number} cannot be read: {error}") from error
+            yield Instant(time_ns, partial(self._draw, number, frame, time_ns))
+
+    def _draw(self, row: int, frame: Any, time_ns: int, canvas: Canvas, number: int) -> None:  # noqa: ANN401
+        dataset = self._dataset
+        try:
+            position, rotation = frame["ego_translation"].astype(float), frame["ego_rotation"].astype(float)
+            turned = Rotation.from_matrix(rotation)
+            canvas.pose(time_ns, tuple(position.tolist()), tuple(turned.as_quat().tolist()), number)
+            attitude = turned.as_euler("ZYX", degrees=True)[::-1]
+            canvas.scalars(marks.ATTITUDE, time_ns, tuple(attitude.tolist()))
+            begin, end = frame["agent_index_interval"].tolist()
+            agents = dataset.agents[begin : min(end, begin + MOST_AGENTS)]
+            canvas.at(time_ns, number)
+            boxes = marks.boxes_3d(_box(agent, float(position[2])) for agent in agents)
+            canvas.draw(marks.BOXES_3D, boxes, frame=DRIVE)
+            if dataset.point_spans is not None and dataset.points is not None:
+                begin, end = dataset.point_spans[row : row + 1][0]["point_index_interval"].tolist()
+                points = dataset.points[begin : min(end, begin + marks.MOST_POINTS)]
+                for sensor, path in ((LIDAR, marks.LIDAR), (RADAR, marks.RADAR)):
+                    found = points["position_cm"][points["sensor"] == sensor].astype(float) / 100.0
+                    if len(found) or path in canvas.seen:
+                        canvas.draw(path, marks.by_range(found), frame=RIG)
+        except EdgeFirstError:
+            raise
+        except DAMAGE as error:
+            raise DatasetError(f"{self._folder}: a frame cannot be read: {error}") from error
+
+
+def _box(agent: Any, ground_m: float) -> marks.Box3d:  # noqa: ANN401 - a row
+    """An agent's box, standing on the ground that the rig is on: the format has no heights of agents."""
+    x, y = agent["centroid"].tolist()
+    length, width, height = agent["extent"].tolist()
+    label = LABELS[int(agent["label_probabilities"].argmax())].rpartition("_LABEL_")[2].lower()
+    return marks.Box3d((x, y, ground_m + height / 2), (length, width, height), label, float(agent["yaw"]))

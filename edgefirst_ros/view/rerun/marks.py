@@ -1,0 +1,168 @@
+"""What is drawn of each kind of data, as Rerun's archetypes; pure, so that any thread may make them."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+import rerun as rr
+from PIL import Image, ImageChops, ImageDraw
+
+from edgefirst_ros.messages.radar import Axis, RadarCube
+from edgefirst_ros.view.cubepower import power_db
+from edgefirst_ros.view.scene import Box2d, Points, range_colours
+
+CAMERA, LIDAR, RADAR, CUBE, BOXES_3D = "camera", "lidar", "radar", "radar_cube", "boxes3d"
+PICTURE, BOXES_2D, MASKS = "picture", "boxes2d", "masks"
+SOLID = frozenset({LIDAR, RADAR, BOXES_3D})
+"""First parts of the paths of what is in space."""
+PLACE, TRACK = "place", "track"
+SPEED, ATTITUDE, ALTITUDE, TURN, FORCE = "speed", "attitude", "altitude", "imu/rotation", "imu/acceleration"
+
+MOST_POINTS = 500_000
+"""Of a cloud; the others are left out."""
+FAST_M_S = 15.0
+"""Speed towards or from the radar that has the full colour."""
+LIDAR_RADIUS, RADAR_RADIUS = -1.5, -4.0
+"""Negative: in points of the screen."""
+MASK_OPACITY = 110
+_AWAY, _STILL, _TOWARDS = np.array([255, 80, 60]), np.array([190, 190, 190]), np.array([70, 140, 255])
+_CLASSES = (
+    (255, 214, 0), (80, 200, 255), (255, 120, 80), (120, 230, 120), (230, 120, 255), (255, 170, 200),
+    (120, 160, 255), (200, 220, 80), (80, 230, 200), (255, 180, 90),
+)  # fmt: skip
+AXES = ((235, 80, 70), (90, 200, 90), (90, 140, 255))
+"""Of x, y and z."""
+_PALETTE = [0, 0, 0, *(channel for colour in _CLASSES for channel in colour)]
+_TRANSPARENCY = bytes([0, *[MASK_OPACITY] * len(_CLASSES)])
+
+Ring = Sequence[float] | npt.NDArray[np.float32]
+"""x and y of the corners of a polygon in turn, as fractions of the picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box3d:
+    """A box: centre and extents along x, y and z in metres, heading about z, and a label."""
+
+    centre_m: tuple[float, float, float]
+    size_m: tuple[float, float, float]
+    label: str = ""
+    yaw_rad: float = 0.0
+
+
+def colour_of(label: str) -> tuple[int, int, int]:
+    """The same colour wherever a class appears."""
+    return _CLASSES[crc32(label.encode("utf-8", "replace")) % len(_CLASSES)] if label else _CLASSES[0]
+
+
+def picture(data: bytes, media: str) -> Any:  # noqa: ANN401 - Rerun is an extra
+    """A JPEG or PNG as it is; ``media`` is "jpeg" or "png"."""
+    return rr.EncodedImage(contents=data, media_type=f"image/{media}", draw_order=-10.0)
+
+
+def boxes_2d(boxes: Iterable[Box2d], size: tuple[int, int]) -> Any:  # noqa: ANN401
+    """Boxes on a picture of ``size`` pixels; none clears those before."""
+    known = [box for box in boxes if all(map(math.isfinite, box[:4]))]
+    scale = np.array(size, np.float32)
+    centres = np.array([(box.x, box.y) for box in known], np.float32).reshape(-1, 2) * scale
+    sizes = np.array([(box.width, box.height) for box in known], np.float32).reshape(-1, 2) * scale
+    return rr.Boxes2D(
+        centers=centres,
+        sizes=np.abs(sizes),
+        labels=[box.label for box in known],
+        colors=[colour_of(box.label) for box in known],
+        draw_order=20.0,
+    )
+
+
+def masks(outlines: Iterable[tuple[str, Sequence[Ring]]], size: tuple[int, int]) -> Any:  # noqa: ANN401
+    """Filled outlines on a picture of ``size`` pixels: label and rings, whose holes are rings within.
+
+    They become a PNG, which takes little memory however long the drive is, and all with one palette, because
+    the viewer takes the pictures of an entity for a video, whose pictures are all of a kind.
+    """
+    raster = Image.new("P", size, 0)
+    for label, rings in outlines:
+        area = Image.new("1", size, 0)
+        for ring in rings:
+            _turn_over(area, np.asarray(ring, np.float64).reshape(-1, 2) * size)
+        raster.paste(1 + _CLASSES.index(colour_of(label)), mask=area)
+    raster.putpalette(_PALETTE)
+    buffer = io.BytesIO()
+    raster.save(buffer, "PNG", transparency=_TRANSPARENCY, compress_level=1, bits=8)
+    return rr.EncodedImage(contents=buffer.getvalue(), media_type="image/png", draw_order=10.0)
+
+
+def _turn_over(area: Image.Image, corners: Points) -> None:
+    """Turn what is within a polygon into what is not, so that a ring within a ring is a hole."""
+    if len(corners) < 3 or not np.isfinite(corners).all():
+        return
+    corners = corners.clip(0, area.size)
+    left, top = (int(edge) for edge in corners.min(axis=0))
+    right, bottom = (
+        min(int(edge) + 1, limit) for edge, limit in zip(corners.max(axis=0), area.size, strict=True)
+    )
+    if right <= left or bottom <= top:
+        return
+    within = Image.new("1", (right - left, bottom - top), 0)
+    ImageDraw.Draw(within).polygon([tuple(c) for c in (corners - (left, top)).tolist()], fill=1)
+    area.paste(ImageChops.logical_xor(area.crop((left, top, right, bottom)), within), (left, top))
+
+
+def by_range(points: Points) -> Any:  # noqa: ANN401
+    """A cloud (N, 3) in metres: red is near, violet is far."""
+    points = _finite(points)[0]
+    return rr.Points3D(
+        points.astype(np.float32), colors=range_colours(np.linalg.norm(points, axis=1)), radii=LIDAR_RADIUS
+    )
+
+
+def by_speed(points: Points, speed_m_s: npt.NDArray[np.float64]) -> Any:  # noqa: ANN401
+    """A radar's cloud (N, 3) by speeds (N,) from it: blue comes nearer, gray stands, red goes away."""
+    points, known = _finite(points)
+    speed = np.nan_to_num(speed_m_s[:MOST_POINTS][known])
+    share = np.clip(speed / FAST_M_S, -1, 1)[:, None]
+    ends = np.where(share > 0, _AWAY, _TOWARDS)
+    colours = (_STILL + np.sqrt(np.abs(share)) * (ends - _STILL)).astype(np.uint8)
+    return rr.Points3D(points.astype(np.float32), colors=colours, radii=RADAR_RADIUS)
+
+
+def _finite(points: Points) -> tuple[Points, npt.NDArray[np.bool_]]:
+    points = points[:MOST_POINTS]
+    known = np.asarray(np.isfinite(points).all(axis=1), np.bool_)
+    return points[known], known
+
+
+def cube(radar: RadarCube) -> Any:  # noqa: ANN401
+    """Power in decibels above the noise, by range and Doppler; rows and columns have their bins' names."""
+    power = power_db(radar)
+    floor = float(np.median(power))
+    return rr.Tensor(np.clip(power - floor, 0.0, 60.0).astype(np.float16), dim_names=axis_names(radar))
+
+
+def axis_names(radar: RadarCube) -> tuple[str, str]:
+    """Names of a cube's rows and columns with the length of a bin."""
+    scales = dict(zip(radar.layout, radar.scales, strict=True))
+    names = []
+    for axis, name, unit in ((Axis.RANGE, "range", "m"), (Axis.DOPPLER, "doppler", "m/s")):
+        scale = scales.get(axis, 1.0)
+        names.append(f"{name} ({scale:.3g} {unit})" if scale not in {0.0, 1.0} else name)
+    return names[0], names[1]
+
+
+def boxes_3d(boxes: Iterable[Box3d]) -> Any:  # noqa: ANN401
+    """Boxes in the frame of their entity; none clears those before."""
+    known = [box for box in boxes if all(map(math.isfinite, (*box.centre_m, *box.size_m, box.yaw_rad)))]
+    return rr.Boxes3D(
+        centers=np.array([box.centre_m for box in known], np.float32).reshape(-1, 3),
+        sizes=np.abs(np.array([box.size_m for box in known], np.float32).reshape(-1, 3)),
+        quaternions=[(0.0, 0.0, math.sin(box.yaw_rad / 2), math.cos(box.yaw_rad / 2)) for box in known],
+        labels=[box.label for box in known],
+        colors=[colour_of(box.label) for box in known],
+    )

@@ -1,0 +1,233 @@
+"""An NCore sequence as it is drawn: frames of cameras, lidars and radars, cuboids, poses, IMU, GPS."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import re
+from ast import literal_eval
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from edgefirst_ros.errors import DatasetError, DatasetNotFound, EdgeFirstError
+from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES
+from edgefirst_ros.formats.ncore.store.reading import Reading
+from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.messages.calibration import Intrinsics
+from edgefirst_ros.view.ncorescenes import DAMAGE
+from edgefirst_ros.view.rerun import marks
+from edgefirst_ros.view.rerun.canvas import RIG, Canvas, Mount
+from edgefirst_ros.view.rerun.instants import Instant
+from edgefirst_ros.view.scene import Box2d, Points, opened
+
+Get = Callable[[str], bytes]
+_FRAMES = re.compile(r"((cameras|lidars|radars)/([^/]+)/frames)/\.zattrs")
+_INTRINSICS = re.compile(r"intrinsics/default/cameras/([^/]+)/\.zattrs")
+_SERIES = "poses/default/generic_data"
+_ENTITIES = {"cameras": marks.CAMERA, "lidars": marks.LIDAR, "radars": marks.RADAR}
+_NUMBER = "radial_velocity_m_s"
+
+
+class NCoreDrawing:
+    """See ``Drawable``; the first camera, lidar and radar by name have short paths, others their own names.
+
+    Raises:
+        DatasetNotFound: there is no finished store.
+        DatasetError: a store is damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stores = sorted(p for p in folder.glob("*.ncore4*") if p.name.endswith((".zarr", ".zarr.itar")))
+        if not self._stores:
+            raise DatasetNotFound(f"{folder}: holds no finished store")
+        self._frames: dict[str, tuple[Path, list[tuple[int, int]]]] = {}
+        self._paths: dict[str, str] = {}
+        self._first: Path = self._stores[0]
+        self._cuboids: list[dict[str, Any]] = []
+        for path in self._stores:
+            self._guarded(partial(self._look, path), path)
+
+    def __len__(self) -> int:
+        return sum(len(times) for _, times in self._frames.values())
+
+    def begin(self, canvas: Canvas) -> None:
+        """Draw where sensors are, the rig's way, and the series."""
+        for path in self._stores:
+            self._guarded(partial(self._draw_facts, path, canvas), path)
+
+    def instants(self) -> Iterator[Instant]:
+        """All frames and groups of cuboids in order of time."""
+        with ExitStack() as stack:
+            streams: list[Iterator[tuple[int, int, Instant]]] = []
+            for order, (group, (path, times)) in enumerate(sorted(self._frames.items())):
+                reading = stack.enter_context(Reading(path))
+                streams.append(self._of_group(order, group, reading.store.get, times))
+            streams.append(self._of_cuboids(len(self._frames)))
+            for _, _, instant in heapq.merge(*streams, key=lambda each: each[:2]):
+                yield instant
+
+    def _of_group(
+        self, order: int, group: str, get: Get, times: list[tuple[int, int]]
+    ) -> Iterator[tuple[int, int, Instant]]:
+        kind, name, _ = group.split("/")
+        look = {"cameras": _picture, "lidars": _lidar, "radars": _radar}[kind]
+        for begin_us, end_us in times:
+            where = f"{group}/{end_us}"
+            # A picture has the time of its middle line, a sweep that of its end.
+            time_ns = (begin_us + end_us) // 2 * 1000 if kind == "cameras" else end_us * 1000
+            work = partial(look, get, where, name, self._paths[group])
+            draw = partial(self._draw, work, time_ns, kind == "cameras")
+            yield time_ns, order, Instant(time_ns, draw, is_sample=kind == "cameras")
+
+    def _of_cuboids(self, order: int) -> Iterator[tuple[int, int, Instant]]:
+        by_time = sorted(self._cuboids, key=lambda each: each["timestamp_us"])
+        for time_us, group in groupby(by_time, key=lambda each: each["timestamp_us"]):
+            boxes = [_cuboid(each) for each in group]
+            draw = partial(_draw_boxes, boxes, time_us * 1000)
+            yield time_us * 1000, order, Instant(time_us * 1000, draw, is_sample=False)
+
+    def _draw(
+        self, work: Callable[[Canvas], None], time_ns: int, is_sample: bool, canvas: Canvas, number: int
+    ) -> None:
+        canvas.at(time_ns, number if is_sample else None)
+        self._guarded(partial(work, canvas), time_ns)
+
+    def _look(self, path: Path) -> None:
+        with Reading(path) as reading:
+            for key in reading.store:
+                found = _FRAMES.fullmatch(key)
+                if found is not None:
+                    times = json.loads(reading.store.get(key)).get("frames_timestamps_us", [])
+                    self._frames[found[1]] = path, [(int(begin), int(end)) for begin, end in times]
+                    entity = _ENTITIES[found[2]]
+                    taken = entity in self._paths.values()
+                    self._paths[found[1]] = f"{entity}_{found[3]}" if taken else entity
+                elif key == "cuboids/default/cuboids/.zattrs":
+                    self._cuboids += json.loads(reading.store.get(key))["cuboid_track_observations"]
+
+    def _draw_facts(self, path: Path, canvas: Canvas) -> None:
+        with Reading(path) as reading:
+            get, keys = reading.store.get, frozenset(reading.store)
+            if "poses/default/static_poses/.zattrs" in keys:
+                canvas.mount(_mounts(json.loads(get("poses/default/static_poses/.zattrs"))))
+            for key in sorted(keys):
+                found = _INTRINSICS.fullmatch(key)
+                entity = None if found is None else self._paths.get(f"cameras/{found[1]}/frames")
+                if found is not None and entity is not None:
+                    model = json.loads(get(key))["camera_model_parameters"]
+                    if "focal_length" in model:
+                        seen = (model[part] for part in ("focal_length", "principal_point", "resolution"))
+                        focal, principal, size = (tuple(each) for each in seen)
+                        canvas.camera(entity, Intrinsics(focal, principal, size), found[1])
+            if f"{_SERIES}/gps_timestamps_us/.zarray" in keys:
+                _draw_fixes(get, canvas)
+            if f"{_SERIES}/imu_timestamps_us/.zarray" in keys:
+                _draw_imu(get, canvas)
+            if "poses/default/dynamic_poses/.zattrs" in keys:
+                _draw_way(json.loads(get("poses/default/dynamic_poses/.zattrs")), canvas)
+
+    def _guarded(self, work: Callable[[], None], where: object) -> None:
+        try:
+            work()
+        except EdgeFirstError:
+            raise
+        except DAMAGE as error:
+            raise DatasetError(f"{self._folder}: {where} cannot be read: {error}") from error
+
+
+def _mounts(static: dict[str, Any]) -> Iterator[Mount]:
+    for names, value in static.items():
+        child, parent = literal_eval(names)
+        if parent == RIG:
+            pose = np.array(value["pose"], float)
+            turned = Rotation.from_matrix(pose[:3, :3]).as_quat().tolist()
+            yield Mount("", str(child), tuple(pose[:3, 3].tolist()), tuple(turned))
+
+
+def _draw_way(dynamic: dict[str, Any], canvas: Canvas) -> None:
+    value = dynamic.get("('rig', 'world')")
+    if value is None:
+        return
+    poses = np.array(value["poses"], float).reshape(-1, 4, 4)
+    turned = Rotation.from_matrix(poses[:, :3, :3])
+    attitudes = turned.as_euler("ZYX", degrees=True)[:, ::-1]
+    rows = zip(value["timestamps_us"], poses[:, :3, 3], turned.as_quat(), attitudes, strict=True)
+    for time_us, position, xyzw, attitude in rows:
+        canvas.pose(time_us * 1000, tuple(position.tolist()), tuple(xyzw.tolist()))
+        canvas.scalars(marks.ATTITUDE, time_us * 1000, tuple(attitude.tolist()))
+
+
+def _draw_fixes(get: Get, canvas: Canvas) -> None:
+    names = ("timestamps_us", "latitude_deg", "longitude_deg", "altitude_m")
+    columns = [read_array(get, f"{_SERIES}/gps_{name}") for name in names]
+    for time_us, latitude, longitude, altitude in zip(*columns, strict=True):
+        if latitude or longitude:
+            canvas.place(int(time_us) * 1000, float(latitude), float(longitude))
+            canvas.scalars(marks.ALTITUDE, int(time_us) * 1000, (float(altitude),))
+
+
+def _draw_imu(get: Get, canvas: Canvas) -> None:
+    times = read_array(get, f"{_SERIES}/imu_timestamps_us").tolist()
+    for path, name in ((marks.TURN, "angular_velocity_rad_s"), (marks.FORCE, "linear_acceleration_m_s2")):
+        for time_us, values in zip(times, read_array(get, f"{_SERIES}/imu_{name}").tolist(), strict=True):
+            canvas.scalars(path, time_us * 1000, tuple(values))
+
+
+def _picture(get: Get, where: str, name: str, path: str, canvas: Canvas) -> None:  # noqa: ARG001 - as others
+    data = read_array(get, f"{where}/image").item()
+    picture, size = opened(data)
+    media = "png" if picture.format == "PNG" else "jpeg"
+    canvas.on_picture(path, marks.PICTURE, marks.picture(data, media))
+    try:
+        corners = read_array(get, f"{where}/generic_data/{FLAT_BOXES}").reshape(-1, 4)
+        labels = read_array(get, f"{where}/generic_data/{FLAT_BOXES}_label").tolist()
+    except KeyError:  # no model looked at it
+        corners, labels = np.zeros((0, 4)), []
+    boxes = [
+        Box2d(
+            (left + right) / 2 / size[0], (top + bottom) / 2 / size[1],
+            (right - left) / size[0], (bottom - top) / size[1], str(label),
+        )
+        for (left, top, right, bottom), label in zip(corners.tolist(), labels, strict=True)
+    ]  # fmt: skip
+    canvas.on_picture(path, marks.BOXES_2D, marks.boxes_2d(boxes, size))
+
+
+def _rays(get: Get, where: str) -> Points:
+    direction = read_array(get, f"{where}/ray_bundle/direction").astype(float)
+    distance = read_array(get, f"{where}/ray_bundle_returns/distance_m").astype(float)
+    points: Points = direction * distance[0][:, None]
+    return points
+
+
+def _lidar(get: Get, where: str, name: str, path: str, canvas: Canvas) -> None:
+    canvas.draw(path, marks.by_range(_rays(get, where)), frame=name)
+
+
+def _radar(get: Get, where: str, name: str, path: str, canvas: Canvas) -> None:
+    try:
+        speed = read_array(get, f"{where}/generic_data/{_NUMBER}").astype(float)
+    except KeyError:
+        canvas.draw(path, marks.by_range(_rays(get, where)), frame=name)
+    else:
+        canvas.draw(path, marks.by_speed(_rays(get, where), speed), frame=name)
+
+
+def _cuboid(observation: dict[str, Any]) -> marks.Box3d:
+    box = observation["bbox3"]
+    return marks.Box3d(
+        tuple(box["centroid"]), tuple(box["dim"]), str(observation.get("class_id", "")), float(box["rot"][2])
+    )
+
+
+def _draw_boxes(boxes: list[marks.Box3d], time_ns: int, canvas: Canvas, number: int) -> None:  # noqa: ARG001
+    canvas.at(time_ns)
+    canvas.draw(marks.BOXES_3D, marks.boxes_3d(boxes), frame=RIG)
