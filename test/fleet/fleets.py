@@ -1,4 +1,4 @@
-"""Eight small drives, one of them cut and one garbage, and what local conversion makes of them."""
+"""Twelve small drives, one of them cut and one garbage, and what local conversion makes of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.view.page.make import make_pages
 
 Found = TypeVar("Found")
-COUNT = 8
+COUNT = 12
 CUT, GARBAGE = "drive04", "drive07"
 KEY = Key("d" * 16, "a" * 16, "5" * 16)
 OPTIONS = ("--format", "edgefirst,l5kit")
