@@ -202,7 +202,7 @@ def test_two_runs_at_once_share_the_work(tmp_path: Path) -> None:
         (("--jobs", "1", "--name", "a"), "--name is for one dataset"),
         (("--jobs", "1", "--memory", "100000"), "a job needs 100000.0 GB"),
         (("--resume", "--address", "auto"), "--address is for --engine ray"),
-        (("--resume", "--rate", "-1"), "rate_hz"),
+        (("--resume", "--rate", "-1"), "--rate: expected at least 0"),
     ],
 )
 def test_what_cannot_work_is_refused_at_the_start(tmp_path: Path, more: tuple[str, ...], fault: str) -> None:
