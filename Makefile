@@ -6,7 +6,7 @@ DEMO := demo
 ROUNDS ?= 5
 SECONDS ?= 300
 
-.PHONY: help setup demo test test-fleet test-view search torture fuzz oracles clean
+.PHONY: help setup demo test test-fleet test-torch test-view search torture fuzz oracles reference docs clean
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -23,7 +23,7 @@ setup: $(VENV)/ready ## an environment for development, and the git hook
 demo: $(VENV)/ready ## simulate a drive, convert it, show what came of it
 	rm -rf $(DEMO)
 	$(BIN)/edgefirst-ros simulate -o $(DEMO)/recording --seconds 10
-	$(BIN)/edgefirst-ros convert $(DEMO)/recording -o $(DEMO)/out --name demo --rate 2
+	$(BIN)/edgefirst-ros convert $(DEMO)/recording -o $(DEMO)/out --name demo
 	$(BIN)/edgefirst-ros sheet $(DEMO)/out/edgefirst/demo -o $(DEMO)/contact-sheet.png
 	@echo "dataset:       $(DEMO)/out/edgefirst/demo"
 	@echo "contact sheet: $(DEMO)/contact-sheet.png"
@@ -39,6 +39,15 @@ test-fleet: .venv-fleet/ready ## many drives, with a real Ray cluster, too
 .venv-fleet/ready: setup.py pyproject.toml
 	$(PYTHON) -m venv .venv-fleet
 	.venv-fleet/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,ray]'
+	touch $@
+
+# In a venv of its own, because torch with what it brings for GPUs is 5 GB.
+test-torch: .venv-torch/ready ## what torch's DataLoader makes of datasets, and the examples that train
+	.venv-torch/bin/python -m pytest test/api/test_torch.py
+
+.venv-torch/ready: setup.py pyproject.toml
+	$(PYTHON) -m venv .venv-torch
+	.venv-torch/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test]' torch
 	touch $@
 
 # In a venv of its own, because Rerun installs 520 MB.
@@ -78,5 +87,15 @@ oracles: .venv-edgefirst/ready .venv-ncore/ready
 		numpy 'zarr<3' 'numcodecs<0.16' dataclasses_json pillow cbor2 scipy typing_extensions universal_pathlib \
 		&& .venv-ncore/bin/python -m pip install --quiet --disable-pip-version-check --no-deps nvidia-ncore && touch $@
 
+reference: $(VENV)/ready ## write docs/configuration.md from the models, and the drawings
+	$(BIN)/python docs/tools/reference.py
+	$(BIN)/python docs/tools/drawings.py
+
+# LINKS=1 also asks for what the pages name in other places.
+docs: $(VENV)/ready ## the documentation as a site, in build/site; warnings, also of broken links, are errors
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -c docs . build/site
+	$(if $(LINKS),$(BIN)/python -m sphinx --fail-on-warning --keep-going -b linkcheck -c docs . build/links)
+	@echo "site: build/site/index.html"
+
 clean: ## remove what the others made
-	rm -rf $(VENV) .venv-edgefirst .venv-ncore .venv-fleet .venv-view $(DEMO) build dist *.egg-info
+	rm -rf $(VENV) .venv-edgefirst .venv-ncore .venv-fleet .venv-torch .venv-view $(DEMO) build dist *.egg-info

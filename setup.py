@@ -9,6 +9,7 @@ PATH. Packages that colcon's interpreter lacks, or has in too old a version, are
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -76,6 +77,8 @@ VIEWER = {
     "view": ["rerun-sdk>=0.41,<0.42"],
 }
 """The viewer of `edgefirst-ros view`; not in ``all`` for its size."""
+# Kept up, unlike MkDocs and its theme Material; pinned, since warnings of the build are errors.
+DOCS = ["sphinx~=9.0", "myst-parser~=5.2", "furo==2025.12.19", "sphinxcontrib-mermaid~=2.1"]
 ALL_EXTRAS = [line for lines in EXTRAS.values() for line in lines]
 
 LAUNCHER = """\
@@ -190,13 +193,57 @@ class Develop(develop):
             complete(Path(self.script_dir))
 
 
+REPOSITORY = "https://a-seed-5e37c9f6.example/edgefirst_ros"
+"""Where the project is; package.xml has the same."""
+
+
+def readme() -> str:
+    """README with absolute links, as an index of packages shows it without the files around it."""
+    text = Path(__file__).resolve().with_name("README.md").read_text(encoding="utf-8")
+    return re.sub(r"\]\((?![a-z]+:|#)([^)]+)\)", rf"]({REPOSITORY}/blob/main/\1)", text)
+
+
 setup(
     name=PACKAGE,
     version="0.1.0",
     description="EdgeFirst Maivin and Raivin recordings into training data; every message is accounted for",
-    long_description=Path(__file__).resolve().with_name("README.md").read_text(encoding="utf-8"),
+    long_description=readme(),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
+    url=REPOSITORY,
+    project_urls={
+        "Documentation": f"{REPOSITORY}/blob/main/docs/index.md",
+        "Changelog": f"{REPOSITORY}/blob/main/CHANGELOG.md",
+        "Source": REPOSITORY,
+        "Issues": f"{REPOSITORY}/issues",
+    },
+    keywords=[
+        "edgefirst",
+        "maivin",
+        "raivin",
+        "ros2",
+        "mcap",
+        "zenoh",
+        "dataset",
+        "radar",
+        "lidar",
+        "ncore",
+        "l5kit",
+    ],
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: Console",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3 :: Only",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Scientific/Engineering :: Image Processing",
+        "Typing :: Typed",
+    ],
     maintainer="edgefirst_ros maintainers",
     maintainer_email="maintainers@users.noreply.a-seed-5e37c9f6.example",
     packages=find_packages(include=[PACKAGE, f"{PACKAGE}.*"]),
@@ -213,6 +260,7 @@ setup(
         **EXTRAS,
         **CLUSTERS,
         **VIEWER,
+        "docs": DOCS,
         "all": ALL_EXTRAS,
         "test": [
             # Another reader of messages by their definitions, to compare with.
@@ -220,6 +268,7 @@ setup(
             *ALL_EXTRAS,
             # A real cluster of two workers; Ray, which is ten times as large, is for `make test-fleet`.
             *CLUSTERS["dask"],
+            *DOCS,
             "pytest>=8",
             "setuptools>=64",  # installs the example format
             "pytest-timeout>=2.3",

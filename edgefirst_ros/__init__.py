@@ -4,7 +4,39 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgefirst_ros.api.batches import collate as collate
+    from edgefirst_ros.api.coco import export_coco as export_coco
+    from edgefirst_ros.api.conversion import convert as convert
+    from edgefirst_ros.api.reading import open as open  # noqa: A004 - that is what it does
+    from edgefirst_ros.config.model import Config as Config
+    from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset as EdgeFirstDataset
+    from edgefirst_ros.formats.edgefirst.read.pictures import rasterise as rasterise
+
+PUBLIC = {
+    "open": "api.reading",
+    "convert": "api.conversion",
+    "collate": "api.batches",
+    "export_coco": "api.coco",
+    "rasterise": "formats.edgefirst.read.pictures",
+    "EdgeFirstDataset": "formats.edgefirst.read.dataset",
+    "Config": "config.model",
+}
+"""What Python code calls, and the module that has it, which is imported when it is asked for."""
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of them
+    if name not in PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{PUBLIC[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *PUBLIC})
 
 
 def _find_dependencies() -> None:

@@ -6,12 +6,14 @@ import os
 import sys
 
 from edgefirst_ros.cli import importing
+from edgefirst_ros.cli.streams import open_streams
 
 EXIT_INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command ``edgefirst-ros``."""
+    open_streams()
     # Starting BLAS's threads takes longer than anything that the package has them compute.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:

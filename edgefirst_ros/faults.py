@@ -15,7 +15,7 @@ def sentences(error: ValidationError, root: type[BaseModel]) -> list[str]:
     found = error.errors()
     places = [e["loc"] for e in found]
     return [
-        _sentence(e["type"], e["loc"], _text(e), root)
+        _sentence(e["type"], e["loc"], fault_text(e), root)
         for e in found
         # Pydantic calls a list too short if all its items are invalid, which is no fault of its own.
         if not (e["type"] == "too_short" and any(e["loc"] == p[: len(e["loc"])] != p for p in places))
@@ -36,11 +36,35 @@ def _sentence(kind: str, place: tuple[int | str, ...], text: str, root: type[Bas
     return f"{name}: {text}" if name else text
 
 
-def _text(fault: ErrorDetails) -> str:
-    """Pydantic's text, except where it names Python's types, which users of YAML need not know."""
-    if fault["type"] in {"tuple_type", "list_type"}:
-        return f"expected a list, as [a, b], found {fault['input']!r}"
-    return fault["msg"]
+_EXPECTED = {
+    "greater_than_equal": "at least {ge}",
+    "greater_than": "more than {gt}",
+    "less_than_equal": "at most {le}",
+    "less_than": "less than {lt}",
+    **dict.fromkeys(("literal_error", "enum"), "{expected}"),
+    "finite_number": "a finite number",
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float", "int_parsing_size"), "a whole number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("tuple_type", "list_type"), "a list, as [a, b]"),
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "parameters by name"),
+    "string_type": "a text",
+}
+"""By kind of fault what was expected, with pydantic's names for the limits."""
+_LONGEST_VALUE = 60
+
+
+def fault_text(fault: ErrorDetails) -> str:
+    """What was expected and what was found, in words that users of YAML know; pydantic's for rare faults."""
+    kind, value = fault["type"], fault["input"]
+    if kind not in _EXPECTED:
+        return fault["msg"]
+    limits = {name: f"{v:g}" if isinstance(v, float) else v for name, v in fault.get("ctx", {}).items()}
+    found = str(value).lower() if isinstance(value, bool) else "nothing" if value is None else repr(value)
+    if len(found) > _LONGEST_VALUE:
+        found = f"{found[:_LONGEST_VALUE]}…"
+    quoted = "; put it in quotes" if kind == "string_type" and isinstance(value, bool | int | float) else ""
+    return f"expected {_EXPECTED[kind].format_map(limits)}, found {found}{quoted}"
 
 
 def unknown_parameter(name: str, known: Iterable[str], parent: str = "") -> str:

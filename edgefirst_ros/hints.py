@@ -10,7 +10,7 @@ from typing import Any
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
 from edgefirst_ros.sample import Role
-from edgefirst_ros.topics import EGO_ROLES, TF, TYPES, TopicMap, full_type, refers_to
+from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES, TF, TYPES, TopicMap, full_type, refers_to
 
 SIMILAR = 0.6
 """Names at least this similar (0 to 1) give a hint for a role that the user has not configured."""
@@ -74,6 +74,43 @@ def find_hints(
 def explicit_entries(config: Config) -> frozenset[str]:
     """Entries of ``config.topics`` that differ from the defaults, which are the device's topics."""
     return frozenset(name for name, rule in config.topics.items() if MAIVIN_TOPICS.get(name) != rule)
+
+
+def missing_topics(
+    config: Config, routes: TopicMap, topics: Mapping[str, Mapping[str, Any]], *, known: bool
+) -> list[str]:
+    """A sentence for each topic that the configuration names and of which nothing came, with similar names.
+
+    None for a default topic in whose place another one of its role came, or for one of the sources of poses
+    if there is another.
+
+    Args:
+        config: the configuration.
+        routes: where topics go.
+        topics: those that came, with their accounts (see ``report.accounts``).
+        known: whether calibration was known from before, which may have been sent once only.
+    """
+    came = {topic for topic, account in topics.items() if account["received"]}
+    found = {topic: route for topic in came if (route := routes.route(topic)) is not None}
+    heard = {route.name for route in found.values()}
+    roles = {route.rule.role for route in found.values()}
+    texts: list[str] = []
+    for name in (entry for entry in config.topics if entry in config.named and entry not in heard):
+        rule, default = config.topics[name], MAIVIN_TOPICS.get(name)
+        is_default = default is not None and default.topic == rule.topic
+        others = {Role.GPS} if rule.role is Role.ODOMETRY else {Role.ODOMETRY}
+        is_replaced = (is_default and rule.role in roles) or (
+            rule.role in EGO_ROLES and not others.isdisjoint(roles)
+        )
+        if is_replaced or (known and rule.role in CONTEXT_ROLES):
+            continue
+        ranked = sorted((-max(_similarity(topic, each) for each in rule.names), topic) for topic in came)
+        near = [topic for similarity, topic in ranked if -similarity >= SIMILAR][:SHOWN]
+        texts.append(
+            f"topics.{name}: nothing came on {rule.topic}"
+            + (f"; similar names: {', '.join(near)}" if near else ", nor on a topic of a similar name")
+        )
+    return texts
 
 
 def _unusable(

@@ -33,7 +33,8 @@ MAY_IMPORT = {
     "live": "config errors formats hints messages naming pipeline sample sources timing topics video",
     "view": "errors formats messages naming sample",
     "simulation": "errors messages",
-    "cli": "config errors fleet formats live naming offline pipeline simulation sources video view",
+    "api": "config errors formats offline sources view",
+    "cli": "config errors faults fleet formats live naming offline pipeline simulation sources video view",
     "nodes": "config errors faults hints live messages offline sample sources topics video",
 }
 """Package or plain module, and which others it may import."""
@@ -53,6 +54,7 @@ FORMATS_MAY_IMPORT = {
     "edgefirst.write": "base crashsafe edgefirst.finish edgefirst.options "
     "edgefirst.prepare edgefirst.recover edgefirst.store",
     "edgefirst.check": "crashsafe edgefirst.finish edgefirst.prepare edgefirst.store findings motion",
+    "edgefirst.read": "crashsafe edgefirst.check edgefirst.finish edgefirst.prepare edgefirst.store",
     "edgefirst.format": "crashsafe findings format edgefirst.check edgefirst.finish edgefirst.options "
     "edgefirst.recover edgefirst.store edgefirst.write",
     "l5kit.geometry": "",

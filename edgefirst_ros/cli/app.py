@@ -6,16 +6,17 @@ called, so that ``--help`` and ``info`` are quick: the libraries of all formats 
 
 from __future__ import annotations
 
-import io
 import sys
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_command
 
 from edgefirst_ros.cli import importing
+from edgefirst_ros.cli.help import Command, Group
+from edgefirst_ros.cli.streams import open_streams
+from edgefirst_ros.cli.usage import note_arguments, usage_told
 
 COMMANDS = {
     "convert": "convert",
@@ -34,8 +35,19 @@ COMMANDS = {
 """The module of each command, in the order of ``--help``."""
 
 
-class Commands(TyperGroup):
+class Commands(Group):
     """The commands; a command's module is imported when the command is asked for."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own click
+        """Understand the arguments before the command's name."""
+        note_arguments(ctx, args)
+        with usage_told(ctx):
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - typer's own click
+        """Run the command that was asked for."""
+        with usage_told(ctx):
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: object) -> list[str]:  # noqa: ARG002 - typer's signature
         """Names of all commands."""
@@ -48,18 +60,22 @@ class Commands(TyperGroup):
                 found = getattr(import_module(f"edgefirst_ros.cli.{COMMANDS[name]}"), name)
             if not isinstance(found, typer.Typer):
                 found, function = _typer(), found
-                found.command(name)(function)
+                found.command(name, cls=Command)(function)
             self.commands[name] = get_command(found)
         return self.commands.get(cmd_name)
 
 
-def _typer(**options: Any) -> typer.Typer:  # noqa: ANN401 - whatever typer takes
+def _typer(*, add_completion: bool = False, **options: Any) -> typer.Typer:  # noqa: ANN401 - whatever typer takes
     return typer.Typer(
-        add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False, **options
+        add_completion=add_completion,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        **options,
     )
 
 
-app = _typer(name="edgefirst-ros", cls=Commands, no_args_is_help=True)
+app = _typer(name="edgefirst-ros", cls=Commands, add_completion=True)
 
 
 def _print_version(wanted: bool) -> None:
@@ -86,10 +102,7 @@ def options(
 
 def main() -> None:
     """Run the command."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # A path may hold bytes that are not text; they are printed unchanged.
-            stream.reconfigure(errors="surrogateescape")
+    open_streams()
     app()
 
 

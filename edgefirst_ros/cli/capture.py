@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from edgefirst_ros.cli import options
 from edgefirst_ros.cli.shared import (
@@ -26,12 +28,15 @@ from edgefirst_ros.cli.shared import (
     interruptible,
     make_config,
     page_beside,
+    print_interruption,
 )
 from edgefirst_ros.cli.terminal import make_console, print_line, print_report, say
+from edgefirst_ros.errors import TransportError
 from edgefirst_ros.live.signals import pausing
 
 if TYPE_CHECKING:
     from edgefirst_ros.cli.liveview import LiveView
+    from edgefirst_ros.config.model import Config
     from edgefirst_ros.live.capture import LiveCapture
     from edgefirst_ros.live.session import Finished
     from edgefirst_ros.sources.zenoh import ZenohSource
@@ -50,7 +55,10 @@ def capture(
         str, typer.Option(metavar="HOST", help="Topic prefix of the device; default: any.")
     ] = "",
     host: Annotated[
-        str | None, typer.Option(help="Host in the session's name; default: the namespace or the endpoint's.")
+        str | None,
+        typer.Option(
+            metavar="HOST", help="Host in the session's name; default: the namespace or the endpoint's."
+        ),
     ] = None,
     duration: Annotated[
         float | None, typer.Option(metavar="SECONDS", min=0, help="Finish after this time.")
@@ -72,14 +80,19 @@ def capture(
     ] = False,
     config_file: ConfigFile = None,
     formats: options.Formats = None,
-    name: Annotated[str, typer.Option("--name", help="Dataset name; default: SESSION-dataset.")] = "",
-    session: Annotated[str, typer.Option("--session", help="Sequence name; default: HOST_date_time.")] = "",
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="Dataset name; default: SESSION-dataset.")
+    ] = "",
+    session: Annotated[
+        str, typer.Option("--session", metavar="NAME", help="Sequence name; default: HOST_date_time.")
+    ] = "",
     schema: options.Annotations = None,
     container: options.Container = None,
     reference: options.Reference = None,
     rate: options.Rate = None,
     every_n: options.EveryN = None,
     keyframes: options.Keyframes = False,
+    complete: options.Complete = False,
     incomplete: options.Incomplete = False,
     workers: options.Workers = None,
     record: Annotated[
@@ -134,6 +147,7 @@ def capture(
             "rate_hz": rate,
             "every_n": every_n,
             "keyframes": keyframes or None,
+            "complete": complete or None,
             "workers": workers,
             "split_every_s": split_every_s,
             "split_every_mb": split_every_mb,
@@ -141,9 +155,11 @@ def capture(
             "record": record,
             "record_topics": record_topics,
         }
-        config = make_config(
-            config_file, chosen, options.edgefirst_values(schema, container), incomplete=incomplete
-        )
+        notes = [options.INCOMPLETE] if incomplete else []
+        edgefirst = options.edgefirst_values(schema, container)
+        config = make_config(config_file, chosen, edgefirst, notes=notes)
+        for note in () if quiet or as_json else notes:
+            _note(err, note)
         # Topics have no prefix here, so a configured one only names the device.
         namespace, config = namespace or config.prefix or "", config.model_copy(update={"prefix": ""})
         host = namespace if namespace.strip("/") not in {"", "rt"} else _host_of([*(connect or ())])
@@ -161,6 +177,7 @@ def capture(
                     record=taking.record if config.record else None,
                 )
                 report = partial(_report_session, err, quiet=quiet, as_json=as_json, with_page=not no_report)
+                there = _folders(output, config)
                 try:
                     finished = _run(
                         taking,
@@ -171,10 +188,22 @@ def capture(
                         report=report,
                         duration_s=duration,
                         paused=start_paused,
+                        discard=partial(_discard, output, there),
                     )
                 except BaseException:
                     taking.abort()
                     raise
+        if not finished:
+            if stop.is_set():
+                print_interruption(
+                    err, f"interrupted: nothing was connected or written to {output}", as_json=as_json
+                )
+                raise typer.Exit(EXIT_INTERRUPTED)
+            places = ", ".join(each.partition("#")[0] for each in (*(connect or ()), *(listen or ())))
+            raise TransportError(
+                f"never connected{places and f' ({places})'}: is the endpoint right, and the device on? "
+                f"Nothing was written to {output}"
+            )
         if not as_json and stop.is_set():
             with suppress(OSError):
                 err.print("interrupted: the dataset is complete up to here", highlight=False)
@@ -199,32 +228,65 @@ def _run(
     report: Callable[[Finished], None],
     duration_s: float | None,
     paused: bool,
+    discard: Callable[[Finished], None],
 ) -> list[Finished]:
-    """Capture from connection to finished output; ``report`` is called for each session that ends."""
+    """Capture from connection to finished output; ``report`` is called for each session that ends.
+
+    A session is handed to ``discard`` instead if there was no connection all the time; then none is returned.
+    """
+    from edgefirst_ros.live.capture import STOPPED
+
     dataset, sequence = names
     end_s = None if duration_s is None else time.monotonic() + duration_s
     taking.start(dataset, sequence=sequence, paused=paused)
-    reported = 0
+    reported, connected = 0, False
     with pausing(taking.pause, taking.resume), connect() as source, view:
         taking.other_topics = source.other_topics.found
         while taking.running and not stop.wait(VIEW_EVERY_S):
             status = taking.status()
             source.other_topics.watch(status.silent, status.elapsed_s)
+            connected = connected or source.connections > 0
             view.update(status, source.connections, source.notes)
             while reported < len(taking.splits):
                 report(taking.splits[reported].closed)
                 reported += 1
             if end_s is not None and time.monotonic() >= end_s:
                 break
+        connected = connected or source.connections > 0
     finished = taking.stop()
+    totals = finished[0].report["totals"] if len(finished) == 1 else {}
+    if not connected and totals.get("received") == 0 and finished[0].report["ended"] == STOPPED:
+        discard(finished[0])
+        return []
     for session in finished[reported:]:
         report(session)
     return finished
 
 
+def _folders(output: Path, config: Config) -> list[Path]:
+    """The folders that a capture makes and that are not there yet, the innermost first."""
+    from edgefirst_ros.live.recorder import FOLDER
+
+    inner = [output / name for name in (FOLDER, *config.formats)]
+    return [folder for folder in (*inner, output, *output.parents) if not folder.exists()]
+
+
+def _discard(output: Path, folders: Sequence[Path], empty: Finished) -> None:
+    """Remove what a session without any message left, and the folders that were made for it."""
+    own = {path.parent for path in empty.paths if path.parent.parent.parent == output}
+    for path in empty.paths:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    for folder in (*own, *folders):
+        with suppress(OSError):  # it holds something else
+            folder.rmdir()
+
+
 def _note(err: Console, text: str) -> None:
     with suppress(OSError):
-        print_line(err, f"note: {text}")
+        print_line(err, f"note: {escape(text)}")
 
 
 def _report_session(err: Console, finished: Finished, *, quiet: bool, as_json: bool, with_page: bool) -> None:

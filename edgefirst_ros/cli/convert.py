@@ -6,14 +6,16 @@ import json
 import sys
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
 from edgefirst_ros.cli import options
 from edgefirst_ros.cli.fleet import EngineChoice, FleetOptions, convert_fleet, fleet_settings
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
+    EXIT_POOR,
     ConfigFile,
     End,
     Recordings,
@@ -24,28 +26,40 @@ from edgefirst_ros.cli.shared import (
     make_config,
     page_beside,
 )
-from edgefirst_ros.cli.terminal import ProgressView, make_console, print_report, say
+from edgefirst_ros.cli.terminal import ProgressView, make_console, print_line, print_report, say
 from edgefirst_ros.errors import ConfigError
+
+if TYPE_CHECKING:
+    from edgefirst_ros.config.model import Config
+    from edgefirst_ros.sources.window import Excerpt
 
 
 def convert(
     recordings: Recordings,
     *,
-    output: Annotated[str, typer.Option("--output", "-o", help="Folder or URL for the datasets.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FOLDER|URL", help="Folder or URL for the datasets.")
+    ],
     config_file: ConfigFile = None,
     formats: options.Formats = None,
-    name: Annotated[str, typer.Option("--name", help="Dataset name; default: RECORDING-dataset.")] = "",
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="Dataset name; default: RECORDING-dataset.")
+    ] = "",
     schema: options.Annotations = None,
     container: options.Container = None,
     reference: options.Reference = None,
     prefix: Annotated[
-        str | None, typer.Option(help="Topic prefix of the device to convert; needed if there are several.")
+        str | None,
+        typer.Option(
+            metavar="PREFIX", help="Topic prefix of the device to convert; needed if there are several."
+        ),
     ] = None,
     start: Start = None,
     end: End = None,
     rate: options.Rate = None,
     every_n: options.EveryN = None,
     keyframes: options.Keyframes = False,
+    complete: options.Complete = False,
     incomplete: options.Incomplete = False,
     workers: options.Workers = None,
     overwrite: Annotated[
@@ -53,6 +67,10 @@ def convert(
         typer.Option("--overwrite", help="Replace an existing dataset once the new one is complete."),
     ] = False,
     no_report: options.NoReport = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Only say what would be used as what, and how many samples come."),
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 1 if there are refused messages, damage or warnings.")
     ] = False,
@@ -63,12 +81,18 @@ def convert(
     engine: Annotated[
         EngineChoice | None,
         typer.Option(
-            "--engine", help="Where: processes of this machine (default), or a Ray or Dask cluster."
+            "--engine",
+            metavar="local|ray|dask",
+            help="Where: processes of this machine (default), or a Ray or Dask cluster.",
         ),
     ] = None,
     address: Annotated[
         str,
-        typer.Option("--address", help="The cluster: auto or ray://HOST:10001; tcp://HOST:8786 for Dask."),
+        typer.Option(
+            "--address",
+            metavar="ADDRESS",
+            help="The cluster: auto or ray://HOST:10001; tcp://HOST:8786 for Dask.",
+        ),
     ] = "",
     memory_gb: Annotated[
         float | None,
@@ -89,8 +113,9 @@ def convert(
     """Convert recordings into EdgeFirst, NCore and L5Kit datasets.
 
     A sample is a camera frame with the nearest message of every other sensor, at most 50 ms away; model
-    messages must be of the same frame. Frames that lack a sensor which was sending are left out, and the
-    summary says how many and why; [bold]--incomplete[/] keeps them.
+    messages must be of the same frame, and a radar cube goes to the sample nearest to it. A frame is written
+    with what it has; [bold]--complete[/] leaves out frames that lack a sensor which was sending. The summary
+    says how many are complete.
 
     All recordings become one dataset. With [bold]--jobs[/], [bold]--engine[/], [bold]--resume[/], or an
     output URL, each drive becomes a dataset of its own, OUT/DRIVE/edgefirst/... Then a drive that cannot be
@@ -103,6 +128,9 @@ def convert(
 
     Folders are searched with all below; several files of one drive become one sequence. [bold]--start[/] and
     [bold]--end[/] take a part of every drive, without reading the rest where the files have an index.
+
+    [bold]--dry-run[/] reads the recordings, writes nothing, and says which topic would be used as what, by
+    which clock, what is ignored and why, and how many samples would come.
 
     What became of every message is in capture_report.json, and as a page to look at in capture_report.html;
     --no-report leaves the page out.
@@ -139,6 +167,8 @@ def convert(
     ):
         from edgefirst_ros.sources.window import excerpt_of
 
+        if incomplete and not (quiet or as_json):
+            print_line(err, f"note: {options.INCOMPLETE}")
         excerpt = excerpt_of(start, end)
         chosen = {
             "formats": options.format_names(formats),
@@ -147,23 +177,36 @@ def convert(
             "rate_hz": rate,
             "every_n": every_n,
             "keyframes": keyframes or None,
+            "complete": complete or None,
             "workers": workers,
         }
         edgefirst = options.edgefirst_values(schema, container)
         if is_fleet:
+            if dry_run:
+                raise ConfigError(
+                    ["--dry-run looks at one dataset; give one drive, and a folder as --output"]
+                )
             if name:
                 raise ConfigError(["--name is for one dataset; here each drive's dataset is named after it"])
+            notes: list[str] = []
+            settings = fleet_settings(
+                config_file,
+                chosen,
+                edgefirst,
+                excerpt,
+                page=not no_report,
+                notes=notes,
+            )
             code = convert_fleet(
                 [str(recording) for recording in recordings],
                 output,
-                fleet_settings(
-                    config_file, chosen, edgefirst, excerpt, incomplete=incomplete, page=not no_report
-                ),
+                settings,
                 many,
                 overwrite=overwrite,
                 strict=strict,
                 quiet=quiet,
                 as_json=as_json,
+                notes=notes,
             )
             raise typer.Exit(code)
         from edgefirst_ros.offline.convert import convert as run_convert
@@ -171,8 +214,13 @@ def convert(
 
         found = None if config_file is not None else recorded_settings(recordings)
         recorded, note = found or (None, "")
-        config = make_config(config_file, chosen, edgefirst, incomplete=incomplete, recorded=recorded)
+        notes = [note] if note else []
+        config = make_config(config_file, chosen, edgefirst, recorded=recorded, notes=notes)
         stop = threading.Event()
+        if dry_run:
+            raise typer.Exit(
+                _look_ahead(recordings, config, excerpt, stop, err, strict=strict, as_json=as_json)
+            )
         with interruptible(stop, err, output=folder):
             with ProgressView(err, quiet=quiet or as_json) as view:
                 done = run_convert(
@@ -184,7 +232,7 @@ def convert(
                     overwrite=overwrite,
                     stop=stop,
                     on_progress=view.update,
-                    notes=[note] if note else [],
+                    notes=notes,
                 )
             paths = [*done.paths, *([] if no_report else page_beside(done.paths, err))]
         if as_json:
@@ -198,3 +246,29 @@ def convert(
                     say(f"{path}")
         code = exit_code(done.report, strict=strict)
     raise typer.Exit(EXIT_INTERRUPTED if done.interrupted else code)
+
+
+def _look_ahead(
+    recordings: list[str],
+    config: Config,
+    excerpt: Excerpt | None,
+    stop: threading.Event,
+    err: Console,
+    *,
+    strict: bool,
+    as_json: bool,
+) -> int:
+    """Say what a conversion would make; the exit code."""
+    from edgefirst_ros.cli.forecast import print_forecast
+    from edgefirst_ros.offline.forecast import forecast
+
+    finishing = "finishing with what has been read"
+    with interruptible(stop, err, finishing), ProgressView(err, quiet=as_json) as view:
+        found = forecast(recordings, config, excerpt=excerpt, stop=stop, on_progress=view.update)
+    if as_json:
+        sys.stdout.write(json.dumps(found) + "\n")
+    else:
+        print_forecast(make_console(stderr=False), found)
+    if stop.is_set():
+        return EXIT_INTERRUPTED
+    return EXIT_POOR if not found["samples"] or (strict and found["warnings"]) else 0

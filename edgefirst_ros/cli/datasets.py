@@ -12,7 +12,6 @@ from rich.markup import escape
 
 from edgefirst_ros.cli.shared import EXIT_POOR, EXIT_USAGE, guarded, print_error
 from edgefirst_ros.cli.terminal import make_console, print_line, say
-from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.registry import FORMATS
 
 
@@ -60,7 +59,7 @@ def check(
         Path | None,
         typer.Option(
             metavar="PYTHON",
-            help="Python interpreter with nvidia-ncore; its reader checks the dataset as well.",
+            help="Python interpreter with nvidia-ncore; its reader checks NCore sequences as well.",
         ),
     ] = None,
 ) -> None:
@@ -83,7 +82,7 @@ def check(
 
       edgefirst-ros check out/ncore --official /opt/ncore/bin/python
     """
-    err, sound = make_console(stderr=True), True
+    err, sound, formats = make_console(stderr=True), True, set[str]()
     _print_format_faults(err)
     with guarded(err):
         from edgefirst_ros.formats.datasets import check as run_checks
@@ -92,6 +91,13 @@ def check(
             sys.stdout.write(result.text + "\n")
             sys.stdout.flush()
             sound &= result.ok
+            formats.add(result.format)
+        if official is None and "ncore" in formats:
+            print_line(
+                err,
+                "note: NVIDIA's own reader was not asked; --official PYTHON asks it, too, where PYTHON is an "
+                "interpreter that has nvidia-ncore",
+            )
     if not sound:
         raise typer.Exit(EXIT_POOR)
 
@@ -103,15 +109,23 @@ def _print_format_faults(console: Console) -> None:
 
 def sheet(
     dataset: Annotated[
-        Path, typer.Argument(metavar="DATASET", help="Folder of an EdgeFirst dataset, OUT/edgefirst/NAME.")
+        Path,
+        typer.Argument(metavar="DATASET", help="An EdgeFirst dataset: OUT/edgefirst/NAME, or its NAME.zip."),
     ],
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", help="PNG to write.")],
-    rows: Annotated[int, typer.Option(min=1, max=50, help="Number of samples.")] = 6,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="The picture to write: .png, .jpg or .jpeg."),
+    ],
+    rows: Annotated[int, typer.Option(metavar="N", min=1, max=50, help="Number of samples, at most 50.")] = 6,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a file that is no contact sheet, too.")
+    ] = False,
 ) -> None:
     """Draw a contact sheet of an EdgeFirst dataset: camera with boxes, lidar, radar and cube.
 
-    One row per sample, spread evenly over the dataset. Clouds are seen from above, with a ring every 10 m.
+    One row per sample, spread evenly over the dataset. Clouds are seen from above, with a ring every 10 m. An
+    earlier contact sheet is replaced, any other file only with --overwrite.
 
     [bold]Example[/]
 
@@ -119,11 +133,8 @@ def sheet(
     """
     err = make_console(stderr=True)
     with guarded(err):
-        from edgefirst_ros.view.sheet import contact_sheet
+        from edgefirst_ros.view.sheet import contact_sheet, refuse_output, write_sheet
 
-        picture = contact_sheet(dataset, rows)
-        try:
-            picture.save(output, "PNG")
-        except OSError as error:
-            raise WriteError(f"{output}: cannot be written: {error.strerror or error}") from error
+        refuse_output(output, overwrite=overwrite)
+        write_sheet(contact_sheet(dataset, rows), output, overwrite=overwrite)
         say(f"{output}")

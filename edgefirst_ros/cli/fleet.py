@@ -68,10 +68,10 @@ def fleet_settings(
     edgefirst: dict[str, Any],
     excerpt: Excerpt | None,
     *,
-    incomplete: bool,
     page: bool,
+    notes: list[str],
 ) -> Settings:
-    """What ``make_config`` makes a configuration of, to be sent to workers.
+    """What ``make_config`` makes a configuration of, to be sent to workers; ``notes`` as there.
 
     Raises:
         ConfigError: with one sentence for every fault.
@@ -80,13 +80,13 @@ def fleet_settings(
 
     from edgefirst_ros.fleet.keys import Settings
 
-    make_config(file, chosen, edgefirst, incomplete=incomplete)
+    make_config(file, chosen, edgefirst, notes=notes)
     values = None
     if file is not None:
         from edgefirst_ros.config.files import load_values
 
         values = load_values(file)
-    return Settings(values, chosen, edgefirst, incomplete, version("edgefirst_ros"), excerpt, page)
+    return Settings(values, chosen, edgefirst, version("edgefirst_ros"), excerpt, page)
 
 
 def convert_fleet(
@@ -99,6 +99,7 @@ def convert_fleet(
     strict: bool,
     quiet: bool,
     as_json: bool,
+    notes: Sequence[str] = (),
 ) -> int:
     """Convert every drive of the inputs into datasets of its own; the exit code.
 
@@ -115,16 +116,17 @@ def convert_fleet(
 
     err = make_console(stderr=True)
     to = open_output(output)
-    drives, notes = discover(inputs)
+    drives, found = discover(inputs)
+    said = [*notes, *found]
     plan = make_plan(drives, settings, to.notes, retry_failed=options.retry_failed, redo=overwrite)
     workers = settings.config().workers or None
     stop = threading.Event()
     with ExitStack() as stack:
-        engine = stack.enter_context(_engine(options, len(plan.work), workers, notes)) if plan.work else None
+        engine = stack.enter_context(_engine(options, len(plan.work), workers, said)) if plan.work else None
         put_plan(plan, inputs, to.notes)
         stack.enter_context(interruptible(stop, err, "stopping; what is complete stays"))
         view = stack.enter_context(FleetView(err, plan, quiet=quiet or as_json))
-        view.begin(engine, notes)
+        view.begin(engine, said)
         outcome = None
         if engine is not None:
             outcome = Fleet(

@@ -10,19 +10,20 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from edgefirst_ros.cli.help import Command, Group
 from edgefirst_ros.cli.shared import guarded
 from edgefirst_ros.cli.terminal import make_console, print_line, say
 
 l5kit = typer.Typer(
     name="l5kit",
+    cls=Group,
     help="Show, merge and split L5Kit datasets.",
     add_completion=False,
-    no_args_is_help=True,
     rich_markup_mode="rich",
 )
 
 
-@l5kit.command()
+@l5kit.command(cls=Command)
 def show(dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="A .zarr folder.")]) -> None:
     """Print a summary table of a dataset.
 
@@ -38,14 +39,14 @@ def show(dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="A .zar
         say(f"{ChunkedDataset(dataset).open()}")
 
 
-@l5kit.command()
+@l5kit.command(cls=Command)
 def merge(
     datasets: Annotated[
         list[Path],
         typer.Argument(metavar="DATASET...", help="Datasets; their scenes keep this order."),
     ],
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The new dataset, NAME.zarr.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="NAME.zarr", help="The new dataset.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing dataset.")] = False,
 ) -> None:
     """Merge datasets into one, scene after scene.
@@ -62,11 +63,11 @@ def merge(
         say(f"{merge_datasets(datasets, output, overwrite=overwrite)}")
 
 
-@l5kit.command()
+@l5kit.command(cls=Command)
 def split(
     dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="A .zarr folder.")],
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the parts.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the parts.")],
     at: Annotated[
         list[int] | None,
         typer.Option(

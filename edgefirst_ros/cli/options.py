@@ -47,7 +47,7 @@ ZenohConfig = Annotated[
         help="Zenoh configuration file, JSON5 or YAML: TLS, user and password; docs/security.md.",
     ),
 ]
-Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the datasets.")]
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the datasets.")]
 Formats = Annotated[
     list[str] | None,
     typer.Option(
@@ -58,15 +58,19 @@ Annotations = Annotated[
     Schema | None,
     typer.Option(
         "--schema",
+        metavar="2025.01|2026.10",
         help="Annotation columns: 2025.01, the published article (default), or 2026.10, the vendor's client.",
     ),
 ]
 Container = Annotated[
-    ContainerChoice | None, typer.Option(help="Sensor files in one ZIP (default) or in a folder.")
+    ContainerChoice | None,
+    typer.Option(metavar="zip|folder", help="Sensor files in one ZIP (default) or in a folder."),
 ]
 Reference = Annotated[
     str | None,
-    typer.Option(help="Topic that samples are aligned to, e.g. lidar/points; default: the camera."),
+    typer.Option(
+        metavar="TOPIC", help="Topic that samples are aligned to, e.g. lidar/points; default: the camera."
+    ),
 ]
 Rate = Annotated[
     float | None,
@@ -74,7 +78,12 @@ Rate = Annotated[
 ]
 EveryN = Annotated[int | None, typer.Option(metavar="N", help="Keep one of every N reference frames.")]
 Keyframes = Annotated[bool, typer.Option("--keyframes", help="Keep only video key frames.")]
-Incomplete = Annotated[bool, typer.Option("--incomplete", help="Also write samples that lack a sensor.")]
+Complete = Annotated[
+    bool,
+    typer.Option("--complete", help="Only samples that have a message of every sensor that is sending."),
+]
+Incomplete = Annotated[bool, typer.Option("--incomplete", hidden=True)]
+INCOMPLETE = "--incomplete is no longer needed: samples that lack a sensor are written without it"
 Workers = Annotated[
     int | None,
     typer.Option(

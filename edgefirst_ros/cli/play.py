@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from edgefirst_ros.cli.options import Connect, Listen, ZenohConfig
-from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, End, Start, guarded, interruptible
+from edgefirst_ros.cli.shared import (
+    EXIT_INTERRUPTED,
+    EXIT_POOR,
+    End,
+    Start,
+    guarded,
+    interruptible,
+    print_error,
+)
 from edgefirst_ros.cli.terminal import clock, make_console, print_line
-from edgefirst_ros.errors import RecordingNotFound, TransportError
+from edgefirst_ros.errors import ConfigError, RecordingNotFound, TransportError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from edgefirst_ros.sources.location import Location
+    from edgefirst_ros.offline.drives import RecordedDrive
     from edgefirst_ros.sources.player import Player, PlayProgress
-    from edgefirst_ros.sources.recording import Recording
+    from edgefirst_ros.sources.window import Excerpt
+
+ENDPOINT = "tcp/127.0.0.1:7447"
+"""Where a recording is played unless told otherwise; no other machine gets there."""
+WAIT_S = 60.0
 
 
 class NamesChoice(StrEnum):
@@ -39,93 +53,145 @@ def play(
     zenoh_config: ZenohConfig = None,
     start: Start = None,
     end: End = None,
-    rate: Annotated[float, typer.Option(help="Speed: 1 is the recording's own, 2 twice that.")] = 1.0,
+    speed: Annotated[
+        float, typer.Option("--speed", metavar="FACTOR", help="1 is the recording's own, 2 twice as fast.")
+    ] = 1.0,
+    rate: Annotated[float | None, typer.Option("--rate", metavar="FACTOR", hidden=True)] = None,
     names: Annotated[
         NamesChoice,
-        typer.Option(help="Form of topic names: rt/camera/h264, camera/h264 or HOST/camera/h264."),
+        typer.Option(
+            metavar="rt|bare|host",
+            help="Form of topic names: rt/camera/h264, camera/h264 or HOST/camera/h264.",
+        ),
     ] = NamesChoice.RT,
     namespace: Annotated[
         str,
         typer.Option(metavar="HOST", help="HOST in topic names (implies --names host); default: recorded."),
     ] = "",
     prefix: Annotated[
-        str | None, typer.Option(help="Topic prefix of the device to play; needed if there are several.")
+        str | None,
+        typer.Option(
+            metavar="PREFIX", help="Topic prefix of the device to play; needed if there are several."
+        ),
     ] = None,
     wait: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=0, help="Wait this long for a subscriber, then give up."),
-    ] = 0.0,
+        typer.Option(
+            metavar="SECONDS", min=0, help="Wait this long for a subscriber, then give up; 0: do not wait."
+        ),
+    ] = WAIT_S,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
 ) -> None:
     """Publish a recording over Zenoh as the device would: same topic names, encodings and pace.
 
-    Useful for tests, demonstrations and development without a device.
+    Useful for tests, demonstrations and development without a device. Without an endpoint it listens on
+    tcp/127.0.0.1:7447, for programs on this machine. Files into which one drive was split are played one
+    after another.
 
-    Exit codes: 0 played to the end; 130 interrupted; 2 wrong usage or input, no connection possible, or
-    nobody subscribed within --wait.
+    Exit codes: 0 played to the end; 1 played, but nobody listened; 2 wrong usage or input, no connection
+    possible, or nobody subscribed within --wait; 130 interrupted.
 
-    [bold]Example[/]
+    [bold]Examples[/]
 
-      edgefirst-ros play drive.mcap --zenoh-listen tcp/127.0.0.1:7447 --wait 60
+      edgefirst-ros play drive.mcap
+
+      edgefirst-ros play rosbag2_folder --zenoh-listen tcp/0.0.0.0:7447 --speed 2
     """
     err = make_console(stderr=True)
     with guarded(err):
-        from edgefirst_ros.sources.kinds import open_recording
         from edgefirst_ros.sources.player import Names, Player, keys_of
         from edgefirst_ros.sources.window import excerpt_of
         from edgefirst_ros.sources.zenohlink import open_session
 
-        if rate <= 0:
-            raise typer.BadParameter("must be more than 0", param_hint="--rate")
-        excerpt = excerpt_of(start, end)
-        source = open_recording(_one(recording))
+        if rate is not None:
+            speed = rate
+            print_line(err, "note: --rate of play is called --speed now; elsewhere it is samples per second")
+        if speed <= 0:
+            raise ConfigError([f"--speed {speed:g}: expected more than 0"])
+        drive = _one(recording, excerpt_of(start, end))
         generation = Names.HOST if namespace else Names(names.value)
-        keys = keys_of(source.topics(), generation, namespace.strip("/") or source.host, prefix)
+        keys = keys_of(drive.topics(), generation, namespace.strip("/") or drive.parts[0].host, prefix)
+        if not (connect or listen or zenoh_config):
+            listen = [ENDPOINT]
         stop = threading.Event()
         opening = open_session(connect or [], listen or [], zenoh_config)
         with interruptible(stop, err, "stopping"), opening as link:
-            player = Player(link, source, keys, excerpt)
-            if wait and not player.wait_for_subscriber(wait, stop) and not stop.is_set():
-                raise TransportError(f"nobody subscribed within {wait:g} s")
-            played = _play(player, rate, stop, err, source, quiet=quiet)
+            player = Player(link, drive, keys)
+            if wait:
+                _await_subscriber(player, wait, stop, err, listen or [], quiet=quiet)
+            played = _play(player, speed, stop, err, drive.size, quiet=quiet)
         if not quiet:
+            for note in drive.notes:
+                print_line(err, f"note: {escape(note)}")
             print_line(
                 err,
                 f"{played.messages:,} messages, {played.bytes / 1e6:,.1f} MB, "
                 f"{clock(played.recorded_s)} of recording played, {played.behind_s:.2f} s late at the end"
                 + (f"; {played.skipped:,} messages in damaged chunks left out" if played.skipped else ""),
             )
-    raise typer.Exit(EXIT_INTERRUPTED if stop.is_set() else 0)
+        if played.complete and not played.heard:
+            print_error(
+                err,
+                "nobody listened: no topic had a subscriber; start it first, or have play wait with --wait",
+            )
+    if not played.complete:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    raise typer.Exit(0 if played.heard else EXIT_POOR)
 
 
-def _one(place: str) -> Location:
-    """The only recording at a path or URL.
+def _one(place: str, excerpt: Excerpt | None) -> RecordedDrive:
+    """The only drive at a path or URL, in however many files.
 
     Raises:
         RecordingNotFound: there is none, or a folder holds several.
+        RecordingError: it cannot be read, or has nothing of the excerpt.
     """
+    from edgefirst_ros.offline.drives import find_drives
     from edgefirst_ros.offline.files import find_files
+    from edgefirst_ros.offline.inputs import nothing_between
+    from edgefirst_ros.sources.kinds import open_recording
 
-    found, *others = find_files([place]).files
+    drive, *others = find_drives([open_recording(file.path) for file in find_files([place]).files])
     if others:
         raise RecordingNotFound(
-            f"{place} holds {1 + len(others)} recordings; name the one to play: {found.path}, ..."
+            f"{place} holds {1 + len(others)} recordings; name the one to play: {drive.path}, ..."
         )
-    return found.path
+    if excerpt is not None and not drive.restrict(excerpt):
+        raise nothing_between(drive)
+    return drive
+
+
+def _await_subscriber(
+    player: Player, wait_s: float, stop: threading.Event, err: Console, listen: Sequence[str], *, quiet: bool
+) -> None:
+    """Wait until somebody subscribes.
+
+    Raises:
+        TransportError: nobody did.
+    """
+    if not quiet:
+        here = f" --zenoh {listen[0].partition('#')[0]}" if listen else ""
+        print_line(
+            err,
+            f"waiting up to {wait_s:g} s for a subscriber"
+            + (f", such as edgefirst-ros capture{escape(here)} -o OUT" if here else ""),
+        )
+    if not player.wait_for_subscriber(wait_s, stop) and not stop.is_set():
+        raise TransportError(f"nobody subscribed within {wait_s:g} s; --wait sets how long to wait")
 
 
 def _play(
-    player: Player, rate: float, stop: threading.Event, err: Console, source: Recording, *, quiet: bool
+    player: Player, speed: float, stop: threading.Event, err: Console, size: int, *, quiet: bool
 ) -> PlayProgress:
     from rich.progress import Progress
 
     bar = Progress(console=err, transient=True, disable=quiet or not err.is_terminal)
     with bar:
-        task = bar.add_task("playing", total=source.size)
+        task = bar.add_task("playing", total=size)
 
         def show(played: PlayProgress) -> None:
             late = f", {played.behind_s:.1f} s late" if played.behind_s >= 0.1 else ""
             shown = f"{clock(played.recorded_s)} of recording{late}"
             bar.update(task, completed=played.position, description=shown)
 
-        return player.play(rate, stop, show)
+        return player.play(speed, stop, show)

@@ -10,15 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from edgefirst_ros.cli import importing
 from edgefirst_ros.cli.shared import ConfigFile, End, Recordings, Start, guarded, make_config
-from edgefirst_ros.cli.terminal import make_console, print_info, say
+from edgefirst_ros.cli.terminal import make_console, print_info, print_line, say
 from edgefirst_ros.errors import ConfigError, RecordingError
 from edgefirst_ros.naming import readable
 
 if TYPE_CHECKING:
+    from edgefirst_ros.config.model import Config
+    from edgefirst_ros.offline.drives import RecordedDrive
     from edgefirst_ros.sources.recording import Recording
+    from edgefirst_ros.sources.window import Excerpt
 
 
 class CodecChoice(StrEnum):
@@ -33,7 +37,10 @@ def info(
     *,
     config_file: ConfigFile = None,
     prefix: Annotated[
-        str | None, typer.Option(help="Topic prefix of the device to describe; needed if there are several.")
+        str | None,
+        typer.Option(
+            metavar="PREFIX", help="Topic prefix of the device to describe; needed if there are several."
+        ),
     ] = None,
     start: Start = None,
     end: End = None,
@@ -48,6 +55,9 @@ def info(
     [bold]convert[/] will act on. A gap is a pause of more than three usual intervals; bad messages do not
     decode. A note names the files that [bold]convert[/] takes as parts of one drive.
 
+    With [bold]--config[/] it also says, for every drive, what a conversion with that configuration would use
+    as what, and how many samples would come (in JSON as conversion, with the drive's last file).
+
     Of a URL only the summary and the first seconds are read; sizes, gaps and damage stay unknown then.
 
     Exit codes: 0 read; 2 no recording.
@@ -58,9 +68,11 @@ def info(
 
       edgefirst-ros info monday/ --json
 
+      edgefirst-ros info drive.mcap --config raivin.yaml
+
       edgefirst-ros info s3://bucket/drives/drive.mcap
     """
-    err, out = make_console(stderr=True), make_console(stderr=False)
+    err = make_console(stderr=True)
     with guarded(err, as_json=as_json):
         with importing():
             from edgefirst_ros.offline.drives import find_drives
@@ -71,7 +83,10 @@ def info(
             from edgefirst_ros.sources.location import Url
             from edgefirst_ros.sources.window import excerpt_of
 
-        config = make_config(config_file, {"prefix": prefix}, {}, incomplete=False)
+        notes: list[str] = []
+        config = make_config(config_file, {"prefix": prefix}, {}, notes=notes)
+        for note in () if as_json else notes:
+            print_line(err, f"note: {escape(note)}")
         excerpt = excerpt_of(start, end)
         opened: list[Recording] = []
         unusable: list[RecordingError] = []
@@ -87,10 +102,9 @@ def info(
                 is_brief = isinstance(part.path, Url) and not whole and excerpt is None
                 said = (glance(part, config) if is_brief else None) or inspect(part, config, excerpt)
                 found = {**said, "drive": files}
-                if as_json:
-                    sys.stdout.write(json.dumps(found) + "\n")
-                else:
-                    print_info(out, found)
+                if config_file is not None and part is drive.parts[-1] and not is_brief:
+                    found["conversion"] = _conversion(drive, config, excerpt)
+                _print_found(found, as_json=as_json)
             for note in () if as_json else drive.notes:
                 say(note)
         if found_files.note and not as_json:
@@ -99,20 +113,43 @@ def info(
             raise unusable[0]
 
 
+def _conversion(drive: RecordedDrive, config: Config, excerpt: Excerpt | None) -> dict[str, Any]:
+    """What a conversion of a drive would make."""
+    from edgefirst_ros.offline.forecast import forecast
+
+    return forecast([part.path for part in drive.parts], config, excerpt=excerpt)
+
+
+def _print_found(found: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps(found) + "\n")
+        return
+    out = make_console(stderr=False)
+    print_info(out, found)
+    if "conversion" in found:
+        from edgefirst_ros.cli.forecast import print_forecast
+
+        print_forecast(out, found["conversion"])
+
+
 def simulate(
     *,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the recording and its ground truth.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FOLDER", help="Folder for the recording and its ground truth."
+        ),
     ],
-    seconds: Annotated[float, typer.Option(help="Length of the drive.")] = 10.0,
+    seconds: Annotated[float, typer.Option(metavar="SECONDS", help="Length of the drive.")] = 10.0,
     seed: Annotated[
-        int, typer.Option(help="Seed of the random numbers; equal options give equal bytes.")
+        int, typer.Option(metavar="N", help="Seed of the random numbers; equal options give equal bytes.")
     ] = 0,
-    fps: Annotated[int, typer.Option(help="Camera frames per second.")] = 30,
+    fps: Annotated[int, typer.Option(metavar="N", help="Camera frames per second.")] = 30,
     size: Annotated[str, typer.Option(metavar="WxH", help="Camera picture size.")] = "1280x720",
-    codec: Annotated[CodecChoice, typer.Option(help="Video codec.")] = CodecChoice.H264,
+    codec: Annotated[CodecChoice, typer.Option(metavar="h264|h265", help="Video codec.")] = CodecChoice.H264,
     splits: Annotated[
-        int, typer.Option(help="Number of files that the recording is split into, as by rosbag2.")
+        int,
+        typer.Option(metavar="N", help="Number of files that the recording is split into, as by rosbag2."),
     ] = 1,
     more: Annotated[
         list[str] | None,

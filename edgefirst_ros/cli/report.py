@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from edgefirst_ros.cli import options
 from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, ConfigFile, guarded, interruptible, make_config
@@ -37,7 +38,10 @@ def report(
     ] = None,
     config_file: ConfigFile = None,
     prefix: Annotated[
-        str | None, typer.Option(help="Topic prefix of the device to show; needed if there are several.")
+        str | None,
+        typer.Option(
+            metavar="PREFIX", help="Topic prefix of the device to show; needed if there are several."
+        ),
     ] = None,
     quiet: options.Quiet = False,
 ) -> None:
@@ -62,20 +66,24 @@ def report(
     """
     err = make_console(stderr=True)
     stop = threading.Event()
+    interrupted = False
     with guarded(err):
         if _is_recording(path):
             output = output or path.with_name(f"{path.name.removesuffix('.mcap')}.html")
-            config = make_config(config_file, {"prefix": prefix}, {}, incomplete=False)
+            notes: list[str] = []
+            config = make_config(config_file, {"prefix": prefix}, {}, notes=notes)
+            for note in () if quiet else notes:
+                print_line(err, f"note: {escape(note)}")
             with interruptible(stop, err, "finishing with what has been read"):
-                _of_recording(path, output, config, stop, ProgressView(err, quiet=quiet))
-            if stop.is_set():
+                interrupted = _of_recording(path, output, config, stop, ProgressView(err, quiet=quiet))
+            if interrupted:
                 print_line(err, "interrupted: the page shows what had been read")
         else:
             from edgefirst_ros.view.page.make import make_page
 
             output = make_page(path, output)
         say(f"{output}")
-    if stop.is_set():
+    if interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
@@ -88,7 +96,8 @@ def _is_recording(path: Path) -> bool:
 
 def _of_recording(
     path: Path, output: Path, config: Config, stop: threading.Event, progress: ProgressView
-) -> None:
+) -> bool:
+    """Make the page of a recording; returns whether it was interrupted before its end."""
     from edgefirst_ros.offline.outline import outline
     from edgefirst_ros.view.page.make import make_recording_page, refuse_output
     from edgefirst_ros.view.recordingscenes import SceneWriter
@@ -98,3 +107,4 @@ def _of_recording(
     with progress as view:
         found = outline([path], config, writer, stop=stop, on_progress=view.update)
     make_recording_page(found, writer.scenes, output)
+    return bool(found["interrupted"])

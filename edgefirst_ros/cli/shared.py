@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import shlex
 import sys
 import threading
@@ -43,7 +44,11 @@ Start = Annotated[
 End = Annotated[str | None, typer.Option("--end", metavar="T", help="End before this; as --start.")]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", help="YAML or ROS 2 parameter file, as share/edgefirst_ros/config/maivin.yaml."),
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="YAML or ROS 2 parameter file, or a shipped one: maivin, raivin, generic.",
+    ),
 ]
 
 
@@ -62,8 +67,8 @@ def make_config(
     chosen: dict[str, Any],
     edgefirst: dict[str, Any],
     *,
-    incomplete: bool,
     recorded: Mapping[str, Any] | None = None,
+    notes: list[str] | None = None,
 ) -> Config:
     """Combine the values of a configuration file with those of the command line, which win.
 
@@ -71,11 +76,12 @@ def make_config(
         file: configuration file; None takes ``recorded`` instead.
         chosen: values given on the command line; None means not given.
         edgefirst: the same for the options of EdgeFirst datasets.
-        incomplete: no topic is required, whatever the configuration says.
         recorded: settings that were stored in the recording.
+        notes: gets a sentence for everything in the file that is not used, although it may look so.
 
     Raises:
-        ConfigError: with one sentence for every fault; faults of the file begin with its name.
+        ConfigError: with one sentence for every fault; faults of the file begin with its name, others with
+            the option.
     """
     from edgefirst_ros.config.choices import chosen_config
     from edgefirst_ros.config.model import build_config
@@ -84,12 +90,29 @@ def make_config(
     if file is not None:
         from edgefirst_ros.config.files import load_values
 
-        values = load_values(file)
+        values = load_values(file, notes)
     try:
         build_config(values)
     except ConfigError as error:
         raise ConfigError([f"{file}: {fault}" for fault in error.faults]) from error
-    return chosen_config(values, chosen, edgefirst, incomplete=incomplete)
+    try:
+        return chosen_config(values, chosen, edgefirst)
+    except ConfigError as error:
+        given = [name for name, value in (*chosen.items(), *edgefirst.items()) if value is not None]
+        raise ConfigError([_by_option(fault, given) for fault in error.faults]) from error
+
+
+OPTIONS = {"formats": "--format", "rate_hz": "--rate", "schema_version": "--schema"}
+"""Settings whose option has another name."""
+
+
+def _by_option(fault: str, given: Sequence[str]) -> str:
+    """A fault with the options of the command line in place of settings, which it names before a colon."""
+    head, colon, rest = fault.partition(":")
+    for name in given:
+        option = OPTIONS.get(name, f"--{name.replace('_', '-')}")
+        head = re.sub(rf"(?<![\w.])(edgefirst\.)?{name}(\.\d+)?(?![\w.])", option, head)
+    return f"{head}{colon}{rest}"
 
 
 def page_beside(paths: Sequence[Path], console: Console) -> list[Path]:
@@ -108,6 +131,13 @@ def page_beside(paths: Sequence[Path], console: Console) -> list[Path]:
 def print_error(console: Console, text: str) -> None:
     """Print one line that says what is wrong and what to do."""
     print_line(console, f"[bold red]error[/]: {escape(text)}")
+
+
+def print_interruption(console: Console, text: str, *, as_json: bool) -> None:
+    """Print what an interruption left, as JSON too if that was asked for."""
+    print_line(console, escape(text))
+    if as_json:
+        _print_json([text])
 
 
 @contextmanager
@@ -129,7 +159,7 @@ def guarded(
         raise
     except (EdgeFirstError, OSError) as error:
         faults = error.faults if isinstance(error, ConfigError) else [_text(error)]
-        _fail(console, faults, as_json=as_json)
+        print_faults(console, faults, as_json=as_json)
         if isinstance(error, OutputExists) and instead:
             console.print(f"  {instead}", highlight=False)
         elif isinstance(error, OutputBusy):
@@ -139,10 +169,7 @@ def guarded(
             print_line(console, escape(text))
         raise typer.Exit(EXIT_USAGE) from error
     except KeyboardInterrupt as error:
-        text = _interrupted(output)
-        print_line(console, escape(text))
-        if as_json:
-            _print_json([text])
+        print_interruption(console, _interrupted(output), as_json=as_json)
         raise typer.Exit(EXIT_INTERRUPTED) from error
 
 
@@ -176,7 +203,8 @@ def _text(error: Exception) -> str:
     return f"{error.filename}: {reason}"
 
 
-def _fail(console: Console, faults: Sequence[str], *, as_json: bool) -> None:
+def print_faults(console: Console, faults: Sequence[str], *, as_json: bool) -> None:
+    """Print what is wrong, a line each, and as an object with ``error`` and ``faults`` if ``as_json``."""
     for fault in faults:
         print_error(console, fault)
     if as_json:

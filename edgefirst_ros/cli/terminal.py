@@ -159,7 +159,7 @@ def _print_faults(console: Console, head: str, faults: Sequence[Mapping[str, Any
         times = f", {len(alike):,} times" if len(alike) > 1 else ""
         where = f"the first at {first:,}" if len(alike) > 1 else f"at {first:,}"
         print_line(
-            console, f"[yellow]{escape(head)}[/]: {escape(what)}{times} ({_several(size, 'bytes')}, {where})"
+            console, f"[yellow]{escape(head)}[/]: {escape(what)}{times} ({several(size, 'bytes')}, {where})"
         )
 
 
@@ -208,7 +208,7 @@ def _account(topics: Mapping[str, Mapping[str, Any]]) -> Table:
     return table
 
 
-def _several(count: int, things: str) -> str:
+def several(count: int, things: str) -> str:
     """A count with its noun, which is given in the plural."""
     return f"{count:,} {things.removesuffix('s') if count == 1 else things}"
 
@@ -224,33 +224,43 @@ def _print_reasons(console: Console, topics: Mapping[str, Mapping[str, Any]]) ->
             for reason, count in reasons.items():
                 print_line(console, f"  {escape(topic)}: {count:,} {column}: {escape(reason)}")
         for reason, count in account["refused_parts"].items():
-            print_line(console, f"  {escape(topic)}: {_several(count, 'parts')} refused: {escape(reason)}")
+            print_line(console, f"  {escape(topic)}: {several(count, 'parts')} refused: {escape(reason)}")
 
 
 def _print_clocks(console: Console, sequence: Mapping[str, Any]) -> None:
     print_line(
         console,
-        f"{escape(sequence['name'])}: {_several(sequence['sample'], 'samples')} of "
-        f"{_several(sequence['reference_frames'], 'reference frames')}; clocks:",
+        f"{escape(sequence['name'])}: {several(sequence['sample'], 'samples')} of "
+        f"{several(sequence['reference_frames'], 'reference frames')}, {escape(_completeness(sequence))}; "
+        "clocks:",
     )
     for topic, found in sequence["clocks"].items():
         print_line(console, f"  {escape(topic)}: {escape(found['finding'])}")
+
+
+def _completeness(sequence: Mapping[str, Any]) -> str:
+    """How many samples have every sensor that was alive, and what the others lack."""
+    missing = sorted(sequence["missing"].items(), key=lambda item: (-item[1], item[0]))
+    if not missing:
+        return "all complete"
+    lacked = ", ".join(f"{count:,} without {topic}" for topic, count in missing)
+    return f"{sequence['complete']:,} complete ({lacked})"
 
 
 def _print_formats(console: Console, formats: Mapping[str, Mapping[str, Any]]) -> None:
     """Print what each format holds, from how many messages, and what it left out."""
     for name, held in formats.items():
         count, unit = next((held[key], key) for key in held if key not in {"messages", "left_out"})
-        text = f"{name}: {_several(count, unit)}, of {_several(held['messages'], 'messages')}"
+        text = f"{name}: {several(count, unit)}, of {several(held['messages'], 'messages')}"
         for reason, samples in held["left_out"].items():
             what = unit if unit == "measurements" else "samples"
-            text += f"; {_several(samples, what)} left out: {reason}"
+            text += f"; {several(samples, what)} left out: {reason}"
         print_line(console, escape(text))
 
 
 def print_info(console: Console, info: Mapping[str, Any]) -> None:
     """Print what ``info`` found in a recording, topic by topic."""
-    head = f"{escape(info['file'])}: {info['bytes'] / 1e6:,.1f} MB, {_several(info['messages'], 'messages')}"
+    head = f"{escape(info['file'])}: {info['bytes'] / 1e6:,.1f} MB, {several(info['messages'], 'messages')}"
     if info["messages"]:
         start = datetime.fromtimestamp(info["start_ns"] / 1e9, UTC)
         prefix = escape(info["prefix"]) or "none"
@@ -268,7 +278,7 @@ def print_info(console: Console, info: Mapping[str, Any]) -> None:
     for topic, displaced in info.get("displaced", {}).items():
         lie = "is stored" if displaced["messages"] == 1 else "are stored"
         behind = (
-            f"{_several(displaced['messages'], 'messages')} {lie} up to {displaced['worst_s']:,.1f} s after "
+            f"{several(displaced['messages'], 'messages')} {lie} up to {displaced['worst_s']:,.1f} s after "
             "later ones"
         )
         print_line(console, f"[yellow]file order[/]: {escape(topic)}: {behind}")

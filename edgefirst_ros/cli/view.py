@@ -117,8 +117,8 @@ def view(
 
         excerpt = excerpt_of(start, end)
         chosen = {"rate_hz": rate, "every_n": every_n, "keyframes": keyframes or None}
-        more = {"prefix": prefix, "workers": workers}
-        config = make_config(config_file, chosen | more, {}, incomplete=True)
+        more = {"prefix": prefix, "workers": workers, "complete": False}
+        config = make_config(config_file, chosen | more, {})
         if (
             rate is None
             and every_n is None

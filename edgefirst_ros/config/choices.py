@@ -11,7 +11,7 @@ SELECTIONS = frozenset({"rate_hz", "every_n", "keyframes"})
 
 
 def chosen_config(
-    values: Mapping[str, Any], chosen: Mapping[str, Any], edgefirst: Mapping[str, Any], *, incomplete: bool
+    values: Mapping[str, Any], chosen: Mapping[str, Any], edgefirst: Mapping[str, Any]
 ) -> Config:
     """The configuration of ``values`` with what was chosen in their place.
 
@@ -19,7 +19,6 @@ def chosen_config(
         values: plain values of a file or of a recorded session.
         chosen: single settings; None means not given.
         edgefirst: the same for the options of EdgeFirst datasets.
-        incomplete: no topic is required, whatever ``values`` say.
 
     Raises:
         ConfigError: with one sentence for every fault.
@@ -31,8 +30,4 @@ def chosen_config(
     merged |= given
     own = {key: value for key, value in edgefirst.items() if value is not None}
     merged["edgefirst"] = {**(merged.get("edgefirst") or {}), **own}
-    config = build_config(merged)
-    if incomplete:
-        topics = {name: rule.model_copy(update={"required": "never"}) for name, rule in config.topics.items()}
-        config = config.model_copy(update={"topics": topics})
-    return config
+    return build_config(merged)

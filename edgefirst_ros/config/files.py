@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,17 @@ from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.formats.crashsafe.reading import read_regular
 
 _MOST_NESTED = 100
+SHARE = Path("share", "edgefirst_ros", "config")
+_ELSEWHERE = {
+    "rate": "rate_hz and --rate set the samples per second",
+    "name": "--name sets it",
+    "session": "--session of capture sets it",
+    "output": "--output sets it",
+    "overwrite": "--overwrite sets it",
+    "bag": "recordings are arguments of the command",
+    "start_paused": "--start-paused of capture sets it",
+}
+"""Parameters of the ROS nodes for which a user of the command may hope, and what to use instead."""
 
 
 class _SafeLoader(yaml.SafeLoader):
@@ -119,15 +131,46 @@ def yaml_mapping(name: str, text: str | bytes) -> dict[str, Any]:
     return data
 
 
-def load_values(path: Path) -> dict[str, Any]:
+def shipped() -> Mapping[str, Path]:
+    """The configuration files that come with the package, by name: ``raivin`` for ``raivin.yaml``.
+
+    pip and colcon install them below the prefix that the package is in; in a checkout they are beside it.
+    """
+    package = Path(__file__).resolve().parents[1]
+    places = [package.parent / "config", *(above / SHARE for above in package.parents)]
+    found = next((place for place in places if (place / "maivin.yaml").is_file()), None)
+    return {} if found is None else {path.stem: path for path in sorted(found.glob("*.yaml"))}
+
+
+def _meant(given: Path) -> Path:
+    """The file of this path, or else the shipped one of this name.
+
+    Raises:
+        ConfigError: there is neither.
+    """
+    if given.is_file():
+        return given
+    named = shipped()
+    if len(given.parts) == 1 and (found := named.get(given.name.removesuffix(".yaml"))):
+        return found
+    if given.exists():
+        return given
+    raise ConfigError([f"{given}: no such configuration file; give a path, or one of {', '.join(named)}"])
+
+
+def load_values(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
     """Values of a YAML file: a ROS 2 parameter file (any node's ``ros__parameters``) or a plain mapping.
 
     Of a parameter file, what concerns only the ROS nodes is left out.
 
+    Args:
+        path: the file, or the name of a shipped one.
+        notes: gets a sentence for everything left out that a user may have meant for the command.
+
     Raises:
         ConfigError: if the file is missing, not YAML, not a mapping, or speaks of several nodes.
     """
-    data = read_yaml(path)
+    data = read_yaml(_meant(path))
     blocks = [v["ros__parameters"] for v in data.values() if isinstance(v, dict) and "ros__parameters" in v]
     if not blocks:
         return data
@@ -135,4 +178,10 @@ def load_values(path: Path) -> dict[str, Any]:
         raise ConfigError([f"{path}: holds parameters of {len(blocks)} nodes, expected one"])
     if not isinstance(blocks[0], dict):
         raise ConfigError([f"{path}: ros__parameters is not a mapping"])
+    if notes is not None:
+        notes += [
+            f"{path}: {name} is a parameter of the ROS nodes and is not used here; {_ELSEWHERE[name]}"
+            for name in blocks[0]
+            if name in _ELSEWHERE
+        ]
     return {name: value for name, value in blocks[0].items() if name not in NODE_PARAMETERS}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -11,6 +11,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     ValidationError,
     create_model,
     field_validator,
@@ -25,8 +26,8 @@ from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.sample import Role
 from edgefirst_ros.timing.finding import Choice, Rule
 
-Policy = Literal["nearest", "before", "exact"]
-Required = Literal["auto", "always", "never"]
+Policy = Literal["nearest", "before", "exact", "once"]
+Required = Literal["", "auto", "always", "never"]
 Smoothing = Literal["auto", "lag", "whole"]
 FormatOptions = TypeVar("FormatOptions", bound=BaseModel)
 
@@ -90,12 +91,14 @@ class TopicRule(BaseModel):
     policy: Policy = Field(
         "nearest",
         description="Which message is paired: the nearest, the last one before (or at) the reference frame, "
-        "or only one of exactly the same time.",
+        "only one of exactly the same time, or, for slow sensors, once: each message goes to the sample that "
+        "is nearest to it, and to no other.",
     )
     required: Required = Field(
-        "auto",
-        description="always: no sample without this topic; never: optional; auto: required while messages "
-        "arrive, so a sensor that fails does not end the dataset.",
+        "",
+        description="always: no sample without this topic; auto: required while messages arrive, so a sensor "
+        "that fails does not end the dataset; never: optional, and a sample without it is complete; empty: "
+        "auto if complete is true, else optional.",
     )
     significant_bits: int = Field(
         16,
@@ -172,7 +175,8 @@ MAIVIN_TOPICS: Mapping[str, TopicRule] = {
     "camera_info": _rule(Role.CAMERA_INFO, "camera/info"),
     "radar_targets": _rule(Role.RADAR_TARGETS, "radar/targets", latency_ms=15.0),
     "radar_clusters": _rule(Role.RADAR_CLUSTERS, "radar/clusters", required="never"),
-    "radar_cube": _rule(Role.RADAR_CUBE, "radar/cube", latency_ms=15.0),
+    # The recorder keeps one or two a second: half of that interval is the farthest that a sample can be.
+    "radar_cube": _rule(Role.RADAR_CUBE, "radar/cube", policy="once", tolerance_ms=250.0, latency_ms=15.0),
     "radar_info": _rule(Role.RADAR_INFO, "radar/info"),
     "lidar_points": _rule(Role.LIDAR_POINTS, "lidar/points", latency_ms=60.0),
     "lidar_clusters": _rule(Role.LIDAR_CLUSTERS, "lidar/clusters", required="never"),
@@ -299,13 +303,22 @@ class Settings(BaseModel):
     host: str = Field(
         "", description="Host name in the names of sequences; empty: from the recording's name."
     )
-    topics: dict[str, TopicRule] = Field(default_factory=lambda: dict(MAIVIN_TOPICS))
+    topics: dict[str, TopicRule] = Field(
+        default_factory=lambda: dict(MAIVIN_TOPICS),
+        description="Which topics are used, as what, and how; each entry overrides single values of the "
+        "default one of its name.",
+    )
     reference: str = Field(
         "camera", description="Topic, entry of topics, or role that samples are aligned to."
     )
     rate_hz: float = Field(0.0, ge=0, description="Maximum samples per second; 0 keeps every frame.")
     every_n: int = Field(1, ge=1, description="Keep one of every N reference frames.")
     keyframes: bool = Field(False, description="Keep only video key frames; no other frame is decoded.")
+    complete: bool = Field(
+        False,
+        description="Only samples that have a message of every sensor that is sending. false: a frame "
+        "becomes a sample with whatever companions it has.",
+    )
     lookahead_s: float = Field(
         1.0,
         ge=0.1,
@@ -374,6 +387,7 @@ class Settings(BaseModel):
         "an NVIDIA GPU. A run does not start where the hardware is missing. Hardware does not report damage "
         "inside a frame.",
     )
+    _named: frozenset[str] = PrivateAttr(frozenset())
     formats: FormatNames = Field(("edgefirst",), min_length=1, description="Dataset formats to write.")
     ego: EgoOptions = EgoOptions()
     overload: OverloadOptions = OverloadOptions()
@@ -392,6 +406,18 @@ class Settings(BaseModel):
     def sample_roles(self) -> frozenset[Role]:
         """Roles that the chosen formats put into samples; no sample ever requires another role."""
         return frozenset[Role]().union(*(f.companions(self.options(f)) for f in self.chosen_formats))
+
+    @property
+    def named(self) -> frozenset[str]:
+        """Entries of ``topics`` that the user has written, as far as they are not optional."""
+        return self._named
+
+    def required(self, rule: TopicRule) -> Literal["auto", "always", "never"]:
+        """When a sample must have a message of the topic; auto: while messages arrive."""
+        if rule.required == "always":
+            return "always"
+        chosen = rule.required or ("auto" if self.complete else "never")
+        return "auto" if chosen == "auto" and rule.role in self.sample_roles else "never"
 
     @field_validator("record_topics")
     @classmethod
@@ -456,6 +482,19 @@ def build_config(values: Mapping[str, Any]) -> Config:
         ConfigError: with one sentence for every fault.
     """
     try:
-        return Config.model_validate(dict(values))
+        config = Config.model_validate(dict(values))
     except ValidationError as error:
         raise ConfigError(sentences(error, Config)) from error
+    config._named = frozenset(_named(config, values.get("topics") or {}))  # noqa: SLF001 - no user gives it
+    return config
+
+
+def _named(config: Config, given: Mapping[str, Any]) -> Iterator[str]:
+    """Entries that somebody wrote: a session's settings and a node's parameters have all values of all."""
+    whole = {name for name, info in TopicRule.model_fields.items() if info.default is not None}
+    for name, rule in config.topics.items():
+        own = given.get(name)
+        is_written = isinstance(own, dict) and not whole <= own.keys()
+        is_other = MAIVIN_TOPICS.get(name) != rule
+        if rule.names and rule.required != "never" and (is_written or is_other):
+            yield name

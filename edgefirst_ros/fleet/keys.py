@@ -56,7 +56,6 @@ class Settings:
         values: of the configuration file; None without one, then a recorded session's own settings are used.
         chosen: single settings that win over ``values``; None means not given.
         edgefirst: the same for the options of EdgeFirst datasets.
-        incomplete: no topic is required.
         version: of this package, which all workers must have.
         excerpt: the part of every drive that is converted; None for all.
         page: make the page of every report; not part of the key.
@@ -65,7 +64,6 @@ class Settings:
     values: Mapping[str, Any] | None
     chosen: Mapping[str, Any]
     edgefirst: Mapping[str, Any]
-    incomplete: bool
     version: str
     excerpt: Excerpt | None = None
     page: bool = True
@@ -77,7 +75,7 @@ class Settings:
             ConfigError: with one sentence for every fault.
         """
         values = recorded or {} if self.values is None else self.values
-        return chosen_config(values, self.chosen, self.edgefirst, incomplete=self.incomplete)
+        return chosen_config(values, self.chosen, self.edgefirst)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -163,7 +163,7 @@ def _topics(view: CaptureView) -> Iterator[Diagnostic]:
             is_poor = _is_late(view) and rule.role not in CONTEXT_ROLES
             yield Diagnostic(Level.WARN if is_poor else Level.OK, canonical, text, (("topic", found.topic),))
         elif found.entry in view.explicit or rule.required == "always":
-            level = {"always": Level.ERROR, "auto": Level.WARN, "never": Level.OK}[rule.required]
+            level = {"always": Level.ERROR, "never": Level.OK}.get(rule.required, Level.WARN)
             if not _is_late(view) or (rule.required != "always" and _has_another(view, rule.role)):
                 level = Level.OK
             yield Diagnostic(level, canonical, "no publisher", (("topic", found.topic),))

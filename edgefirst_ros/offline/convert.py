@@ -95,7 +95,8 @@ def convert(
         excerpt: the part of every drive to convert; None for all of it.
         dataset: name of the dataset; default: from the first recording.
         overwrite: replace an existing dataset once the new one is complete.
-        stop: when set, what has been read is completed and the result is marked as interrupted.
+        stop: when set, what has been read is completed, and the result is marked as interrupted unless that
+            is everything.
         on_progress: called several times a second.
         pace: called before each message; may wait.
         committed: called with every sample that is in all outputs, from a writing thread.
@@ -130,13 +131,14 @@ def convert(
     )
     job.pipeline.notes += [*notes, *inputs.notes, *renaming("name", dataset)]
     try:
-        if pace is not None or not _replay(job.pipeline, inputs.drives, stop, on_progress):
-            feed_drives(job.pipeline, inputs.drives, stop, on_progress, pace)
+        interrupted = None if pace is not None else _replay(job.pipeline, inputs.drives, stop, on_progress)
+        if interrupted is None:
+            interrupted = feed_drives(job.pipeline, inputs.drives, stop, on_progress, pace)
         paths_written, report = job.finish(
             {
                 "recordings": [described(part, drive) for drive in drives for part in drive.parts],
                 "left_out": [asdict(left_out) for left_out in inputs.left_out],
-                "interrupted": stop.is_set(),
+                "interrupted": interrupted,
             },
             warnings=[*(left_out.text for left_out in inputs.left_out), *disorder_warnings(drives, config)],
         )
@@ -144,7 +146,7 @@ def convert(
         job.abort()
         raise
     recorded_s = job.pipeline.progress.recorded_s
-    return Conversion(tuple(paths_written), report, stop.is_set(), recorded_s)
+    return Conversion(tuple(paths_written), report, interrupted, recorded_s)
 
 
 def _sequence_name(drive: RecordedDrive) -> str | None:
@@ -192,8 +194,8 @@ def feed_drives(
     stop: threading.Event,
     on_progress: Callable[[Position], None] | None,
     pace: Callable[[RawMessage], None] | None,
-) -> None:
-    """Feed every drive, until ``stop`` is set; see ``convert``."""
+) -> bool:
+    """Feed every drive, until ``stop`` is set; returns whether that was before the end; see ``convert``."""
     surveyed = [wants_survey(pipeline.config, known, streams=pace is not None) for _, known in sources]
     total = sum(drive.size * (1 + twice) for (drive, _), twice in zip(sources, surveyed, strict=True))
     reading = _Reading(pipeline, total, stop, on_progress)
@@ -205,6 +207,7 @@ def feed_drives(
 
     for number, ((drive, known), twice) in enumerate(zip(sources, surveyed, strict=True)):
         motions: Sequence[Sequence[Solution]] = ()
+        whole = False
         if twice:
             drive.keep()
             surveys = _Surveys(pipeline.config, known, lambda: not stop.is_set())
@@ -215,6 +218,7 @@ def feed_drives(
         if not stop.is_set():
             source = _Source(pipeline, drive, known, motions, take)
             whole = reading.read(drive, source.take)
+            pipeline.cut_short |= not whole
             pipeline.end_source(*(() if whole else ("interrupted",)))
             for (topic, schema), count in drive.outside.items() if whole else ():
                 pipeline.leave_out(topic, schema, count, OUTSIDE)
@@ -222,7 +226,9 @@ def feed_drives(
         if stop.is_set():
             following = [readable(later.path.name) for later, _ in sources[number + 1 :]]
             pipeline.unread += [f"{name}: {NOT_READ}" for name in following]
-            return
+            pipeline.cut_short |= not whole or bool(following)
+            return not whole or bool(following)
+    return False
 
 
 def _notes(drive: RecordedDrive) -> Iterator[str]:
@@ -239,21 +245,22 @@ def _replay(
     sources: Sequence[tuple[RecordedDrive, Sequence[TopicInfo]]],
     stop: threading.Event,
     on_progress: Callable[[Position], None] | None,
-) -> bool:
-    """Feed a session that continues another one, or is continued; returns whether it is such a session.
+) -> bool | None:
+    """Feed a session that continues another one, or is continued; None if it is no such session.
 
-    With whole-drive smoothing the poses are not the session's anyway, so it is converted like any recording.
+    Returns whether ``stop`` was set before the end. With whole-drive smoothing the poses are not the
+    session's anyway, so it is converted like any recording.
     """
     (drive, known), config = sources[0], pipeline.config
     first = drive.parts[0]
     if len(sources) > 1 or first.session is None or not is_as_captured(first.session, config):
-        return False
+        return None
     if drive.window is not None or wants_survey(config, known, streams=False):
-        return False
+        return None
     chain = find_chain(first)
     pipeline.notes += chain.notes
     if len(chain.drive.parts) == 1 and chain.following is None:
-        return False
+        return None
     replay = ChainReplay(chain, config, pipeline)
     reading = _Reading(pipeline, chain.drive.size, stop, on_progress)
     try:
@@ -261,9 +268,11 @@ def _replay(
             replay.finish(lambda: not stop.is_set())
     finally:
         replay.close()
-    pipeline.end_source(*(("interrupted",) if stop.is_set() else ()))
+    interrupted = stop.is_set()
+    pipeline.cut_short |= interrupted
+    pipeline.end_source(*(("interrupted",) if interrupted else ()))
     pipeline.notes += _notes(drive)
-    return True
+    return interrupted
 
 
 class _Surveys:

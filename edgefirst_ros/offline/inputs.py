@@ -83,7 +83,7 @@ def open_recordings(
     for drive in find_drives(recordings):
         try:
             if excerpt is not None and not drive.restrict(excerpt):
-                refused.append(_outside(drive))
+                refused.append(nothing_between(drive))
                 inputs.notes.append(str(refused[-1]))
                 continue
             inputs.drives.append((drive, _usable_topics(drive, config)))
@@ -135,7 +135,8 @@ def _open(path: Location) -> Recording | EdgeFirstError:
     )
 
 
-def _outside(drive: RecordedDrive) -> RecordingError:
+def nothing_between(drive: RecordedDrive) -> RecordingError:
+    """The error of a drive of which nothing is in the excerpt; says when it was recorded."""
     recorded = "it holds no message"
     if spans := drive.spans:
         first_ns, last_ns = min(first for first, _ in spans), max(last for _, last in spans)

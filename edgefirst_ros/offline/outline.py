@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config
@@ -15,6 +14,8 @@ from edgefirst_ros.offline.convert import Position, described, disorder_warnings
 from edgefirst_ros.offline.drives import RecordedDrive
 from edgefirst_ros.offline.inputs import open_recordings
 from edgefirst_ros.pipeline.assembly import Pipeline
+from edgefirst_ros.sources.location import Location
+from edgefirst_ros.sources.window import Excerpt
 
 SHOWN = 8
 """Samples that are taken out of all recordings together."""
@@ -23,10 +24,11 @@ AT_END = 0.97
 
 
 def outline(
-    paths: Sequence[Path],
+    places: Sequence[str | Location],
     config: Config,
-    writer: SampleWriter[Any],
+    writer: SampleWriter[Any] | None,
     *,
+    excerpt: Excerpt | None = None,
     stop: threading.Event | None = None,
     on_progress: Callable[[Position], None] | None = None,
 ) -> dict[str, Any]:
@@ -36,10 +38,11 @@ def outline(
     message that a dataset would have is counted as unpaired or written. Poses are estimated in one pass.
 
     Args:
-        paths: recordings, or folders of them.
+        places: recordings, or folders of them, as paths or URLs.
         config: the configuration that the conversion would have.
-        writer: takes the samples that are to be shown.
-        stop: when set, the report is of what has been read.
+        writer: takes the samples that are to be shown; None if none are, so that no picture is decoded.
+        excerpt: the part of every drive to look at; None for all of it.
+        stop: when set, the report is of what has been read, and says so.
         on_progress: called several times a second.
 
     Raises:
@@ -47,11 +50,11 @@ def outline(
         RecordingError: a file is not a recording, unless it is in a folder that was given.
         ConfigError: prefix or reference do not fit a recording.
     """
-    inputs = open_recordings(paths, config)
+    inputs = open_recordings(places, config, excerpt)
     drives = [drive for drive, _ in inputs.drives]
     stop = stop or threading.Event()
     one_pass = config.model_copy(update={"ego": config.ego.model_copy(update={"smoothing": "lag"})})
-    due = deque(_times_ns(drives))
+    due = deque(_times_ns(drives) if writer is not None else ())
 
     def is_shown(time_ns: int) -> bool:
         if not due or time_ns < due[0]:
@@ -60,10 +63,10 @@ def outline(
             due.popleft()
         return True
 
-    pipeline = Pipeline(one_pass, [writer], shown=is_shown)
+    pipeline = Pipeline(one_pass, [] if writer is None else [writer], shown=is_shown)
     pipeline.notes += inputs.notes
     try:
-        feed_drives(pipeline, inputs.drives, stop, on_progress, None)
+        interrupted = feed_drives(pipeline, inputs.drives, stop, on_progress, None)
         pipeline.complete()
         pipeline.close()
     except BaseException:
@@ -74,7 +77,7 @@ def outline(
     return {
         "dataset": readable(drives[0].path.stem),
         "recordings": [described(part, drive) for drive in drives for part in drive.parts],
-        "interrupted": stop.is_set(),
+        "interrupted": interrupted,
         **report,
         "warnings": [*warnings, *report["warnings"]],
     }

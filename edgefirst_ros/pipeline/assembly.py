@@ -130,6 +130,10 @@ class Pipeline:
         """Sentences on sources that were requested and of which nothing was fed."""
         self.around: Collection[ExistingTopic] = ()
         """Topics that exist but are not fed; used for hints only."""
+        self.cut_short = False
+        """Whether a source was not read to its end, so that topics may not have come yet."""
+        self._is_continued = False
+        """Whether calibration was known before the first message."""
         self._routing = Routing(config, self.notes)
         self._masks = Masks(config, self.ledger, self.notes.append)
         self._duplicates = Duplicates()
@@ -164,6 +168,7 @@ class Pipeline:
             ConfigError: the prefix or the reference is ambiguous, or no topic could ever be the reference.
         """
         self._routing.begin(topics)
+        self._is_continued |= calibration is not None or after is not None
         self._recent = RecentMessages(self.config) if topics is None else self._recent
         start = None if after is None else after[0].start_after(after[1])
         self._sequencer.source(self.config.host or host, name, calibration, start)
@@ -377,6 +382,8 @@ class Pipeline:
 
     def report(self) -> dict[str, Any]:
         """The capture report as plain values; the same input gives the same report."""
+        counts = self.ledger.snapshot()
+        missing = [] if self.cut_short else self._routing.missing(counts, known=self._is_continued)
         return build_report(
             self.config,
             self.ledger,
@@ -385,7 +392,8 @@ class Pipeline:
             samples=self._fanout.samples,
             notes=self.notes,
             unread=self.unread,
-            hints=[hint.text for hint in self.hints(self.ledger.snapshot())],
+            hints=[hint.text for hint in self.hints(counts)],
+            missing=missing,
         )
 
     def hints(self, topics: Mapping[str, Mapping[str, Any]]) -> list[Hint]:

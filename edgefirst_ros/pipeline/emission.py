@@ -15,7 +15,8 @@ from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images
 from edgefirst_ros.pipeline.ledger import FrameCounts, Ledger, Outcome, Stage
 from edgefirst_ros.sample import Calibration, CameraImage, Observation, Role, Sample, SequenceInfo
-from edgefirst_ros.timing.align import MOST_WAITING_BYTES, Aligned
+from edgefirst_ros.timing.align import Aligned
+from edgefirst_ros.timing.reorder import MOST_WAITING_BYTES
 
 KEYS_APART_NS = 10_000_000_000
 """A video without a key frame for so long is decoded however little time there is."""
@@ -138,7 +139,10 @@ class Emission:
     def expire(self, companions: Iterable[tuple[str, Envelope]]) -> None:
         """Release companions that no frame can take any more, each with its configured topic."""
         for name, envelope in companions:
-            reason = f"not paired with a reference frame within {self._topics[name].tolerance_ms:g} ms"
+            rule = self._topics[name]
+            reason = f"not paired with a reference frame within {rule.tolerance_ms:g} ms"
+            if rule.policy == "once":
+                reason = f"no sample within {rule.tolerance_ms:g} ms, or another one is nearer to it"
             for part in envelope.all_parts:
                 if part.unusable is not None:
                     self._ledger.release(part.ticket, Stage.DROPPED, part.unusable)
@@ -235,15 +239,15 @@ class Emission:
                 envelopes,
                 image=image,
                 takers=takers,
-                outcome=partial(self._count, reference.time_ns),
+                outcome=partial(self._count, reference.time_ns, is_complete=not frame.lacks),
                 ego=ego,
                 place=(self._info.name, frame.number, reference.time_ns),
             )
         )
 
-    def _count(self, time_ns: int, outcome: Outcome) -> None:
+    def _count(self, time_ns: int, outcome: Outcome, *, is_complete: bool = False) -> None:
         """Count what became of the reference frame of that time."""
-        self.frames.count(outcome)
+        self.frames.count(outcome, is_complete=is_complete)
         self._ledger.frame(outcome.kind, time_ns)
 
     def _is_quick(self, envelope: Envelope | None) -> bool:

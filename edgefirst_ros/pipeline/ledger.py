@@ -406,12 +406,14 @@ class FrameCounts:
     def __init__(self) -> None:
         self._lock = Lock()
         self._kinds: Counter[str] = Counter()
+        self._complete = 0
         self._reasons: dict[str, Counter[str]] = {kind: Counter() for kind in OUTCOMES}
 
-    def count(self, outcome: Outcome) -> None:
-        """Count one more frame."""
+    def count(self, outcome: Outcome, *, is_complete: bool = False) -> None:
+        """Count one more frame; a sample is complete if it has a message of every sensor that was alive."""
         with self._lock:
             self._kinds[outcome.kind] += 1
+            self._complete += is_complete and outcome.kind == "sample"
             if outcome.reason:
                 count_reason(self._reasons[outcome.kind], outcome.reason)
 
@@ -419,6 +421,12 @@ class FrameCounts:
         """How many frames had an outcome."""
         with self._lock:
             return self._kinds[kind]
+
+    @property
+    def complete(self) -> int:
+        """How many samples are complete."""
+        with self._lock:
+            return self._complete
 
     @property
     def total(self) -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgefirst_ros.config.model import Config
+from edgefirst_ros.config.model import Config, TopicRule
 from edgefirst_ros.pipeline.details import calibration, configuration, streams, versions
 from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.pipeline.ledger import OUTCOMES, Ledger, frequent
@@ -30,16 +30,18 @@ def build_report(
     notes: Sequence[str],
     unread: Sequence[str] = (),
     hints: Sequence[str] = (),
+    missing: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The report of a run as plain values; contains no time of day and no path."""
     topics = accounts(ledger, [s for each in sequences for s in each.result.stats.values()])
     return {
         "format": FORMAT,
         "samples": samples,
+        "complete": sum(each.result.frames.complete for each in sequences),
         "formats": _formats(outputs, topics),
         "totals": dict(ledger.totals),
         "topics": topics,
-        "sequences": [_sequence(s) for s in sequences],
+        "sequences": [_sequence(config, s) for s in sequences],
         "combinations": ledger.combinations(),
         "pairing": ledger.pairings(),
         "timeline": ledger.timeline(),
@@ -47,7 +49,11 @@ def build_report(
         "versions": versions(),
         "notes": list(notes),
         "hints": list(hints),
-        "warnings": [*_warnings(config, sequences, samples, unread), *_format_warnings(outputs)],
+        "warnings": [
+            *_warnings(config, sequences, samples, unread),
+            *missing,
+            *_format_warnings(outputs),
+        ],
     }
 
 
@@ -77,13 +83,15 @@ def accounts(ledger: Ledger, streams: Iterable[StreamStats]) -> dict[str, dict[s
     return found
 
 
-def _sequence(summary: SequenceSummary) -> dict[str, Any]:
+def _sequence(config: Config, summary: SequenceSummary) -> dict[str, Any]:
     run = summary.result
     return {
         "name": summary.name,
         "start_ns": run.info.start_ns,
         "reference_frames": run.frames.total,
         **{kind: run.frames[kind] for kind in OUTCOMES},
+        "complete": run.frames.complete,
+        "missing": {config.topics[name].topic: count for name, count in run.missing.items()},
         "ended": summary.ended,
         "poses_s": run.poses.summary(),
         "driven_m": round(run.poses.driven_m, 1),
@@ -116,6 +124,7 @@ def _warnings(
             which = "selected reference" if frames["skipped"] else "reference"
             head = f"{summary.name}: {frames['sample']} of {chosen} {which} frames became samples"
             found.append(f"{head}: {_cause(config, summary)}")
+        found += _unpaired(config, summary)
         found += [f"{summary.name}: {warning}" for warning in summary.result.poses.warnings()]
         if summary.result.mounting is not None:
             found.append(f"{summary.name}: {summary.result.mounting.text}")
@@ -123,6 +132,25 @@ def _warnings(
         why = "" if found else ": no reference frame arrived, or none was selected"
         found.insert(0, f"the dataset is empty{why}")
     return found
+
+
+def _unpaired(config: Config, summary: SequenceSummary) -> Iterator[str]:
+    """Warnings on topics that came, but of which samples have far fewer than their rates promise."""
+    run = summary.result
+    for name, missing in run.missing.items():
+        stats, pairs = run.stats.get(name), run.paired.get(name, 0)
+        samples = pairs + missing
+        share = 1.0 if stats is None else _share(config.topics[name], stats, samples)
+        if pairs < samples * share / 2:
+            what = f"{pairs} of {samples} samples have {config.topics[name].topic}"
+            yield f"{summary.name}: {what}{_why_apart(config, summary, name)}"
+
+
+def _share(rule: TopicRule, stats: StreamStats, samples: int) -> float:
+    """Share of so many samples that have a message of a topic, if its times are right."""
+    if rule.policy == "once":
+        return min(1.0, stats.count / samples)
+    return min(1.0, stats.rate_hz * 2 * rule.tolerance_ns / 1e9)
 
 
 def _format_warnings(outputs: Mapping[str, Output]) -> list[str]:
@@ -144,33 +172,34 @@ def _cause(config: Config, summary: SequenceSummary) -> str:
     frames = summary.result.frames
     kind = max(("incomplete", "unusable", "dropped"), key=lambda kind: frames[kind])
     if kind == "incomplete":
-        return _lack(config, summary)
+        name, count = max(summary.result.lacking.items(), key=lambda item: (item[1], item[0]))
+        return f"{count} lacked {config.topics[name].topic}{_why_apart(config, summary, name)}"
     reason, count = frames.chief(kind)
     return f"{count} could not be used: {reason}" if kind == "unusable" else f"{count} were dropped: {reason}"
 
 
-def _lack(config: Config, summary: SequenceSummary) -> str:
+def _why_apart(config: Config, summary: SequenceSummary, name: str) -> str:
+    """Why frames have no message of a topic, as far as that can be seen; follows the topic."""
     run = summary.result
-    name, count = max(run.lacking.items(), key=lambda item: (item[1], item[0]))
-    rule = config.topics[name]
-    stats = run.stats.get(name)
-    lead = f"{count} lacked {rule.topic}"
+    rule, stats = config.topics[name], run.stats.get(name)
     if stats is None:
-        return f"{lead}, which sent nothing usable in this sequence"
+        return ", which sent nothing usable in this sequence"
     finding = next((f for f in summary.findings if f.topic == stats.topic), None)
     if finding is not None and finding.group is None and rule.role is not Role.MASK:
-        return f"{lead}, whose stamps cannot be used ({finding.text}); correct them with clock and offset_ms"
+        return f", whose stamps cannot be used ({finding.text}); correct them with clock and offset_ms"
     apart_ns = _apart_ns(run, stats, rule.tolerance_ns)
     if apart_ns:
-        return f"{lead}, whose times are {apart_ns / 1e9:,.1f} s off: two clocks differ; set its clock"
-    share = stats.rate_hz * 2 * rule.tolerance_ns / 1e9
+        return f", whose times are {apart_ns / 1e9:,.1f} s off: two clocks differ; set its clock"
+    within = f"within ±{rule.tolerance_ms:g} ms"
+    frames = run.frames.total - run.frames["skipped"]
+    share = _share(rule, stats, max(1, frames))
     if 0 < share < 0.9:
+        more = "" if rule.policy == "once" else ", or raise its tolerance_ms"
         return (
-            f"{lead}, which comes at {stats.rate_hz:.1f} Hz, so about {share:.0%} of the frames have one "
-            f"within ±{rule.tolerance_ms:g} ms; keep the others with --incomplete "
-            f"(topics.{name}.required: never), or raise its tolerance_ms"
+            f", which comes at {stats.rate_hz:.1f} Hz, so about {share:.0%} of the frames have one {within}; "
+            f"the others become samples, too, without --complete (topics.{name}.required: never){more}"
         )
-    return f"{lead} within ±{rule.tolerance_ms:g} ms; if its latency is known, correct it with offset_ms"
+    return f" {within}; if its latency is known, correct it with offset_ms"
 
 
 def _apart_ns(run: SequenceResult, stats: StreamStats, tolerance_ns: int) -> int:

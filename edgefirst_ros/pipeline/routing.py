@@ -7,7 +7,7 @@ from typing import Any
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.hints import ExistingTopic, Hint, hints_of
+from edgefirst_ros.hints import ExistingTopic, Hint, hints_of, missing_topics
 from edgefirst_ros.sample import Role
 from edgefirst_ros.timing.finding import Finding
 from edgefirst_ros.topics import Route, TopicMap, choose_reference, find_prefix, full_type, reference_role
@@ -106,6 +106,10 @@ class Routing:
     def hints(self, topics: Mapping[str, Mapping[str, Any]], around: Collection[ExistingTopic]) -> list[Hint]:
         """What configured topics that did not come may mean, by the ledger's counts of those that did."""
         return hints_of(self._config, self._map, topics, around)
+
+    def missing(self, topics: Mapping[str, Mapping[str, Any]], *, known: bool) -> list[str]:
+        """What the configuration names and did not come; see ``missing_topics``."""
+        return missing_topics(self._config, self._map, topics, known=known)
 
     def _tell_choices(self) -> None:
         self._notes += [note for note in self._map.notes if note not in self._notes]

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from edgefirst_ros.config.model import Config, Required, TopicRule
+from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.account import PoseAccount
 from edgefirst_ros.ego.findings import Mounting
 from edgefirst_ros.ego.trajectory import Trajectory
@@ -20,8 +20,10 @@ from edgefirst_ros.pipeline.images import Images, SizeChange, TileGrouper
 from edgefirst_ros.pipeline.ledger import LATE, FrameCounts, Ledger, Stage
 from edgefirst_ros.pipeline.seam import SeamStart
 from edgefirst_ros.sample import Calibration, Role, SequenceInfo
-from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Reorder, Selection
+from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule
 from edgefirst_ros.timing.gaps import StreamStats
+from edgefirst_ros.timing.reorder import Reorder
+from edgefirst_ros.timing.selection import Selection
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
 from edgefirst_ros.video.bitstream import Content
 
@@ -30,13 +32,19 @@ TORN = "part of a picture that was decoded without it"
 
 @dataclass(frozen=True, slots=True)
 class SequenceResult:
-    """What is kept of a sequence that has ended; see ``SequenceRun``."""
+    """What is kept of a sequence that has ended; see ``SequenceRun``.
+
+    ``paired`` and ``missing`` are the samples with and without a companion, by configured topic; one is
+    missing only while its topic is alive and if a complete sample has it.
+    """
 
     info: SequenceInfo
     frames: FrameCounts
     poses: PoseAccount
     stats: Mapping[str, StreamStats]
     lacking: Mapping[str, int]
+    paired: Mapping[str, int]
+    missing: Mapping[str, int]
     reference_topics: frozenset[str]
     mounting: Mounting | None
     calibration: Calibration
@@ -146,8 +154,9 @@ class SequenceRun:
     def result(self) -> SequenceResult:
         """What is kept once it has ended; samples that are not written yet are counted in it later."""
         counts = self.frames, self.poses, self.stats
-        found = dict(self.lacking), self.reference_topics, self.mounting
-        return SequenceResult(self.info, *counts, *found, self.calibration)
+        pairs = dict(self.lacking), dict(self._aligner.paired), dict(self._aligner.missing)
+        found = self.reference_topics, self.mounting, self.calibration
+        return SequenceResult(self.info, *counts, *pairs, *found)
 
     @property
     def calibration(self) -> Calibration:
@@ -303,8 +312,10 @@ class SequenceRun:
         is_reference = envelope.topic in self._emission.reference_topics
         if envelope.route.rule.role is Role.CAMERA and not is_reference:
             self._observe(envelope)
-        if is_reference and not self._window.has(envelope.time_ns):
-            self._take(self._aligner.advance(envelope.time_ns))
+        is_foreign = not self._window.has(envelope.time_ns)
+        if is_foreign and (is_reference or not self._aligner.takes_foreign(envelope.route.name)):
+            foreign, advance = self._aligner.foreign, self._aligner.advance
+            self._take(foreign(envelope) if is_reference else advance(envelope.time_ns))
             for part in envelope.all_parts:
                 self._ledger.release(part.ticket)
         elif is_reference:
@@ -355,12 +366,14 @@ def pairing_rules(config: Config, reference_role: Role) -> dict[str, PairingRule
 
     A stream that none of the chosen formats makes samples of is not waited for, unless it is always required.
     """
-
-    def required(rule: TopicRule) -> Required:
-        return "never" if rule.required == "auto" and rule.role not in config.sample_roles else rule.required
-
+    roles = config.sample_roles
     return {
-        name: PairingRule(rule.tolerance_ns, rule.policy, required(rule))
+        name: PairingRule(
+            rule.tolerance_ns,
+            rule.policy,
+            config.required(rule),
+            wanted=rule.required != "never" and rule.role in roles,
+        )
         for name, rule in config.topics.items()
         if rule.topic
         and rule.role not in CONTEXT_ROLES | EGO_ROLES | {reference_role}
@@ -369,6 +382,9 @@ def pairing_rules(config: Config, reference_role: Role) -> dict[str, PairingRule
 
 
 def reorder_window_ns(config: Config) -> int:
-    """How long measurements wait for earlier ones, so that a sample is complete within the look-ahead."""
-    reach_ns = max((r.tolerance_ns for r in config.topics.values()), default=0)
+    """How long measurements wait for earlier ones, so that a sample is complete within the look-ahead.
+
+    What goes to one sample only may take longer, by its tolerance.
+    """
+    reach_ns = max((r.tolerance_ns for r in config.topics.values() if r.policy != "once"), default=0)
     return max(0, round(config.lookahead_s * 1e9) - reach_ns)

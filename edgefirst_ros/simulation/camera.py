@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +28,16 @@ FACES = (
 )
 
 
+UNIT = np.array([[i >> 2 & 1, i >> 1 & 1, i & 1] for i in range(8)]) - [0.5, 0.5, 0.0]
+"""Corners of a box of 1 m, whose origin is the centre of its floor."""
+
+
+@lru_cache(maxsize=64)  # of all boxes at a few times
 def corners(box: SceneBox, time_s: float) -> FloatArray:
-    """The eight corners (8, 3) in the world, x slowest, z fastest, low before high."""
-    unit = np.array([[i >> 2 & 1, i >> 1 & 1, i & 1] for i in range(8)]) - [0.5, 0.5, 0.0]
-    return transform(box.motion.state(time_s).matrix(), unit * box.size_m)
+    """The eight corners (8, 3) in the world, x slowest, z fastest, low before high; read-only."""
+    points = transform(box.motion.state(time_s).matrix(), UNIT * box.size_m)
+    points.flags.writeable = False
+    return points
 
 
 def image_box(world: World, index: int, time_s: float) -> Rectangle | None:
@@ -44,7 +49,9 @@ def image_box(world: World, index: int, time_s: float) -> Rectangle | None:
     """
     T_optical_world = inverse(world.sensor("camera_optical", time_s))
     optical = transform(T_optical_world, corners(world.boxes[index], time_s))
-    points = np.concatenate([_clip(optical[list(face)]) for face, _, _ in FACES])
+    points = optical
+    if not (optical[:, 2] > NEAR_M).all():
+        points = np.concatenate([_clip(optical[list(face)]) for face, _, _ in FACES])
     if not len(points):
         return None
     pixels = world.camera.project(points) + 0.5
@@ -110,14 +117,25 @@ class Renderer:
         depth = polygons_m[..., 2]
         shown = polygons_m[(depth.max(axis=1) > NEAR_M) & (depth.min(axis=1) < reach_m)]
         whole = shown[..., 2].min(axis=1) > NEAR_M
-        # Nearly all of them lie wholly before the camera: project those together.
-        projected = iter(self._pixels(shown[whole]))
+        # Nearly all of them lie wholly before the camera: these are projected together, and drawn if in view.
+        projected = self._pixels(shown[whole])
+        inside = (
+            ((projected.max(axis=1) >= 0) & (projected.min(axis=1) < canvas.im.size)).all(axis=1).tolist()
+        )
+        corners_px = iter(
+            zip(projected.reshape(len(projected), 2 * projected.shape[1]).tolist(), inside, strict=True)
+        )
         for polygon, is_whole in zip(shown, whole.tolist(), strict=True):
-            pixels = next(projected) if is_whole else self._pixels(_clip(polygon))
-            canvas.polygon([(u, v) for u, v in pixels], fill=color)
+            pixels, is_inside = next(corners_px) if is_whole else (self._clipped(polygon), True)
+            if is_inside:
+                canvas.polygon(pixels, fill=color)
 
-    def _pixels(self, points_m: FloatArray) -> list[Any]:
-        pixels: list[Any] = np.rint(self._world.camera.project(points_m)).astype(int).tolist()
+    def _pixels(self, points_m: FloatArray) -> npt.NDArray[np.int64]:
+        pixels: npt.NDArray[np.int64] = np.rint(self._world.camera.project(points_m)).astype(np.int64)
+        return pixels
+
+    def _clipped(self, polygon_m: FloatArray) -> list[int]:
+        pixels: list[int] = self._pixels(_clip(polygon_m)).ravel().tolist()
         return pixels
 
     def _far_to_near(self, eye: FloatArray, time_s: float) -> list[SceneBox]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 from edgefirst.schemas.builtin_interfaces import Time
@@ -10,7 +11,7 @@ from edgefirst.schemas.edgefirst_msgs import DetectBox
 
 from edgefirst_ros.simulation import rays
 from edgefirst_ros.simulation.camera import Rectangle, corners, image_box
-from edgefirst_ros.simulation.world import World, inverse, transform
+from edgefirst_ros.simulation.world import FloatArray, World, inverse, transform
 
 REACH_M = 60.0
 LEAST_SHARE = 1 / 3
@@ -20,9 +21,12 @@ INNER = np.stack(np.meshgrid([-0.45, 0.0, 0.45], [-0.45, 0.0, 0.45], [0.05, 0.5,
 )
 
 
-def detected(world: World, time_s: float) -> Iterator[tuple[int, Rectangle]]:
+@lru_cache(maxsize=8)  # boxes in the picture and in space are of the same times
+def detected(world: World, time_s: float) -> tuple[tuple[int, Rectangle], ...]:
     """Boxes within 60 m, at least 8 px high and at least a third visible, with their rectangles."""
     eye = world.sensor("camera_optical", time_s)[:3, 3]
+    large: list[tuple[int, Rectangle]] = []
+    aims: list[FloatArray] = []
     for index, box in enumerate(world.boxes):
         points = transform(box.motion.state(time_s).matrix(), INNER * box.size_m)
         if np.linalg.norm(points.mean(axis=0) - eye) > REACH_M:
@@ -30,9 +34,14 @@ def detected(world: World, time_s: float) -> Iterator[tuple[int, Rectangle]]:
         rectangle = image_box(world, index, time_s)
         if rectangle is None or rectangle[3] - rectangle[1] < LEAST_HEIGHT_PX:
             continue
-        directions = (points - eye) / np.linalg.norm(points - eye, axis=1, keepdims=True)
-        if np.mean(rays.cast(world, time_s, eye, directions, 2 * REACH_M)[1] == index) >= LEAST_SHARE:
-            yield index, rectangle
+        large.append((index, rectangle))
+        aims.append((points - eye) / np.linalg.norm(points - eye, axis=1, keepdims=True))
+    if not large:
+        return ()
+    hits = rays.cast(world, time_s, eye, np.concatenate(aims), 2 * REACH_M)[1].reshape(-1, len(INNER))
+    return tuple(
+        each for each, hit in zip(large, hits, strict=True) if np.mean(hit == each[0]) >= LEAST_SHARE
+    )
 
 
 class Detector:

@@ -38,10 +38,14 @@ def cast(
         # Most rays miss the box by far: test only those through its bounding sphere.
         least = math.sqrt(away_m**2 - radius_m**2) if away_m > radius_m else -math.inf
         toward = np.flatnonzero(directions @ arm >= least)
+        if not len(toward):
+            continue
         start, along = -arm @ state.rotation(), directions[toward] @ state.rotation()
         with np.errstate(divide="ignore", invalid="ignore"):
-            slabs = np.stack([(-half_m - start) / along, (half_m - start) / along])
-        near, far = np.nanmax(slabs.min(axis=0), axis=1), np.nanmin(slabs.max(axis=0), axis=1)
+            slabs = (-half_m - start) / along, (half_m - start) / along
+        # Where a ray lies in a side's plane, 0 / 0 says nothing of that side: fmax and fmin leave it out.
+        near = np.fmax.reduce(np.minimum(*slabs), axis=1)
+        far = np.fmin.reduce(np.maximum(*slabs), axis=1)
         first = (near <= far) & (near > 0) & (near <= reach_m) & (near < distance[toward])
         distance[toward[first]], hit[toward[first]] = near[first], index
     return distance, hit

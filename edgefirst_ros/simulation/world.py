@@ -7,7 +7,7 @@ import colorsys
 import math
 import uuid
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ CIRCUIT_RADIUS_M = 60.0
 CROSSING_AHEAD_M = 18.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BodyState:
     """A body at one time: ENU metres and radians; bodies are upright, so yaw is the whole attitude."""
 
@@ -33,13 +33,21 @@ class BodyState:
     yaw_rate_rad_s: float
 
     def rotation(self) -> FloatArray:
-        """Body to world, 3×3."""
-        c, s = math.cos(self.yaw_rad), math.sin(self.yaw_rad)
-        return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+        """Body to world, 3×3, read-only."""
+        return self._rotation
 
     def matrix(self) -> FloatArray:
-        """Body to world, 4×4."""
-        return rigid(self.rotation(), self.position_m)
+        """Body to world, 4×4, read-only."""
+        return self._matrix
+
+    @cached_property
+    def _rotation(self) -> FloatArray:
+        c, s = math.cos(self.yaw_rad), math.sin(self.yaw_rad)
+        return _fixed(np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]))
+
+    @cached_property
+    def _matrix(self) -> FloatArray:
+        return _fixed(rigid(self.rotation(), self.position_m))
 
     def velocity_at(self, points_m: FloatArray) -> FloatArray:
         """Velocity of points fixed to the body, which are now at ``points_m`` (N×3, world)."""
@@ -133,8 +141,8 @@ class Mount:
     rotation_xyzw: tuple[float, float, float, float]
 
     def matrix(self) -> FloatArray:
-        """Sensor to base_link, 4×4."""
-        return rigid(Rotation.from_quat(self.rotation_xyzw).as_matrix(), np.array(self.translation_m))
+        """Sensor to base_link, 4×4, read-only."""
+        return _mounted(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,8 +275,20 @@ def build(
 def _state(motion: Circuit | Line, time_s: float) -> BodyState:
     state = motion._state(time_s)  # noqa: SLF001 - its own
     for array in (state.position_m, state.velocity_m_s, state.acceleration_m_s2):
-        array.flags.writeable = False
+        _fixed(array)
     return state
+
+
+@lru_cache(maxsize=64)
+def _mounted(mount: Mount) -> FloatArray:
+    rotation = Rotation.from_quat(mount.rotation_xyzw).as_matrix()
+    return _fixed(rigid(rotation, np.array(mount.translation_m)))
+
+
+def _fixed(array: FloatArray) -> FloatArray:
+    """The array, which others share from now on."""
+    array.flags.writeable = False
+    return array
 
 
 def _vector(plane: complex) -> FloatArray:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from edgefirst_ros.config.model import Config
+from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.sources.pacing import PlaybackClock
-from edgefirst_ros.sources.recording import Recording, TopicInfo
-from edgefirst_ros.sources.window import Excerpt
+from edgefirst_ros.sources.recording import TopicInfo
 from edgefirst_ros.sources.zenohlink import Outlet
 from edgefirst_ros.topics import find_prefix, full_type
 
@@ -53,7 +53,22 @@ class PlayProgress:
     behind_s: float
     """Delay of the newest message."""
     position: int
-    """Bytes read from the file."""
+    """Bytes read from the files."""
+    heard: bool = False
+    """Whether any message had a subscriber."""
+    complete: bool = False
+    """Whether the end was reached."""
+
+
+class Playable(Protocol):
+    """One or several files of messages: a ``Recording`` or a ``RecordedDrive``."""
+
+    @property
+    def position(self) -> int:
+        """Bytes read so far."""
+
+    def messages(self) -> Iterator[RawMessage]:
+        """All messages in order of receipt."""
 
 
 def key_of(relative: str, names: Names, host: str) -> str:
@@ -88,18 +103,10 @@ class Player:
         session: see ``zenohlink.open_session``.
         recording: the recording.
         keys: Zenoh keys by topic; other topics are not published.
-        excerpt: the part to publish; None for all of it.
     """
 
-    def __init__(
-        self,
-        session: zenoh.Session,
-        recording: Recording,
-        keys: Mapping[str, str],
-        excerpt: Excerpt | None = None,
-    ) -> None:
+    def __init__(self, session: zenoh.Session, recording: Playable, keys: Mapping[str, str]) -> None:
         self._recording = recording
-        self._window = None if excerpt is None else excerpt.window(recording.spans)
         self._outlets = {topic: Outlet(session, key) for topic, key in keys.items()}
 
     def wait_for_subscriber(self, timeout_s: float, stop: threading.Event) -> bool:
@@ -121,16 +128,17 @@ class Player:
 
     def play(
         self,
-        rate: float,
+        speed: float,
         stop: threading.Event,
         on_progress: Callable[[PlayProgress], None] | None = None,
     ) -> PlayProgress:
-        """Publish everything, paced by log_time at ``rate`` times real time, until ``stop`` is set."""
+        """Publish everything, paced by log_time at ``speed`` times real time, until ``stop`` is set."""
         messages = sent_bytes = skipped = 0
-        clock = PlaybackClock(rate, LONGEST_PAUSE_NS, time.monotonic)
+        heard = False
+        clock = PlaybackClock(speed, LONGEST_PAUSE_NS, time.monotonic)
         shown_s = 0.0
         done = PlayProgress(0, 0, 0, 0.0, 0.0, 0)
-        for message in self._recording.messages(window=self._window):
+        for message in self._recording.messages():
             outlet = self._outlets.get(message.topic)
             wait_s = clock.wait_s(message.receive_ns)
             if (wait_s > 0 and stop.wait(wait_s)) or stop.is_set():
@@ -139,11 +147,15 @@ class Player:
                 skipped += bool(message.fault)
                 continue
             outlet.put(full_type(message.schema), message.data)
+            heard = heard or outlet.wanted
             messages += 1
             sent_bytes += len(message.data)
             position = self._recording.position
-            done = PlayProgress(messages, sent_bytes, skipped, clock.passed_s, max(0.0, -wait_s), position)
+            behind_s = max(0.0, -wait_s)
+            done = PlayProgress(messages, sent_bytes, skipped, clock.passed_s, behind_s, position, heard)
             if on_progress is not None and time.monotonic() - shown_s >= PROGRESS_EVERY_S:
                 shown_s = time.monotonic()
                 on_progress(done)
+        else:
+            return replace(done, complete=True)
         return done

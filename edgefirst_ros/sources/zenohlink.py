@@ -163,7 +163,7 @@ def subscribe(
     try:
         expression = zenoh.KeyExpr(key)
     except zenoh.ZError as error:
-        raise ConfigError([f"{key!r} is not a Zenoh key expression: {error}"]) from error
+        raise ConfigError([f"{key!r} is not a Zenoh key expression: {_plain(error)}"]) from error
     # Not indirect: one thread per subscription would change the order of messages.
     return session.declare_subscriber(expression, zenoh.handlers.Callback(callback, _nothing, indirect=False))
 
@@ -183,10 +183,17 @@ def is_put(sample: zenoh.Sample) -> bool:
 
 
 class Outlet:
-    """Publishes CDR messages under one key; blocks when the network is congested."""
+    """Publishes CDR messages under one key; blocks when the network is congested.
+
+    Raises:
+        ConfigError: the key is not valid.
+    """
 
     def __init__(self, session: zenoh.Session, key: str) -> None:
-        self._publisher = session.declare_publisher(key, congestion_control=zenoh.CongestionControl.BLOCK)
+        try:
+            self._publisher = session.declare_publisher(key, congestion_control=zenoh.CongestionControl.BLOCK)
+        except zenoh.ZError as error:
+            raise ConfigError([f"{key!r} cannot be a Zenoh key: {_plain(error)}"]) from error
 
     @property
     def wanted(self) -> bool:

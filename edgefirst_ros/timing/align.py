@@ -1,15 +1,15 @@
-"""Sorts measurements by time, and aligns to each selected reference frame its nearest companions."""
+"""Aligns to each selected reference frame its nearest companions."""
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Literal, Protocol, TypeVar
 
-MOST_WAITING_BYTES = 256 << 20
-Policy = Literal["nearest", "before", "exact"]
+from edgefirst_ros.timing.selection import Selection
+
+Policy = Literal["nearest", "before", "exact", "once"]
 Required = Literal["auto", "always", "never"]
 
 
@@ -29,96 +29,17 @@ class Alignable(Protocol):
         """Whether it is a video key frame, or not video at all."""
 
 
-Item = TypeVar("Item")
 Candidate = TypeVar("Candidate", bound=Alignable)
-
-
-class Reorder(Generic[Item]):
-    """Sorts items by (time, topic, arrival), holding each until nothing earlier can come.
-
-    An item may come up to ``window_ns`` later than the newest time seen, so any order of arrival within that
-    window gives the same order of output. Of items of more than ``most_bytes`` the first leave earlier.
-    """
-
-    def __init__(self, window_ns: int, most_bytes: int = MOST_WAITING_BYTES) -> None:
-        self._window_ns = window_ns
-        self._most_bytes = most_bytes
-        self._bytes = 0
-        self._heap: list[tuple[int, str, int, int, Item]] = []
-        self._newest_ns: int | None = None
-        self._left_ns: int | None = None
-
-    def push(self, time_ns: int, topic: str, arrival: int, item: Item, size: int = 0) -> bool:
-        """Take an item of ``size`` bytes; False if it comes too late for its place, and is not kept."""
-        if self._left_ns is not None and time_ns < self._left_ns:
-            return False
-        heapq.heappush(self._heap, (time_ns, topic, arrival, size, item))
-        self._bytes += size
-        if self._newest_ns is None or time_ns > self._newest_ns:
-            self._newest_ns = time_ns
-        return True
-
-    def pop(self) -> Iterator[Item]:
-        """Items before which nothing can come any more, in order."""
-        if self._newest_ns is None:
-            return
-        limit_ns = self._newest_ns - self._window_ns
-        while self._heap and (self._heap[0][0] < limit_ns or self._bytes > self._most_bytes):
-            yield self._take()
-
-    def flush(self) -> Iterator[Item]:
-        """All remaining items, in order."""
-        while self._heap:
-            yield self._take()
-
-    def _take(self) -> Item:
-        self._left_ns, _, _, size, item = heapq.heappop(self._heap)
-        self._bytes -= size
-        return item
-
-
-class Selection:
-    """Selects which reference frames become samples: all, one in N, key frames, or a rate; in order of time.
-
-    ``rate_hz`` follows a grid that starts at the first frame: at each grid point the first frame that is
-    usable and complete is taken, so ``wants`` stays true until ``took`` is called.
-    """
-
-    def __init__(self, *, rate_hz: float = 0.0, every_n: int = 1, keyframes: bool = False) -> None:
-        self._period_ns = round(1e9 / rate_hz) if rate_hz > 0 else 0
-        self._every_n = every_n
-        self._keyframes = keyframes
-        self._start_ns: int | None = None
-        self._previous_ns = 0
-        self._due_ns = 0
-
-    def wants(self, frame: int, time_ns: int, *, keyframe: bool) -> bool:
-        """Whether this frame should become a sample if it can."""
-        if self._keyframes:
-            return keyframe
-        if not self._period_ns:
-            return frame % self._every_n == 0
-        if self._start_ns is None:
-            self._start_ns = self._due_ns = self._previous_ns = time_ns
-        # Half a frame early counts as on time, else jitter around the grid would halve the rate.
-        slack_ns = min((time_ns - self._previous_ns) // 2, self._period_ns // 2)
-        self._previous_ns = time_ns
-        return time_ns + slack_ns >= self._due_ns
-
-    def took(self, time_ns: int) -> None:
-        """The frame became a sample: the next one is due at the next grid point."""
-        if self._period_ns and self._start_ns is not None:
-            steps = (time_ns - self._start_ns + self._period_ns // 2) // self._period_ns
-            self._due_ns = self._start_ns + (steps + 1) * self._period_ns
 
 
 @dataclass(frozen=True, slots=True)
 class PairingRule:
-    """How one stream pairs with the reference."""
+    """How one stream pairs with the reference; ``wanted`` says whether a complete sample has it."""
 
     tolerance_ns: int
     policy: Policy = "nearest"
     required: Required = "auto"
+    wanted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +48,8 @@ class Aligned(Generic[Candidate]):
 
     ``number`` counts reference frames from 0; ``companions`` are by stream name. ``kind`` is "sample", or why
     it is none: "unusable" (``reason`` says why), "skipped" by the selection, or "incomplete" (``reason`` has
-    the streams that it lacks, separated by spaces).
+    the streams that it lacks, separated by spaces). ``lacks`` are the wanted streams that are alive and of
+    which a sample has no message.
     """
 
     number: int
@@ -135,6 +57,7 @@ class Aligned(Generic[Candidate]):
     companions: Mapping[str, Candidate]
     kind: Literal["sample", "unusable", "skipped", "incomplete"]
     reason: str = ""
+    lacks: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -145,12 +68,30 @@ class _Stream(Generic[Candidate]):
     """Time of the newest message, or of the first frame where the stream is known to exist."""
 
 
+@dataclass(slots=True)
+class _Frame(Generic[Candidate]):
+    """A frame whose companions are known, except for those that go to one frame only."""
+
+    number: int
+    """-1 for one of another session."""
+    reference: Candidate
+    companions: dict[str, Candidate]
+    lacking: set[str]
+    """Streams that are required and of which it has no message."""
+    may_be_sample: bool = False
+    """So that messages that go to one frame only may go to it."""
+    is_selected: bool | None = None
+    """None if that is not decided yet."""
+
+
 class Aligner(Generic[Candidate]):
     """Pairs streams with a reference; everything must come in order of time.
 
-    A frame is settled once something beyond its largest tolerance has come. A stream with ``required="auto"``
-    is required while it is alive: it sent something during the last ``alive_ns``. What no frame can take any
-    more is returned by ``expired``.
+    A frame is settled once something beyond its largest tolerance has come. With the policy "once" a message
+    goes to the sample that is nearest to it and to no other; frames wait for that while the stream is alive,
+    until a later sample is nearer to whatever may come. A stream with ``required="auto"`` is required while
+    it is alive: it sent something during the last ``alive_ns``. What no frame can take any more is returned
+    by ``expired``.
 
     Args:
         rules: by stream name.
@@ -160,16 +101,27 @@ class Aligner(Generic[Candidate]):
 
     def __init__(self, rules: Mapping[str, PairingRule], selection: Selection, alive_ns: int) -> None:
         self._streams: dict[str, _Stream[Candidate]] = {n: _Stream(r, deque()) for n, r in rules.items()}
+        self._shared = {n: s for n, s in self._streams.items() if s.rule.policy != "once"}
+        self._single = {n: s for n, s in self._streams.items() if s.rule.policy == "once"}
+        # Where a sample must have such a message, the selection has to wait for what the frame gets.
+        self._selects_last = any(s.rule.required != "never" for s in self._single.values())
         self._selection = selection
         self._alive_ns = alive_ns
-        self._reach_ns = max((r.tolerance_ns for r in rules.values()), default=0)
+        self._reach_ns = max((s.rule.tolerance_ns for s in self._shared.values()), default=0)
         self._pending: deque[Candidate] = deque()
+        self._foreign: set[int] = set()
+        """Times of frames among them that are of another session."""
+        self._held: deque[_Frame[Candidate]] = deque()
         self._expired: list[tuple[str, Candidate]] = []
         self._expected: set[str] = set()
         self.frames = 0
         """Reference frames settled so far."""
         self.lacking: Counter[str] = Counter()
         """Selected, usable frames without a companion of this stream, though it was required."""
+        self.missing: Counter[str] = Counter()
+        """Samples without a companion of this stream, though it is wanted and was alive."""
+        self.paired: Counter[str] = Counter()
+        """Samples with a companion of this stream."""
 
     def expect(self, streams: Iterable[str]) -> None:
         """Declare streams that exist, though they may not have sent anything yet."""
@@ -190,6 +142,20 @@ class Aligner(Generic[Candidate]):
             self._expected.clear()
         self._pending.append(candidate)
 
+    def foreign(self, candidate: Candidate) -> Iterator[Aligned[Candidate]]:
+        """Take a frame of the session across a seam, to which messages may be nearer than to any here."""
+        yield from self.advance(candidate.time_ns)
+        if self._single and self._selection.takes_all:
+            self._foreign.add(candidate.time_ns)
+            self._pending.append(candidate)
+
+    def takes_foreign(self, stream: str) -> bool:
+        """Whether to take this stream's messages of the session across a seam.
+
+        Not those that go to one frame only, where it is not known which frames that session selects.
+        """
+        return stream not in self._single or self._selection.takes_all
+
     def companion(self, stream: str, candidate: Candidate) -> Iterator[Aligned[Candidate]]:
         """Take another stream's message; the frames that are settled by it."""
         yield from self.advance(candidate.time_ns)
@@ -203,23 +169,34 @@ class Aligner(Generic[Candidate]):
     def advance(self, time_ns: int) -> Iterator[Aligned[Candidate]]:
         """Settle frames and expire companions, as nothing before this time can come any more."""
         while self._pending and self._pending[0].time_ns + self._reach_ns < time_ns:
-            yield self._settle(self._pending.popleft())
-        oldest_ns = self._pending[0].time_ns if self._pending else time_ns
-        for name, stream in self._streams.items():
+            self._settle(self._pending.popleft())
+        known_ns = self._pending[0].time_ns if self._pending else time_ns
+        for name, stream in self._single.items():
+            self._give(name, stream, known_ns)
+        while self._held and not self._may_get_more(self._held[0], time_ns):
+            yield from self._left(self._held.popleft())
+        oldest_ns = self._held[0].reference.time_ns if self._held else known_ns
+        for name, stream in self._shared.items():
             limit_ns = oldest_ns - stream.rule.tolerance_ns
             while stream.candidates and stream.candidates[0].time_ns < limit_ns:
                 self._expired.append((name, stream.candidates.popleft()))
 
     @property
     def oldest_ns(self) -> int | None:
-        """Time of the oldest reference frame not settled yet."""
+        """Time of the oldest reference frame that has not left yet."""
+        if self._held:
+            return self._held[0].reference.time_ns
         return self._pending[0].time_ns if self._pending else None
 
     def flush(self) -> Iterator[Aligned[Candidate]]:
         """Settle all frames and expire all companions, as nothing more comes."""
         while self._pending:
-            yield self._settle(self._pending.popleft())
-        for name, stream in self._streams.items():
+            self._settle(self._pending.popleft())
+        for name, stream in self._single.items():
+            self._give(name, stream, None)
+        while self._held:
+            yield from self._left(self._held.popleft())
+        for name, stream in self._shared.items():
             self._expired.extend((name, candidate) for candidate in stream.candidates)
             stream.candidates.clear()
 
@@ -228,32 +205,122 @@ class Aligner(Generic[Candidate]):
         gone, self._expired = self._expired, []
         return gone
 
-    def _settle(self, candidate: Candidate) -> Aligned[Candidate]:
-        frame, self.frames = self.frames, self.frames + 1
+    def _settle(self, candidate: Candidate) -> None:
+        is_foreign = candidate.time_ns in self._foreign
+        self._foreign.discard(candidate.time_ns)
+        number = -1 if is_foreign else self.frames
+        self.frames += not is_foreign
         companions = {
             name: found
-            for name, stream in self._streams.items()
+            for name, stream in self._shared.items()
             if (found := _pick(stream, candidate.time_ns)) is not None
         }
-        if not self._selection.wants(frame, candidate.time_ns, keyframe=candidate.keyframe):
-            return Aligned(frame, candidate, companions, "skipped", "not selected")
+        lacking = self._lacking(self._shared, candidate.time_ns, companions)
+        frame = _Frame(number, candidate, companions, lacking)
+        if is_foreign:
+            frame.may_be_sample = candidate.unusable is None and not lacking
+        elif self._selects_last:
+            may_be_wanted = self._selection.may_want(number, keyframe=candidate.keyframe)
+            frame.may_be_sample = may_be_wanted and candidate.unusable is None and not lacking
+        else:
+            frame.may_be_sample = self._select(frame)
+        self._held.append(frame)
+
+    def _select(self, frame: _Frame[Candidate]) -> bool:
+        """Whether the frame becomes a sample; if so, the next one is due later."""
+        reference = frame.reference
+        frame.is_selected = self._selection.wants(
+            frame.number, reference.time_ns, keyframe=reference.keyframe
+        )
+        is_sample = frame.is_selected and reference.unusable is None and not frame.lacking
+        if is_sample:
+            self._selection.took(reference.time_ns)
+        return is_sample
+
+    def _give(self, name: str, stream: _Stream[Candidate], known_ns: int | None) -> None:
+        """Give messages to the nearest samples, as far as frames are known; None if there are no more."""
+        tolerance_ns = stream.rule.tolerance_ns
+        while stream.candidates:
+            candidate = stream.candidates[0]
+            best, best_ns = None, tolerance_ns + 1
+            if candidate.unusable is None:
+                for frame in self._held:
+                    far_ns = abs(frame.reference.time_ns - candidate.time_ns)
+                    if frame.may_be_sample and far_ns < best_ns:
+                        best, best_ns = frame, far_ns
+            if known_ns is not None and known_ns < candidate.time_ns + best_ns:
+                return
+            stream.candidates.popleft()
+            other = None if best is None else best.companions.get(name)
+            if best is None or (other is not None and _is_nearer(other, candidate, best.reference)):
+                self._expired.append((name, candidate))
+                continue
+            best.companions[name] = candidate
+            if other is not None:
+                self._expired.append((name, other))
+
+    def _may_get_more(self, frame: _Frame[Candidate], time_ns: int) -> bool:
+        """Whether a message that goes to one frame only may still go to this one."""
+        if not frame.may_be_sample:
+            return False
+        at_ns = frame.reference.time_ns
+        has_later = any(f.may_be_sample and f.reference.time_ns > at_ns for f in self._held)
+        for stream in self._single.values():
+            reach_ns = at_ns + stream.rule.tolerance_ns
+            if stream.candidates and stream.candidates[0].time_ns <= reach_ns:
+                return True
+            if not has_later and time_ns <= reach_ns and self._is_alive(stream, at_ns):
+                return True
+        return False
+
+    def _left(self, frame: _Frame[Candidate]) -> Iterator[Aligned[Candidate]]:
+        """What became of a frame that has all that it gets."""
+        companions = frame.companions
+        self._expired.extend((name, companions[name]) for name in self._single if name in companions)
+        if frame.number >= 0:
+            yield self._outcome(frame)
+
+    def _outcome(self, frame: _Frame[Candidate]) -> Aligned[Candidate]:
+        candidate, companions = frame.reference, frame.companions
+        if frame.is_selected is None:
+            frame.lacking |= self._lacking(self._single, candidate.time_ns, companions)
+            self._select(frame)
+        if not frame.is_selected:
+            return Aligned(frame.number, candidate, companions, "skipped", "not selected")
         if candidate.unusable is not None:
-            return Aligned(frame, candidate, companions, "unusable", candidate.unusable)
-        lacking = [
+            return Aligned(frame.number, candidate, companions, "unusable", candidate.unusable)
+        if frame.lacking:
+            self.lacking.update(frame.lacking)
+            reason = " ".join(name for name in self._streams if name in frame.lacking)
+            return Aligned(frame.number, candidate, companions, "incomplete", reason)
+        lacks = tuple(
             name
             for name, stream in self._streams.items()
-            if name not in companions and self._is_required(stream, candidate.time_ns)
-        ]
-        if lacking:
-            self.lacking.update(lacking)
-            return Aligned(frame, candidate, companions, "incomplete", " ".join(lacking))
-        self._selection.took(candidate.time_ns)
-        return Aligned(frame, candidate, companions, "sample")
+            if stream.rule.wanted and name not in companions and self._is_alive(stream, candidate.time_ns)
+        )
+        self.missing.update(lacks)
+        self.paired.update(companions.keys())
+        return Aligned(frame.number, candidate, companions, "sample", lacks=lacks)
 
-    def _is_required(self, stream: _Stream[Candidate], time_ns: int) -> bool:
-        if stream.rule.required != "auto":
-            return stream.rule.required == "always"
+    def _lacking(
+        self, streams: Mapping[str, _Stream[Candidate]], time_ns: int, companions: Mapping[str, Candidate]
+    ) -> set[str]:
+        """Those of the streams that are required at that time and not among the companions."""
+        return {
+            name
+            for name, stream in streams.items()
+            if name not in companions
+            and stream.rule.required != "never"
+            and (stream.rule.required == "always" or self._is_alive(stream, time_ns))
+        }
+
+    def _is_alive(self, stream: _Stream[Candidate], time_ns: int) -> bool:
         return stream.seen_ns is not None and stream.seen_ns >= time_ns - self._alive_ns
+
+
+def _is_nearer(one: Alignable, other: Alignable, reference: Alignable) -> bool:
+    """Whether the one is at least as near to a reference as the other."""
+    return abs(one.time_ns - reference.time_ns) <= abs(other.time_ns - reference.time_ns)
 
 
 def _pick(stream: _Stream[Candidate], time_ns: int) -> Candidate | None:

@@ -9,13 +9,18 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from PIL import Image, ImageDraw, ImageFilter
+from PIL import Image, ImageDraw, ImageFilter, UnidentifiedImageError
+from PIL.ExifTags import Base
 
-from edgefirst_ros.errors import RecordingError
+from edgefirst_ros.errors import ConfigError, OutputExists, RecordingError
+from edgefirst_ros.formats.crashsafe.appending import disk_errors
+from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.edgefirst.finish.table import read_table
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
+from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
+from edgefirst_ros.formats.edgefirst.read.pcd import read_pcd
 from edgefirst_ros.view.cubepower import power_db
-from edgefirst_ros.view.edgefirstscenes import DAMAGE, DatasetFiles, Row, boxes_of, read_pcd, rows_of
+from edgefirst_ros.view.edgefirstscenes import DAMAGE, Row, boxes_of, rows_of
 from edgefirst_ros.view.scene import draw_boxes
 
 CELL = (400, 225)
@@ -25,15 +30,61 @@ REACH_M = 50.0
 NOISE_HEADROOM_DB = 2.0
 LEAST_CONTRAST_DB = 20.0
 COLUMNS = ("camera", "lidar from above", "radar from above", "radar cube")
+KINDS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
+SOFTWARE = "edgefirst-ros sheet"
+"""EXIF Software of a contact sheet, by which it is known again."""
+JPEG_QUALITY = 90
+
+
+def refuse_output(output: Path, *, overwrite: bool = False) -> None:
+    """Refuse to write a sheet in place of anything but an earlier sheet, unless ``overwrite``.
+
+    Raises:
+        ConfigError: the name is that of no picture.
+        OutputExists: something else is there.
+    """
+    if output.suffix.lower() not in KINDS:
+        raise ConfigError([f"--output {output}: a sheet is a picture; end its name in {', '.join(KINDS)}"])
+    if not output.exists():
+        return
+    if not output.is_file():
+        raise OutputExists(f"{output}: is no file; nothing was written")
+    if not (overwrite or _is_sheet(output)):
+        raise OutputExists(f"{output}: exists and is no contact sheet; --overwrite replaces it")
+
+
+def _is_sheet(path: Path) -> bool:
+    try:
+        with Image.open(path, formats=sorted(set(KINDS.values()))) as picture:
+            return bool(picture.getexif().get(Base.Software) == SOFTWARE)
+    except (UnidentifiedImageError, *DAMAGE):
+        return False
+
+
+def write_sheet(sheet: Image.Image, output: Path, *, overwrite: bool = False) -> None:
+    """Write a sheet as PNG or JPEG, as the name of the file says.
+
+    Raises:
+        ConfigError: the name is that of no picture.
+        OutputExists: something else is there.
+        WriteError: it cannot be written.
+    """
+    refuse_output(output, overwrite=overwrite)
+    exif = Image.Exif()
+    exif[Base.Software] = SOFTWARE
+    data = BytesIO()
+    sheet.save(data, KINDS[output.suffix.lower()], exif=exif, quality=JPEG_QUALITY)
+    with disk_errors(output):
+        replace_file(output, data.getvalue(), sync=False)
 
 
 def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
     """Draw ``rows`` samples, spread evenly over the dataset.
 
     Raises:
-        RecordingNotFound: there is no dataset.
+        DatasetNotFound: there is no dataset.
         RecordingError: the dataset holds no samples, or a file cannot be read.
-        DatasetError: its table is damaged.
+        DatasetError: its ZIP or its table is damaged.
     """
     files = DatasetFiles(dataset)
     stems = files.stems()

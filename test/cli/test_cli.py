@@ -62,14 +62,15 @@ def test_help_teaches() -> None:
     for command in ("convert", "info", "simulate", "recover", "sheet"):
         assert command in top
     text = call("convert", "--help").stdout
-    for word in ("--output", "--rate", "--keyframes", "--incomplete", "Ctrl-C", "edgefirst-ros convert"):
+    for word in ("--output", "--rate", "--keyframes", "--complete", "Ctrl-C", "edgefirst-ros convert"):
         assert word in text
+    assert "--incomplete" not in text
 
 
 def test_convert_prints_where_things_are_and_what_became_of_every_message(
     short: Path, tmp_path: Path
 ) -> None:
-    done = run("convert", short, "-o", tmp_path, "--name", "mine", "--incomplete")
+    done = run("convert", short, "-o", tmp_path, "--name", "mine")
     paths = [Path(line) for line in done.stdout.splitlines()]
     assert {p.name for p in paths} == {"mine.arrow", "mine.zip", "capture_report.json", "capture_report.html"}
     assert all(p.exists() for p in paths)
@@ -78,7 +79,7 @@ def test_convert_prints_where_things_are_and_what_became_of_every_message(
 
 
 def test_json_is_one_object_and_nothing_else(short: Path, tmp_path: Path) -> None:
-    done = run("convert", short, "-o", tmp_path, "--json", "--incomplete")
+    done = run("convert", short, "-o", tmp_path, "--json")
     report = json.loads(done.stdout)
     assert report["samples"] == 30
     assert done.stderr == ""
@@ -87,7 +88,7 @@ def test_json_is_one_object_and_nothing_else(short: Path, tmp_path: Path) -> Non
 def test_a_name_that_has_to_be_changed_and_a_lost_summary_are_said(short: Path, tmp_path: Path) -> None:
     cut = tmp_path / short.name
     cut.write_bytes(short.read_bytes()[:-8])
-    done = call("convert", cut, "-o", tmp_path / "out", "--name", "../../evil", "--incomplete")
+    done = call("convert", cut, "-o", tmp_path / "out", "--name", "../../evil")
     assert (tmp_path / "out" / "edgefirst" / "evil" / "evil.zip").is_file()
     assert "note: the name ../../evil cannot be used in file names: it is written as evil" in done.stderr
     assert "the summary is lost, but no message is" in done.stderr
@@ -97,14 +98,22 @@ def test_a_name_that_has_to_be_changed_and_a_lost_summary_are_said(short: Path, 
 
 
 def test_quiet_says_nothing_when_all_is_well(short: Path, tmp_path: Path) -> None:
-    done = run("convert", short, "-o", tmp_path, "--quiet", "--incomplete")
+    done = run("convert", short, "-o", tmp_path, "--quiet")
     assert (done.stdout, done.stderr) == ("", "")
 
 
 def test_a_poor_result_is_never_silent_and_fails_when_strict(short: Path, tmp_path: Path) -> None:
-    done = call("convert", short, "-o", tmp_path / "a", "--quiet")
+    done = call("convert", short, "-o", tmp_path / "a", "--quiet", "--complete")
     assert "radar/cube" in done.stderr
-    call("convert", short, "-o", tmp_path / "b", "--quiet", "--strict", check=1)
+    call("convert", short, "-o", tmp_path / "b", "--quiet", "--complete", "--strict", check=1)
+
+
+def test_the_summary_says_how_many_samples_are_complete(short: Path, tmp_path: Path) -> None:
+    done = call("convert", short, "-o", tmp_path, "--incomplete")
+    cubes = Written(next((tmp_path / "edgefirst").iterdir())).of_kind("radar.png")
+    complete = f"{len(cubes)} complete ({30 - len(cubes)} without radar/cube)"
+    assert f"30 samples of 30 reference frames, {complete}; clocks:" in done.stderr
+    assert "note: --incomplete is no longer needed" in done.stderr
 
 
 def test_an_empty_result_says_why_and_fails(short: Path, tmp_path: Path) -> None:
@@ -121,7 +130,7 @@ def test_an_empty_result_says_why_and_fails(short: Path, tmp_path: Path) -> None
         (["nowhere.mcap"], "no such recording"),
         ([__file__], "is it an MCAP recording?"),
         (["SHORT", "--reference", "lidar/depth"], "name one with --reference: /camera/h264"),
-        (["SHORT", "--rate", "-1"], "rate_hz"),
+        (["SHORT", "--rate", "-1"], "--rate: expected at least 0, found -1.0"),
         (["SHORT", "--rate", "2", "--every-n", "3"], "exclude one another"),
         (["SHORT", "--config", "none.yaml"], "no such configuration file"),
     ],
@@ -137,13 +146,13 @@ def test_wrong_usage_is_said_with_exit_2_and_leaves_nothing(
 
 
 def test_nothing_is_overwritten_unless_asked(short: Path, tmp_path: Path) -> None:
-    call("convert", short, "-o", tmp_path, "--name", "d", "--rate", "1", "--incomplete")
+    call("convert", short, "-o", tmp_path, "--name", "d", "--rate", "1")
     written = Written(tmp_path / "edgefirst" / "d")
     before = written.files()
     refused = call("convert", short, "-o", tmp_path, "--name", "d", check=2)
     assert "--overwrite" in refused.stderr
     assert written.files() == before
-    call("convert", short, "-o", tmp_path, "--name", "d", "--overwrite", "--incomplete")
+    call("convert", short, "-o", tmp_path, "--name", "d", "--overwrite")
     assert len(written.files()) > len(before)
 
 
@@ -164,7 +173,6 @@ def start(
         str(out),
         "--name",
         "d",
-        "--incomplete",
         *more,
         "--workers",
         "1",
@@ -236,7 +244,7 @@ def test_a_killed_overwrite_costs_no_format_its_complete_dataset(
 ) -> None:
     # Both recordings begin at the same time, so their NCore sequences have the same name, too.
     formats = ("--format", "edgefirst,ncore,l5kit")
-    call("convert", short, "-o", tmp_path, "--name", "d", "--incomplete", *formats)
+    call("convert", short, "-o", tmp_path, "--name", "d", *formats)
     before = contents(tmp_path)
     process, _ = start(long, tmp_path, *formats, "--overwrite", committed_bytes=60_000)
     process.kill()
@@ -257,9 +265,7 @@ def test_a_killed_overwrite_costs_no_format_its_complete_dataset(
     assert again.count("already") == 6, again
     assert contents(tmp_path) == after
     assert len(list((tmp_path / "ncore").iterdir())) == 2
-    call(
-        "convert", long, "-o", tmp_path, "--name", "d", "--rate", "1", *formats, "--overwrite", "--incomplete"
-    )
+    call("convert", long, "-o", tmp_path, "--name", "d", "--rate", "1", *formats, "--overwrite")
     stores = [path for path in before if path.name in {"d.zip", "d.arrow"} or path.suffix == ".itar"]
     assert len(stores) > 4
     assert not [path for path in stores if path.exists() and path.read_bytes() == before[path]]
@@ -276,7 +282,7 @@ def test_a_full_disk_is_said_and_what_was_committed_can_be_recovered(long: Path,
     if mounted.returncode:
         pytest.skip("cannot mount a small file system here (needs root)")
     try:
-        done = run("convert", long, "-o", small, "--name", "d", "--incomplete", check=2)
+        done = run("convert", long, "-o", small, "--name", "d", check=2)
         assert "No space left on device" in done.stderr
         assert "recover" in done.stderr
         assert "Traceback" not in done.stderr
@@ -299,7 +305,7 @@ def test_info_names_topics_rates_and_clocks(short: Path) -> None:
 def test_a_cut_recording_converts_and_says_what_is_missing(short: Path, tmp_path: Path) -> None:
     cut = tmp_path / short.name
     cut.write_bytes(short.read_bytes()[: short.stat().st_size * 2 // 3])
-    done = call("convert", cut, "-o", tmp_path / "o", "--name", "d", "--incomplete")
+    done = call("convert", cut, "-o", tmp_path / "o", "--name", "d")
     assert "ends in the middle of" in done.stderr
     report = Written(tmp_path / "o" / "edgefirst" / "d").report
     assert report["recordings"][0]["unreadable_bytes"] > 0
@@ -307,7 +313,7 @@ def test_a_cut_recording_converts_and_says_what_is_missing(short: Path, tmp_path
 
 
 def test_the_contact_sheet_is_a_picture(short: Path, tmp_path: Path) -> None:
-    call("convert", short, "-o", tmp_path, "--name", "d", "--incomplete")
+    call("convert", short, "-o", tmp_path, "--name", "d")
     call("sheet", tmp_path / "edgefirst" / "d", "-o", tmp_path / "s.png", "--rows", "2")
     assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
     refused = call("sheet", tmp_path, "-o", tmp_path / "t.png", check=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import subprocess
 import sys
 import types
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from drives import simulate
+from PIL import Image
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -22,6 +24,7 @@ from edgefirst_ros.cli.terminal import make_console
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.simulation import DriveOptions
 
 
@@ -51,6 +54,111 @@ def test_every_fault_of_a_configuration_is_in_the_json(drive: Path, tmp_path: Pa
     code, out, _ = run("convert", drive, "-o", tmp_path / "o", "--config", tmp_path / "c.yaml", "--json")
     assert code == 2
     assert len(json.loads(out)["faults"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (["convert", "x.mcap"], "-o, --output FOLDER|URL is missing: Folder or URL for the datasets."),
+        (["convert", "x.mcap", "-o", "o", "--rate", "abc"], "--rate: expected a number, found 'abc'"),
+        (["convert", "x.mcap", "-o", "o", "--fromat", "l5kit"], "no such option: --fromat "),
+        (["info"], "RECORDING... is missing: Recordings (MCAP"),
+        (["status", "a", "b"], "got unexpected extra argument"),
+        (["capture", "-o", "o", "--duration", "-1"], "--duration: "),
+        (["capture", "-o", "o", "--schema", "1"], "--schema: '1' is not one of '2025.01', '2026.10'"),
+        (["inof"], "no such command 'inof'"),
+        (["--verson"], "no such option: --verson"),
+    ],
+)
+def test_wrong_usage_is_a_sentence_and_json_where_it_was_asked_for(arguments: list[str], fault: str) -> None:
+    code, out, said = run(*arguments, "--json")
+    assert code == 2
+    (found,) = json.loads(out)["faults"]
+    assert found.startswith(fault)
+    assert said.startswith(f"error: {found}\n  edgefirst-ros ")
+    code, out, plain = run(*arguments)
+    assert (code, out, plain) == (2, "", said)
+
+
+def test_a_parameter_of_the_nodes_is_not_ignored_without_a_word(drive: Path, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("/**: {ros__parameters: {rate: 2.0, rate_hz: 1.0}}\n")
+    note = f"{tmp_path / 'c.yaml'}: rate is a parameter of the ROS nodes and is not used here"
+    given = (drive, "--config", tmp_path / "c.yaml")
+    assert note in run("info", *given)[2]
+    code, out, _ = run("convert", *given, "-o", tmp_path / "a", "--json")
+    assert code == 0
+    assert any(text.startswith(note) for text in json.loads(out)["notes"])
+    assert note in run("convert", *given, "-o", tmp_path / "b", "--resume")[2]
+    assert note in run("report", *given, "-o", tmp_path / "p.html")[2]
+
+
+def test_check_names_the_official_reader_that_was_not_asked(drive: Path, tmp_path: Path) -> None:
+    convert([drive], tmp_path, build_config({"formats": ["edgefirst", "ncore"]}), dataset="d")
+    code, _, said = run("check", tmp_path)
+    assert code == 0
+    assert "--official PYTHON asks it, too" in said
+    assert "--official" not in run("check", tmp_path / "edgefirst")[2]
+
+
+def test_a_sheet_replaces_a_sheet_and_nothing_else(drive: Path, tmp_path: Path) -> None:
+    convert([drive], tmp_path, build_config({}), dataset="d")
+    dataset, sheet = tmp_path / "edgefirst" / "d", tmp_path / "s.png"
+    assert run("sheet", dataset, "-o", sheet)[0] == 0
+    assert run("sheet", dataset / "d.zip", "-o", sheet, "--rows", "1")[0] == 0
+    assert Image.open(sheet).format == "PNG"
+    before = drive.read_bytes()
+    for other, why in (
+        ("r.png", "exists and is no contact sheet; --overwrite"),
+        ("r.mcap", "end its name in .png"),
+    ):
+        (tmp_path / other).write_bytes(before)
+        code, _, said = run("sheet", dataset, "-o", tmp_path / other)
+        assert code == 2
+        assert why in said
+        assert (tmp_path / other).read_bytes() == before
+    Image.new("RGB", (8, 8)).save(tmp_path / "holiday.jpg")
+    assert run("sheet", dataset, "-o", tmp_path / "holiday.jpg")[0] == 2
+    assert run("sheet", dataset, "-o", tmp_path / "holiday.jpg", "--overwrite")[0] == 0
+    with Image.open(tmp_path / "holiday.jpg") as picture:
+        assert (picture.format, picture.width > 1000) == ("JPEG", True)
+    assert run("sheet", dataset, "-o", tmp_path / "holiday.jpg")[0] == 0
+    assert "is no file" in run("sheet", dataset, "-o", make(tmp_path / "folder.png"), "--overwrite")[2]
+
+
+def make(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def test_what_is_no_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
+    for given, why in ((drive, "is no dataset, nor its ZIP"), (tmp_path / "none", "no such dataset")):
+        code, _, said = run("sheet", given, "-o", tmp_path / "s.png")
+        assert code == 2
+        assert f"{given}: {why}" in said
+
+
+@pytest.mark.parametrize("command", ["convert", "report"])
+def test_an_interruption_after_the_end_interrupts_nothing(
+    drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """What the command says, its exit code and the report agree."""
+    complete = Pipeline.complete
+
+    def interrupted(pipeline: Pipeline) -> list[Path]:
+        signal.raise_signal(signal.SIGINT)
+        return complete(pipeline)
+
+    monkeypatch.setattr(Pipeline, "complete", interrupted)
+    output = tmp_path / ("page.html" if command == "report" else "out")
+    code, _, said = run(command, drive, "-o", output)
+    assert code == 0, said
+    assert "finishing" in said
+    assert "interrupted" not in said
+    (made,) = [output] if command == "report" else output.rglob("capture_report.json")
+    if command == "convert":
+        assert json.loads(made.read_text())["interrupted"] is False
+    else:
+        assert "interrupted: what follows" not in made.read_text()
 
 
 def test_an_interruption_at_once_is_json_too_and_names_the_way_on(

@@ -118,19 +118,19 @@ def test_a_missing_viewer_is_an_error_that_says_how_to_install_it(tmp_path: Path
 
 
 def test_conversion_needs_no_extra(tmp_path: Path, drive: Path) -> None:
-    done = Ended(tmp_path, "convert", drive, "--output", tmp_path / "out", "--incomplete", hidden="zenoh")
+    done = Ended(tmp_path, "convert", drive, "--output", tmp_path / "out", hidden="zenoh")
     assert done.code == 0, done.err
     assert "polars" in done.modules
 
 
 def test_conversion_of_a_plain_drive_imports_neither_scipy_nor_numba(tmp_path: Path, drive: Path) -> None:
-    done = Ended(tmp_path, "convert", drive, "--output", tmp_path / "out", "--incomplete")
+    done = Ended(tmp_path, "convert", drive, "--output", tmp_path / "out")
     assert done.code == 0, done.err
     assert not done.modules & {"scipy", "numba", "obstore", "edgefirst_ros.fleet"}
 
 
 def test_drives_of_their_own_need_no_cluster(tmp_path: Path, drive: Path) -> None:
-    arguments = ("convert", drive, "--output", tmp_path / "out", "--incomplete", "--resume")
+    arguments = ("convert", drive, "--output", tmp_path / "out", "--resume")
     done = Ended(tmp_path, *arguments, hidden="obstore,ray,dask,distributed")
     assert done.code == 0, done.err
 

@@ -6,17 +6,22 @@ import io
 import json
 import re
 import shutil
+import signal
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
-from livedrive import drive
-from zenoh_loopback import free_endpoint
+from livedrive import drive, messages
+from places import REPOSITORY
+from zenoh_loopback import await_condition, free_endpoint
 
 from edgefirst_ros.cli.app import app
+from edgefirst_ros.cli.liveview import LiveView
+from edgefirst_ros.cli.play import ENDPOINT
 from edgefirst_ros.live import capture as live
 from edgefirst_ros.live.status import Disk
 from edgefirst_ros.naming import safe_name
+from edgefirst_ros.sources.zenoh import ZenohSource
 from edgefirst_ros.sources.zenohlink import open_session
 
 
@@ -29,6 +34,12 @@ def run(*arguments: str | Path) -> tuple[int, str, str]:
     return ended.value.code or 0, out.getvalue(), re.sub(r"\s+", " ", err.getvalue())
 
 
+@pytest.fixture
+def connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Captures have a connection, over which nothing comes."""
+    monkeypatch.setattr(ZenohSource, "connections", 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -37,8 +48,12 @@ def run(*arguments: str | Path) -> tuple[int, str, str]:
         (["capture", "-o", "OUT", "--zenoh", "ENDPOINT", "--rate", "2", "--every-n", "3"], "exclude"),
         (["capture", "-o", "OUT", "--zenoh", "ENDPOINT", "--reference", "sonar"], "'sonar'"),
         (["capture", "-o", "OUT", "--zenoh", "ENDPOINT", "--duration", "-1"], "--duration"),
-        (["play", "DRIVE"], "--zenoh-listen"),
-        (["play", "DRIVE", "--zenoh-listen", "ENDPOINT", "--rate", "0"], "more than 0"),
+        (
+            ["capture", "-o", "OUT", "--zenoh", "ENDPOINT", "--duration", "0.1"],
+            "never connected (tcp/127.0.0.1:",
+        ),
+        (["play", "DRIVE", "--zenoh-listen", "ENDPOINT", "--speed", "0"], "--speed 0: expected more than 0"),
+        (["play", "DRIVE", "--zenoh-listen", "ENDPOINT", "--start", "99"], "nothing in it is between"),
         (["play", "OUT/none.mcap", "--zenoh-listen", "ENDPOINT"], "no such recording"),
         (
             ["play", "DRIVE", "--zenoh-listen", "ENDPOINT", "--wait", "0.05"],
@@ -67,12 +82,63 @@ def test_a_folder_is_played_if_it_holds_one_recording(tmp_path: Path) -> None:
     assert "holds 2 recordings; name the one to play" in said
 
 
+def test_the_files_of_one_drive_are_played_one_after_another_and_nobody_listens(tmp_path: Path) -> None:
+    for number in range(2):
+        shutil.copy(drive(), tmp_path / f"bag_{number}.mcap")
+    listed = {"rosbag2_bagfile_information": {"relative_file_paths": ["bag_0.mcap", "bag_1.mcap"]}}
+    (tmp_path / "metadata.yaml").write_text(json.dumps(listed))
+    playing = ("play", tmp_path, "--zenoh-listen", free_endpoint(), "--wait", "0")
+    code, _, said = run(*playing, "--speed", "1000")
+    assert code == 1
+    assert f"{2 * len(messages()):,} messages" in said
+    assert "bag_0.mcap to bag_1.mcap: 2 files of one drive" in said
+    assert "error: nobody listened: no topic had a subscriber" in said
+    code, _, said = run(*playing, "--rate", "1000", "--quiet", "--end", "0.1")
+    assert code == 1
+    assert "--rate of play is called --speed now" in said
+
+
+def test_without_an_endpoint_it_is_played_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands of the README find each other: what one listens on, the other connects to."""
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert f"\nedgefirst-ros capture --zenoh {ENDPOINT} -o out" in readme
+    assert "\nedgefirst-ros play drive.mcap  " in readme
+    endpoint = free_endpoint()
+    monkeypatch.setattr("edgefirst_ros.cli.play.ENDPOINT", endpoint)
+    asked: list[bool] = []
+
+    def listening(*_: object) -> bool:
+        with open_session([endpoint], []) as link:
+            await_condition("the player", lambda: bool(link.info.peers_zid()))
+        return not asked.append(True)
+
+    monkeypatch.setattr("edgefirst_ros.sources.player.Player.wait_for_subscriber", listening)
+    code, _, said = run("play", drive(), "--speed", "1000")
+    assert asked
+    assert f"edgefirst-ros capture --zenoh {endpoint} -o OUT" in said
+    assert code == 1
+
+
+@pytest.mark.parametrize("command", ["capture", "play"])
+def test_a_name_that_zenoh_does_not_take_is_said_without_its_sources(tmp_path: Path, command: str) -> None:
+    given = {"capture": ("-o", tmp_path / "out"), "play": (drive(),)}[command]
+    code, _, said = run(command, *given, "--zenoh-listen", free_endpoint(), "--namespace", "a//b")
+    assert code == 2
+    assert "error: 'a//b/" in said
+    assert "empty chunks are forbidden, as well as leading and trailing slashes" in said
+    assert ".rs" not in said
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_port_in_use_is_said(tmp_path: Path) -> None:
     endpoint = free_endpoint()
     with open_session([], [endpoint]):
         code, _, said = run("capture", "-o", tmp_path / "out", "--zenoh-listen", endpoint)
     assert code == 2
     assert endpoint in said
+    assert ".rs" not in said
     assert not (tmp_path / "out").exists()
 
 
@@ -86,6 +152,34 @@ def test_a_dataset_of_that_name_is_refused(tmp_path: Path) -> None:
     assert "--overwrite" not in said
 
 
+@pytest.mark.parametrize("there", [[], ["live"], ["live/ncore", "live/old"]])
+def test_a_capture_that_never_connected_leaves_nothing(tmp_path: Path, there: list[str]) -> None:
+    for folder in there:
+        (tmp_path / folder).mkdir(parents=True)
+    before = sorted(tmp_path.rglob("*"))
+    formats = ("--format", "edgefirst,ncore,l5kit", "--record")
+    endpoint = free_endpoint()
+    code, out, said = run(
+        *("capture", "-o", tmp_path / "live", "--zenoh", endpoint, "--duration", "0.1"), *formats, "--json"
+    )
+    assert code == 2
+    assert f"never connected ({endpoint}): is the endpoint right, and the device on?" in said
+    assert "never connected" in json.loads(out)["error"]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_interrupted_capture_that_never_connected_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LiveView, "update", lambda *_: signal.raise_signal(signal.SIGINT))
+    code, out, said = run("capture", "-o", tmp_path / "live", "--zenoh", free_endpoint(), "--json")
+    assert code == 130
+    assert "interrupted: nothing was connected or written" in said
+    assert "interrupted" in json.loads(out)["error"]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("connected")
 def test_a_time_in_which_nothing_came_ends_with_exit_1_and_says_what_is_missing(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("min_free_mb: 0\nprefix: maivin-9\n")
@@ -127,6 +221,7 @@ def test_a_full_disk_is_refused_at_the_start(tmp_path: Path, monkeypatch: pytest
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("connected")
 @pytest.mark.parametrize(
     ("endpoint", "host"),
     [
@@ -150,7 +245,7 @@ def test_a_session_without_a_namespace_is_called_after_the_endpoint(
 def test_help_teaches() -> None:
     for command, words in (
         ("capture", ("--zenoh", "--namespace", "--duration", "recover", "tcp/192.168.1.5:7447")),
-        ("play", ("--rate", "--names", "--wait", "--zenoh-listen")),
+        ("play", ("--speed", "--names", "--wait", "--zenoh-listen")),
     ):
         code, out, _ = run(command, "--help")
         assert code == 0

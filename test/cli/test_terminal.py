@@ -73,11 +73,12 @@ def test_of_one_it_speaks_in_the_singular(made: tuple[dict[str, Any], dict[str, 
         "edgefirst": {"samples": 1, "messages": 1, "left_out": {"no picture": 1}},
         "l5kit": {"frames": 0, "messages": 2, "left_out": {"no ego pose": 2}},
     }
-    sequence = {"name": "a_sequence", "sample": 1, "reference_frames": 2, "clocks": {}}
+    counts = {"sample": 1, "reference_frames": 2, "complete": 0, "missing": {"radar/cube": 1}}
+    sequence = {"name": "a_sequence", **counts, "clocks": {}}
     text = shown(140, report={**made[0], "formats": formats, "sequences": [sequence]})
     assert "edgefirst: 1 sample, of 1 message; 1 sample left out: no picture\n" in text
     assert "l5kit: 0 frames, of 2 messages; 2 samples left out: no ego pose\n" in text
-    assert "a_sequence: 1 sample of 2 reference frames; clocks:" in text
+    assert "a_sequence: 1 sample of 2 reference frames, 0 complete (1 without radar/cube); clocks:" in text
 
 
 def test_an_empty_recording_has_no_date(made: tuple[dict[str, Any], dict[str, Any]]) -> None:

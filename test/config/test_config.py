@@ -73,6 +73,63 @@ def test_a_file_that_cannot_be_meant_says_why(tmp_path: Path, content: str, why:
         load_values(path)
 
 
+def test_a_version_needs_no_quotes() -> None:
+    """YAML reads it as the number 2026.1."""
+    for given, meant in ((2026.10, "2026.10"), (2025.01, "2025.01"), ("2026.10", "2026.10")):
+        assert build_config({"edgefirst": {"schema_version": given}}).edgefirst.schema_version == meant
+    with pytest.raises(ConfigError, match=r"expected '2025\.01' or '2026\.10', found '2026\.20'"):
+        build_config({"edgefirst": {"schema_version": 2026.2}})
+
+
+@pytest.mark.parametrize("name", ["raivin", "raivin.yaml"])
+def test_a_shipped_file_is_known_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (raivin,) = [load_values(path) for path in SHIPPED if path.name == "raivin.yaml"]
+    assert load_values(Path(name)) == raivin
+    (tmp_path / name).write_text("rate_hz: 3\n")
+    assert load_values(Path(name)) == {"rate_hz": 3}
+    with pytest.raises(
+        ConfigError, match=r"raivn: no such .*; give a path, or one of generic, maivin, raivin"
+    ):
+        load_values(Path("raivn"))
+    with pytest.raises(ConfigError, match="no such configuration file"):
+        load_values(tmp_path / "other" / name)
+
+
+def test_what_only_the_nodes_take_is_said(tmp_path: Path) -> None:
+    notes: list[str] = []
+    file = tmp_path / "c.yaml"
+    file.write_text("/**:\n  ros__parameters: {rate: 2.0, name: monday, use_sim_time: true, rate_hz: 1.0}\n")
+    assert load_values(file, notes) == {"rate_hz": 1.0}
+    not_used = "is a parameter of the ROS nodes and is not used here"
+    assert notes == [
+        f"{file}: rate {not_used}; rate_hz and --rate set the samples per second",
+        f"{file}: name {not_used}; --name sets it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "edgefirst", "fault"),
+    [
+        ({"rate_hz": -1.0}, {}, "--rate: expected at least 0, found -1.0"),
+        ({"formats": ["x"]}, {}, f"--format: 'x' {NO_FORMAT}"),
+        ({"formats": [""]}, {}, f"--format: '' {NO_FORMAT}"),
+        ({"every_n": 0, "workers": None}, {}, "--every-n: expected at least 1, found 0"),
+        ({"host": 3}, {}, "--host: expected a text, found 3; put it in quotes"),
+        ({"rate_hz": 1.0, "every_n": 2}, {}, "--rate and --every-n exclude one another: give one of them"),
+        ({}, {"schema_version": "x"}, "--schema: expected '2025.01' or '2026.10', found 'x'"),
+    ],
+)
+def test_a_fault_of_the_command_line_names_the_option(
+    chosen: dict[str, Any], edgefirst: dict[str, Any], fault: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_config(None, chosen, edgefirst, incomplete=False)
+    assert caught.value.faults == [fault]
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such configuration file"):
         load_values(tmp_path / "no.yaml")
@@ -119,7 +176,17 @@ def test_configurations_are_shipped() -> None:
         ({"formats": 3}, "formats: expected a list, as [a, b], found 3"),
         ({"overload": {"shed_first": "ncore, x"}}, f"overload.shed_first: 'x' {NO_FORMAT}"),
         ({"ego": {"rig_from_imu_xyzw": "0"}}, "ego.rig_from_imu_xyzw: expected a list, as [a, b], found '0'"),
-        ({"rate_hz": float("inf")}, "rate_hz: Input should be a finite number"),
+        ({"rate_hz": float("inf")}, "rate_hz: expected a finite number, found inf"),
+        ({"rate_hz": -1}, "rate_hz: expected at least 0, found -1"),
+        ({"ego": {"max_gap_s": 0}}, "ego.max_gap_s: expected more than 0, found 0"),
+        ({"jpeg_quality": 101}, "jpeg_quality: expected at most 100, found 101"),
+        ({"every_n": 1.5}, "every_n: expected a whole number, found 1.5"),
+        ({"rate_hz": "fast"}, "rate_hz: expected a number, found 'fast'"),
+        ({"keyframes": "perhaps"}, "keyframes: expected true or false, found 'perhaps'"),
+        ({"decoder": True}, "decoder: expected 'software', 'v4l2m2m' or 'nvdec', found true"),
+        ({"prefix": 7}, "prefix: expected a text, found 7; put it in quotes"),
+        ({"ego": None}, "ego: expected parameters by name, found nothing"),
+        ({"rate_hz": "x" * 80}, f"rate_hz: expected a number, found '{'x' * 59}…"),
     ],
 )
 def test_a_fault_is_one_sentence_that_says_what_may_be_meant(values: dict[str, Any], fault: str) -> None:
@@ -154,7 +221,7 @@ def test_a_file_is_named_with_its_faults(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
     file.write_text("rat_hz: 2\nedgefirst: [1]\n")
     with pytest.raises(ConfigError) as caught:
-        make_config(file, {}, {"container": "zip"}, incomplete=False)
+        make_config(file, {}, {"container": "zip"})
     assert len(caught.value.faults) == 2
     assert all(fault.startswith(f"{file}: ") for fault in caught.value.faults)
 
@@ -162,7 +229,7 @@ def test_a_file_is_named_with_its_faults(tmp_path: Path) -> None:
 def test_a_choice_of_frames_on_the_command_line_replaces_the_files(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
     file.write_text("rate_hz: 2\n")
-    config = make_config(file, {"every_n": 3}, {}, incomplete=False)
+    config = make_config(file, {"every_n": 3}, {})
     assert (config.rate_hz, config.every_n) == (0, 3)
 
 

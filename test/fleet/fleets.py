@@ -1,4 +1,4 @@
-"""Twelve small drives, one of them cut and one garbage, and what local conversion makes of them."""
+"""Eight small drives, one of them cut and one garbage, and what local conversion makes of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from drives import simulated
+from typer.testing import CliRunner
 
+from edgefirst_ros.cli.app import app
 from edgefirst_ros.errors import RecordingError
 from edgefirst_ros.fleet.keys import FleetDrive, InputFile, Key, Settings
 from edgefirst_ros.fleet.notes import DONE, RUNNING, LocalNotes, Notes, read_all
@@ -22,14 +24,14 @@ from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.view.page.make import make_pages
 
 Found = TypeVar("Found")
-COUNT = 12
+COUNT = 8
 CUT, GARBAGE = "drive04", "drive07"
 KEY = Key("d" * 16, "a" * 16, "5" * 16)
-OPTIONS = ("--incomplete", "--format", "edgefirst,l5kit")
+OPTIONS = ("--format", "edgefirst,l5kit")
 
 
 def settings(**chosen: object) -> Settings:
-    return Settings(None, chosen, {}, incomplete=True, version="0.1.0")
+    return Settings(None, chosen, {}, version="0.1.0")
 
 
 def drive(name: str, uri: str = "/drives/a.mcap", size: int = 10, tag: str = "1") -> FleetDrive:
@@ -60,14 +62,12 @@ def start(*arguments: str | Path, **environment: str) -> subprocess.Popen[str]:
     )
 
 
-def run(*arguments: str | Path, **environment: str) -> tuple[int, str, str]:
-    """Run the command ``edgefirst-ros``; exit code, output and errors."""
-    process = start(*arguments, **environment)
-    try:
-        out, err = process.communicate(timeout=240)
-    finally:
-        process.kill()
-    return process.returncode, out, err
+def run(*arguments: str | Path) -> tuple[int, str, str]:
+    """Run the command ``edgefirst-ros`` in this process, its jobs in theirs; exit code, output and errors."""
+    done = CliRunner().invoke(app, [*map(str, arguments)], prog_name="edgefirst-ros")
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.stdout, done.stderr
 
 
 def locally(drives: Path, to: Path, options: Sequence[str] = OPTIONS) -> Mapping[str, bytes]:
@@ -140,5 +140,5 @@ def assert_a_dead_worker_costs_nothing(engine: str, address: str, folder: Path) 
     assert err.count("failed: ") == 2, "the garbage alone, when it failed and at the end"
     assert f"failed: {GARBAGE}" in err
     assert contents(folder / "sets") == locally(drives, folder / "expected")
-    assert len(done_versions(notes)) == 11
+    assert len(done_versions(notes)) == COUNT - 1
     assert notes.names("_running") == []

@@ -40,7 +40,7 @@ def test_another_file_is_another_drive() -> None:
     "other",
     [
         settings(rate_hz=2.0),
-        replace(settings(), incomplete=False),
+        settings(complete=True),
         replace(settings(), version="0.2.0"),
         replace(settings(), values={}),
         replace(settings(), excerpt=excerpt_of("10", None)),

@@ -50,7 +50,7 @@ def converted(installed: Path, drive: Path, tmp_path_factory: pytest.TempPathFac
     out = tmp_path_factory.mktemp("out")
     config = out / "config.yaml"
     config.write_text("kitti: {digits: 10}\ntopics: {camera: {required: never}}\n")
-    words = ["-o", f"{out}", "--name", "d", "--config", f"{config}", "--incomplete", "--json"]
+    words = ["-o", f"{out}", "--name", "d", "--config", f"{config}", "--json"]
     done = run(installed, "convert", f"{drive}", "--format", "kitti,ncore", *words)
     assert done.returncode == 0, done.stderr
     return out, json.loads(done.stdout)

@@ -47,7 +47,7 @@ def played(process: Process, endpoint: str, what: list[RawMessage], recording: P
 def test_a_recording_converts_into_the_sessions_own_bytes(tmp_path: Path) -> None:
     """In every format, with nothing configured but that, and with names from the clock of this computer."""
     endpoint, live = free_endpoint(), tmp_path / "live"
-    options = ("--format", ",".join(FORMATS), "--record", "--session", "s", "--incomplete")
+    options = ("--format", ",".join(FORMATS), "--record", "--session", "s")
     with started(tmp_path / "capture", "capture", "--zenoh", endpoint, "-o", live, *options) as process:
         played(process, endpoint, list(messages()), live / "recordings" / "s.mcap")
     assert str(live / "recordings" / "s.mcap") in process.out.splitlines()

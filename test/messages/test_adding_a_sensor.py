@@ -81,7 +81,7 @@ def test_one_module_and_one_line_add_a_sensor(tmp_path: Path, extended: Path) ->
     mcap, config = recording(tmp_path), tmp_path / "config.yaml"
     config.write_text(json.dumps({"topics": {"path": {"topic": "/plan"}}}))
     main = "from edgefirst_ros.__main__ import main; main()"
-    options = ["--config", f"{config}", "--incomplete", "--json"]
+    options = ["--config", f"{config}", "--json"]
     for name in FORMATS:
         words = ["convert", f"{mcap}", "-o", f"{tmp_path / name}", "--format", name, *options]
         account = json.loads(run(extended, main, *words))["topics"]["/plan"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,8 @@ import numpy.typing as npt
 import pymap3d
 import pytest
 from drives import simulate
-from places import REPOSITORY, SHARED
+from oracle import NCORE_PYTHON, run_ncore
+from places import SHARED
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.config.model import build_config
@@ -23,8 +23,6 @@ from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions, Truth
 
 CHECKER = SHARED / "tools" / "check_l5kit.py"
-ZARR2_PYTHON = REPOSITORY / ".venv-ncore" / "bin" / "python"
-"""Any interpreter with zarr 2, as L5Kit has."""
 Drive = tuple[Path, Truth]
 
 
@@ -204,15 +202,10 @@ def test_the_data_loader_of_torch_takes_the_datasets(drive: Drive, start: str | 
 def test_the_conformance_check_passes_strictly(
     request: pytest.FixtureRequest, tmp_path: Path, source: str
 ) -> None:
-    if not ZARR2_PYTHON.is_file() or not CHECKER.is_file():
+    if not NCORE_PYTHON.is_file() or not CHECKER.is_file():
         pytest.skip(f"needs {CHECKER} and zarr 2 in .venv-ncore (make oracles)")
     found = request.getfixturevalue(source)
     dataset = l5kit(found, tmp_path) if source == "recording" else found[0]
-    done = subprocess.run(
-        [str(ZARR2_PYTHON), str(CHECKER), "--strict", str(dataset)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_ncore(CHECKER, "--strict", dataset)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 error(s), 0 warning(s)" in done.stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ import numpy.typing as npt
 import pymap3d
 import pytest
 from drives import simulate
-from places import REPOSITORY, SHARED
+from oracle import NCORE_PYTHON, run_ncore
+from places import SHARED
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.datasets import check
@@ -22,11 +22,10 @@ from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
 from edgefirst_ros.simulation import DriveOptions, Truth
 
-OFFICIAL_PYTHON = REPOSITORY / ".venv-ncore" / "bin" / "python"
 CHECKER = SHARED / "tools" / "check_ncore.py"
 STORES = [(store, profile) for store in ("itar", "directory") for profile in ("separate-sensors", "single")]
 needs_official = pytest.mark.skipif(
-    not OFFICIAL_PYTHON.is_file(), reason="needs nvidia-ncore in .venv-ncore (make oracles)"
+    not NCORE_PYTHON.is_file(), reason="needs nvidia-ncore in .venv-ncore (make oracles)"
 )
 Places = tuple[dict[str, npt.NDArray[Any]], Truth]
 
@@ -159,7 +158,8 @@ def test_the_boxes_of_pictures_are_the_true_ones(places: Places) -> None:
 def official_places(meta: Path, folder: Path) -> dict[str, npt.NDArray[Any]]:
     """Everything as the official reader places it."""
     script = Path(__file__).parents[1] / "oracles" / "ncore_places.py"
-    subprocess.run([str(OFFICIAL_PYTHON), str(script), str(meta), str(folder / "p.npz")], check=True)
+    done = run_ncore(script, meta, folder / "p.npz")
+    assert done.returncode == 0, done.stderr
     with np.load(folder / "p.npz") as arrays:
         return dict(arrays)
 
@@ -287,12 +287,7 @@ def test_the_conformance_check_passes_a_recording_strictly(
 def conforms(meta: Path) -> None:
     if not CHECKER.is_file():
         pytest.skip(f"needs {CHECKER}")
-    done = subprocess.run(
-        [str(OFFICIAL_PYTHON), str(CHECKER), "--strict", str(meta)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_ncore(CHECKER, "--strict", meta)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 error(s), 0 warning(s)" in done.stdout
 

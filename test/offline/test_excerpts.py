@@ -118,7 +118,7 @@ def test_times_of_day_choose_among_drives(tmp_path: Path) -> None:
 def test_the_command_takes_times(tmp_path: Path) -> None:
     mcap = simulated(DriveOptions(**DRIVE)).mcap
     words = [str(mcap), "--start", "1", "--end", "2", "--json"]
-    done = CliRunner().invoke(app, ["convert", *words, "-o", str(tmp_path), "--incomplete"])
+    done = CliRunner().invoke(app, ["convert", *words, "-o", str(tmp_path)])
     assert done.exit_code == 0
     report = json.loads(done.stdout)
     inside = report["totals"]["received"] - report["recordings"][0]["outside"]["messages"]

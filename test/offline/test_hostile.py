@@ -17,7 +17,7 @@ from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.executor import Backlog
 from edgefirst_ros.pipeline.ledger import COLUMNS
 from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.timing.align import Reorder
+from edgefirst_ros.timing.reorder import Reorder
 
 OPTIONAL = {"topics": {n: {"required": "never"} for n in ("radar_targets", "lidar_points", "model")}}
 

@@ -85,7 +85,7 @@ def test_a_lack_of_companions_is_named_though_some_video_is_damaged_as_well(
 ) -> None:
     content = drive(tmp_path / "drive", lidar_hz=4.0)
     breaking(monkeypatch, 9)
-    report, _ = converted(tmp_path / "c", content, ["edgefirst"])
+    report, _ = converted(tmp_path / "c", content, ["edgefirst"], complete=True)
     assert report["samples"] <= 10
     (warning,) = (w for w in report["warnings"] if "reference frames became samples" in w)
     assert "lacked lidar/points" in warning

@@ -13,6 +13,7 @@ from zenoh_loopback import await_condition, free_endpoint
 
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.offline.drives import RecordedDrive
 from edgefirst_ros.sources import player as play_module
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.player import Names, Player, key_of, keys_of
@@ -129,16 +130,30 @@ def test_damaged_messages_are_left_out_and_counted(outlet: type[FakeOutlet]) -> 
 
 def test_it_stops_between_messages_when_told(outlet: type[FakeOutlet]) -> None:
     outlet.clock.stop_at_s = outlet.clock.now_s + 1.5
-    assert played(outlet, recording(0, SECOND_NS, 2 * SECOND_NS))[0] == [0, 1]
+    source = recording(0, SECOND_NS, 2 * SECOND_NS)
+    stop: threading.Event = outlet.clock  # type: ignore[assignment]
+    done = Player(None, source, {"/imu": "rt/imu"}).play(1.0, stop)  # type: ignore[arg-type]
+    assert (done.messages, done.complete) == (2, False)
 
 
 def test_a_part_of_a_recording_begins_at_once(outlet: type[FakeOutlet], tmp_path: Path) -> None:
     times = [second * SECOND_NS for second in range(5, 10)]
     made = [RawMessage("/imu", "sensor_msgs/msg/Imu", bytes([n]), t, t, n) for n, t in enumerate(times)]
-    source = McapRecording(record(tmp_path / "a.mcap", made))
-    Player(None, source, {"/imu": "rt/imu"}, excerpt_of("1", "3")).play(1.0, outlet.clock)  # type: ignore[arg-type]
+    source = RecordedDrive([McapRecording(record(tmp_path / "a.mcap", made))])
+    assert (excerpt := excerpt_of("1", "3"))
+    assert source.restrict(excerpt)
+    Player(None, source, {"/imu": "rt/imu"}).play(1.0, outlet.clock)  # type: ignore[arg-type]
     assert [data for _, _, data, _ in outlet.sent] == [b"\1", b"\2"]
     assert outlet.sent[1][3] - outlet.sent[0][3] == pytest.approx(1.0)
+
+
+def test_it_says_whether_anybody_listened(outlet: type[FakeOutlet]) -> None:
+    stop: threading.Event = outlet.clock  # type: ignore[assignment]
+    for since_s, heard in ((999.0, False), (outlet.clock.now_s + 1.5, True)):
+        outlet.wanted_from_s = {"rt/imu": since_s}
+        source = recording(0, SECOND_NS, 2 * SECOND_NS)
+        done = Player(None, source, {"/imu": "rt/imu"}).play(1.0, stop)  # type: ignore[arg-type]
+        assert (done.complete, done.heard) == (True, heard)
 
 
 def test_it_waits_until_no_more_topics_are_subscribed_to(outlet: type[FakeOutlet]) -> None:

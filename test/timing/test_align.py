@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Policy, Required, Selection
+from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Policy, Required
+from edgefirst_ros.timing.selection import Selection
 
 MS = 1_000_000
 SECOND = 1000 * MS
@@ -30,9 +31,10 @@ def run(
     required: Required = "never",
     expect: bool = False,
     alive_ns: int = 5 * SECOND,
+    selection: Selection | None = None,
 ) -> tuple[list[Aligned[Item]], list[Item], Aligner[Item]]:
     rule = PairingRule(0 if policy == "exact" else tolerance_ns, policy, required)
-    aligner: Aligner[Item] = Aligner({"lidar": rule}, Selection(), alive_ns)
+    aligner: Aligner[Item] = Aligner({"lidar": rule}, selection or Selection(), alive_ns)
     if expect:
         aligner.expect(["lidar"])
     merged = sorted(
@@ -109,3 +111,104 @@ def test_a_frame_is_settled_as_soon_as_time_passes_its_tolerance() -> None:
     assert list(aligner.companion("lidar", Item(50 * MS))) == []
     settled = list(aligner.companion("lidar", Item(51 * MS)))
     assert settled[0].companions["lidar"].time_ns == 50 * MS
+
+
+@given(frames=times, companions=times, every_n=st.integers(1, 3))
+def test_once_each_message_goes_to_the_nearest_sample_and_to_no_other(
+    frames: list[Item], companions: list[Item], every_n: int
+) -> None:
+    tolerance_ns = 250 * MS
+    verdicts, expired, aligner = run(
+        frames,
+        companions,
+        tolerance_ns=tolerance_ns,
+        policy="once",
+        expect=True,
+        selection=Selection(every_n=every_n),
+    )
+    assert [v.reference for v in verdicts] == frames
+    given_to: dict[int, list[Item]] = {}
+    for companion in companions:
+        near = [f for f in frames[::every_n] if abs(f.time_ns - companion.time_ns) <= tolerance_ns]
+        if near:
+            best = min(near, key=lambda f: (abs(f.time_ns - companion.time_ns), f.time_ns))
+            given_to.setdefault(best.time_ns, []).append(companion)
+    expected = {
+        at_ns: min(found, key=lambda c: (abs(c.time_ns - at_ns), c.time_ns))
+        for at_ns, found in given_to.items()
+    }
+    paired = {v.reference.time_ns: v.companions["lidar"] for v in verdicts if v.companions}
+    assert paired == expected
+    assert aligner.paired["lidar"] == len(paired)
+    assert sorted(expired, key=lambda e: e.time_ns) == companions
+
+
+@given(frames=times, companions=times, rate=st.sampled_from([0.0, 1.0, 3.0]))
+def test_samples_that_must_have_a_message_are_those_that_one_goes_to(
+    frames: list[Item], companions: list[Item], rate: float
+) -> None:
+    one = {"tolerance_ns": 100 * MS, "policy": "once", "expect": True}
+    free, _, aligner = run(frames, companions, **one)  # type: ignore[arg-type]
+    bound, _, _ = run(frames, companions, required="always", selection=Selection(rate_hz=rate), **one)  # type: ignore[arg-type]
+    complete = [v.number for v in free if not v.lacks]
+    chosen = [v.number for v in bound if v.kind == "sample"]
+    assert all(v.companions for v in bound if v.kind == "sample")
+    assert aligner.missing["lidar"] == len(frames) - len(complete)
+    if rate:
+        assert set(chosen) <= set(complete)
+        assert bool(chosen) == bool(complete)
+    else:
+        assert chosen == complete
+
+
+def test_a_frame_waits_for_what_goes_to_one_only_until_a_later_one_is_nearer() -> None:
+    aligner: Aligner[Item] = Aligner({"cube": PairingRule(250 * MS, "once", "never")}, Selection(), SECOND)
+    aligner.expect(["cube"])
+    assert list(aligner.reference(Item(0))) == []
+    assert list(aligner.reference(Item(33 * MS))) == []
+    left = list(aligner.reference(Item(66 * MS)))
+    assert [verdict.number for verdict in left] == [0]
+    assert aligner.oldest_ns == 33 * MS
+    rest = [*aligner.companion("cube", Item(70 * MS)), *aligner.reference(Item(100 * MS)), *aligner.flush()]
+    assert [(v.number, bool(v.companions)) for v in rest] == [(1, False), (2, True), (3, False)]
+
+
+def test_no_frame_waits_for_a_sensor_that_sends_nothing() -> None:
+    aligner: Aligner[Item] = Aligner({"cube": PairingRule(250 * MS, "once", "never")}, Selection(), SECOND)
+    list(aligner.reference(Item(0)))
+    assert [verdict.number for verdict in aligner.advance(1)] == [0]
+
+
+def test_a_sample_says_what_it_lacks_while_that_is_alive() -> None:
+    frames = [Item(n * SECOND) for n in range(9)]
+    verdicts, _, aligner = run(frames, [Item(MS), Item(2 * SECOND)], alive_ns=3 * SECOND)
+    assert {v.kind for v in verdicts} == {"sample"}
+    assert [v.number for v in verdicts if v.lacks] == [1, 3, 4, 5]
+    assert aligner.missing == {"lidar": 4}
+    assert aligner.paired == {"lidar": 2}
+
+
+@given(frames=times, companions=times, seam_ms=st.integers(0, 2000))
+def test_across_a_seam_each_message_goes_to_one_of_both_sessions(
+    frames: list[Item], companions: list[Item], seam_ms: int
+) -> None:
+    whole, _, _ = run(frames, companions, tolerance_ns=250 * MS, policy="once", expect=True)
+    pairs = {v.reference.time_ns: v.companions["lidar"].time_ns for v in whole if v.companions}
+    found: list[tuple[int, int]] = []
+    for is_later in (False, True):
+        aligner: Aligner[Item] = Aligner(
+            {"lidar": PairingRule(250 * MS, "once", "never")}, Selection(), SECOND * 5
+        )
+        aligner.heard({"lidar": 0})
+        left: list[Aligned[Item]] = []
+        for item in sorted([*frames, *companions], key=lambda each: each.time_ns):
+            if any(item is each for each in companions):
+                left += aligner.companion("lidar", item)
+            elif (item.time_ns >= seam_ms * MS) is is_later:
+                left += aligner.reference(item)
+            else:
+                left += aligner.foreign(item)
+        left += aligner.flush()
+        assert [v.number for v in left] == list(range(len(left)))
+        found += [(v.reference.time_ns, v.companions["lidar"].time_ns) for v in left if v.companions]
+    assert sorted(found) == sorted(pairs.items())

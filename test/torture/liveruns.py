@@ -52,7 +52,6 @@ class LiveRun:
             "d",
             "--config",
             config,
-            "--incomplete",
             "--session",
             "s",
             *NO_PAGE,

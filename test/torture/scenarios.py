@@ -123,7 +123,6 @@ class Prepared:
             NAME,
             "--config",
             config,
-            "--incomplete",
             *NO_PAGE,
             *way,
         ]
@@ -207,7 +206,7 @@ def _ended(act: Any) -> None:  # noqa: ANN401
 def _convert(folder: Path, name: str, of: Path, formats: tuple[str, ...], options: Mapping[str, Any]) -> None:
     config = _write_config(folder / f"{name}.yaml", formats, options)
     where: list[str | Path] = ["-o", folder / name, "--name", NAME]
-    done: Ended = run(command("convert", of, *where, "--config", config, "--incomplete", *NO_PAGE))
+    done: Ended = run(command("convert", of, *where, "--config", config, *NO_PAGE))
     if done.code:
         raise RuntimeError(f"{folder.name}: the undisturbed conversion ended with {done.code}: {done.err}")
 

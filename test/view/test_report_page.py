@@ -50,7 +50,7 @@ def drive() -> Path:
 def output(drive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All formats of the drive."""
     out = tmp_path_factory.mktemp("page") / "out"
-    options = ("--incomplete", "--format", "edgefirst,ncore,l5kit", "--name", "d")
+    options = ("--format", "edgefirst,ncore,l5kit", "--name", "d")
     done = run("convert", drive, "-o", out, *options)
     assert done.exit_code == 0, done.output
     assert str(out / "edgefirst" / "d" / "capture_report.html") in done.output
@@ -122,7 +122,7 @@ class TestOfADrive:
         assert "default-src 'none'" in page
 
     def test_no_report_leaves_it_out(self, drive: Path, tmp_path: Path) -> None:
-        done = run("convert", drive, "-o", tmp_path, "--incomplete", "--no-report", "--rate", "1")
+        done = run("convert", drive, "-o", tmp_path, "--no-report", "--rate", "1")
         assert done.exit_code == 0
         assert not list(tmp_path.rglob("*.html"))
 
@@ -133,12 +133,12 @@ class TestOfADrive:
             raise RuntimeError("no [bold]ink[/]")
 
         monkeypatch.setattr(make, "make_page", broken)
-        done = run("convert", drive, "-o", tmp_path, "--incomplete", "--rate", "1")
+        done = run("convert", drive, "-o", tmp_path, "--rate", "1")
         assert done.exit_code == 0
         assert "warning: the report page could not be made: no [bold]ink[/]" in done.output
 
     def test_an_earlier_page_does_not_outlive_its_dataset(self, drive: Path, tmp_path: Path) -> None:
-        arguments = ("convert", drive, "-o", tmp_path, "--incomplete", "--rate", "1", "--name", "d")
+        arguments = ("convert", drive, "-o", tmp_path, "--rate", "1", "--name", "d")
         assert run(*arguments).exit_code == 0
         assert run(*arguments, "--overwrite", "--no-report").exit_code == 0
         assert not list(tmp_path.rglob("*.html"))

@@ -63,6 +63,13 @@ def test_few_samples_are_said_of_how_many() -> None:
     assert judge(parsed(values)).sentence.startswith("fair: 300 samples of 540 reference frames")
 
 
+def test_samples_that_lack_a_sensor_are_no_loss_and_are_said() -> None:
+    found = judge(parsed(report(CAMERA) | {"complete": 36}))
+    assert found.sentence == "good: 540 samples, 36 of them complete; nothing was lost"
+    whole = judge(parsed(report(CAMERA) | {"complete": 540}))
+    assert whole.sentence == "good: 540 samples; nothing was lost"
+
+
 def test_an_empty_dataset_is_said_to_be() -> None:
     values = report({}, samples=0, frames=0)
     assert judge(parsed(values)).sentence == "empty: no samples: nothing was received; nothing was lost"

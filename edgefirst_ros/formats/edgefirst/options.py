@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 SchemaVersion = Literal["2025.01", "2026.10"]
 Container = Literal["zip", "folder"]
@@ -90,6 +90,12 @@ class EdgeFirstOptions(BaseModel):
         "and FocalPlaneXResolution, whose product is the focal length of CameraInfo in pixels. "
         "FocalLengthIn35mmFilm is always written, as it does not depend on it.",
     )
+
+    @field_validator("schema_version", mode="before")
+    @classmethod
+    def _unquoted(cls, value: object) -> object:
+        """YAML reads 2026.10 without quotes as the number 2026.1."""
+        return f"{value:.2f}" if isinstance(value, float) else value
 
     @model_validator(mode="after")
     def _elevations_ascend(self) -> EdgeFirstOptions:

@@ -203,6 +203,8 @@ class Report:
 
     dataset: str = ""
     samples: int | None = None
+    complete: int | None = None
+    """Samples with a message of every sensor that was alive."""
     formats: Mapping[str, Holding] = field(default_factory=dict)
     topics: Mapping[str, Account] = field(default_factory=dict)
     sequences: list[Sequence] = field(default_factory=list)
@@ -253,6 +255,7 @@ def end_of(sequence: Sequence) -> int:
 _PARTS: Mapping[str, TypeAdapter[Any]] = {
     "dataset": TypeAdapter(Name),
     "samples": TypeAdapter(Count),
+    "complete": TypeAdapter(Count),
     "formats": TypeAdapter(dict[Name, Holding]),
     "topics": TypeAdapter(Topics),
     "sequences": TypeAdapter(Sequences),

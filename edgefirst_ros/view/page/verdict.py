@@ -80,6 +80,8 @@ def judge(report: Report) -> Verdict:
             )
         elif few:
             head += f" of {few:,} reference frames"
+        if report.complete is not None and report.complete < samples:
+            head += f", {report.complete:,} of them complete"
     rest = "; ".join(said) if said else "nothing was lost" if "streams" not in report.lacking else ""
     return Verdict(grade, f"{grade}: {head}" + (f"; {rest}" if rest else ""), tuple(told))
 

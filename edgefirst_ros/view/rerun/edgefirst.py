@@ -16,8 +16,11 @@ from scipy.spatial.transform import Rotation
 from edgefirst_ros.errors import DatasetError, DecodeError, EdgeFirstError
 from edgefirst_ros.formats.edgefirst.finish.table import read_table
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
+from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
+from edgefirst_ros.formats.edgefirst.read.pcd import read_pcd
+from edgefirst_ros.formats.edgefirst.read.pictures import acquired_ns
 from edgefirst_ros.messages.calibration import Intrinsics
-from edgefirst_ros.view.edgefirstscenes import DAMAGE, DatasetFiles, acquired_ns, boxes_of, read_pcd
+from edgefirst_ros.view.edgefirstscenes import DAMAGE, boxes_of
 from edgefirst_ros.view.page.reportfile import Report
 from edgefirst_ros.view.page.reportfile import Sequence as ReportSequence
 from edgefirst_ros.view.rerun import marks

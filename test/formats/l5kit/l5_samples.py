@@ -6,11 +6,14 @@ import os
 import subprocess
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from oracle import NCORE_PYTHON, run_ncore
+from places import SHARED
 
 from edgefirst_ros.formats.base import Written
 from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter
@@ -28,10 +31,8 @@ from edgefirst_ros.simulation.detector import Detector
 from edgefirst_ros.simulation.lidar import Lidar
 from edgefirst_ros.simulation.world import World, build
 
-REPOSITORY = Path(__file__).resolve().parents[3]
-SHARED = Path(os.environ.get("EDGEFIRST_SHARED", REPOSITORY.parent / "shared"))
 CHECKER = SHARED / "tools" / "check_l5kit.py"
-JUDGE = Path(os.environ.get("EDGEFIRST_L5KIT_PYTHON", REPOSITORY / ".venv-ncore" / "bin" / "python"))
+JUDGE = Path(os.environ.get("EDGEFIRST_L5KIT_PYTHON", NCORE_PYTHON))
 """An interpreter whose zarr opens L5Kit datasets (2.x or 3.0)."""
 
 START_NS = 1_777_626_000_000_000_000
@@ -175,10 +176,17 @@ def feed(writer: L5KitWriter, samples: Iterable[Sample]) -> None:
         writer.write(writer.prepare(each))
 
 
+@cache
 def drive_samples(
     seed: int, seconds: float, *, rate_hz: int = 10, solid: bool = False, lidar: bool = False
-) -> Iterator[tuple[Sample, World]]:
+) -> tuple[tuple[Sample, World], ...]:
     """Samples of the simulated world as an ideal pipeline would align them."""
+    return tuple(_drive_samples(seed, seconds, rate_hz, solid=solid, lidar=lidar))
+
+
+def _drive_samples(
+    seed: int, seconds: float, rate_hz: int, *, solid: bool, lidar: bool
+) -> Iterator[tuple[Sample, World]]:
     world = build(seed, 1280, 720)
     (cx, cy), focal = world.camera.center_px, world.camera.focal_px
     info = CameraInfo(
@@ -284,9 +292,7 @@ def agent(**fields: Any) -> npt.NDArray[Any]:  # noqa: ANN401 - any field
 
 def judged(*paths: Path) -> subprocess.CompletedProcess[str]:
     """What the conformance checker says, warnings being errors."""
-    return subprocess.run(
-        [str(JUDGE), str(CHECKER), "--strict", *map(str, paths)], capture_output=True, text=True, check=False
-    )
+    return run_ncore(CHECKER, "--strict", *paths, python=JUDGE)
 
 
 def tree(path: Path) -> dict[str, bytes]:

@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import os
-import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from ncoremade import (
     radar,
 )
 from ncoreread import Sequence, recover_all
+from oracle import NCORE_PYTHON, run_ncore
 from PIL import Image
 
 from edgefirst_ros.formats.datasets import check
@@ -45,7 +45,6 @@ from edgefirst_ros.messages.pointcloud import PointCloud
 from edgefirst_ros.sample import Calibration, EgoPose, Observation, Role
 
 SCRIPT = Path(__file__).with_name("official_conformance.py")
-REPOSITORY = Path(__file__).resolve().parents[3]
 START_US = START_NS // 1000
 MS = 1_000_000
 
@@ -56,7 +55,7 @@ Read = Callable[[Path], dict[str, Any]]
 def ncore_python() -> Path:
     """An interpreter with nvidia-ncore."""
     named = os.environ.get("EDGEFIRST_NCORE_PYTHON")
-    python = Path(named) if named else REPOSITORY / ".venv-ncore" / "bin" / "python"
+    python = Path(named) if named else NCORE_PYTHON
     if not python.exists():
         where = "EDGEFIRST_NCORE_PYTHON" if named else "no EDGEFIRST_NCORE_PYTHON, and"
         pytest.skip(f"the official reader is not installed: {where} {python} does not exist (make oracles)")
@@ -66,8 +65,7 @@ def ncore_python() -> Path:
 @pytest.fixture(scope="module")
 def official(ncore_python: Path) -> Read:
     def read(folder: Path) -> dict[str, Any]:
-        command = [str(ncore_python), str(SCRIPT), str(folder / f"{folder.name}.json")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        done = run_ncore(SCRIPT, folder / f"{folder.name}.json", python=ncore_python)
         assert done.returncode == 0, done.stderr
         found: dict[str, Any] = json.loads(done.stdout)
         return found

@@ -82,6 +82,17 @@ def _layout(center: float, extent: float, pixels: int) -> tuple[int, int, npt.ND
 
 
 def _polygons(window: Bits, origin: tuple[int, int], shape: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(base64.b64encode(ring.tobytes()).decode() for ring in _rings(window, origin, shape))
+
+
+def outline(raster: Bits) -> list[npt.NDArray[np.float32]]:
+    """The polygons of a raster of the whole image, as rings (P, 2) of x and y."""
+    return list(_rings(raster, (0, 0), raster.shape))
+
+
+def _rings(
+    window: Bits, origin: tuple[int, int], shape: tuple[int, ...]
+) -> Iterator[npt.NDArray[np.float32]]:
     """Rings around pixels and holes (readers fill by the even-odd rule), normalised to the image.
 
     A ring runs halfway between the centres of pixels inside and outside, so it is always within 0..1.
@@ -90,11 +101,8 @@ def _polygons(window: Bits, origin: tuple[int, int], shape: tuple[int, ...]) -> 
     offset = np.array([origin[1], origin[0]], np.float64) - 0.5
     scale = np.array([shape[1], shape[0]], np.float64)
     lines = contourpy.contour_generator(z=padded, name="serial", line_type="Separate").lines(0.5)
-    rings = []
     for line in lines:
-        ring = (_corners(np.asarray(line)[:-1]) + offset) / scale
-        rings.append(base64.b64encode(ring.astype("<f4").tobytes()).decode())
-    return tuple(rings)
+        yield ((_corners(np.asarray(line)[:-1]) + offset) / scale).astype("<f4")
 
 
 def _corners(ring: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

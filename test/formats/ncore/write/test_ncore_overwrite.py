@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import pytest
 from ncoremade import SEQUENCE, START_NS, camera, cube, lidar, pose, radar
 from ncoreread import Sequence, recover_all, tree
+from oracle import run_forked
 
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.datasets import check
@@ -245,22 +244,28 @@ writer.close()
 """
 
 
+@pytest.fixture(scope="module")
+def child(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    script = tmp_path_factory.mktemp("child") / "child.py"
+    script.write_text(CHILD)
+    return script
+
+
 @pytest.mark.parametrize("store", KINDS)
-@pytest.mark.parametrize(
-    ("entries", "renames"), [(0, 0), (1, 0), (60, 0), (-1, 0), (-1, 1), (-1, 3), (-1, 6)]
-)
+@pytest.mark.parametrize("last", [(0, 0), (1, 0), (60, 0), (-1, 0), (-1, 1), (-1, 3), (-1, 6)])
 def test_sigkill_costs_neither_the_old_sequence_nor_what_was_written(
     tmp_path: Path,
     trees: dict[tuple[str, str], dict[str, bytes]],
+    child: Path,
     store: str,
-    entries: int,
-    renames: int,
+    last: tuple[int, int],
 ) -> None:
+    entries, renames = last
     replaced = renames > 0  # the first of them says that the new one is complete
     run(tmp_path, OLD, store)
     here = str(Path(__file__).parents[1])
-    command = [sys.executable, "-c", CHILD, here, str(tmp_path), store, str(entries), str(renames)]
-    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    died = run_forked(child, here, tmp_path, store, str(entries), str(renames))
+    assert died.returncode == -signal.SIGKILL, died.stderr
     if not replaced:
         left = tree(tmp_path / NAME)
         assert {name: left[name] for name in trees["old", store]} == trees["old", store]

@@ -1,0 +1,247 @@
+"""Writes docs/configuration.md: every option of the models with its type, unit, default and command line."""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+from annotated_types import BaseMetadata, Ge, Gt, Le, Lt
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from edgefirst_ros.cli.app import COMMANDS, Commands
+from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
+from edgefirst_ros.formats.registry import FORMATS
+from edgefirst_ros.messages.sensors import SENSORS, Role
+from edgefirst_ros.nodes.options import CaptureOptions, ReplayOptions
+
+PAGE = Path(__file__).resolve().parents[1] / "configuration.md"
+RENAMED = {"rate": "rate_hz", "schema": "edgefirst.schema_version", "container": "edgefirst.container"}
+"""Options by the name of the command line's parameter, where it differs from the option's."""
+UNITS = {
+    "_hz": "Hz",
+    "_mb": "MB",
+    "_ms": "ms",
+    "_mm": "mm",
+    "_m_s": "m/s",
+    "_deg": "°",
+    "_s": "s",
+    "_m": "m",
+    "_xyzw": "x, y, z, w",
+}
+"""Units by the ends of names, those first that end like another."""
+SIGNS = {Ge: "≥", Gt: ">", Le: "≤", Lt: "<"}
+NARROW = "\u202f"
+"""A space at which no line ends."""
+PLAIN = {bool: "yes or no", int: "integer", float: "number", str: "text", Path: "path", dict: "mapping"}
+
+HEAD = """\
+<!-- Made by `make reference` from the models; edit their descriptions instead. -->
+# Configuration
+
+`--config FILE` (of COMMANDS) reads YAML, plain or as a ROS 2 parameter
+file. The ROS nodes have the same options as parameters. An option that is not given has its default, and
+options of the command line come before those of the file. A name that does not exist, or a value that is not
+possible, is an error that says what is meant.
+
+```yaml
+rate_hz: 2.0
+topics:
+  camera: {topic: /front/image_raw/compressed}
+  lidar_points: {tolerance_ms: 60.0}
+ncore:
+  split_s: 600.0
+```
+
+An option with a dot is one of a block: `ncore.split_s` is `split_s` in the block `ncore`. Files to begin with
+are [maivin.yaml](../config/maivin.yaml), [raivin.yaml](../config/raivin.yaml) and
+[generic.yaml](../config/generic.yaml).
+
+In ROS, an empty text or list, or `.nan`, stands for "not set", and
+`ros2 param describe /capture ncore.split_s` prints what this page says.
+"""
+TOPICS = """\
+Each entry of `topics` says how one topic is used. The entries below exist already: what you write changes
+single values of them. An entry of another name is new, and needs a `role`, unless its name is one.
+"""
+ENTRIES = """\
+### Entries that exist
+
+Names are without the device's prefix. Values that are not shown are the defaults above.
+"""
+ROLES = """\
+### Roles
+
+What a topic of each role may send. A *companion* is paired with reference frames by time, *calibration*
+applies until its next message, and from *motion* the rig's poses are computed.
+"""
+NODES = """\
+ROS parameters of the nodes alone; a configuration file may hold them, and `--config` passes over them.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One option: its name with that of its block, and what the page says of it."""
+
+    name: str
+    kind: str
+    default: str
+    meaning: str
+
+    def line(self, flags: Mapping[str, Sequence[str]]) -> str:
+        """A line of a table."""
+        shown = ", ".join(f"`{flag}`" for flag in flags.get(self.name, ()))
+        cells = (f"`{self.name}`", self.kind, f"`{self.default}`", shown, self.meaning)
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def rows(model: type[BaseModel], block: str = "") -> Iterator[Row]:
+    """Every option of a model, in its order; those of the models in it are left out.
+
+    Raises:
+        ValueError: an option has no description.
+    """
+    for name, info in model.model_fields.items():
+        if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
+            continue
+        if not info.description:
+            raise ValueError(f"{model.__name__}.{name} needs a description")
+        default = "required" if info.is_required() else plain(info.get_default(call_default_factory=True))
+        default = "those below" if info.annotation == dict[str, TopicRule] else default
+        yield Row(block + name, kind(name, info), default, escaped(info.description))
+
+
+def kind(name: str, info: FieldInfo) -> str:
+    """Type, unit and allowed values of an option."""
+    words = [type_of(info.annotation)]
+    unit = next((unit for end, unit in UNITS.items() if name.endswith(end)), "")
+    if unit and "number" in words[0]:
+        words.append(unit)
+    words += [
+        f"{SIGNS[type(each)]}{NARROW}{bound(each):.12g}" for each in info.metadata if type(each) in SIGNS
+    ]
+    if type(None) in get_args(info.annotation):
+        words.append("or unset")
+    return ", ".join(words)
+
+
+def bound(limit: BaseMetadata) -> float:
+    """The number in a limit."""
+    return float(getattr(limit, type(limit).__name__.lower()))
+
+
+def type_of(annotation: Any) -> str:  # noqa: ANN401 - any type a model's field may have
+    """A type as users of YAML call it, with the values that it allows if they are few."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin in {Union, types.UnionType}:
+        words = " or ".join(type_of(each) for each in inner if each is not types.NoneType)
+    elif origin is Literal:
+        words = " / ".join(f"`{each}`" if each else "empty" for each in inner)
+    elif origin is tuple and inner[-1:] != (...,):
+        words = f"{len(inner)} numbers"
+    elif origin in {tuple, list, Sequence}:
+        words = f"list of {type_of(inner[0])}"
+    elif origin in {dict, Mapping}:
+        words = f"mapping of {'names' if inner[0] is str else 'labels'} to {type_of(inner[1])}"
+    elif annotation is Role:
+        words = "one of the roles below"
+    elif issubclass(annotation, StrEnum):
+        words = " / ".join(f"`{each}`" for each in annotation)
+    else:
+        words = "entries" if issubclass(annotation, BaseModel) else PLAIN[annotation]
+    return words
+
+
+def plain(value: Any) -> str:  # noqa: ANN401 - any default
+    """A default as YAML has it."""
+    if value is None:
+        return "unset"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (tuple, list)):
+        return "[" + ", ".join(map(plain, value)) + "]"
+    if isinstance(value, Mapping):
+        return "{}"
+    return str(value) if str(value) else '""'
+
+
+def escaped(text: str) -> str:
+    """A description as Markdown: names of options and topics keep their stars and brackets."""
+    return re.sub(r"([*<>_](?=\W|$)|(?<=\W)[*<_])", r"\\\1", text)
+
+
+def commands() -> Iterator[tuple[str, list[Any]]]:
+    """Every command of the command line with its parameters, as typer has them."""
+    group = Commands()
+    for name in COMMANDS:
+        yield name, group.get_command(None, name).params
+
+
+def flags() -> dict[str, list[str]]:
+    """Options of convert and capture by the option of the configuration that they set."""
+    found: dict[str, list[str]] = {}
+    for command, parameters in commands():
+        for parameter in parameters if command in {"convert", "capture"} else ():
+            name = RENAMED.get(f"{parameter.name}", f"{parameter.name}")
+            if parameter.opts[0] not in found.setdefault(name, []):
+                found[name].append(parameter.opts[0])
+    return found
+
+
+def table(found: Iterator[Row]) -> Iterator[str]:
+    """The lines of a table of options."""
+    known = flags()
+    yield "| option | type | default | command line | meaning |"
+    yield "|---|---|---|---|---|"
+    for row in found:
+        yield row.line(known)
+    yield ""
+
+
+def entries() -> Iterator[str]:
+    """The topics that are used without any configuration."""
+    yield "| entry | role | topic | other values |"
+    yield "|---|---|---|---|"
+    for name, rule in MAIVIN_TOPICS.items():
+        own = rule.model_dump(exclude_defaults=True, exclude={"topic", "role"})
+        values = ", ".join(f"`{key}: {plain(value)}`" for key, value in own.items())
+        yield f"| `{name}` | `{rule.role}` | `{rule.topic}` | {values} |"
+    yield ""
+
+
+def roles() -> Iterator[str]:
+    """The message types of each role."""
+    yield "| role | kind | message types |"
+    yield "|---|---|---|"
+    for role, sensor in SENSORS.items():
+        shown = ", ".join(f"`{each.replace('/msg/', '/')}`" for each in sensor.decoders)
+        yield f"| `{role}` | {sensor.kind.value} | {shown} |"
+    yield ""
+
+
+def page() -> str:
+    """The whole page."""
+    fields = Config.model_fields
+    own = [name for name, each in FORMATS.items() if type(each).__module__.startswith("edgefirst_ros.")]
+    blocks: dict[str, Any] = {name: fields[name].annotation for name in ("ego", "overload", *own)}
+    takers = [f"`{name}`" for name, each in commands() if any("--config" in p.opts for p in each)]
+    lines = [HEAD.replace("COMMANDS", ", ".join(takers)), "## General", "", *table(rows(Config))]
+    lines += ["## Topics", "", TOPICS, *table(rows(TopicRule, "topics.NAME."))]
+    lines += [ENTRIES, *entries(), ROLES, *roles()]
+    for name, model in blocks.items():
+        lines += [f"## `{name}`", "", f"{model.__doc__}".split("\n", 1)[0], ""]
+        lines += table(rows(model, f"{name}."))
+    lines += ["## The nodes", "", NODES]
+    for title, model in (("capture", CaptureOptions), ("replay", ReplayOptions)):
+        lines += [f"### `{title}`", "", *table(rows(model))]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

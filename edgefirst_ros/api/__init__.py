@@ -1,0 +1,1 @@
+"""The functions that Python code calls as ``edgefirst_ros.convert`` and so on."""

@@ -1,0 +1,152 @@
+"""The text of ``--help``, as wide as the terminal: in two columns, or in one where two have no room."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+from typer.core import TyperCommand, TyperGroup
+
+WIDEST, NARROWEST = 100, 20
+"""Columns of text; longer lines are hard to read."""
+LEAST_HELP = 44
+"""Columns that the explanation of an option needs beside it, else it comes below."""
+EXIT_NO_COMMAND = 2
+LONGEST_NAMES = 34
+"""Options with longer names have their explanation below them."""
+
+
+class Command(TyperCommand):
+    """A command that writes its own help."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own click
+        """Write what ``--help`` prints."""
+        formatter.write(help_text(self, ctx))
+
+
+class Group(TyperGroup):
+    """Commands that write their own help, also where no command is named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own click
+        """Understand the arguments before the command's name."""
+        if not args and not ctx.resilient_parsing:
+            sys.stdout.write(help_text(self, ctx))
+            raise typer.Exit(EXIT_NO_COMMAND)
+        rest: list[str] = super().parse_args(ctx, args)
+        return rest
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own click
+        """Write what ``--help`` prints."""
+        formatter.write(help_text(self, ctx))
+
+
+def help_text(command: Any, ctx: Any, columns: int | None = None) -> str:  # noqa: ANN401 - typer's own click
+    """What ``--help`` prints.
+
+    Args:
+        command: the command or group.
+        ctx: its context.
+        columns: width of the terminal; None asks for it.
+    """
+    columns = shutil.get_terminal_size().columns if columns is None else columns
+    width = max(NARROWEST, min(WIDEST, columns))
+    out = Console(width=width, highlight=False, emoji=False)
+    with out.capture() as captured:
+        _print(out, command, ctx)
+    return captured.get()
+
+
+def _print(out: Console, command: Any, ctx: Any) -> None:  # noqa: ANN401
+    _print_text(out, Text.assemble(("Usage: ", "bold"), _usage(command, ctx)))
+    was_example = False
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        if not (was_example and paragraph.startswith(" ")):
+            out.print()
+        if was_example := paragraph.startswith(" "):
+            # It can be copied, whatever the width.
+            out.print(Text(paragraph), soft_wrap=True)
+        else:
+            _print_text(out, Text.from_markup(" ".join(paragraph.split())))
+    for title, rows in _sections(command, ctx):
+        if rows:
+            out.print()
+            out.print(Text(f"{title}:", "bold"))
+            _print_rows(out, rows)
+
+
+def _print_text(out: Console, text: Text, indent: int = 0) -> None:
+    """Print wrapped lines without blanks at their ends."""
+    for line in text.wrap(out, out.width - indent) if text else ():
+        line.rstrip()
+        out.print(Text(" " * indent).append_text(line))
+
+
+def _usage(command: Any, ctx: Any) -> str:  # noqa: ANN401
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    named = [each.metavar if each.required else f"[{each.metavar}]" for each in arguments]
+    more = ["COMMAND", "..."] if isinstance(command, TyperGroup) else []
+    return " ".join([ctx.command_path, "[OPTIONS]", *named, *more])
+
+
+def _sections(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:  # noqa: ANN401
+    shown = [each for each in command.get_params(ctx) if not getattr(each, "hidden", False)]
+    yield "Arguments", [_row(each) for each in shown if each.param_type_name == "argument"]
+    if isinstance(command, TyperGroup):
+        yield "Commands", list(_commands(command, ctx))
+    yield "Options", [_row(each) for each in shown if each.param_type_name == "option"]
+
+
+def _commands(group: TyperGroup, ctx: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401
+    """Every command with the first paragraph of its help."""
+    for name in group.list_commands(ctx):
+        each = group.get_command(ctx, name)
+        if each is not None and not each.hidden:
+            first = inspect.cleandoc(each.help or "").split("\n\n")[0]
+            yield name, " ".join(first.split())
+
+
+def typed(parameter: Any) -> str:  # noqa: ANN401 - typer's own click
+    """What a user types for a parameter: ``-o, --output FOLDER``."""
+    if parameter.param_type_name == "argument":
+        return str(parameter.metavar or parameter.name.upper())
+    names = " / ".join([", ".join(sorted(parameter.opts, key=len)), *parameter.secondary_opts])
+    return f"{names} {parameter.metavar}" if parameter.metavar else names
+
+
+def _row(parameter: Any) -> tuple[str, str]:  # noqa: ANN401
+    """What is typed, and what it means."""
+    if parameter.param_type_name == "argument":
+        return typed(parameter), parameter.help or ""
+    notes = ["required"] if parameter.required else []
+    default = parameter.default
+    is_told = default is not None and default is not False and default != ""
+    if is_told and not callable(default) and not parameter.required:
+        notes.append(f"default: {default.value if isinstance(default, Enum) else default}")
+    # Brackets would be taken for markup.
+    return typed(parameter), " ".join([parameter.help or "", *(rf"\[{note}]" for note in notes)]).strip()
+
+
+def _print_rows(out: Console, rows: Iterable[tuple[str, str]]) -> None:
+    """Print what is typed on the left and what it means on the right, or below where there is no room."""
+    rows = list(rows)
+    left = 4 + max((len(names) for names, _ in rows if len(names) <= LONGEST_NAMES), default=0)
+    beside = out.width - left >= LEAST_HELP
+    indent = left if beside else 6
+    for names, meaning in rows:
+        head, text = Text("  ").append(names, "bold cyan"), Text.from_markup(meaning)
+        if beside and head.cell_len + 2 <= left:
+            lines = text.wrap(out, out.width - indent)
+            first = lines.pop(0) if lines else Text()
+            first.rstrip()
+            out.print(head.append(" " * (left - head.cell_len)).append_text(first))
+            text = Text(" ").join(lines)
+        else:
+            out.print(head, overflow="fold")
+        _print_text(out, text, indent)

@@ -1,0 +1,224 @@
+"""The files of a dataset, one at a time, for any number of threads and processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
+
+from edgefirst_ros.codecs.zlib_backend import crc32
+from edgefirst_ros.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.formats.crashsafe.reading import open_regular, read_regular
+from edgefirst_ros.formats.edgefirst.check.container import MOST_BYTES, ZIP_DAMAGE
+from edgefirst_ros.formats.edgefirst.store.archive import LOCAL, LOCAL_SIGNATURE
+
+_SAMPLE = re.compile(r"([^\x00-\x1f]+_[0-9]{1,9})\.[a-z.]+")
+_ENCRYPTED = 1
+
+
+class Version(NamedTuple):
+    """What tells a file from another one of the same name."""
+
+    size: int
+    modified_ns: int
+
+    @classmethod
+    def of(cls, path: Path) -> Version:
+        """The version of a file, through symbolic links.
+
+        Raises:
+            OSError: there is none.
+        """
+        found = path.stat()
+        return cls(found.st_size, found.st_mtime_ns)
+
+
+def refuse_other(path: Path, opened: Version) -> None:
+    """Refuse a file that is not the one which was opened.
+
+    Raises:
+        DatasetError: it was replaced or is gone.
+    """
+    try:
+        same = Version.of(path) == opened
+    except OSError as error:
+        raise DatasetError(f"{path} is gone since the dataset was opened: {error.strerror}") from error
+    if not same:
+        raise DatasetError(f"{path} has changed since the dataset was opened; open it again")
+
+
+class _Container(Protocol):
+    @property
+    def names(self) -> frozenset[str]:
+        """Paths of all files in it."""
+
+    def read(self, name: str) -> bytes:
+        """One of them.
+
+        Raises:
+            DatasetError: it is damaged or gone.
+        """
+
+
+class _Entry(NamedTuple):
+    header: int
+    """Offset of its local header."""
+    packed: int
+    size: int
+    crc: int
+    method: int
+    flags: int
+
+
+class _Zip:
+    """Files of a ZIP. Its directory is read once; each process opens the file for itself, at its first read.
+
+    Reads name their offset, so threads, and processes that were forked, do not move each other's position.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            with open_regular(path) as file, ZipFile(file) as archive:
+                self._version = Version.of(path)
+                self._entries = {
+                    info.filename: _Entry(
+                        info.header_offset,
+                        info.compress_size,
+                        info.file_size,
+                        info.CRC,
+                        info.compress_type,
+                        info.flag_bits,
+                    )
+                    for info in archive.infolist()
+                    if not info.is_dir()
+                }
+        except ZIP_DAMAGE as error:
+            raise DatasetError(f"{path} is not a complete ZIP file; was it copied completely?") from error
+        self._descriptor = _Descriptor(path, self._version)
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self._entries)
+
+    def read(self, name: str) -> bytes:
+        entry, where = self._entries[name], f"{self._path}@{name}"
+        if max(entry.size, entry.packed) > MOST_BYTES:
+            raise DatasetError(f"{where} has {entry.size:,} bytes, more than any sensor file")
+        if entry.flags & _ENCRYPTED or entry.method not in {ZIP_STORED, ZIP_DEFLATED}:
+            raise DatasetError(f"{where} is encrypted, or compressed by method {entry.method}")
+        try:
+            descriptor = self._descriptor.get()
+            local = LOCAL.unpack(os.pread(descriptor, LOCAL.size, entry.header))
+            begin = entry.header + LOCAL.size + local[-2] + local[-1]
+            data = os.pread(descriptor, entry.packed, begin)
+            if local[0] == LOCAL_SIGNATURE and entry.method == ZIP_DEFLATED:
+                data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, entry.size + 1)
+        except (OSError, OverflowError, struct.error, zlib.error) as error:
+            raise DatasetError(f"{where} cannot be read: {error}") from error
+        if local[0] != LOCAL_SIGNATURE or len(data) != entry.size or crc32(data) != entry.crc:
+            raise DatasetError(f"{where} is damaged: its length or CRC-32 is wrong")
+        return data
+
+
+class _Descriptor:
+    """A file that each process opens for itself when it needs it; pickled, it is a closed one."""
+
+    def __init__(self, path: Path, version: Version) -> None:
+        self._path, self._version = path, version
+        self._open: tuple[int, int] | None = None
+
+    def get(self) -> int:
+        """The descriptor of this process.
+
+        Raises:
+            DatasetError: the file has changed or is gone.
+            OSError: it cannot be opened.
+        """
+        process = os.getpid()
+        if self._open is None or self._open[0] != process:
+            refuse_other(self._path, self._version)
+            self._open = process, os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        return self._open[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_path": self._path, "_version": self._version, "_open": None}
+
+    def __del__(self) -> None:
+        if self._open is not None and self._open[0] == os.getpid():
+            os.close(self._open[1])
+
+
+class _Folder:
+    """Files of a plain folder, which are opened for each read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.names = frozenset(_below(path))
+
+    def read(self, name: str) -> bytes:
+        try:
+            return read_regular(self._path / name, MOST_BYTES)
+        except OSError as error:
+            raise DatasetError(f"{self._path / name} cannot be read: {error.strerror or error}") from error
+
+
+def _below(path: Path) -> Iterator[str]:
+    for folder, _, names in os.walk(path):
+        inside = Path(folder).relative_to(path)
+        yield from ((inside / name).as_posix() for name in names)
+
+
+class DatasetFiles:
+    """Reads the files of a dataset from its ZIP or its folder.
+
+    Args:
+        dataset: the dataset's folder, which has its table, too; or its ZIP or its table.
+        name: the dataset's name, where it is not that of ``dataset``.
+
+    Raises:
+        DatasetNotFound: there is no dataset.
+        DatasetError: its ZIP is damaged.
+    """
+
+    def __init__(self, dataset: Path, name: str = "") -> None:
+        if dataset.suffix in {".zip", ".arrow"} and dataset.is_file():
+            name, dataset = name or dataset.stem, dataset.parent
+        name = name or dataset.name
+        self.table = dataset / f"{name}.arrow"
+        self.archive, folder = dataset / f"{name}.zip", dataset / name
+        self._container: _Container
+        if self.archive.is_file():
+            self._container = _Zip(self.archive)
+        elif folder.is_dir():
+            self._container = _Folder(folder)
+        elif not dataset.is_dir():
+            what = "is no dataset, nor its ZIP" if dataset.exists() else "no such dataset"
+            raise DatasetNotFound(f"{dataset}: {what}")
+        else:
+            below = sorted(p.parent for p in dataset.glob("**/*.arrow"))[:3]
+            hint = f"; there is {', '.join(map(str, below))}" if below else ""
+            raise DatasetNotFound(
+                f"{dataset} holds neither {name}.zip nor {name}/; is it the folder of a dataset?{hint}"
+            )
+        self.names = self._container.names
+
+    def read(self, stem: str, *kinds: str) -> bytes | None:
+        """The sample's file of the first kind that exists.
+
+        Raises:
+            DatasetError: it is damaged or gone.
+        """
+        for kind in kinds:
+            if f"{stem}.{kind}" in self.names:
+                return self._container.read(f"{stem}.{kind}")
+        return None
+
+    def stems(self) -> list[str]:
+        """The paths of all samples, without sensor and extension."""
+        return sorted({found[1] for name in self.names if (found := _SAMPLE.fullmatch(name))})

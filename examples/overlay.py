@@ -1,0 +1,53 @@
+"""Draws the lidar's points and the 2-D boxes of a sample onto its picture.
+
+    python examples/overlay.py DATASET [NUMBER] [-o overlay.jpeg]
+
+DATASET is the folder of an EdgeFirst dataset, as it was converted: intrinsics and transforms are in the
+capture_report.json beside it, because the format has no place for them. Points are red near and violet far.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+import edgefirst_ros
+from edgefirst_ros.naming import REPORT
+from edgefirst_ros.view.page.reportfile import read_report
+from edgefirst_ros.view.page.thumbnails import projection_of
+from edgefirst_ros.view.scene import Box2d, draw_boxes, draw_points
+
+
+def overlay(dataset: edgefirst_ros.EdgeFirstDataset, number: int) -> tuple[Image.Image, int]:
+    """The picture of a sample with what was measured on it, and the number of points that lie on it."""
+    sample = dataset[number]
+    if sample["image"] is None:
+        raise SystemExit(f"{sample['name']} has no picture")
+    picture, points = Image.fromarray(sample["image"]), 0
+    projection = projection_of(read_report(dataset.path / REPORT), sample["sequence"])
+    if sample["lidar"] is not None and projection is not None:
+        xyz = np.stack([sample["lidar"][axis] for axis in "xyz"], axis=1).astype(float)
+        points = draw_points(picture, xyz, projection)
+    labels = [dataset.labels[label] if label >= 0 else "" for label in sample["labels2d"]]
+    boxes = [Box2d(*box, label) for box, label in zip(sample["boxes2d"].tolist(), labels, strict=True)]
+    draw_boxes(picture, boxes)
+    return picture, points
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Draws lidar and boxes of a sample onto its picture.")
+    parser.add_argument("dataset", type=Path)
+    parser.add_argument("number", type=int, nargs="?", default=0, help="of the sample, from 0")
+    parser.add_argument("-o", "--output", type=Path, default=Path("overlay.jpeg"))
+    chosen = parser.parse_args()
+    dataset = edgefirst_ros.open(chosen.dataset, keys=["image", "lidar", "boxes2d"])
+    picture, points = overlay(dataset, chosen.number)
+    picture.save(chosen.output, "JPEG", quality=90)
+    print(f"{chosen.output}: {points:,} points of the lidar, sample {chosen.number} of {len(dataset):,}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Conversion as a function: what the command does, with paths, settings and progress."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from drives import simulated
+
+import edgefirst_ros
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.errors import ConfigError, OutputExists, RecordingNotFound
+from edgefirst_ros.offline.convert import Position
+from edgefirst_ros.simulation import DriveOptions
+from edgefirst_ros.view.page import make
+
+OPTIONS = DriveOptions(
+    seconds=2, fps=5, width=160, height=96, imu_hz=20.0, lidar_hz=0.0, radar_hz=0.0, cube_hz=0.0, model_hz=0.0
+)
+NAME = "drive"
+
+
+@pytest.fixture(scope="module")
+def recording() -> Path:
+    return simulated(OPTIONS).mcap
+
+
+def test_it_returns_what_the_report_says_and_where_everything_is(tmp_path: Path, recording: Path) -> None:
+    seen: list[Position] = []
+    done = edgefirst_ros.convert(str(recording), str(tmp_path), name=NAME, on_progress=seen.append)
+    folder = tmp_path / "edgefirst" / NAME
+    names = {f"{NAME}.arrow", f"{NAME}.zip", "capture_report.json", "capture_report.html"}
+    assert set(done.paths) == {folder / name for name in names}
+    assert all(path.exists() for path in done.paths)
+    written = json.loads((folder / "capture_report.json").read_text())
+    assert done.report == written
+    assert done.report["samples"] == len(edgefirst_ros.open(tmp_path)) == 10
+    assert not done.interrupted
+    assert seen
+    assert all(position.bytes_read <= position.bytes_total for position in seen)
+
+
+CONFIGS: dict[str, Any] = {
+    "keywords": None,
+    "values": {"every_n": 5},
+    "configuration": build_config({"every_n": 5}),
+}
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_settings_are_taken_from_everywhere_and_keywords_win(
+    tmp_path: Path,
+    recording: Path,
+    config: Any,  # noqa: ANN401 - a configuration of any kind
+) -> None:
+    done = edgefirst_ros.convert(
+        [recording],
+        tmp_path,
+        config,
+        page=False,
+        every_n=2,
+        edgefirst={"container": "folder", "schema_version": "2026.10"},
+    )
+    assert done.report["samples"] == 5
+    opened = edgefirst_ros.open(tmp_path)
+    assert opened.schema_version == "2026.10"
+    assert (opened.path / opened.path.name).is_dir()
+
+
+def test_a_file_of_settings_and_a_part_of_the_drive(tmp_path: Path, recording: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("every_n: 1\nformats: [edgefirst]\n")
+    done = edgefirst_ros.convert(recording, tmp_path / "out", file, start=0.5, end="1.5", page=False)
+    assert 3 <= done.report["samples"] <= 6
+    assert done.report["recordings"][0]["outside"]["messages"] > 0
+
+
+def test_faults_are_errors(tmp_path: Path, recording: Path) -> None:
+    with pytest.raises(ConfigError, match="rate_hertz"):
+        edgefirst_ros.convert(recording, tmp_path, rate_hertz=2)
+    with pytest.raises(ConfigError, match="is not after"):
+        edgefirst_ros.convert(recording, tmp_path, start=3, end=2)
+    with pytest.raises(RecordingNotFound):
+        edgefirst_ros.convert(tmp_path / "none.mcap", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_dataset_is_replaced_only_when_asked(tmp_path: Path, recording: Path) -> None:
+    def run(*, overwrite: bool) -> int:
+        done = edgefirst_ros.convert(
+            recording, tmp_path, name=NAME, page=False, every_n=5, overwrite=overwrite
+        )
+        return int(done.report["samples"])
+
+    assert run(overwrite=False) == 2
+    with pytest.raises(OutputExists):
+        run(overwrite=False)
+    assert run(overwrite=True) == 2
+
+
+def test_another_thread_can_stop_it(tmp_path: Path, recording: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    done = edgefirst_ros.convert(recording, tmp_path, stop=stop, page=False)
+    assert done.interrupted
+
+
+def test_a_page_that_cannot_be_made_is_a_warning(
+    tmp_path: Path, recording: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: Path) -> Path:
+        raise OSError("no space")
+
+    monkeypatch.setattr(make, "make_page", fails)
+    with pytest.warns(UserWarning, match="the report page could not be made: no space"):
+        done = edgefirst_ros.convert(recording, tmp_path, every_n=5)
+    assert done.report["samples"] == 2

@@ -1,0 +1,111 @@
+"""The documentation as a site, its generated pages, and what an index of packages shows."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from email import message_from_string
+from email.message import Message
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from places import REPOSITORY
+
+from edgefirst_ros.config.model import Config
+from edgefirst_ros.nodes.parameters import specify
+
+TOOLS = REPOSITORY / "docs" / "tools"
+
+
+def tool(name: str) -> ModuleType:
+    """A module of docs/tools, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where dataclasses look
+    spec.loader.exec_module(module)
+    return module
+
+
+class TestReference:
+    def test_the_committed_page_is_what_the_models_say(self) -> None:
+        reference = tool("reference")
+        assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "run: make reference"
+
+    def test_it_has_every_option(self) -> None:
+        text = (REPOSITORY / "docs" / "configuration.md").read_text(encoding="utf-8")
+        names = {re.sub(r"^topics\.\w+\.", "topics.NAME.", spec.name) for spec in specify(Config)}
+        assert len(names) > 80
+        assert not {name for name in names if f"| `{name}` |" not in text}
+
+    def test_options_of_the_command_line_are_beside_what_they_set(self) -> None:
+        text = (REPOSITORY / "docs" / "configuration.md").read_text(encoding="utf-8")
+        lines = {line.split("`")[1]: line for line in text.splitlines() if line.startswith("| `")}
+        for name, flag in {
+            "rate_hz": "--rate",
+            "formats": "--format",
+            "edgefirst.schema_version": "--schema",
+            "edgefirst.container": "--container",
+            "split_every_mb": "--split-every-mb",
+        }.items():
+            assert f"| `{flag}` |" in lines[name]
+
+
+@pytest.mark.parametrize("name", ["rig.svg", "world.svg", "picture.svg"])
+def test_committed_drawings_are_what_is_drawn(name: str) -> None:
+    drawings = tool("drawings")
+    drawn = (drawings.FOLDER / name).read_text(encoding="utf-8")
+    assert drawn == drawings.DRAWINGS[name](), "run: make reference"
+    assert len(drawn) < 20_000
+
+
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    """Sphinx warns of broken links, unknown anchors, and pages that the navigation lacks."""
+    pytest.importorskip("sphinx", reason="no Sphinx: pip install '.[docs]'")
+    pytest.importorskip("myst_parser", reason="no MyST: pip install '.[docs]'")
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", "-c", "docs"]
+    done = subprocess.run(
+        [*command, "-d", tmp_path / "trees", ".", site],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "docs/index.html" in (site / "index.html").read_text()
+    front = (site / "docs" / "index.html").read_text()
+    for page in (REPOSITORY / "docs").glob("*.md"):
+        assert f'href="{page.stem}.html"' in front or page.stem == "index"
+
+
+@pytest.fixture(scope="module")
+def metadata(tmp_path_factory: pytest.TempPathFactory) -> Message:
+    """What a wheel says of the package."""
+    folder = tmp_path_factory.mktemp("metadata")
+    command = [sys.executable, "setup.py", "-q", "egg_info", "--egg-base", folder]
+    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
+    return message_from_string((folder / "edgefirst_ros.egg-info" / "PKG-INFO").read_text(encoding="utf-8"))
+
+
+class TestMetadata:
+    def test_links_of_the_readme_are_absolute(self, metadata: Message) -> None:
+        text = str(metadata.get_payload())
+        links = re.findall(r"\]\(([^)]+)\)", text)
+        assert len(links) > 15
+        assert not [link for link in links if not re.match(r"https?://|#", link)]
+        assert "/blob/main/docs/vehicle.md)" in text
+
+    def test_the_project_is_found(self, metadata: Message) -> None:
+        named = {line.split(",")[0] for line in metadata.get_all("Project-URL", [])}
+        assert {"Documentation", "Changelog", "Source", "Issues"} <= named
+        assert "Typing :: Typed" in metadata.get_all("Classifier", [])
+        (home,) = re.findall(r'<url type="repository">(.*)</url>', (REPOSITORY / "package.xml").read_text())
+        assert any(line.endswith(home) for line in metadata.get_all("Project-URL", []))
+
+    def test_the_tools_of_the_site_are_an_extra(self, metadata: Message) -> None:
+        assert "docs" in metadata.get_all("Provides-Extra", [])

@@ -1,0 +1,175 @@
+"""What is said before a conversion against what it makes, and what is said of topics that never come."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from drives import simulate
+from typer.testing import CliRunner
+
+from edgefirst_ros.cli.app import app
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.hints import missing_topics
+from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.offline.forecast import forecast
+from edgefirst_ros.simulation import DriveOptions
+from edgefirst_ros.topics import TopicMap
+
+WRONG = "topics: {lidar_points: {topic: lidar/pionts}, gps: {topic: gps}}\n"
+
+
+@pytest.fixture(scope="module")
+def drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    options = DriveOptions(
+        seconds=2,
+        fps=10,
+        width=160,
+        height=90,
+        lidar_points=64,
+        cube_hz=2,
+        cube_shape=(1, 20, 2, 8),
+        imu_hz=50,
+    )
+    return simulate(tmp_path_factory.mktemp("drive"), options).mcap
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A configuration with a misspelt topic."""
+    path = tmp_path_factory.mktemp("config") / "wrong.yaml"
+    path.write_text(WRONG)
+    return path
+
+
+def run(*arguments: str | Path) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    return done.exit_code, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "values", [{}, {"complete": True}, {"rate_hz": 4.0}, {"topics": {"imu": {"topic": ""}}}]
+)
+def test_what_is_said_beforehand_comes(drive: Path, tmp_path: Path, values: dict[str, Any]) -> None:
+    config = build_config({"ego": {"smoothing": "lag"}, **values})
+    said = forecast([drive], config)
+    made = convert([drive], tmp_path, config).report
+    assert (said["samples"], said["complete"]) == (made["samples"], made["complete"])
+    assert said["missing"] == made["sequences"][0]["missing"]
+    for topic, account in made["topics"].items():
+        told = said["topics"][topic]
+        assert told["messages"] == account["received"]
+        unused = account["refused"] + account["skipped"]
+        assert sum(told["ignored"].values()) >= unused - account["reasons"].get("skipped", {}).get(
+            "not selected", 0
+        )
+        found = made["sequences"][0]["clocks"].get(topic)
+        assert told["clock"] == (found["finding"] if found else None)
+    roles = {topic: told["role"] for topic, told in said["topics"].items()}
+    assert roles["/lidar/points"] == "lidar_points"
+    assert roles["/radar/cube"] == "radar_cube"
+    assert said["topics"]["/lidar/points"]["rate_hz"] == pytest.approx(10, rel=0.05)
+    if "topics" in values:
+        assert roles["/imu"] is None
+        assert list(said["topics"]["/imu"]["ignored"]) == ["no use for sensor_msgs/msg/Imu on this topic"]
+
+
+def test_a_dry_run_writes_nothing(drive: Path, tmp_path: Path) -> None:
+    before = sorted(drive.parent.iterdir())
+    code, out, _ = run("convert", drive, "-o", tmp_path / "out", "--dry-run")
+    assert code == 0
+    assert "would become 20 samples of 20 reference frames, 4 of them complete" in " ".join(out.split())
+    assert "would lack radar/cube" in out
+    assert "/lidar/points" in out
+    code, out, _ = run("convert", drive, "-o", tmp_path / "out", "--dry-run", "--json", "--every-n", "2")
+    assert json.loads(out)["samples"] == 10
+    assert not list(tmp_path.iterdir())
+    assert sorted(drive.parent.iterdir()) == before
+
+
+def test_a_dry_run_is_of_one_dataset(drive: Path, tmp_path: Path) -> None:
+    code, _, said = run("convert", drive, "-o", tmp_path / "out", "--dry-run", "--jobs", "2")
+    assert code == 2
+    assert "--dry-run looks at one dataset" in said
+
+
+def test_a_misspelt_topic_is_a_warning_with_the_names_there_are(
+    drive: Path, wrong: Path, tmp_path: Path
+) -> None:
+    arguments = ("convert", drive, "-o", tmp_path, "--config", wrong, "--no-report", "--quiet", "--rate", "2")
+    code, _, said = run(*arguments)
+    text = "topics.lidar_points: nothing came on lidar/pionts; similar names: /lidar/points"
+    assert code == 0
+    assert text in said
+    assert "topics.gps" not in said
+    code, _, said = run(*arguments, "--strict", "--overwrite")
+    assert code == 1
+    assert text in said
+
+
+def test_info_says_what_a_configuration_would_make(drive: Path, wrong: Path) -> None:
+    code, out, _ = run("info", drive, "--config", wrong)
+    assert code == 0
+    assert "would become 20 samples" in " ".join(out.split())
+    assert "ignored: /lidar/points" in out
+    assert "nothing came on lidar/pionts" in out
+    code, out, _ = run("info", drive, "--config", wrong, "--json")
+    conversion = json.loads(out)["conversion"]
+    assert conversion["samples"] == 20
+    assert conversion["topics"]["/lidar/points"]["role"] is None
+    assert "conversion" not in json.loads(run("info", drive, "--json")[1])
+
+
+def missing(topics: dict[str, Any], came: dict[str, int], *, known: bool = False) -> list[str]:
+    config = build_config({"topics": topics})
+    routes = TopicMap(config, "")
+    return missing_topics(config, routes, {topic: {"received": n} for topic, n in came.items()}, known=known)
+
+
+CAME = {"/camera/h265": 9, "/imu": 9, "/gps": 9, "/radar/targets": 9, "/lidar/points": 0}
+
+
+@pytest.mark.parametrize(
+    ("topics", "entries"),
+    [
+        ({}, []),
+        ({"lidar_points": {"topic": "lidar/points"}}, ["lidar_points"]),
+        ({"lidar_points": {"topic": "lidar/points", "required": "never"}}, []),
+        ({"lidar_points": {"topic": ""}}, []),
+        ({"camera": {"topic": "camera/h264"}}, []),
+        ({"camera": {"topic": "camera/h246"}}, ["camera"]),
+        ({"left": {"role": "camera", "topic": "/left/image"}}, ["left"]),
+        ({"gps": {"topic": "/fix"}}, ["gps"]),
+        ({"odometry": {"topic": "/odom"}}, []),
+        ({"tf": {"topic": "tf_static"}}, ["tf"]),
+    ],
+)
+def test_what_is_named_and_never_came(topics: dict[str, Any], entries: list[str]) -> None:
+    found = missing(topics, CAME)
+    assert [text.partition(":")[0].removeprefix("topics.") for text in found] == entries
+
+
+def test_odometry_takes_the_place_of_a_gps_that_is_not_there() -> None:
+    topics = {"gps": {"topic": "/fix"}, "odometry": {"topic": "/odom"}}
+    assert missing(topics, {"/odom": 5}) == []
+
+
+def test_what_is_sent_once_may_have_come_before() -> None:
+    assert missing({"tf": {"topic": "tf_static"}}, {"/imu": 5}, known=True) == []
+
+
+def test_the_nearest_names_come_first_and_are_few() -> None:
+    came = {f"/lidar/point{n}": 1 for n in range(9)} | {"/imu": 1, "/lidar/points": 1}
+    (text,) = missing({"lidar_points": {"topic": "/lidar/pointz"}}, came)
+    assert text.endswith("similar names: /lidar/point0, /lidar/point1, /lidar/point2")
+    (text,) = missing({"lidar_points": {"topic": "/velodyne"}}, came)
+    assert text.endswith("nor on a topic of a similar name")
+
+
+def test_what_a_whole_set_of_values_names_is_only_what_differs() -> None:
+    """As of a node's parameters, and of a recorded session."""
+    values = build_config({}).model_dump(mode="json")
+    values["topics"]["gps"]["topic"] = "/fix"
+    assert build_config(values).named == {"gps"}
