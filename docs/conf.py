@@ -35,8 +35,6 @@ html_copy_source = False
 html_show_sphinx = False
 linkcheck_retries = 2
 linkcheck_timeout = 20
-# Web servers that answer 403 to programs.
-linkcheck_ignore = [r"https?://localhost", r"https://cdds\.io/config"]
 
 NAVIGATION = {
     "Begin": ["On one page <../README>", "troubleshooting"],

@@ -126,7 +126,7 @@ def _row(parameter: Any) -> tuple[str, str]:  # noqa: ANN401
         return typed(parameter), parameter.help or ""
     notes = ["required"] if parameter.required else []
     default = parameter.default
-    is_told = default is not None and default is not False and default != ""
+    is_told = parameter.metavar and default is not None and default != ""
     if is_told and not callable(default) and not parameter.required:
         notes.append(f"default: {default.value if isinstance(default, Enum) else default}")
     # Brackets would be taken for markup.

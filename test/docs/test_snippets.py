@@ -170,7 +170,7 @@ def look_at(line: str) -> None:
             assert all(f'"{extra}": ' in known for each in extras for extra in each.split(",")), line
         elif program == "ros2" and words[1] == "launch":
             look_at_launch(line, words)
-        elif program == "python":
+        elif Path(program).name == "python":
             script = (REPOSITORY / words[1]).read_text()
             assert all(word in script for word in words if word.startswith("--")), line
         else:
@@ -201,6 +201,8 @@ PYTHON = [block for block in BLOCKS if block.language == "python" and block.docu
 
 @pytest.mark.parametrize("block", PYTHON, ids=str)
 def test_python_runs_on_the_dataset_that_it_names(block: Block, desk: Desk) -> None:
+    if "torch" in block.text:
+        pytest.importorskip("torch", reason="torch is not installed (make test-torch)")
     exec(compile(block.text, str(block), "exec"), {})
 
 
