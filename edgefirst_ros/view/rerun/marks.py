@@ -30,6 +30,8 @@ MOST_POINTS = 500_000
 """Of a cloud; the others are left out."""
 FAST_M_S = 15.0
 """Speed towards or from the radar that has the full colour."""
+LOUD_DB = 25.0
+"""Above the noise, least that has the brightest colour: a cube without targets stays dark."""
 LIDAR_RADIUS, RADAR_RADIUS = -1.5, -4.0
 """Negative: in points of the screen."""
 MASK_OPACITY = 110
@@ -146,8 +148,8 @@ def cube(radar: RadarCube) -> Any:  # noqa: ANN401
     A bin shows the strongest of its neighbours: a target may be a single one, which is smaller than a pixel.
     """
     power = maximum_filter(power_db(radar), 3)
-    floor = float(np.median(power))
-    return rr.Tensor(np.clip(power - floor, 0.0, 60.0).astype(np.float16), dim_names=axis_names(radar))
+    shown = np.maximum(power - float(np.median(power)), 0.0).astype(np.float16)
+    return rr.Tensor(shown, dim_names=axis_names(radar), value_range=(0.0, max(LOUD_DB, float(shown.max()))))
 
 
 def axis_names(radar: RadarCube) -> tuple[str, str]:
