@@ -76,7 +76,10 @@ def view(
     keyframes: options.Keyframes = False,
     config_file: ConfigFile = None,
     prefix: Annotated[
-        str | None, typer.Option(help="Topic prefix of the device to show; needed if there are several.")
+        str | None,
+        typer.Option(
+            metavar="PREFIX", help="Topic prefix of the device to show; needed if there are several."
+        ),
     ] = None,
     workers: options.Workers = None,
     quiet: options.Quiet = False,

@@ -126,7 +126,7 @@ def test_a_fault_of_the_command_line_names_the_option(
     chosen: dict[str, Any], edgefirst: dict[str, Any], fault: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        make_config(None, chosen, edgefirst, incomplete=False)
+        make_config(None, chosen, edgefirst)
     assert caught.value.faults == [fault]
 
 

@@ -83,7 +83,7 @@ def test_a_poor_result_is_said_at_half_and_names_what_most_frames_fell_to(
 def test_a_lack_of_companions_is_named_though_some_video_is_damaged_as_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    content = drive(tmp_path / "drive", lidar_hz=4.0)
+    content = drive(tmp_path / "drive", lidar_hz=4.0, cube_hz=0.0)
     breaking(monkeypatch, 9)
     report, _ = converted(tmp_path / "c", content, ["edgefirst"], complete=True)
     assert report["samples"] <= 10

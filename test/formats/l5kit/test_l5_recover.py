@@ -140,7 +140,7 @@ def test_killed_for_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.undo()
     script = f"""
 import os, signal, sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(__file__).parents[2])!r}]
 from l5_samples import *
 from edgefirst_ros.formats.l5kit import L5KitOptions, L5KitWriter
 writer = L5KitWriter(Path({str(tmp_path)!r}), "ds", L5KitOptions())
