@@ -158,9 +158,9 @@ def test_each_session_is_printed_as_it_ends(tmp_path: Path) -> None:
 def test_a_killed_capture_keeps_what_was_committed(tmp_path: Path) -> None:
     endpoint, config = free_endpoint(), write_config(tmp_path, **PROMPT)
     folder = tmp_path / "live" / "edgefirst" / NAME
-    growing = folder / f"{NAME}.zip.part"
+    growing, journal = folder / f"{NAME}.zip.part", folder / f"{NAME}.journal.part"
     with started(tmp_path / "capture", *capturing(tmp_path, endpoint, config)) as capture:
-        publish(endpoint, lambda: growing.exists() and growing.stat().st_size > 30_000, pause_s=0.7)
+        publish(endpoint, lambda: journal.exists() and b"camera.jpeg" in journal.read_bytes(), pause_s=0.7)
         capture.popen.kill()
         capture.wait()
     assert growing.exists()
