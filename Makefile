@@ -29,11 +29,10 @@ demo: $(VENV)/ready ## simulate a drive, convert it, show what came of it
 	@echo "contact sheet: $(DEMO)/contact-sheet.png"
 	@echo "report page: $(DEMO)/out/edgefirst/demo/capture_report.html"
 
-# In the order of files, since those with few tests, such as torture, take longest and would come last. The hundreds of
-# processes would each compile the package anew where the environment forbids to write bytecode.
+# Its hundreds of processes would each compile the package anew where the environment forbids to write bytecode.
 test: $(VENV)/ready oracles ## lint, types and the whole suite
 	$(BIN)/python -m compileall -q edgefirst_ros
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 # In a venv of its own, because Ray installs 280 MB and pins what others need.
 test-fleet: .venv-fleet/ready ## many drives, with a real Ray cluster, too

@@ -273,7 +273,7 @@ setup(
             "setuptools>=64",  # installs the example format
             "pytest-timeout>=2.3",
             # Runs the test files on all cores.
-            "pytest-xdist>=3.8",
+            "pytest-xdist>=3.5",
             "hypothesis>=6.100",
             "mypy>=1.18",
             "ruff>=0.16",
