@@ -77,6 +77,14 @@ Rate = Annotated[
     typer.Option(metavar="HZ", help="Maximum samples per second; default: every frame."),
 ]
 EveryN = Annotated[int | None, typer.Option(metavar="N", help="Keep one of every N reference frames.")]
+ShownPrefix = Annotated[
+    str | None,
+    typer.Option(
+        "--prefix",
+        metavar="PREFIX",
+        help="Topic prefix of the device to show; needed if there are several.",
+    ),
+]
 Keyframes = Annotated[bool, typer.Option("--keyframes", help="Keep only video key frames.")]
 Complete = Annotated[
     bool,

@@ -37,12 +37,7 @@ def report(
         ),
     ] = None,
     config_file: ConfigFile = None,
-    prefix: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PREFIX", help="Topic prefix of the device to show; needed if there are several."
-        ),
-    ] = None,
+    prefix: options.ShownPrefix = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Make one HTML page that shows whether a drive is good.

@@ -75,12 +75,7 @@ def view(
     ] = None,
     keyframes: options.Keyframes = False,
     config_file: ConfigFile = None,
-    prefix: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PREFIX", help="Topic prefix of the device to show; needed if there are several."
-        ),
-    ] = None,
+    prefix: options.ShownPrefix = None,
     workers: options.Workers = None,
     quiet: options.Quiet = False,
 ) -> None:
