@@ -11,10 +11,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import numpy as np
 from PIL import Image
 
 import edgefirst_ros
+from edgefirst_ros.formats.edgefirst.read.pcd import positions
 from edgefirst_ros.naming import REPORT
 from edgefirst_ros.view.page.reportfile import read_report
 from edgefirst_ros.view.page.thumbnails import projection_of
@@ -29,7 +29,7 @@ def overlay(dataset: edgefirst_ros.EdgeFirstDataset, number: int) -> tuple[Image
     picture, points = Image.fromarray(sample["image"]), 0
     projection = projection_of(read_report(dataset.path / REPORT), sample["sequence"])
     if sample["lidar"] is not None and projection is not None:
-        xyz = np.stack([sample["lidar"][axis] for axis in "xyz"], axis=1).astype(float)
+        xyz = positions(sample["lidar"])
         points = draw_points(picture, xyz, projection)
     labels = [dataset.labels[label] if label >= 0 else "" for label in sample["labels2d"]]
     boxes = [Box2d(*box, label) for box, label in zip(sample["boxes2d"].tolist(), labels, strict=True)]

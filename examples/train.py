@@ -7,7 +7,7 @@
 # docs/training.md says what the samples hold.
 
 # %% Convert the recording: as `edgefirst-ros convert RECORDING -o OUT --rate 5`
-import sys
+import argparse
 from pathlib import Path
 
 import torch
@@ -16,9 +16,13 @@ from torch.utils.data import DataLoader
 
 import edgefirst_ros
 
-recording, out = (Path(argument) for argument in sys.argv[1:3])
+parser = argparse.ArgumentParser(description="From a recording to a training batch, and some steps.")
+parser.add_argument("recording", type=Path, help="an MCAP file, or a folder of them")
+parser.add_argument("out", type=Path, help="folder for the dataset; if there is one, it is taken as it is")
+chosen = parser.parse_args()
+out = chosen.out
 if not out.exists():
-    done = edgefirst_ros.convert(recording, out, rate_hz=5)
+    done = edgefirst_ros.convert(chosen.recording, out, rate_hz=5)
     print(done.report["samples"], "samples")
 
 # %% Open it, and look at a sample: a dictionary of numpy arrays, None for what the sample lacks

@@ -84,17 +84,12 @@ def make_config(
             the option.
     """
     from edgefirst_ros.config.choices import chosen_config
-    from edgefirst_ros.config.model import build_config
 
     values = dict(recorded or {})
     if file is not None:
         from edgefirst_ros.config.files import load_values
 
         values = load_values(file, notes)
-    try:
-        build_config(values)
-    except ConfigError as error:
-        raise ConfigError([f"{file}: {fault}" for fault in error.faults]) from error
     try:
         return chosen_config(values, chosen, edgefirst)
     except ConfigError as error:

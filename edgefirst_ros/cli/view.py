@@ -33,6 +33,7 @@ from edgefirst_ros.cli.terminal import (
     say,
 )
 from edgefirst_ros.errors import ConfigError, extra
+from edgefirst_ros.live.signals import asked_to_finish
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -128,23 +129,25 @@ def view(
         window = None if excerpt is None else partial(_window, excerpt)
         name = path.rstrip("/").rpartition("/")[2] or path
         opening = _canvas(name, output, web=web)
-        with interruptible(stop, err, "finishing with what has been read"), opening as canvas:
-            if drawables:
-                with _progress(sum(map(len, drawables)), err, quiet=quiet) as passed:
-                    draw_all(drawables, canvas, Wanted(window, rate or None, every_n), stop, passed)
-            else:
-                painter = Painter(canvas)
-                with ProgressView(err, quiet=quiet) as shown:
-                    warnings = observe(
-                        [path], config, painter, excerpt=excerpt, stop=stop, on_progress=shown.update
-                    )
-                for warning in warnings:
-                    print_line(err, f"[bold yellow]warning[/]: {escape(warning)}")
+        with opening as canvas:
+            with interruptible(stop, err, "finishing with what has been read"):
+                if drawables:
+                    with _progress(sum(map(len, drawables)), err, quiet=quiet) as passed:
+                        draw_all(drawables, canvas, Wanted(window, rate or None, every_n), stop, passed)
+                else:
+                    painter = Painter(canvas)
+                    with ProgressView(err, quiet=quiet) as shown:
+                        warnings = observe(
+                            [path], config, painter, excerpt=excerpt, stop=stop, on_progress=shown.update
+                        )
+                    for warning in warnings:
+                        print_line(err, f"[bold yellow]warning[/]: {escape(warning)}")
             found, is_cut = bool(canvas.seen), stop.is_set()
             if web and not is_cut:
                 canvas.finish()
                 print_line(err, "everything is drawn; Ctrl-C ends")
-                stop.wait()
+                with asked_to_finish(stop.set, lambda _: None):
+                    stop.wait()
         if output is not None:
             say(f"{output}")
         if is_cut:

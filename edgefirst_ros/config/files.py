@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from edgefirst_ros.config.model import NODE_PARAMETERS
+from edgefirst_ros.config.model import NODE_PARAMETERS, build_config
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.formats.crashsafe.reading import read_regular
 
@@ -168,8 +168,19 @@ def load_values(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
         notes: gets a sentence for everything left out that a user may have meant for the command.
 
     Raises:
-        ConfigError: if the file is missing, not YAML, not a mapping, or speaks of several nodes.
+        ConfigError: the file is missing, not YAML, not a mapping, speaks of several nodes, or has values that
+            the configuration refuses; every fault begins with its name.
     """
+    values = _own_values(path, notes)
+    try:
+        build_config(values)
+    except ConfigError as error:
+        raise ConfigError([f"{path}: {fault}" for fault in error.faults]) from error
+    return values
+
+
+def _own_values(path: Path, notes: list[str] | None) -> dict[str, Any]:
+    """The file's values for the configuration, without those for the ROS nodes."""
     data = read_yaml(_meant(path))
     blocks = [v["ros__parameters"] for v in data.values() if isinstance(v, dict) and "ros__parameters" in v]
     if not blocks:

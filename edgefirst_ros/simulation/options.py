@@ -197,22 +197,31 @@ class DriveOptions:
 
     def __post_init__(self) -> None:
         pictures = 2 if self.tiles else 1
-        rates = (self.lidar_hz, self.radar_hz, self.cube_hz, self.imu_hz, self.gps_hz, self.model_hz)
+        rates = [f"{sensor}_hz" for sensor in ("lidar", "radar", "cube", "imu", "gps", "model")]
         stalled, held_ms = zip(*self.stalls.values(), strict=True) if self.stalls else ((), ())
-        shares = (self.gps.outlier_share, *self.duplicate.values(), *stalled)
-        delays = (*self.latency_ms.values(), *self.jitter.values(), *held_ms)
-        white = (self.imu.gyroscope_sigma_rad_s, self.imu.accelerometer_sigma_m_s2)
-        noise = (*self.gps.sigma_m, self.gps.drift_m, *white, self.imu.orientation_sigma_rad)
+        shares = {
+            "gps.outlier_share": (self.gps.outlier_share,),
+            "duplicate": self.duplicate.values(),
+            "stalls": stalled,
+        }
+        delays = {"latency_ms": self.latency_ms.values(), "jitter": self.jitter.values(), "stalls": held_ms}
+        noise = {
+            "gps.sigma_m": self.gps.sigma_m,
+            "gps.drift_m": (self.gps.drift_m,),
+            "imu.gyroscope_sigma_rad_s": (self.imu.gyroscope_sigma_rad_s,),
+            "imu.accelerometer_sigma_m_s2": (self.imu.accelerometer_sigma_m_s2,),
+            "imu.orientation_sigma_rad": (self.imu.orientation_sigma_rad,),
+        }
         rules = {
             "seconds must be more than 0 and at most 86400, a day": 0 < self.seconds <= 86_400,
             "seed must be 0 to 2**31": 0 <= self.seed <= 2**31,
             "gps_no_fix must not be negative": self.gps_no_fix >= 0,
             "fps must be 1 to 240": 1 <= self.fps <= 240,
-            "a picture or tile must be at least 144 by 48 pixels, and even": (
+            "width and height of a picture or tile must be at least 144 and 48, and even": (
                 self.width >= 144 * pictures and self.height >= 48 * pictures
             )
             and self.width % (2 * pictures) == self.height % (2 * pictures) == 0,
-            "a picture must be at most 8192 by 8192 pixels": self.width <= 8192 and self.height <= 8192,
+            "width and height must be at most 8192": self.width <= 8192 and self.height <= 8192,
             "bframes must be 0 to 4": 0 <= self.bframes <= 4,
             "mbit_s must be 0 to 1000": 0 <= self.mbit_s <= 1000,
             "grain must be 0 to 32": 0 <= self.grain <= 32,
@@ -223,35 +232,46 @@ class DriveOptions:
             "prefix must be empty or one plain name": not self.prefix or bool(PLAIN.fullmatch(self.prefix)),
             "host must be a plain name": bool(PLAIN.fullmatch(self.host)),
             "lidar_points must be at least 64": self.lidar_points >= 64,
-            "an organised cloud needs lidar_missing nan or zero": not self.lidar_organised
+            "lidar_organised needs lidar_missing nan or zero": not self.lidar_organised
             or self.lidar_missing != "left out",
             "lidar_jitter_deg must be 0 to 1": 0 <= self.lidar_jitter_deg <= 1,
             "cube_shape must be four sizes, the doppler bins even": len(self.cube_shape) == 4
             and all(0 < size < 32768 for size in self.cube_shape)
             and self.cube_shape[3] % 2 == 0,
-            "rates must not be negative": all(rate >= 0 for rate in rates),
+            **{f"{name} must not be negative": getattr(self, name) >= 0 for name in rates},
             "gps_hz must be below 25, an epoch's two messages being 40 ms apart": self.gps_hz < 25,
-            "shares of outliers, duplicates and stalls must be 0 to 1": all(0 <= s <= 1 for s in shares),
-            "latency_ms, jitter and stalls must not be negative": all(value >= 0 for value in delays),
-            "noise must not be negative, and drift_s more than 0": min(noise) >= 0 and self.gps.drift_s > 0,
+            **{f"{name}: shares must be 0 to 1": all(0 <= s <= 1 for s in of) for name, of in shares.items()},
+            **{f"{name} must not be negative": all(v >= 0 for v in of) for name, of in delays.items()},
+            **{f"{name} must not be negative": all(v >= 0 for v in of) for name, of in noise.items()},
+            "gps.drift_s must be more than 0": self.gps.drift_s > 0,
             "silent must be spans from earlier to later": all(
                 _ascending(spans) for spans in self.silent.values()
             ),
             "stops must be spans that leave 8 s between them": _ascending(self.stops, 2 * BRAKING_S),
             "mask_size must be 1 to 8192": all(1 <= side <= 8192 for side in self.mask_size),
             "splits must be 1 to 10000": 1 <= self.splits <= 10_000,
-            "splits named as the device does must be at least 2 s long": self.splits == 1
+            "seconds must be at least twice the splits if split_names is device": self.splits == 1
             or self.split_names == "rosbag2"
             or self.seconds >= 2 * self.splits,
-            "a recording ordered by topic is one file": self.order == "log" or self.splits == 1,
+            "order topic needs splits 1": self.order == "log" or self.splits == 1,
         }
-        faults = [fault for fault, holds in rules.items() if not holds]
+        faults = [f"{fault} ({self._given(fault)})" for fault, holds in rules.items() if not holds]
         for prefix, options in (("", self), ("gps.", self.gps), ("imu.", self.imu)):
             for name, kind in get_type_hints(type(options)).items():
                 if get_origin(kind) is Literal and getattr(options, name) not in get_args(kind):
                     faults.append(f"{prefix}{name} must be one of {', '.join(get_args(kind))}")
         if faults:
             raise ConfigError(faults)
+
+    def _given(self, rule: str) -> str:
+        """The options that a rule names, with their values."""
+        given = []
+        for name in re.findall(r"[a-z][a-z0-9_.]*[a-z0-9]", rule):
+            owner, _, field_name = name.rpartition(".")
+            options = getattr(self, owner) if owner else self
+            if field_name in options.__dataclass_fields__:
+                given.append(f"{name} is {getattr(options, field_name)}")
+        return ", ".join(given)
 
     def is_silent(self, topic: str, time_s: float) -> bool:
         """Whether a topic (without prefix) sends nothing at that time."""

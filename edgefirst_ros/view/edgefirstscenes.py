@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import numpy as np
 import polars as pl
 from PIL import Image
 
@@ -14,7 +13,7 @@ from edgefirst_ros.errors import DatasetError, EdgeFirstError
 from edgefirst_ros.formats.edgefirst.check.container import ZIP_DAMAGE
 from edgefirst_ros.formats.edgefirst.finish.table import read_table
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
-from edgefirst_ros.formats.edgefirst.read.pcd import read_pcd
+from edgefirst_ros.formats.edgefirst.read.pcd import positions, read_pcd
 from edgefirst_ros.formats.edgefirst.read.pictures import acquired_ns
 from edgefirst_ros.view.scene import MOST_POINTS, Box2d, Moment, Scene, opened
 
@@ -82,7 +81,7 @@ class EdgeFirstScenes:
                 moment,
                 picture,
                 boxes_of(rows_of(self._table, stem)),
-                None if points is None else np.stack([points[axis].astype(float) for axis in "xyz"], -1),
+                None if points is None else positions(points),
             )
         except EdgeFirstError:
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,11 @@ def test_a_file_of_settings_and_a_part_of_the_drive(tmp_path: Path, recording: P
 def test_faults_are_errors(tmp_path: Path, recording: Path) -> None:
     with pytest.raises(ConfigError, match="rate_hertz"):
         edgefirst_ros.convert(recording, tmp_path, rate_hertz=2)
+    file = tmp_path / "wrong.yaml"
+    file.write_text("rate_hz: -2\n")
+    with pytest.raises(ConfigError, match=rf"^{re.escape(str(file))}: rate_hz"):
+        edgefirst_ros.convert(recording, tmp_path, file)
+    file.unlink()
     with pytest.raises(ConfigError, match="is not after"):
         edgefirst_ros.convert(recording, tmp_path, start=3, end=2)
     with pytest.raises(RecordingNotFound):

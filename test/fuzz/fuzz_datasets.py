@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import cbor2
+import numpy as np
 from drives import simulated
 from edgefirst_mutations import ODD_VALUES, damage
 from fuzz_outcomes import bounded, command
@@ -29,11 +30,20 @@ from fuzz_recordings import SMALL
 from fuzzing import Target, UnexpectedError, mutate_bytes
 from numcodecs import blosc
 
+import edgefirst_ros
 from edgefirst_ros.config.model import build_config
+from edgefirst_ros.errors import DatasetError, EdgeFirstError
+from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset
 from edgefirst_ros.formats.ncore.store.itar import BLOCK, members
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
 
+ARRAYS = {
+    "location": (np.float64, 1), "pose": (np.float64, 1), "image": (np.uint8, 3), "boxes2d": (np.float32, 2),
+    "labels2d": (np.int64, 1), "scores2d": (np.float32, 1), "boxes3d": (np.float32, 2),
+    "lidar_depth": (np.uint16, 2), "lidar_reflect": (np.uint8, 2), "depth": (np.uint16, 2),
+}  # fmt: skip
+"""Dtype and dimensions of what a sample has, if it has it."""
 LENGTHS = {"edgefirst": 1.2, "ncore": 0.9, "l5kit": 2.4}
 """Seconds of the drives."""
 CONFIGS: dict[str, tuple[dict[str, Any], ...]] = {
@@ -349,13 +359,32 @@ def run(format_name: str, data: bytes, folder: Path) -> str:
 
 
 def _look(format_name: str, output: Path, folder: Path) -> None:
+    command("report", output, "-o", folder / "report.html")
     if format_name == "edgefirst":
         command("sheet", output / "edgefirst" / "ds", "-o", folder / "sheet.png", "--rows", "2")
+        with suppress(EdgeFirstError):
+            _read(edgefirst_ros.open(output), folder / "coco")
     if format_name == "l5kit":
         dataset = next((p for p in sorted((output / "l5kit").glob("*")) if p.name.endswith(".zarr")), output)
         command("l5kit", "show", dataset)
         command("l5kit", "split", dataset, "-o", folder / "parts", "--overwrite")
         command("l5kit", "merge", dataset, dataset, "-o", folder / "twice.zarr", "--overwrite")
+
+
+def _read(dataset: EdgeFirstDataset, coco: Path) -> None:
+    """Read all samples that can be read; what they are must be what the documentation says."""
+    for number in range(len(dataset)):
+        try:
+            sample = dataset[number]
+        except DatasetError:
+            continue
+        for key, (kind, dimensions) in ARRAYS.items():
+            array = sample[key]
+            if array is not None and (array.ndim != dimensions or array.dtype != kind):
+                raise UnexpectedError(f"{key}: {array.dtype} {array.shape}")
+        if any(ring.dtype != np.float32 or ring.shape[1:] != (2,) for m in sample["masks"] for ring in m):
+            raise UnexpectedError("masks: rings are no pairs")
+    edgefirst_ros.export_coco(dataset, coco)
 
 
 def _contents(folder: Path) -> dict[Path, bytes]:

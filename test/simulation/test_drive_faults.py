@@ -280,7 +280,7 @@ def test_faults_that_cannot_be_meant_are_refused() -> None:
             splits=0, order="random", gps=GpsErrors(sigma_m=(-1.0, 0.0)), imu=ImuErrors(orientation="?"),  # type: ignore[arg-type]
         )  # fmt: skip
     faults = " ".join(caught.value.faults)
-    for word in ("silent", "duplicates", "jitter", "damage_video", "lidar_model", "organised", "stops"):
+    for word in ("silent", "duplicate", "jitter", "damage_video", "lidar_model", "organised", "stops"):
         assert word in faults
-    for word in ("traffic", "splits", "order", "noise", "imu.orientation"):
+    for word in ("traffic", "splits", "order", "gps.sigma_m", "imu.orientation"):
         assert word in faults

@@ -15,7 +15,7 @@ from played import Played, play, small
 
 from edgefirst_ros.errors import ConfigError, OutputExists
 from edgefirst_ros.messages.definitions import definition
-from edgefirst_ros.simulation import DriveOptions, Latency, simulate
+from edgefirst_ros.simulation import DriveOptions, ImuErrors, Latency, simulate
 from edgefirst_ros.simulation.camera import read_number
 
 Make = Callable[..., Played]
@@ -271,5 +271,16 @@ def test_every_fault_of_the_options_is_listed() -> None:
     faults = " ".join(caught.value.faults)
     for word in ("seconds", "fps", "144", "codec", "bframes", "drop_video", "host", "prefix", "cube_shape"):
         assert word in faults
-    for word in ("gps_hz", "rates", "exclude", "mbit_s", "grain"):
+    for word in ("gps_hz", "imu_hz", "exclude", "mbit_s", "grain"):
         assert word in faults
+
+
+def test_a_fault_says_what_was_given() -> None:
+    with pytest.raises(ConfigError) as caught:
+        DriveOptions(fps=0, order="topic", splits=3, imu=ImuErrors(orientation_sigma_rad=-2.0), bframes=9)
+    assert list(caught.value.faults) == [
+        "fps must be 1 to 240 (fps is 0)",
+        "bframes must be 0 to 4 (bframes is 9)",
+        "imu.orientation_sigma_rad must not be negative (imu.orientation_sigma_rad is -2.0)",
+        "order topic needs splits 1 (order is topic, splits is 3)",
+    ]

@@ -5,9 +5,14 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import urllib.request
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -230,6 +235,20 @@ class TestDatasets:
         here = drawn.arrays("place/now", "GeoPoints:positions")
         assert all(abs(found[0][0] - truth.world.latitude_deg) < 0.01 for found in here.values())
 
+    def test_what_a_sample_lacks_is_not_shown_with_it(self, datasets: Path, tmp_path: Path) -> None:
+        folder = Path(shutil.copytree(datasets / "edgefirst" / "d", tmp_path / "d"))
+        with zipfile.ZipFile(folder / "d.zip") as whole:
+            entries = {entry.filename: whole.read(entry) for entry in whole.infolist()}
+        last = max(name for name in entries if name.endswith(".camera.jpeg")).removesuffix("camera.jpeg")
+        assert entries.pop(f"{last}lidar.pcd", None), "the last sample has a cloud"
+        with zipfile.ZipFile(folder / "d.zip", "w") as fewer:
+            for name, data in entries.items():
+                fewer.writestr(name, data)
+        clouds = drawing(folder, tmp_path / "x.rrd", "-q").arrays("lidar", "Points3D:positions")
+        *before, at_last = (len(cloud) for _, cloud in sorted(clouds.items()))
+        assert at_last == 0
+        assert min(before) > 0
+
     def test_ncore_has_every_frame_and_series(self, datasets: Path, truth: Truth) -> None:
         drawn = drawing(datasets / "ncore", datasets / "n.rrd", "-q")
         check_lidar(drawn, truth, 30)
@@ -295,6 +314,21 @@ class TestOutput:
                     pass
         with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", page)):
             pass
+
+    def test_ctrl_c_ends_it_once_everything_is_drawn(self, datasets: Path) -> None:
+        command = [sys.executable, "-m", "edgefirst_ros", "view", str(datasets / "l5kit"), "--web"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            address = process.stdout.readline()
+            lines = iter(process.stderr.readline, "")
+            assert next(line for line in lines if "is drawn" in line) == "everything is drawn; Ctrl-C ends\n"
+            page = int(address.split(":")[2].partition("/")[0])
+            socket.create_connection(("127.0.0.1", page)).close()
+            process.send_signal(signal.SIGINT)
+            assert (process.wait(60), process.stdout.read(), process.stderr.read()) == (0, "", "")
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", page))
 
     def test_nothing_there(self, tmp_path: Path) -> None:
         assert run(tmp_path / "none", "-o", tmp_path / "x.rrd")[0] == 2

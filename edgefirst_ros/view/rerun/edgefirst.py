@@ -17,7 +17,7 @@ from edgefirst_ros.errors import DatasetError, DecodeError, EdgeFirstError
 from edgefirst_ros.formats.edgefirst.finish.table import read_table
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
-from edgefirst_ros.formats.edgefirst.read.pcd import read_pcd
+from edgefirst_ros.formats.edgefirst.read.pcd import positions, read_pcd
 from edgefirst_ros.formats.edgefirst.read.pictures import acquired_ns
 from edgefirst_ros.messages.calibration import Intrinsics
 from edgefirst_ros.view.edgefirstscenes import DAMAGE, boxes_of
@@ -104,8 +104,9 @@ class EdgeFirstDrawing:
                     canvas.on_picture(marks.CAMERA, marks.MASKS, marks.masks(outlines, size))
             for kind, path in _CLOUDS:
                 cloud = self._files.read(stem, f"{kind}.pcd")
-                if cloud is not None:
-                    canvas.draw(path, _cloud(cloud), frame=sequence.frames[kind])
+                if cloud is not None or path in canvas.seen:
+                    points = marks.by_range(np.zeros((0, 3))) if cloud is None else _cloud(cloud)
+                    canvas.draw(path, points, frame=sequence.frames[kind])
             solid = [_box3d(row) for row in rows if row.get("box3d") is not None]
             if solid or sequence.has_boxes:
                 sequence.has_boxes = True
@@ -189,10 +190,11 @@ class _Sequence:
 
 def _cloud(data: bytes) -> object:
     found = read_pcd(data)
-    points = np.stack([found[axis].astype(float) for axis in "xyz"], axis=-1)
     if "speed" in (found.dtype.names or ()):
-        return marks.by_speed(points, found["speed"].astype(float))
-    return marks.by_range(points)
+        with np.errstate(invalid="ignore"):  # not every NaN is a quiet one
+            speed = found["speed"].astype(float)
+        return marks.by_speed(positions(found), speed)
+    return marks.by_range(positions(found))
 
 
 def _box3d(row: Mapping[str, Any]) -> marks.Box3d:

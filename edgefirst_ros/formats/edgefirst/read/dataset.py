@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from PIL.Image import DecompressionBombError
 
 from edgefirst_ros.errors import ConfigError, DatasetError
 from edgefirst_ros.formats.edgefirst.check.container import ZIP_DAMAGE
@@ -66,7 +67,10 @@ ANNOTATIONS = ("boxes2d", "boxes3d", "masks")
 KEYS = (*_FILES, *ANNOTATIONS)
 """What ``keys`` may name; the other keys are in every sample."""
 NO_LABEL = -1
-_DAMAGE = (*ZIP_DAMAGE, ArithmeticError, LookupError, MemoryError, RuntimeError, SyntaxError, TypeError)
+_DAMAGE = (
+    *ZIP_DAMAGE, ArithmeticError, LookupError, MemoryError, RuntimeError, SyntaxError, TypeError,
+    DecompressionBombError,
+)  # fmt: skip
 """What libraries raise for damaged files."""
 
 

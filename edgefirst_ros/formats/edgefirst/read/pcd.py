@@ -26,3 +26,13 @@ def read_pcd(data: bytes) -> npt.NDArray[np.void]:
         ]
     )
     return np.frombuffer(body, dtype, int(fields["POINTS"]))
+
+
+def positions(points: npt.NDArray[np.void]) -> npt.NDArray[np.float64]:
+    """x, y, z of points as (N, 3), in metres.
+
+    Raises:
+        ValueError: they have no such fields, or not numbers in them.
+    """
+    with np.errstate(invalid="ignore"):  # not every NaN is a quiet one
+        return np.stack([points[axis].astype(np.float64) for axis in "xyz"], axis=-1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,7 @@ class ChunkedDataset:
         faces = Files(self.path, FACES)
         self.tl_faces = self._opened(FACES, FACE) if faces.metadata.exists() else np.zeros(0, FACE)
         if Files(self.path, SPANS).metadata.exists():
-            self.point_spans, self.points = self._opened(SPANS), self._opened(POINTS, POINT)
+            self.point_spans, self.points = self._opened(SPANS, POINT_SPAN), self._opened(POINTS, POINT)
         self.notes = scene_notes(self.attributes, len(self.scenes))
         return self
 
@@ -149,10 +149,14 @@ class ChunkedDataset:
     def __str__(self) -> str:
         return summary(self)
 
-    def _opened(self, name: str, expected: np.dtype[np.void] | None = None) -> ChunkedArray:
+    def _opened(self, name: str, expected: np.dtype[np.void]) -> ChunkedArray:
         array = ChunkedArray(Files(self.path or Path(), name), self.cache)
-        names = expected.names if expected is not None else None
-        missing = [field for field in names or () if field not in (array.dtype.names or ())]
+        found: Mapping[str, Any] = array.dtype.fields or {}
+        missing = [
+            field
+            for field, (kind, *_) in (expected.fields or {}).items()
+            if field not in found or found[field][0].shape != kind.shape
+        ]
         if missing:
             raise DatasetError(f"{self.path}: {name} has no {', '.join(missing)}; found {array.dtype}")
         return array

@@ -6,9 +6,11 @@ import multiprocessing
 import os
 import pickle
 import shutil
+import struct
 import subprocess
 import sys
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from readable import NAME, copied, dataset, digests
 import edgefirst_ros
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.formats.edgefirst.prepare.masks import outline
+from edgefirst_ros.formats.edgefirst.read.pcd import positions, read_pcd
 
 FIRST = "maivin-sim_2026_05_01_09_00_00_000"
 
@@ -99,6 +102,12 @@ def test_a_damaged_file_is_named_and_others_are_read(tmp_path: Path) -> None:
     assert opened.with_keys(["boxes2d"])[0]["boxes2d"] is not None
 
 
+def header(width: int, height: int) -> bytes:
+    """A PNG of which only the header is there."""
+    body = b"IHDR" + struct.pack(">IIBBBBB", width, height, 16, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + body + struct.pack(">I", zlib.crc32(body))
+
+
 @pytest.mark.parametrize(
     ("kind", "content", "key"),
     [
@@ -107,6 +116,7 @@ def test_a_damaged_file_is_named_and_others_are_read(tmp_path: Path) -> None:
         ("lidar.pcd", b"no PCD", "lidar"),
         ("radar.pcd", b"FIELDS x\nTYPE F\nSIZE 4\nCOUNT 1\nPOINTS 9\nDATA binary\n", "radar"),
         ("lidar.png", b"\x89PNG\r\n\x1a\n", "lidar_depth"),
+        ("lidar.png", header(50_000, 50_000), "lidar_depth"),
         ("radar.png", b"\x89PNG\r\n\x1a\n", "cube"),
     ],
 )
@@ -116,6 +126,15 @@ def test_what_cannot_be_decoded_is_named(tmp_path: Path, kind: str, content: byt
     path.write_bytes(content)
     with pytest.raises(DatasetError, match=rf"{kind} cannot be decoded"):
         edgefirst_ros.open(folder, keys=[key])[number]
+
+
+def test_points_whose_bytes_are_any_are_positions() -> None:
+    """Bytes that are a signalling NaN, of which numpy warns when it converts them."""
+    head = b"FIELDS x y z\nTYPE F F F\nSIZE 4 4 4\nCOUNT 1 1 1\nPOINTS 1\nDATA binary\n"
+    found = positions(read_pcd(head + struct.pack("<fIf", 1.0, 0x7F800001, 3.0)))
+    assert (found.shape, found.dtype) == ((1, 3), np.float64)
+    assert found[0, [0, 2]].tolist() == [1.0, 3.0]
+    assert np.isnan(found[0, 1])
 
 
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 import tempfile
@@ -158,6 +159,28 @@ def test_not_a_dataset(tmp_path: Path) -> None:
         ChunkedDataset(dataset.path).open()
     shutil.copytree(dataset.path / "frames", dataset.path / "agents")
     with pytest.raises(DatasetError, match="agents has no centroid"):
+        ChunkedDataset(dataset.path).open()
+
+
+def test_spans_of_points_must_be_spans(tmp_path: Path) -> None:
+    drive = [each for each, _ in drive_samples(3, 1.0, lidar=True)]
+    path = write(tmp_path, drive, points="both").path
+    assert path is not None
+    (metadata,) = path.glob("point_spans*zarray")
+    metadata.write_text(metadata.read_text().replace("point_index_interval", "point_index_intervaX"))
+    with pytest.raises(DatasetError, match="has no point_index_interval"):
+        ChunkedDataset(path).open()
+
+
+def test_an_interval_must_have_two_ends(tmp_path: Path) -> None:
+    dataset = made(str(tmp_path), [2])
+    assert dataset.path is not None
+    metadata = dataset.path / "scenes" / ".zarray"
+    content = json.loads(metadata.read_text())
+    field = next(each for each in content["dtype"] if each[0] == "frame_index_interval")
+    field[1:] = ["|V16"]
+    metadata.write_text(json.dumps(content))
+    with pytest.raises(DatasetError, match="scenes"):
         ChunkedDataset(dataset.path).open()
 
 
