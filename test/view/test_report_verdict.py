@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from reports import account, ns, report, stream
 
+from edgefirst_ros.view.page.figures import clock
 from edgefirst_ros.view.page.reportfile import parsed
-from edgefirst_ros.view.page.verdict import Verdict, clock, judge
+from edgefirst_ros.view.page.verdict import Verdict, judge
 
 CAMERA = {"/camera": stream("camera", 0, 180, 30)}
 

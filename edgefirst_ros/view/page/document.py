@@ -9,11 +9,11 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from edgefirst_ros.view.page import sections
+from edgefirst_ros.view.page import accounting, measured, overview
 from edgefirst_ros.view.page.html import Html, embedded_json, joined, tag
 from edgefirst_ros.view.page.lanes import time_axis
 from edgefirst_ros.view.page.reportfile import Report
-from edgefirst_ros.view.page.sections import Thumbnail
+from edgefirst_ros.view.page.thumbnails import Thumbnail
 from edgefirst_ros.view.page.timeaxis import Stretch
 from edgefirst_ros.view.page.verdict import judge
 
@@ -38,18 +38,18 @@ def document(report: Report, title: str, pictures: Sequence[Thumbnail], lacking:
         "start": axis.start_ns / 1e6,
     }
     body = joined(
-        sections.header(report, verdict, title),
+        overview.header(report, verdict, title),
         tag(
             "main",
-            sections.attention(report, verdict),
-            sections.drive(report, axis, data),
-            sections.samples(report),
-            sections.pairing(report, data),
-            sections.latency(report, data),
-            sections.track(report, axis, pictures, data),
-            sections.pictures(pictures, lacking, report),
-            sections.accounting(report),
-            sections.configuration(report),
+            overview.attention(report, verdict),
+            overview.drive(report, axis, data),
+            overview.samples(report),
+            measured.pairing(report, data),
+            measured.latency(report, data),
+            measured.track(report, axis, pictures, data),
+            measured.pictures(pictures, lacking, report),
+            accounting.accounting(report),
+            accounting.configuration(report),
         ),
         tag("noscript", tag("p", "The plots need JavaScript, which is in this file.", class_="missing")),
     )

@@ -58,3 +58,18 @@ def embedded_json(value: Any) -> Html:  # noqa: ANN401 - JSON
     """JSON for a script element of type application/json: nothing in it ends the element."""
     written = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return Html(written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def section(name: str, heading: str, *children: Child) -> Html:
+    """A section of the page."""
+    return tag("section", tag("h2", heading), *children, id=name)
+
+
+def missing(why: str) -> Html:
+    """Why something cannot be shown."""
+    return tag("p", f"Not shown: {why}.", class_="missing")
+
+
+def folded(heading: str, content: Html) -> Html:
+    """Something that is shown on request."""
+    return tag("details", tag("summary", heading), content)

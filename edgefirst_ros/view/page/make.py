@@ -18,8 +18,7 @@ from edgefirst_ros.view.l5kitscenes import L5KitScenes
 from edgefirst_ros.view.ncorescenes import NCoreScenes
 from edgefirst_ros.view.page.document import document
 from edgefirst_ros.view.page.reportfile import Report, parsed, read_report
-from edgefirst_ros.view.page.sections import Thumbnail
-from edgefirst_ros.view.page.thumbnails import encoded, thumbnails
+from edgefirst_ros.view.page.thumbnails import Thumbnail, encoded, thumbnails
 from edgefirst_ros.view.scene import Moment, Scene, Scenes
 
 SCENES: Mapping[str, Callable[[Path], Scenes]] = {

@@ -6,6 +6,7 @@ import base64
 import random
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
 from io import BytesIO
 from zlib import crc32
 
@@ -14,7 +15,6 @@ import numpy as np
 from edgefirst_ros.errors import EdgeFirstError
 from edgefirst_ros.view.page.reportfile import Report
 from edgefirst_ros.view.page.reportfile import Sequence as ReportSequence
-from edgefirst_ros.view.page.sections import Thumbnail
 from edgefirst_ros.view.scene import (
     PICTURE_WIDTH,
     Moment,
@@ -34,6 +34,18 @@ RANDOM = 3
 QUALITY = 80
 _PINHOLE = frozenset({"plumb_bob", "rational_polynomial", "radtan", ""})
 """Distortion models that a projection knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thumbnail:
+    """A picture of the page: JPEG in base64, its size, what it is, when it was, and why it was chosen."""
+
+    number: int
+    base64: str
+    size: tuple[int, int]
+    why: str
+    name: str
+    time_ns: int | None
 
 
 def chosen(moments: Sequence[Moment], report: Report) -> list[tuple[Moment, str]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from edgefirst_ros.view.page.figures import clock
 from edgefirst_ros.view.page.reportfile import Report, Sequence, Stream, end_of
 
 Grade = Literal["good", "fair", "poor", "empty"]
@@ -165,13 +166,6 @@ def time_of(time_ns: int, drives: Iterable[tuple[int, str]]) -> tuple[str, str]:
     known = list(drives)
     start_ns, name = max((d for d in known if d[0] <= time_ns), default=known[0])
     return clock((time_ns - start_ns) / 1e9), f" of {name}" if len(known) > 1 else ""
-
-
-def clock(seconds: float) -> str:
-    """Seconds as mm:ss or h:mm:ss."""
-    whole = max(0, round(seconds))
-    hours, rest = divmod(whole, 3600)
-    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60:02d}:{rest % 60:02d}"
 
 
 def _refusals(report: Report) -> Iterator[str]:

@@ -1,0 +1,179 @@
+"""The middle of the page: pairing errors, latencies, track and speed, and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from edgefirst_ros.view.page.figures import distance
+from edgefirst_ros.view.page.html import Html, joined, missing, section, tag
+from edgefirst_ros.view.page.lanes import bars, clocks, latencies, speed
+from edgefirst_ros.view.page.reportfile import Pairing, Report
+from edgefirst_ros.view.page.thumbnails import Thumbnail
+from edgefirst_ros.view.page.timeaxis import TimeAxis
+from edgefirst_ros.view.page.trackmap import Place, places, track_map
+from edgefirst_ros.view.page.verdict import found_losses, time_of
+
+MOST_CARDS = 50
+"""Histograms of one kind."""
+MOST_TOPICS = 200
+"""Names of topics in one line or list."""
+LEAST_ERROR_MS = 0.05
+"""Smaller pairing errors are none."""
+
+
+def pairing(report: Report, data: dict[str, Any]) -> Html:
+    """Companion − reference of every topic."""
+    if not report.pairing:
+        why = report.lacking.get("pairing") or "no sample has a companion"
+        known = [(t, a.pairing_error_ms) for t, a in report.topics.items() if a.pairing_error_ms]
+        figures = tag("ul", *(tag("li", f"{t}: {_quantiles(found)}") for t, found in known[:MOST_TOPICS]))
+        return section("pairing", "Pairing errors", missing(why), figures if known else None)
+    exact = [topic for topic, found in report.pairing.items() if _is_exact(found)]
+    shown = [(t, found) for t, found in report.pairing.items() if t not in exact][:MOST_CARDS]
+    data["pairing"] = [bars(found) for _, found in shown]
+    cards = []
+    for number, (topic, found) in enumerate(shown):
+        account = report.topics.get(topic)
+        amounts = _quantiles(account.pairing_error_ms) if account and account.pairing_error_ms else ""
+        worst = found.worst
+        where = f"worst: {worst.error_ms:+.1f} ms, frame {worst.frame:,}" if worst is not None else ""
+        cards.append(_card("pairing", number, topic, amounts, where))
+    return section(
+        "pairing",
+        "Pairing errors",
+        tag("p", "Time of the companion minus that of its reference frame, in milliseconds.", class_="note"),
+        tag("div", *cards, class_="cards") if cards else None,
+        tag("p", f"Of the same time as the reference frame: {', '.join(exact[:MOST_TOPICS])}.")
+        if exact
+        else None,
+    )
+
+
+def _is_exact(found: Pairing) -> bool:
+    return (
+        sum(map(bool, found.counts)) == 1
+        and found.worst is not None
+        and abs(found.worst.error_ms) < LEAST_ERROR_MS
+    )
+
+
+def _quantiles(found: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.1f}" for name, value in list(found.items())[:8]) + " ms"
+
+
+def _card(kind: str, number: int, topic: str, figures: str, more: str = "") -> Html:
+    return tag(
+        "div",
+        tag("h4", topic),
+        tag("p", figures, class_="note"),
+        tag("div", class_="plot card-plot", **{f"data_{kind}": number}),
+        tag("p", more, class_="note") if more else None,
+        class_="card",
+    )
+
+
+def latency(report: Report, data: dict[str, Any]) -> Html:
+    """From acquisition to receipt, of every topic."""
+    found = latencies(report)
+    if not found:
+        why = report.lacking.get("streams") or report.lacking.get("sequences") or "no message has a time"
+        return section("latency", "Latency", missing(why))
+    by_receipt = sorted(t for t, each in clocks(report).items() if {kind for _, kind, _ in each} == {"late"})
+    timed = {topic: several for topic, several in found.items() if topic not in by_receipt}
+    shown = [(t, each) for t, several in timed.items() for each in several][:MOST_CARDS]
+    data["latency"] = [bars(each) for _, each in shown]
+    cards = [
+        _card("latency", number, topic, f"p50 {each.p50:.0f}, p95 {each.p95:.0f}, max {each.max:.0f} ms")
+        for number, (topic, each) in enumerate(shown)
+    ]
+    return section(
+        "latency",
+        "Latency",
+        tag(
+            "p",
+            "From acquisition to receipt, in milliseconds. Where the stamp is of another clock, the offset "
+            "between the clocks, and with it the latency, is an estimate.",
+            class_="note",
+        ),
+        tag("div", *cards, class_="cards") if cards else None,
+        tag("p", f"Placed by time of receipt or publication: {', '.join(by_receipt[:MOST_TOPICS])}.")
+        if by_receipt
+        else None,
+    )
+
+
+def track(report: Report, axis: TimeAxis, pictures: Iterable[Thumbnail], data: dict[str, Any]) -> Html:
+    """The track from above, and the speed."""
+    found: list[Place] = places(report)
+    if not found:
+        why = report.lacking.get("streams") or "no position is known: no GPS fix and no odometry was used"
+        return section("track", "Track and speed", missing(why))
+    pins = {p.time_ns: p.number for p in pictures if p.time_ns is not None}
+    origins = [o for s in report.sequences if s.track is not None for o in s.track.origins]
+    on_earth = any(origin is not None for origin in origins)
+    picture = track_map(found, pins, found_losses(report), on_earth=on_earth)
+    place = next((f"{o.latitude:.5f}°, {o.longitude:.5f}°" for o in origins if o is not None), "")
+    driven_m = [each.driven_m for each in report.sequences if each.driven_m is not None]
+    words = [f"{distance(sum(driven_m))} driven"] if driven_m else []
+    words += [f"origin at {place}"] if place else ["in the frame of the odometry: north is unknown"]
+    words += _bases(report)
+    plot = speed(report, axis)
+    if plot is not None:
+        data["speed"] = plot
+    return section(
+        "track",
+        "Track and speed",
+        tag(
+            "p",
+            "; ".join(words),
+            ". Ring: start; dot: end; dashed: position not measured; red: a topic was silent.",
+            class_="note",
+        ),
+        picture,
+        tag("h3", "Speed, km/h") if plot is not None else None,
+        tag("div", class_="plot speed-plot", id="speed") if plot is not None else None,
+    )
+
+
+def _bases(report: Report) -> list[str]:
+    totals: dict[str, float] = {}
+    for each in report.sequences:
+        for basis, seconds in (each.poses_s or {}).get("position", {}).items():
+            totals[basis] = totals.get(basis, 0.0) + seconds
+    return [f"position {basis} for {seconds:,.1f} s" for basis, seconds in totals.items() if seconds >= 0.1]
+
+
+def pictures(found: Sequence[Thumbnail], why: str, report: Report) -> Html:
+    """What the sensors saw at some moments."""
+    figures, drives = [], report.drives
+    for each in found:
+        when = "" if each.time_ns is None else f" at {time_of(each.time_ns, drives)[0]}"
+        image = tag(
+            "img",
+            src=Html(f"data:image/jpeg;base64,{each.base64}"),
+            width=each.size[0],
+            height=each.size[1],
+            alt=f"{each.why}{when}",
+        )
+        caption = joined(
+            tag("b", each.number, class_="pin-number"), f" {each.why}{when}", tag("small", each.name)
+        )
+        figures.append(
+            tag("figure", tag("button", image, type="button", class_="zoom"), tag("figcaption", caption))
+        )
+    return section(
+        "pictures",
+        "Pictures",
+        missing(why) if why else None,
+        tag(
+            "p",
+            "Boxes are the model's; dots are the lidar's, red is near and violet is far. Views from above "
+            "have a ring every 10 m; forward is up.",
+            class_="note",
+        )
+        if figures
+        else None,
+        tag("div", *figures, class_="figures"),
+        tag("dialog", tag("img", alt="", id="large"), id="viewer"),
+    )
