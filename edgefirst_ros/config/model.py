@@ -378,8 +378,8 @@ class Settings(BaseModel):
     workers: int = Field(
         0,
         ge=0,
-        description="Encoder threads, or processes where several convert a recording; 0: one per core. The "
-        "output does not depend on it.",
+        description="Encoder threads, or processes where several convert recordings of 20 MiB or more; 0: "
+        "one per core. The output does not depend on it.",
     )
     decoder: Literal["software", "v4l2m2m", "nvdec"] = Field(
         "software",

@@ -25,6 +25,7 @@ from edgefirst_ros.pipeline.assembly import Pipeline, Progress
 from edgefirst_ros.pipeline.executor import worker_count
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.pause import PAUSED
+from edgefirst_ros.pipeline.processes import are_worth_it
 from edgefirst_ros.pipeline.sequence import reorder_window_ns
 from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.sources.location import Location
@@ -102,7 +103,7 @@ def convert(
         committed: called with every sample that is in all outputs, from a writing thread.
         notes: go into the report before its own.
         processes: whether processes decode and encode, in place of threads; None where there are several
-            workers. The result is the same.
+            workers, and enough to read for them. The result is the same.
 
     Raises:
         RecordingNotFound: a recording does not exist.
@@ -120,6 +121,8 @@ def convert(
     # Not a sequence's name: readers take a container that holds one folder of its own name for nested.
     session = drives[0].parts[0].session
     name = dataset or (f"{drives[0].path.stem}-dataset" if session is None else session.dataset)
+    if processes is None:
+        processes = are_worth_it(worker_count(config.workers), sum(drive.size for drive in drives))
     job = Job(
         config,
         output,
@@ -127,7 +130,7 @@ def convert(
         overwrite=overwrite,
         sequences=sequences,
         committed=committed,
-        processes=worker_count(config.workers) > 1 if processes is None else processes,
+        processes=processes,
     )
     job.pipeline.notes += [*notes, *inputs.notes, *renaming("name", dataset)]
     try:

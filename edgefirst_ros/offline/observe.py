@@ -12,6 +12,7 @@ from edgefirst_ros.offline.convert import Position, disorder_warnings, feed_driv
 from edgefirst_ros.offline.inputs import open_recordings
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.executor import worker_count
+from edgefirst_ros.pipeline.processes import are_worth_it
 from edgefirst_ros.sources.location import Location
 from edgefirst_ros.sources.window import Excerpt
 
@@ -45,7 +46,9 @@ def observe(
     """
     inputs = open_recordings(places, config, excerpt)
     one_pass = config.model_copy(update={"ego": config.ego.model_copy(update={"smoothing": "lag"})})
-    pipeline = Pipeline(one_pass, [writer], processes=worker_count(config.workers) > 1)
+    size = sum(drive.size for drive, _ in inputs.drives)
+    in_processes = are_worth_it(worker_count(config.workers), size)
+    pipeline = Pipeline(one_pass, [writer], processes=in_processes)
     pipeline.notes += inputs.notes
     try:
         feed_drives(pipeline, inputs.drives, stop or threading.Event(), on_progress, None)

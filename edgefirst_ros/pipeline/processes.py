@@ -20,8 +20,15 @@ Made = TypeVar("Made")
 COMMAND = (sys.executable, "-P", "-m", "edgefirst_ros.pipeline.child")
 ATTEMPTS = 2
 """How often a call is made whose process ends before it is done."""
+WORTH_BYTES = 20 << 20
+"""Threads have converted less than this, some seconds of a drive, before processes have started."""
 PATIENCE_S = 5.0
 """For a process to end once its connection is closed."""
+
+
+def are_worth_it(workers: int, size: int) -> bool:
+    """Whether worker processes make recordings of so many bytes in all faster than threads do."""
+    return workers > 1 and size >= WORTH_BYTES
 
 
 class WorkerLost(EdgeFirstError):

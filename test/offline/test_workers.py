@@ -108,6 +108,9 @@ def test_pictures_are_decoded_in_other_processes_where_there_are_several_workers
     recording = simulated(DriveOptions(**SMALL)).mcap
     convert([recording], tmp_path / "one", build_config({"workers": 1}))
     assert not calls
+    convert([recording], tmp_path / "small", build_config({"workers": 2}))
+    assert not calls
+    monkeypatch.setattr(processes, "WORTH_BYTES", recording.stat().st_size)
     convert([recording], tmp_path / "two", build_config({"workers": 2}))
     assert set(calls) == {"decode_batch", "encode_cube", "range_files"}
     assert calls.count("decode_batch") <= 5
