@@ -78,7 +78,7 @@ VIEWER = {
 }
 """The viewer of `edgefirst-ros view`; not in ``all`` for its size."""
 # Kept up, unlike MkDocs and its theme Material; pinned, since warnings of the build are errors.
-DOCS = ["sphinx~=9.0", "myst-parser~=5.2", "furo==2025.12.19", "sphinxcontrib-mermaid~=2.1"]
+DOCS = ["sphinx>=9,<10", "myst-parser>=5.2,<6", "furo==2025.12.19", "sphinxcontrib-mermaid>=2.1,<3"]
 ALL_EXTRAS = [line for lines in EXTRAS.values() for line in lines]
 
 LAUNCHER = """\

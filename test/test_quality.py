@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import requires
 
 import pytest
 from places import REPOSITORY
@@ -17,3 +18,8 @@ def test_tools_are_content(command: list[str]) -> None:
         [sys.executable, "-m", *command], cwd=REPOSITORY, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_colcon_can_read_what_is_required() -> None:
+    """Of "~=9.0" it makes an error, takes the package for one without tests, runs none and exits with 0."""
+    assert [each for each in requires("edgefirst_ros") or () if "~=" in each] == []
