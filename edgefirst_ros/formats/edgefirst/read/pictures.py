@@ -27,11 +27,11 @@ def decode_rgb(data: bytes) -> npt.NDArray[np.uint8]:
     """
     if data.startswith(_JPEG):
         height, width, _, _ = simplejpeg.decode_jpeg_header(data)
-        _check_size(width, height)
+        check_size(width, height)
         rgb: npt.NDArray[np.uint8] = simplejpeg.decode_jpeg(data, "RGB")
         return rgb
     with Image.open(BytesIO(data), formats=("PNG",)) as image:
-        _check_size(*image.size)
+        check_size(*image.size)
         return np.array(image.convert("RGB"))
 
 
@@ -43,7 +43,7 @@ def decode_gray(data: bytes) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
         OSError: it is damaged.
     """
     with Image.open(BytesIO(data), formats=("JPEG", "PNG")) as image:
-        _check_size(*image.size)
+        check_size(*image.size)
         if image.mode == "L":
             return np.array(image, np.uint8)
         if image.mode in {"I;16", "I;16B", "I"}:
@@ -51,7 +51,12 @@ def decode_gray(data: bytes) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
         raise ValueError(f"it is a picture of mode {image.mode}, not a gray one")
 
 
-def _check_size(width: int, height: int) -> None:
+def check_size(width: int, height: int) -> None:
+    """Refuse a picture that would take all memory.
+
+    Raises:
+        ValueError: it has more pixels than any camera.
+    """
     if width * height > _MOST_PIXELS:
         raise ValueError(f"a picture of {width} x {height} pixels")
 
