@@ -34,10 +34,10 @@ def decode_cube(data: bytes) -> tuple[npt.NDArray[np.complex64] | npt.NDArray[np
     """A radar.png as an array with the axes of the message, and the place of each bin on each axis.
 
     Range bins begin at the radar; the middle Doppler bin (number bins ÷ 2) has speed 0, positive is receding.
-    Bins of other axes are counted from 0.
+    Bins of other axes are counted from 0. Where the file does not say how large a bin is, places are NaN.
 
     Raises:
-        DecodeError: it is not a radar.png of this package.
+        DecodeError: it is neither a radar.png of this package nor one of the vendor's layout.
     """
     found = read_cube(data)
     values = found.cube.astype(np.float32)

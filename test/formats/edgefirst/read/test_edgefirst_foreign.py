@@ -287,3 +287,53 @@ def test_metadata_that_mean_nothing_are_refused(tmp_path: Path, notes: dict[str,
     folder = foreign(tmp_path / "ds", {"name": ["s"], "frame": [1]}, PLACES[:1], notes)
     with pytest.raises(DatasetError, match=r"ds\.arrow: its metadata cannot be read"):
         edgefirst_ros.open(folder)
+
+
+def test_a_radar_cube_without_texts_has_the_layout_of_the_article(tmp_path: Path) -> None:
+    """By hand: a grid of 4 receivers by 2 sequences, each cell range by Doppler in (re, im) pairs."""
+    cube = np.arange(2 * 4 * 3 * 5 * 2).reshape(2, 4, 3, 5, 2) - 100  # sequence, receiver, range, Doppler
+    grid = np.block([[cube[s, r].reshape(3, 10) for r in range(4)] for s in range(2)])
+    files = {"s/s_001.radar.png": png((grid + 32768).astype(np.uint16))}
+    (sample,) = edgefirst_ros.open(foreign(tmp_path / "ds", {"name": ["s"], "frame": [1]}, files))
+    complex_cube = cube[..., 0] + 1j * cube[..., 1]
+    assert sample["cube"].dtype == np.complex64
+    assert (sample["cube"] == complex_cube.transpose(0, 2, 1, 3)).all()
+    assert list(sample["cube_axes"]) == ["sequence", "range", "rxchannel", "doppler"]
+    assert np.isnan(sample["cube_axes"]["range"]).all()
+    assert sample["cube_axes"]["rxchannel"].tolist() == [0, 1, 2, 3]
+
+
+HEADER = (
+    "VERSION .7\nFIELDS x y z id n\nSIZE 4 4 4 1 8\nTYPE F F F U I\nCOUNT 1 1 1 1 2\nPOINTS 2\nDATA ascii\n"
+)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_points_may_be_text(tmp_path: Path, end: str) -> None:
+    text = HEADER + "1 2.5 -3e1 255 9007199254740993 -1\n\n4 nan 6 7 8 9\n"
+    files = {"s/s_001.lidar.pcd": text.replace("\n", end).encode()}
+    (sample,) = edgefirst_ros.open(foreign(tmp_path / "ds", {"name": ["s"], "frame": [1]}, files))
+    points = sample["lidar"]
+    assert points["x"].tolist() == [1, 4]
+    assert points["z"].tolist() == [-30, 6]
+    assert np.isnan(points["y"]).tolist() == [False, True]
+    assert points["id"].tolist() == [255, 7]
+    assert points["n"].tolist() == [[9007199254740993, -1], [8, 9]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "said"),
+    [
+        ("lidar.pcd", HEADER.encode() + b"1 2 3 4 5 6\n", "it has 1 points instead of 2"),
+        ("lidar.pcd", HEADER.replace("ascii", "binary_compressed").encode(), "points are binary_compressed"),
+        ("lidar.pcd", b"POINTS 2\nDATA binary\n", "its header has no FIELDS, SIZE, TYPE"),
+        ("radar.png", png(np.zeros((3, 16), np.uint16)), "not a radar.png"),
+    ],
+)
+def test_what_cannot_be_decoded_says_how_to_read_the_rest(
+    tmp_path: Path, kind: str, data: bytes, said: str
+) -> None:
+    folder = foreign(tmp_path / "ds", {"name": ["s"], "frame": [1]}, {f"s/s_001.{kind}": data})
+    with pytest.raises(DatasetError, match=rf"{kind} cannot be decoded: .*{said}.*keys=\[...\] without it"):
+        edgefirst_ros.open(folder)[0]
+    assert edgefirst_ros.open(folder, keys=["image"])[0]["image"] is None
