@@ -21,7 +21,7 @@ from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.edgefirst.read.dataset import CAMERA, NO_LABEL, EdgeFirstDataset, Sample
 
 IMAGES, ANNOTATIONS = "images", "annotations"
-_DAMAGE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
+_DAMAGE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError, Image.DecompressionBombWarning)
 _NO_FILE_NAME = re.compile(r"[/\\\x00-\x1f]")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from PIL.Image import DecompressionBombError
+from PIL.Image import DecompressionBombError, DecompressionBombWarning
 
 from edgefirst_ros.errors import ConfigError, DatasetError
 from edgefirst_ros.formats.edgefirst.check.container import ZIP_DAMAGE
@@ -70,7 +70,7 @@ KEYS = (*_FILES, *ANNOTATIONS)
 NO_LABEL = -1
 _DAMAGE = (
     *ZIP_DAMAGE, ArithmeticError, LookupError, MemoryError, RuntimeError, SyntaxError, TypeError,
-    DecompressionBombError,
+    DecompressionBombError, DecompressionBombWarning,
 )  # fmt: skip
 """What libraries raise for damaged files."""
 

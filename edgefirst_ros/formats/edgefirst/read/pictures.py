@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Iterable
 from datetime import datetime
 from io import BytesIO
@@ -14,8 +15,12 @@ import simplejpeg
 from PIL import Image
 from PIL.ExifTags import IFD, Base
 
+from edgefirst_ros.formats.edgefirst.read.forklock import ForkLock
+
 _JPEG = b"\xff\xd8"
 _MOST_PIXELS = 1 << 26
+_QUIET = ForkLock()
+"""What is done with warnings is the same for all threads."""
 
 
 def decode_rgb(data: bytes) -> npt.NDArray[np.uint8]:
@@ -73,7 +78,8 @@ def taken_ns(data: bytes) -> int | None:
 
 def acquired_ns(image: Image.Image) -> int | None:
     """The same of a picture that is open."""
-    tags = image.getexif().get_ifd(IFD.Exif)
+    with _QUIET, warnings.catch_warnings(action="ignore"):  # Pillow warns of damaged EXIF, which says nothing
+        tags = image.getexif().get_ifd(IFD.Exif)
     try:
         text, fraction = str(tags[Base.DateTimeOriginal]), str(tags[Base.SubsecTimeOriginal])
         if not re.fullmatch(r"\d{1,9}", fraction):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from PIL.Image import DecompressionBombError
+from PIL.Image import DecompressionBombError, DecompressionBombWarning
 
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.edgefirst.read.batches import TableFile
@@ -24,7 +24,7 @@ from edgefirst_ros.formats.edgefirst.read.rasters import Ring, class_rings, obje
 
 _DAMAGE = (
     ArithmeticError, LookupError, MemoryError, OSError, RuntimeError, SyntaxError, TypeError, ValueError,
-    DecompressionBombError,
+    DecompressionBombError, DecompressionBombWarning,
 )  # fmt: skip
 """What libraries raise for odd values in a sound file."""
 _INDEX = ("name", "frame", "group", "label", "exclude")
