@@ -198,7 +198,9 @@ class EdgeFirstDataset:
         if group is None:
             entries += [_Entry(*key, None, None) for key in self._stems.keys() - set(known_keys)]
         self._entries = sorted(entries, key=lambda entry: (entry.sequence, entry.order))
-        self.labels = self._table.labels if labels is None else _chosen(labels, self._table.labels, self.path)
+        self.labels = (
+            self._table.labels if labels is None else _chosen(labels, self._table.occurring, self.path)
+        )
         self._classes = {label: number for number, label in enumerate(self.labels)}
         self.schema_version = self._table.version
 
@@ -218,6 +220,7 @@ class EdgeFirstDataset:
         Raises:
             IndexError: there are fewer.
             DatasetError: a file of it is damaged, gone or replaced.
+            ConfigError: a class in its masks is not among the labels that were given.
         """
         sample = self._read(self._entry(index))
         return sample if self._transform is None else self._transform(sample)
@@ -302,10 +305,16 @@ class EdgeFirstDataset:
             cube = sample["cube"]
             sample["cube"], sample["cube_axes"] = cube or (None, None)
 
+    def _class(self, label: str | None) -> int:
+        if label is None:
+            return NO_LABEL
+        if label not in self._classes:  # in masks of classes, which are not looked into before
+            raise ConfigError([f"labels: {self.path} also has {label}; add it"])
+        return self._classes[label]
+
     def _add_annotations(self, sample: Sample, rows: list[Row]) -> None:
         def labels(chosen: list[Row]) -> npt.NDArray[np.int64]:
-            numbers = [NO_LABEL if row.label is None else self._classes[row.label] for row in chosen]
-            return np.array(numbers, np.int64)
+            return np.array([self._class(row.label) for row in chosen], np.int64)
 
         if "boxes2d" in self._keys:
             flat = [row for row in rows if row.box2d is not None]

@@ -21,6 +21,7 @@ from edgefirst_ros.formats.edgefirst.store.archive import LOCAL, LOCAL_SIGNATURE
 
 _SAMPLE = re.compile(r"([^\x00-\x1f]+_[0-9]{1,9})\.[a-z.]+")
 _ENCRYPTED = 1
+_LONGEST_KIND = len("camera.jpeg")
 
 
 class Version(NamedTuple):
@@ -214,6 +215,7 @@ class DatasetFiles:
         self._other_case = {
             f"{stem}.{kind.lower()}": name
             for name in self.names
+            if (end := name[-_LONGEST_KIND:]) != end.lower()
             for stem, kind in split(name)
             if not kind.islower()
         }

@@ -84,6 +84,7 @@ class AnnotationTable:
         samples: sequence, frame and group of each sample, in the order of the table. A picture that is of no
             sequence has no frame.
         labels: all labels: those that the file lists, in its order, then others, sorted.
+        occurring: those of rows, sorted.
 
     Raises:
         DatasetNotFound: there is no table.
@@ -142,7 +143,8 @@ class AnnotationTable:
             )
             for name, frame, group in whole[np.sort(first), :3].tolist()
         ]
-        self.labels = tuple(dict.fromkeys([*listed, *sorted(labels.values)]))
+        self.occurring = tuple(sorted(labels.values))
+        self.labels = tuple(dict.fromkeys([*listed, *self.occurring]))
 
     def _slices(self, sample: int, columns: tuple[str, ...]) -> Iterator[tuple[int, Any]]:
         """The rows of a sample, and the number of the first in the table."""

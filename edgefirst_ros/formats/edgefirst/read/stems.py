@@ -14,6 +14,8 @@ Key = tuple[str, int | None]
 _FILE = re.compile(
     r"([^\x00-\x1f]+?)\.((?:camera|radar|lidar|depth)\.(?:jpe?g|png|pcd)|jpe?g|png)", re.IGNORECASE
 )
+_SENSOR_FILE = re.compile(r"([^\x00-\x1f]+_[0-9]{1,9})\.([a-z0-9_-]+\.[a-z0-9]+)", re.IGNORECASE)
+"""One of any sensor, of which the format has more than this package knows."""
 _NUMBERED = re.compile(r"(.+)_([0-9]{1,9})", re.DOTALL)
 _NUMBER = re.compile(r"_([0-9]{1,9})(?=_)")
 _FOREIGN = "__MACOSX"
@@ -21,7 +23,7 @@ _FOREIGN = "__MACOSX"
 
 def split(path: str) -> Iterator[tuple[str, str]]:
     """A sample's file without its kind, and its kind, such as ``camera.jpeg``; nothing for other files."""
-    found = _FILE.fullmatch(path)
+    found = _SENSOR_FILE.fullmatch(path) or _FILE.fullmatch(path)
     if found is not None and not path.rpartition("/")[2].startswith(".") and not path.startswith(_FOREIGN):
         yield found[1], found[2]
 

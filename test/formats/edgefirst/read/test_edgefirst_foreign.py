@@ -98,6 +98,13 @@ def test_files_of_a_sample_may_differ_in_their_digits(tmp_path: Path) -> None:
     assert sample["depth"].max() == 7
 
 
+def test_files_of_other_sensors_are_no_pictures(tmp_path: Path) -> None:
+    files = {"s/s_002.camera.jpeg": picture(1), "s/s_002.thermal.png": b"heat"}
+    opened = edgefirst_ros.open(foreign(tmp_path / "ds", {"name": ["s"], "frame": [2]}, files))
+    assert len(opened) == 1
+    assert opened.file(0, "thermal.png") == b"heat"
+
+
 def test_pictures_of_no_sequence_have_no_frame(tmp_path: Path) -> None:
     """Image-based and mixed datasets of the vendor's format: the frame is null, the name is the file's."""
     rows = {
@@ -275,6 +282,13 @@ def test_labels_that_are_given_are_the_same_for_all_datasets(tmp_path: Path) -> 
     assert {opened.labels for opened in same} == {("car", "bus")}
     with pytest.raises(ConfigError, match=r"labels: .*bus also has bus; add"):
         edgefirst_ros.open(drives[0], labels=["car"])
+    listed = {"labels": ["bus", "car", "tram"]}
+    rows = {"name": ["s"], "frame": [1], "label": ["car"], "box2d": boxes(1)}
+    only = edgefirst_ros.open(foreign(tmp_path / "listed", rows, PLACES[:1], listed), labels=["car"])
+    assert only[0]["labels2d"].tolist() == [0]
+    classes = masked(tmp_path / "classes", png(CLASSES), {"labels": ["background", "road"]}).path
+    with pytest.raises(ConfigError, match=r"labels: .*classes also has road; add it"):
+        edgefirst_ros.open(classes, labels=["car"])[0]
     with pytest.raises(ConfigError, match="labels: a name is there twice"):
         edgefirst_ros.open(drives[0], labels=["bus", "bus"])
 
