@@ -14,7 +14,10 @@ from edgefirst_ros.formats.edgefirst.read.dataset import Sample
 
 _CLOUDS = ("lidar", "radar")
 _GRIDS = ("image", "cube", "depth", "lidar_depth", "lidar_reflect")
-_LISTS = ("boxes2d", "labels2d", "scores2d", "boxes3d", "labels3d", "scores3d", "labels_masks")
+_LISTS = (
+    "boxes2d", "labels2d", "scores2d", "ignore2d", "boxes3d", "labels3d", "scores3d", "ignore3d",
+    "labels_masks", "ignore_masks",
+)  # fmt: skip
 _ANGLES = {"location": 2, "pose": 3}
 UNKNOWN_NS = -1
 
@@ -25,9 +28,10 @@ def collate(samples: Sequence[Sample]) -> dict[str, Any]:
     What every sample has in one size becomes one tensor, with the batch as its first dimension: ``image``
     (B, 3, H, W) uint8, ``cube`` complex64, ``depth`` and the lidar's images int32. If sizes differ, or a
     sample lacks it, it is a list of B tensors or None. ``lidar`` and ``radar`` are lists of (N, F) float32
-    tensors or None, with x, y, z first; ``lidar_fields`` and ``radar_fields`` name the columns. Boxes, labels
-    and scores are lists of B tensors. Where unknown, ``location`` (B, 2) and ``pose`` (B, 3) float64 are NaN,
-    and ``time_ns`` (B,) int64 is -1. ``frame`` is (B,) int64. Others are lists of what the samples have.
+    tensors or None, with x, y, z first; ``lidar_fields`` and ``radar_fields`` name the columns. Boxes,
+    labels, scores and what is to be ignored are lists of B tensors. Where unknown, ``location`` (B, 2) and
+    ``pose`` (B, 3) float64 are NaN, and ``time_ns`` and ``frame`` (B,) int64 are -1. Others are lists of what
+    the samples have.
 
     Raises:
         ExtraNotInstalled: torch is missing.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
 from os import PathLike
@@ -13,19 +16,23 @@ from typing import Any
 from PIL import Image
 
 from edgefirst_ros.api.reading import open as open_dataset
-from edgefirst_ros.errors import OutputExists
+from edgefirst_ros.errors import DatasetError, OutputExists
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.edgefirst.read.dataset import CAMERA, NO_LABEL, EdgeFirstDataset, Sample
 
 IMAGES, ANNOTATIONS = "images", "annotations"
+_DAMAGE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError, Image.DecompressionBombWarning)
+_NO_FILE_NAME = re.compile(r"[/\\\x00-\x1f]")
 
 
 def export_coco(dataset: EdgeFirstDataset | str | PathLike[str], out: str | PathLike[str]) -> list[Path]:
     """Write the pictures of a dataset with their 2-D boxes as COCO, a file of annotations for each group.
 
     Pictures are copied byte for byte to ``out/images/``. ``out/annotations/instances_GROUP.json`` has boxes
-    in pixels (left, top, width, height). Categories are the dataset's labels, from 1. Samples without a
-    picture, boxes without a label, and masks are left out.
+    in pixels (left, top, width, height); those to be ignored have ``iscrowd`` 1. Pictures without a group are
+    in ``instances_ungrouped.json``, or in ``instances_all.json`` if none has one. Categories are the labels
+    of the dataset, from 1. Samples without a picture, boxes without a label, and masks are left out. If it
+    fails, nothing is left of it.
 
     Args:
         dataset: an open dataset, with the groups that it has, or the path of one.
@@ -44,20 +51,52 @@ def export_coco(dataset: EdgeFirstDataset | str | PathLike[str], out: str | Path
     folder = Path(out)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise OutputExists(f"{folder}: exists and is not empty; give a new folder")
-    groups: dict[str, _Group] = {}
-    with disk_errors(folder):
-        (folder / IMAGES).mkdir(parents=True)
-        (folder / ANNOTATIONS).mkdir()
+    groups: dict[str | None, _Group] = {}
+    used: set[str] = set()
+    with _removed_on_errors(folder):
+        with disk_errors(folder):
+            (folder / IMAGES).mkdir(parents=True)
+            (folder / ANNOTATIONS).mkdir()
         for number, sample in enumerate(source.with_keys(["boxes2d"])):
             picture = source.file(number, *CAMERA)
             if picture is None:
                 continue
-            with Image.open(BytesIO(picture), formats=("JPEG", "PNG")) as opened:
-                size = opened.size
-                file_name = f"{sample['name']}.{'jpg' if opened.format == 'JPEG' else 'png'}"
-            (folder / IMAGES / file_name).write_bytes(picture)
-            groups.setdefault(sample["group"] or "all", _Group()).add(sample, file_name, size)
-        return [group.write(folder / ANNOTATIONS, name, source.labels) for name, group in groups.items()]
+            size, ending = _size(picture, f"{source.path}: the picture of {sample['name']}")
+            name = _NO_FILE_NAME.sub("_", sample["name"])
+            file_name = f"{name}.{ending}" if name not in used else f"{name}_{number}.{ending}"
+            used.add(name)
+            with disk_errors(folder), (folder / IMAGES / file_name).open("xb") as file:
+                file.write(picture)
+            groups.setdefault(sample["group"], _Group()).add(sample, file_name, size)
+        unnamed = "ungrouped" if len(groups) > 1 else "all"
+        with disk_errors(folder):
+            return [
+                group.write(folder / ANNOTATIONS, name or unnamed, source.labels)
+                for name, group in groups.items()
+            ]
+
+
+@contextmanager
+def _removed_on_errors(folder: Path) -> Iterator[None]:
+    """Remove what was made in an empty or new folder if it cannot be completed, for another try."""
+    is_new = not folder.exists()
+    try:
+        yield
+    except BaseException:
+        for made in (IMAGES, ANNOTATIONS):
+            shutil.rmtree(folder / made, ignore_errors=True)
+        if is_new and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+
+
+def _size(picture: bytes, what: str) -> tuple[tuple[int, int], str]:
+    """Width and height of a picture in pixels, and how its file's name ends."""
+    try:
+        with Image.open(BytesIO(picture), formats=("JPEG", "PNG")) as opened:
+            return opened.size, "jpg" if opened.format == "JPEG" else "png"
+    except _DAMAGE as error:
+        raise DatasetError(f"{what} cannot be decoded: {error}") from error
 
 
 @dataclass(slots=True)
@@ -70,7 +109,8 @@ class _Group:
         width, height = size
         image = len(self.images) + 1
         self.images.append({"id": image, "file_name": file_name, "width": width, "height": height})
-        for box, label in zip(sample["boxes2d"].astype(float), sample["labels2d"].tolist(), strict=True):
+        columns = sample["boxes2d"].astype(float), sample["labels2d"].tolist(), sample["ignore2d"].tolist()
+        for box, label, is_ignored in zip(*columns, strict=True):
             if label == NO_LABEL:
                 continue
             across, down = (box[2:] * size).tolist()
@@ -82,14 +122,14 @@ class _Group:
                     "category_id": label + 1,
                     "bbox": [round(value, 2) for value in (left, top, across, down)],
                     "area": round(across * down, 2),
-                    "iscrowd": 0,
+                    "iscrowd": int(is_ignored),
                 }
             )
 
     def write(self, folder: Path, name: str, labels: Sequence[str]) -> Path:
         """Write the file of the group's annotations."""
         categories = [{"id": number, "name": label} for number, label in enumerate(labels, 1)]
-        path = folder / f"instances_{name}.json"
+        path = folder / f"instances_{_NO_FILE_NAME.sub('_', name)}.json"
         content = {"images": self.images, "annotations": self.annotations, "categories": categories}
         path.write_text(json.dumps(content))
         return path

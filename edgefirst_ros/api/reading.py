@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, Sample
 
-_TABLES = ("*/*.arrow", "*/*/*.arrow")
+_TABLE = ".arrow"
+_DEEPEST = 4
+"""How far below a folder datasets are looked for: a fleet has sets/DRIVE/edgefirst/NAME."""
 
 
 def open(  # noqa: A001 - it is called edgefirst_ros.open
@@ -19,6 +22,7 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
     keys: Iterable[str] | None = None,
     group: str | None = None,
     transform: Callable[[Sample], Any] | None = None,
+    labels: Iterable[str] | None = None,
 ) -> EdgeFirstDataset:
     """Open an EdgeFirst dataset, ZIP or folder; see ``EdgeFirstDataset`` for what its samples are.
 
@@ -27,14 +31,16 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
         keys: what to read, such as ``["image", "boxes2d"]``; default: all.
         group: only samples of this group: ``train`` or ``val``.
         transform: called with each sample; returns what ``dataset[i]`` shall be.
+        labels: names of the classes in the order of their numbers, so that several datasets have the same;
+            by default those of this dataset.
 
     Raises:
         DatasetNotFound: there is no finished dataset, or several.
         DatasetError: it is damaged.
-        ConfigError: there is no such key or group.
+        ConfigError: there is no such key or group, or a label that occurs is not among ``labels``.
     """
     folder, name = _place(Path(path))
-    return EdgeFirstDataset(folder, name, keys=keys, group=group, transform=transform)
+    return EdgeFirstDataset(folder, name, keys=keys, group=group, transform=transform, labels=labels)
 
 
 def _place(path: Path) -> tuple[Path, str]:
@@ -48,10 +54,28 @@ def _place(path: Path) -> tuple[Path, str]:
     name = path.absolute().name
     if any((path / f"{name}{ending}").exists() for ending in (".arrow", ".zip", ".journal.part")):
         return path, name
-    below = sorted({t.parent for pattern in _TABLES for t in path.glob(pattern) if t.stem == t.parent.name})
-    if len(below) == 1:
-        return below[0], below[0].name
-    if below:
-        some = ", ".join(map(str, below[:3]))
-        raise DatasetNotFound(f"{path}: holds {len(below)} datasets; name one of them, such as {some}")
+    found = sorted(_tables(path, _DEEPEST))
+    if len(found) == 1:
+        return found[0].parent, found[0].stem
+    if found:
+        some = ", ".join(
+            str(table.parent if table.stem == table.parent.name else table) for table in found[:3]
+        )
+        raise DatasetNotFound(f"{path}: holds {len(found)} datasets; name one of them, such as {some}")
     raise DatasetNotFound(f"{path}: holds no finished EdgeFirst dataset; is it the folder of one?")
+
+
+def _tables(folder: Path, depth: int) -> Iterator[Path]:
+    """Tables in and below a folder, but not below one that has some: its sensor files may be many."""
+    try:
+        with os.scandir(folder) as entries:
+            here = list(entries)
+    except OSError:  # what may not be read holds nothing that could be opened
+        return
+    tables = [Path(entry.path) for entry in here if entry.name.endswith(_TABLE) and entry.is_file()]
+    own = [table for table in tables if table.stem == folder.absolute().name]
+    yield from own or tables
+    if not tables and depth:
+        for entry in here:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _tables(Path(entry.path), depth - 1)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from edgefirst_foreign import boxes, foreign, picture
 from PIL import Image
 from readable import SCHEMAS, dataset, truth
 from written import exif_time_ns
 
 import edgefirst_ros
-from edgefirst_ros.errors import OutputExists
+from edgefirst_ros.errors import DatasetError, OutputExists
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -70,3 +72,53 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     with pytest.raises(OutputExists, match="exists and is not empty"):
         edgefirst_ros.export_coco(dataset(), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_regions_to_be_ignored_are_crowds_and_what_is_excluded_is_not_there(tmp_path: Path) -> None:
+    """As by the vendor: iscrowd is ignore; excluded rows, and ignored ones without label, are left out."""
+    rows = {
+        "name": ["s"] * 5,
+        "frame": [1] * 5,
+        "label": ["car", "car", "zebra", None, "dog"],
+        "box2d": boxes(5),
+        "ignore": [False, True, False, True, None],
+        "exclude": [None, False, True, False, False],
+    }
+    folder = foreign(tmp_path / "ds", rows, ["s/s_001.camera.jpeg"])
+    (path,) = edgefirst_ros.export_coco(folder, tmp_path / "coco")
+    content = read(path)
+    assert [category["name"] for category in content["categories"]] == ["car", "dog"]
+    assert [(a["category_id"], a["iscrowd"]) for a in content["annotations"]] == [(1, 0), (1, 1), (2, 0)]
+
+
+def test_pictures_without_rows_are_exported_without_boxes(tmp_path: Path) -> None:
+    rows = {"name": ["s"], "frame": [2], "group": ["train"], "label": ["car"], "box2d": boxes(1)}
+    folder = foreign(tmp_path / "ds", rows, ["s/s_001.jpg", "s/s_2.camera.jpg", "s/s_003.camera.jpeg"])
+    files = edgefirst_ros.export_coco(folder, tmp_path / "coco")
+    counts = {path.name: (len(read(path)["images"]), len(read(path)["annotations"])) for path in files}
+    assert counts == {"instances_train.json": (1, 1), "instances_ungrouped.json": (2, 0)}
+    assert len(list((tmp_path / "coco" / "images").iterdir())) == 3
+
+
+def test_a_damaged_picture_is_named_and_the_folder_can_be_used_again(tmp_path: Path) -> None:
+    rows = {"name": ["s", "s"], "frame": [1, 2]}
+    folder = foreign(tmp_path / "ds", rows, {"s/s_001.jpg": picture(), "s/s_002.jpg": b"no picture"})
+    (tmp_path / "empty").mkdir()
+    for out in (tmp_path / "coco", tmp_path / "empty"):
+        with pytest.raises(DatasetError, match=r"ds: the picture of s_002 cannot be decoded"):
+            edgefirst_ros.export_coco(folder, out)
+    assert not (tmp_path / "coco").exists()
+    assert not list((tmp_path / "empty").iterdir())
+    with zipfile.ZipFile(folder / "ds.zip", "w") as archive:
+        archive.writestr("s/s_001.jpg", picture())
+    assert edgefirst_ros.export_coco(folder, tmp_path / "coco")
+
+
+def test_names_in_a_table_are_no_paths(tmp_path: Path) -> None:
+    rows = {"name": ["../../s"], "frame": [1], "group": ["../../g"]}
+    folder = foreign(tmp_path / "ds", rows, ["x/../../s_001.jpg"])
+    opened = edgefirst_ros.open(folder)
+    assert edgefirst_ros.export_coco(opened, tmp_path / "a" / "b" / "coco") is not None
+    assert {path.name for path in tmp_path.iterdir()} == {"ds", "a"}
+    assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["coco"]
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,8 +29,17 @@ def test_a_dataset_is_opened_by_what_is_of_it_or_above_it(tmp_path: Path, path: 
 def test_files_in_a_folder_of_another_name_are_opened_by_their_own(tmp_path: Path) -> None:
     place = copied(tmp_path).rename(tmp_path / "downloads")
     assert len(edgefirst_ros.open(place / f"{NAME}.arrow")) == 15
-    with pytest.raises(DatasetNotFound, match=r"downloads: holds no finished EdgeFirst dataset"):
+    assert len(edgefirst_ros.open(place)) == 15
+    assert len(edgefirst_ros.open(tmp_path)) == 15
+    shutil.copy(place / f"{NAME}.arrow", place / "copy.arrow")
+    with pytest.raises(DatasetNotFound, match=r"downloads: holds 2 datasets; .* such as .*/copy\.arrow, "):
         edgefirst_ros.open(place)
+
+
+def test_a_dataset_of_a_fleet_is_found_below_its_output(tmp_path: Path) -> None:
+    place = copied(tmp_path / "out" / "sets" / "drive1" / "edgefirst")
+    for above in (tmp_path / "out", tmp_path / "out" / "sets", place.parent):
+        assert edgefirst_ros.open(above).path == place
 
 
 def test_a_relative_path_stays_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -185,10 +185,12 @@ def _damage(rng: random.Random, folder: Path) -> None:
 def _rename(rng: random.Random, path: Path) -> None:
     part = ".part"
     name = path.name.removesuffix(part) if path.name.endswith(part) else path.name + part
-    if rng.random() < 0.5:
-        path.rename(path.with_name(name))
-    else:
-        shutil.copy(path, path.with_name(name))
+    is_moved = rng.random() < 0.5
+    with suppress(OSError):  # a folder may have the name already
+        if is_moved:
+            path.rename(path.with_name(name))
+        else:
+            shutil.copy(path, path.with_name(name))
 
 
 def _member(rng: random.Random, path: Path) -> None:

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
 import pytest
 from drives import simulated
 from PIL import Image
@@ -260,9 +262,17 @@ class TestDatasets:
             {"rate_hz": 1, "edgefirst": {"schema_version": "2026.10", "container": "folder"}}
         )
         convert([simulated(DRIVE).mcap], tmp_path, config, dataset="d")
-        drawn = drawing(tmp_path, tmp_path / "x.rrd", "-q")
-        here = drawn.arrays("place/now", "GeoPoints:positions")
-        assert all(abs(found[0][0] - truth.world.latitude_deg) < 0.01 for found in here.values())
+        table = tmp_path / "edgefirst" / "d" / "d.arrow"
+        rows, stated = pl.read_ipc(io.BytesIO(table.read_bytes())), {"schema_version": "2026.10"}
+        wider = rows.with_columns(pl.col("location").cast(pl.Array(pl.Float64, 2)))
+        for each, metadata in ((rows, stated), (wider, stated), (rows, None)):
+            stored = each.to_arrow(compat_level=pl.CompatLevel.oldest()).replace_schema_metadata(metadata)
+            with pa.ipc.new_file(table, stored.schema) as out:
+                out.write_table(stored)
+            drawn = drawing(tmp_path, tmp_path / "x.rrd", "-q")
+            here = drawn.arrays("place/now", "GeoPoints:positions")
+            assert here
+            assert all(abs(found[0][0] - truth.world.latitude_deg) < 0.01 for found in here.values())
 
     def test_a_folder_above_is_enough(self, datasets: Path, tmp_path: Path) -> None:
         drawn = drawing(datasets, tmp_path / "x.rrd", "-q", "--every-n", "10")

@@ -16,7 +16,9 @@ from scipy.spatial.transform import Rotation
 from edgefirst_ros.errors import DatasetError, DecodeError, EdgeFirstError
 from edgefirst_ros.formats.edgefirst.finish.table import read_table
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
+from edgefirst_ros.formats.edgefirst.read.batches import TableFile
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
+from edgefirst_ros.formats.edgefirst.read.orders import is_longitude_first, is_yaw_first
 from edgefirst_ros.formats.edgefirst.read.pcd import positions, read_pcd
 from edgefirst_ros.formats.edgefirst.read.pictures import acquired_ns
 from edgefirst_ros.messages.calibration import Intrinsics
@@ -53,14 +55,19 @@ class EdgeFirstDrawing:
         self._report = report
         table = self._files.table
         self._table = read_table(table) if table.is_file() else pl.DataFrame()
-        location = self._table.schema.get("location")
-        # The published version has the longitude first, in doubles, the current one the latitude.
-        self._longitude_first = isinstance(location, pl.Array) and location.inner == pl.Float64
+        version = TableFile(table).notes.version if table.is_file() else None
+        doubles = {
+            name: getattr(self._table.schema.get(name), "inner", None) == pl.Float64
+            for name in ("location", "pose")
+        }
+        self._longitude_first = is_longitude_first(version, is_double=doubles["location"])
+        self._yaw_first = is_yaw_first(version, is_double=doubles["pose"])
         self._rows: dict[tuple[str, int], list[int]] = {}
         if not self._table.is_empty():
             keys = self._table.select(pl.col("name").cast(pl.String), pl.col("frame")).rows()
             for number, (name, frame) in enumerate(keys):
-                self._rows.setdefault((name, int(frame)), []).append(number)
+                if frame is not None:  # one of a picture of no sequence, which is not drawn
+                    self._rows.setdefault((name, int(frame)), []).append(number)
         names = ((PurePosixPath(stem).name.rpartition("_"), stem) for stem in self._files.stems())
         self._stems = sorted((name, int(frame), stem) for (name, _, frame), stem in names)
 
@@ -75,7 +82,9 @@ class EdgeFirstDrawing:
         current: _Sequence | None = None
         for name, frame, stem in self._stems:
             if current is None or current.name != name:
-                current = _Sequence(name, self._report, longitude_first=self._longitude_first)
+                current = _Sequence(
+                    name, self._report, longitude_first=self._longitude_first, yaw_first=self._yaw_first
+                )
             data = self._files.read(stem, "camera.jpeg", "camera.png")
             try:
                 found = None if data is None else opened(data)
@@ -136,9 +145,9 @@ class _Sample:
 class _Sequence:
     """Where the rig and its sensors are in one sequence."""
 
-    def __init__(self, name: str, report: Report, *, longitude_first: bool) -> None:
+    def __init__(self, name: str, report: Report, *, longitude_first: bool, yaw_first: bool) -> None:
         self.name = name
-        self._longitude_first = longitude_first
+        self._longitude_first, self._yaw_first = longitude_first, yaw_first
         self.has_masks = self.has_boxes = False
         self._said: ReportSequence | None = next((s for s in report.sequences if s.name == name), None)
         streams = self._said.streams if self._said is not None else None
@@ -171,6 +180,8 @@ class _Sequence:
         """Draw where the rig is, by the rows of a sample, which all say the same."""
         row = rows[0] if rows else {}
         place, pose = row.get("location"), row.get("pose")
+        if pose is not None and self._yaw_first:
+            pose = pose[::-1]
         if pose is not None and time_ns is not None and all(map(math.isfinite, pose)):
             canvas.scalars(marks.ATTITUDE, time_ns, tuple(pose))
         if place is None or not all(map(math.isfinite, place)):

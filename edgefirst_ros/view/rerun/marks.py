@@ -158,7 +158,9 @@ def axis_names(radar: RadarCube) -> tuple[str, str]:
     names = []
     for axis, name, unit in ((Axis.RANGE, "range", "m"), (Axis.DOPPLER, "doppler", "m/s")):
         scale = scales.get(axis, 1.0)
-        names.append(f"{name} ({scale:.3g} {unit})" if scale not in {0.0, 1.0} else name)
+        names.append(
+            f"{name} ({scale:.3g} {unit})" if scale not in {0.0, 1.0} and math.isfinite(scale) else name
+        )
     return names[0], names[1]
 
 

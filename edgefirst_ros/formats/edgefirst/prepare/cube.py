@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import math
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
 from edgefirst_ros.codecs.png import encode_gray
@@ -26,6 +28,9 @@ ORDER = (
 )
 """The axes of the grid, slowest first: two of rows, then those of columns."""
 ROW_AXES = ORDER[:2]
+PUBLISHED = (2, 4)
+"""Sequences and receivers in the grid of the vendor's article."""
+_TEXTS = frozenset({"shape", "layout", "lengths", "scales", "is_complex", "offset", "radar_time_us"})
 
 
 def encode_cube(cube: RadarCube) -> bytes:
@@ -76,15 +81,20 @@ def encode_cube(cube: RadarCube) -> bytes:
 
 
 def read_cube(png: bytes) -> RadarCube:
-    """Decode a radar.png of ``encode_cube``.
+    """Decode a radar.png of ``encode_cube``, or one without texts, as others write them.
+
+    Of the latter the vendor's article says the layout: 2 sequences × range in rows, 4 receivers × Doppler ×
+    (re, im) in columns. Its scales are NaN, as nothing says them, and its time is 0.
 
     Raises:
-        DecodeError: it is not a 16-bit gray PNG with the texts of ``encode_cube``.
+        DecodeError: it is not a 16-bit gray PNG with the texts of ``encode_cube``, nor one of that layout.
     """
     try:
         with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
             pixels = np.asarray(image)
             text = dict(getattr(image, "text", {}))
+        if not _TEXTS & text.keys():
+            return _published(pixels)
         layout = tuple(Axis[name] for name in text["layout"].split(",") if name)
         lengths = tuple(int(length) for length in text["lengths"].split(",") if length)
         scales = tuple(float(scale) for scale in text["scales"].split(",") if scale)
@@ -104,6 +114,26 @@ def read_cube(png: bytes) -> RadarCube:
         )
     except (KeyError, ValueError, OSError) as error:
         raise DecodeError(f"not a radar.png of this package: {error!r}") from error
+
+
+def _published(pixels: npt.NDArray[Any]) -> RadarCube:
+    rows, columns = pixels.shape
+    sequences, receivers = PUBLISHED
+    if (
+        pixels.dtype.kind not in "ui"
+        or pixels.dtype.itemsize != 2
+        or rows % sequences
+        or columns % (receivers * 2)
+    ):
+        raise ValueError("it has no texts, nor 16 bits and rows and columns for 2 sequences and 4 receivers")
+    values = (pixels.astype(np.uint16) ^ np.uint16(OFFSET)).view(np.int16)
+    return RadarCube(
+        cube=values.reshape(sequences, rows // sequences, receivers, columns // receivers),
+        layout=(Axis.SEQUENCE, Axis.RANGE, Axis.RXCHANNEL, Axis.DOPPLER),
+        scales=(math.nan,) * 4,
+        is_complex=True,
+        radar_time_us=0,
+    )
 
 
 def _bins(lengths: tuple[int, ...], is_complex: bool) -> tuple[int, ...]:

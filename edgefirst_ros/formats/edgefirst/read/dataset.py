@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from PIL.Image import DecompressionBombError
+from PIL.Image import DecompressionBombError, DecompressionBombWarning
 
 from edgefirst_ros.errors import ConfigError, DatasetError
 from edgefirst_ros.formats.edgefirst.check.container import ZIP_DAMAGE
@@ -18,7 +18,8 @@ from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
 from edgefirst_ros.formats.edgefirst.read.pcd import read_pcd
 from edgefirst_ros.formats.edgefirst.read.pictures import decode_gray, decode_rgb, taken_ns
-from edgefirst_ros.formats.edgefirst.read.rows import AnnotationTable, Row
+from edgefirst_ros.formats.edgefirst.read.rows import AnnotationTable, Facts, Row
+from edgefirst_ros.formats.edgefirst.read.stems import Key, find_stems
 from edgefirst_ros.formats.edgefirst.store.archive import sample_name
 from edgefirst_ros.messages.radar import Axis
 
@@ -33,10 +34,10 @@ def decode_cube(data: bytes) -> tuple[npt.NDArray[np.complex64] | npt.NDArray[np
     """A radar.png as an array with the axes of the message, and the place of each bin on each axis.
 
     Range bins begin at the radar; the middle Doppler bin (number bins ÷ 2) has speed 0, positive is receding.
-    Bins of other axes are counted from 0.
+    Bins of other axes are counted from 0. Where the file does not say how large a bin is, places are NaN.
 
     Raises:
-        DecodeError: it is not a radar.png of this package.
+        DecodeError: it is neither a radar.png of this package nor one of the vendor's layout.
     """
     found = read_cube(data)
     values = found.cube.astype(np.float32)
@@ -50,7 +51,7 @@ def decode_cube(data: bytes) -> tuple[npt.NDArray[np.complex64] | npt.NDArray[np
     return array, axes
 
 
-CAMERA = ("camera.jpeg", "camera.png")
+CAMERA = ("camera.jpeg", "camera.png", "camera.jpg", "jpeg", "jpg", "png")
 """The files of which a sample has one for its picture."""
 _FILES: dict[str, tuple[tuple[str, ...], Callable[[bytes], Any]]] = {
     "time_ns": (CAMERA, taken_ns),
@@ -69,9 +70,40 @@ KEYS = (*_FILES, *ANNOTATIONS)
 NO_LABEL = -1
 _DAMAGE = (
     *ZIP_DAMAGE, ArithmeticError, LookupError, MemoryError, RuntimeError, SyntaxError, TypeError,
-    DecompressionBombError,
+    DecompressionBombError, DecompressionBombWarning,
 )  # fmt: skip
 """What libraries raise for damaged files."""
+
+
+class _Entry(NamedTuple):
+    """A sample in the order of the dataset.
+
+    Attributes:
+        sequence: its sequence, or the name of a picture of none.
+        frame: its frame.
+        group: its group.
+        row: its number in the table; None if that has no rows of it.
+    """
+
+    sequence: str
+    frame: int | None
+    group: str | None
+    row: int | None
+
+    @property
+    def key(self) -> Key:
+        """What its files are found by."""
+        return self.sequence, self.frame
+
+    @property
+    def order(self) -> int:
+        """Its place in its sequence."""
+        return -1 if self.frame is None else self.frame
+
+    @property
+    def name(self) -> str:
+        """As this package names files."""
+        return self.sequence if self.frame is None else sample_name(self.sequence, self.frame)
 
 
 class EdgeFirstDataset:
@@ -83,10 +115,10 @@ class EdgeFirstDataset:
     ============= ==================== ==============================================================
     key           shape, dtype         what
     ============= ==================== ==============================================================
-    name          str                  sequence and frame number, as in the names of the files
-    sequence      str                  name of the sequence
-    frame         int                  number of the frame in its sequence
-    group         str or None          train or val
+    name          str                  sequence and frame number, as this package names files
+    sequence      str                  name of the sequence; of a picture of none, the picture's
+    frame         int or None          number of the frame in its sequence; None for a picture of none
+    group         str or None          train or val; None for a sample without rows in the table
     location      (2,) float64         latitude, longitude in degrees
     pose          (3,) float64         roll, pitch, yaw in degrees
     time_ns       int                  acquisition of the picture, nanoseconds since 1970
@@ -101,12 +133,18 @@ class EdgeFirstDataset:
     boxes2d       (N, 4) float32       centre x, y, width, height as fractions of the picture
     labels2d      (N,) int64           their classes in ``labels``, -1 without one
     scores2d      (N,) float32         their confidences, NaN if not stored
+    ignore2d      (N,) bool            whether it is a region to leave out of loss and evaluation
     boxes3d       (N, 6) float32       centre x, y, z, and extents along x, y, z in metres
     labels3d      (N,) int64           as labels2d
     scores3d      (N,) float32         as scores2d
+    ignore3d      (N,) bool            as ignore2d
     masks         list of lists        by mask, its rings (P, 2) float32: x, y as fractions of the picture
     labels_masks  (N,) int64           as labels2d
+    ignore_masks  (N,) bool            as ignore2d
     ============= ==================== ==============================================================
+
+    Samples are those that have files, a row in the table, or both, by sequence and frame. One without rows
+    has no objects. Rows that the table excludes, objects of no class, are left out.
 
     It can be pickled, and read by any number of threads and processes, forked or spawned: each process opens
     the files for itself. In memory is only an index.
@@ -117,16 +155,18 @@ class EdgeFirstDataset:
         keys: what to read of ``KEYS``, by default all; samples do not have the others, which cost nothing.
         group: only samples of this group, such as ``train``.
         transform: called with each sample; returns what ``dataset[i]`` shall be.
+        labels: names of the classes, so that several datasets have the same numbers.
 
     Attributes:
         path: the dataset's folder.
-        labels: names of all classes of the dataset, sorted; ``labels2d`` and the others count in it.
-        schema_version: of the table.
+        labels: names of the classes, in which ``labels2d`` and the others count: those that were given; else
+            those that the file lists, in its order, then others that occur, sorted.
+        schema_version: that the table states; None if it states none, which is 2025.10 by the vendor's rule.
 
     Raises:
         DatasetNotFound: there is no finished dataset.
         DatasetError: it is damaged.
-        ConfigError: there is no such key or group.
+        ConfigError: there is no such key or group, or a label that occurs is not among those that were given.
     """
 
     def __init__(
@@ -137,20 +177,30 @@ class EdgeFirstDataset:
         keys: Iterable[str] | None = None,
         group: str | None = None,
         transform: Callable[[Sample], Any] | None = None,
+        labels: Iterable[str] | None = None,
     ) -> None:
         self.path = folder.absolute()
         self._files = DatasetFiles(self.path, name)
         self._table = AnnotationTable(self._files.table)
         self._keys = _known(keys)
         self._group, self._transform = group, transform
-        samples = self._table.samples
-        groups = {found for _, _, found in samples if found is not None}
+        groups = {found for _, _, found in self._table.samples if found is not None}
         if group is not None and group not in groups:
             known = ", ".join(sorted(groups)) or "none"
             raise ConfigError([f"group: {self.path} has no group {group}; it has {known}"])
-        self._chosen = [n for n, (_, _, found) in enumerate(samples) if group is None or found == group]
-        self._stems = {stem.rpartition("/")[2]: stem for stem in self._files.stems()}
-        self.labels = self._table.labels
+        known_keys: list[Key] = [(name, frame) for name, frame, _ in self._table.samples]
+        self._stems = find_stems(self._files.names, known_keys)
+        entries = [
+            _Entry(name, frame, found, number)
+            for number, (name, frame, found) in enumerate(self._table.samples)
+            if group in {None, found}
+        ]
+        if group is None:
+            entries += [_Entry(*key, None, None) for key in self._stems.keys() - set(known_keys)]
+        self._entries = sorted(entries, key=lambda entry: (entry.sequence, entry.order))
+        self.labels = (
+            self._table.labels if labels is None else _chosen(labels, self._table.occurring, self.path)
+        )
         self._classes = {label: number for number, label in enumerate(self.labels)}
         self.schema_version = self._table.version
 
@@ -159,7 +209,7 @@ class EdgeFirstDataset:
         return f"<EdgeFirstDataset {self.path.name}{group}: {len(self):,} samples>"
 
     def __len__(self) -> int:
-        return len(self._chosen)
+        return len(self._entries)
 
     def __iter__(self) -> Iterator[Any]:
         return (self[number] for number in range(len(self)))
@@ -170,8 +220,9 @@ class EdgeFirstDataset:
         Raises:
             IndexError: there are fewer.
             DatasetError: a file of it is damaged, gone or replaced.
+            ConfigError: a class in its masks is not among the labels that were given.
         """
-        sample = self._read(self._number(index))
+        sample = self._read(self._entry(index))
         return sample if self._transform is None else self._transform(sample)
 
     def with_keys(self, keys: Iterable[str]) -> EdgeFirstDataset:
@@ -191,7 +242,8 @@ class EdgeFirstDataset:
             IndexError: there are fewer samples.
             DatasetError: the file is damaged, gone or replaced.
         """
-        return self._files.read(self._stem(self._number(index)), *kinds)
+        name = self._find(self._entry(index), kinds)
+        return None if name is None else self._files.read_path(name)
 
     def to_polars(self) -> pl.DataFrame:
         """The annotation table as it is stored, a row an annotation, with all columns of its schema version.
@@ -206,71 +258,81 @@ class EdgeFirstDataset:
         table = read_table(self._table.path)
         return table if self._group is None else table.filter(pl.col("group").cast(pl.String) == self._group)
 
-    def _number(self, index: int) -> int:
-        """The number in the table of the sample of an index."""
+    def _entry(self, index: int) -> _Entry:
         number = operator.index(index)
         if not -len(self) <= number < len(self):
             raise IndexError(f"sample {number} of {len(self)}")
-        return self._chosen[number]
+        return self._entries[number]
 
-    def _stem(self, number: int) -> str:
-        """The path of a sample's files, without sensor and extension."""
-        sequence, frame, _ = self._table.samples[number]
-        name = sample_name(sequence, frame)
-        return self._stems.get(name, f"{sequence}/{name}")
+    def _find(self, entry: _Entry, kinds: tuple[str, ...]) -> str | None:
+        """The path of the first of these kinds of files that a sample has."""
+        stems = self._stems.get(entry.key, ())
+        return next((name for stem in stems if (name := self._files.find(stem, *kinds)) is not None), None)
 
-    def _read(self, number: int) -> Sample:
-        sequence, frame, group = self._table.samples[number]
-        facts = self._table.facts(number)
+    def _read(self, entry: _Entry) -> Sample:
+        facts = Facts(None, None) if entry.row is None else self._table.facts(entry.row)
         sample: Sample = {
-            "name": sample_name(sequence, frame),
-            "sequence": sequence,
-            "frame": frame,
-            "group": group,
+            "name": entry.name,
+            "sequence": entry.sequence,
+            "frame": entry.frame,
+            "group": entry.group,
             "location": None if facts.location is None else np.array(facts.location, np.float64),
             "pose": None if facts.pose is None else np.array(facts.pose, np.float64),
         }
-        self._add_files(sample, self._stem(number))
+        self._add_files(sample, entry)
         if any(key in self._keys for key in ANNOTATIONS):
-            self._add_annotations(sample, self._table.rows(number, with_masks="masks" in self._keys))
+            with_masks = "masks" in self._keys
+            rows = [] if entry.row is None else self._table.rows(entry.row, with_masks=with_masks)
+            self._add_annotations(sample, rows)
         return sample
 
-    def _add_files(self, sample: Sample, stem: str) -> None:
-        read: dict[tuple[str, ...], bytes | None] = {}
+    def _add_files(self, sample: Sample, entry: _Entry) -> None:
+        read: dict[tuple[str, ...], tuple[str | None, bytes]] = {}
         for key, (kinds, decode) in _FILES.items():
             if key not in self._keys:
                 continue
             if kinds not in read:
-                read[kinds] = self._files.read(stem, *kinds)
-            data = read[kinds]
+                name = self._find(entry, kinds)
+                read[kinds] = name, b"" if name is None else self._files.read_path(name)
+            name, data = read[kinds]
             try:
-                sample[key] = None if data is None else decode(data)
+                sample[key] = None if name is None else decode(data)
             except _DAMAGE as error:
-                kind = next(kind for kind in kinds if f"{stem}.{kind}" in self._files.names)
-                raise DatasetError(f"{self.path}@{stem}.{kind} cannot be decoded: {error}") from error
+                advice = "; keys=[...] without it reads the rest" if key not in {"image", "time_ns"} else ""
+                where = f"{self.path}@{name} cannot be decoded"
+                raise DatasetError(f"{where}: {error} (key {key}{advice})") from error
         if "cube" in self._keys:
             cube = sample["cube"]
             sample["cube"], sample["cube_axes"] = cube or (None, None)
 
+    def _class(self, label: str | None) -> int:
+        if label is None:
+            return NO_LABEL
+        if label not in self._classes:  # in masks of classes, which are not looked into before
+            raise ConfigError([f"labels: {self.path} also has {label}; add it"])
+        return self._classes[label]
+
     def _add_annotations(self, sample: Sample, rows: list[Row]) -> None:
         def labels(chosen: list[Row]) -> npt.NDArray[np.int64]:
-            numbers = [NO_LABEL if row.label is None else self._classes[row.label] for row in chosen]
-            return np.array(numbers, np.int64)
+            return np.array([self._class(row.label) for row in chosen], np.int64)
 
         if "boxes2d" in self._keys:
             flat = [row for row in rows if row.box2d is not None]
             sample["boxes2d"] = np.array([row.box2d for row in flat], np.float32).reshape(-1, 4)
             sample["labels2d"] = labels(flat)
             sample["scores2d"] = np.array([row.score2d for row in flat], np.float32)
+            sample["ignore2d"] = np.array([row.is_ignored for row in flat], np.bool_)
         if "boxes3d" in self._keys:
             solid = [row for row in rows if row.box3d is not None]
             sample["boxes3d"] = np.array([row.box3d for row in solid], np.float32).reshape(-1, 6)
             sample["labels3d"] = labels(solid)
             sample["scores3d"] = np.array([row.score3d for row in solid], np.float32)
+            sample["ignore3d"] = np.array([row.is_ignored for row in solid], np.bool_)
         if "masks" in self._keys:
             masked = [row for row in rows if row.rings is not None]
             sample["masks"] = [row.rings for row in masked]
             sample["labels_masks"] = labels(masked)
+            sample["ignore_masks"] = np.array([row.is_ignored for row in masked], np.bool_)
 
 
 def _known(keys: Iterable[str] | None) -> frozenset[str]:
@@ -280,3 +342,13 @@ def _known(keys: Iterable[str] | None) -> frozenset[str]:
     if unknown := [key for key in chosen if key not in KEYS]:
         raise ConfigError([f"keys: there is no {', '.join(map(str, unknown))}; there are {', '.join(KEYS)}"])
     return frozenset(chosen)
+
+
+def _chosen(labels: Iterable[str], found: Sequence[str], path: Path) -> tuple[str, ...]:
+    """The labels that were given, if those that occur are among them."""
+    chosen = (labels,) if isinstance(labels, str) else tuple(labels)
+    if len(set(chosen)) < len(chosen):
+        raise ConfigError(["labels: a name is there twice"])
+    if missing := [label for label in found if label not in chosen]:
+        raise ConfigError([f"labels: {path} also has {', '.join(missing)}; add what is missing"])
+    return chosen

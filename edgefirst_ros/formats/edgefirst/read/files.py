@@ -15,10 +15,13 @@ from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.formats.crashsafe.reading import open_regular, read_regular
 from edgefirst_ros.formats.edgefirst.check.container import MOST_BYTES, ZIP_DAMAGE
+from edgefirst_ros.formats.edgefirst.read.forklock import ForkLock
+from edgefirst_ros.formats.edgefirst.read.stems import split
 from edgefirst_ros.formats.edgefirst.store.archive import LOCAL, LOCAL_SIGNATURE
 
 _SAMPLE = re.compile(r"([^\x00-\x1f]+_[0-9]{1,9})\.[a-z.]+")
 _ENCRYPTED = 1
+_LONGEST_KIND = len("camera.jpeg")
 
 
 class Version(NamedTuple):
@@ -132,6 +135,7 @@ class _Descriptor:
     def __init__(self, path: Path, version: Version) -> None:
         self._path, self._version = path, version
         self._open: tuple[int, int] | None = None
+        self._lock = ForkLock()
 
     def get(self) -> int:
         """The descriptor of this process.
@@ -141,13 +145,14 @@ class _Descriptor:
             OSError: it cannot be opened.
         """
         process = os.getpid()
-        if self._open is None or self._open[0] != process:
-            refuse_other(self._path, self._version)
-            self._open = process, os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        return self._open[1]
+        with self._lock:
+            if self._open is None or self._open[0] != process:
+                refuse_other(self._path, self._version)
+                self._open = process, os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            return self._open[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_path": self._path, "_version": self._version, "_open": None}
+        return {**self.__dict__, "_open": None}
 
     def __del__(self) -> None:
         if self._open is not None and self._open[0] == os.getpid():
@@ -207,6 +212,23 @@ class DatasetFiles:
                 f"{dataset} holds neither {name}.zip nor {name}/; is it the folder of a dataset?{hint}"
             )
         self.names = self._container.names
+        self._other_case = {
+            f"{stem}.{kind.lower()}": name
+            for name in self.names
+            if (end := name[-_LONGEST_KIND:]) != end.lower()
+            for stem, kind in split(name)
+            if not kind.islower()
+        }
+
+    def find(self, stem: str, *kinds: str) -> str | None:
+        """The path of the sample's file of the first kind that exists, in capital letters or not."""
+        for kind in kinds:
+            name = f"{stem}.{kind}"
+            if name in self.names:
+                return name
+            if name in self._other_case:
+                return self._other_case[name]
+        return None
 
     def read(self, stem: str, *kinds: str) -> bytes | None:
         """The sample's file of the first kind that exists.
@@ -214,10 +236,16 @@ class DatasetFiles:
         Raises:
             DatasetError: it is damaged or gone.
         """
-        for kind in kinds:
-            if f"{stem}.{kind}" in self.names:
-                return self._container.read(f"{stem}.{kind}")
-        return None
+        name = self.find(stem, *kinds)
+        return None if name is None else self.read_path(name)
+
+    def read_path(self, name: str) -> bytes:
+        """One of ``names``.
+
+        Raises:
+            DatasetError: it is damaged or gone.
+        """
+        return self._container.read(name)
 
     def stems(self) -> list[str]:
         """The paths of all samples, without sensor and extension."""

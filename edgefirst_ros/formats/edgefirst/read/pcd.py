@@ -1,31 +1,57 @@
-"""Points of binary PCD files as structured arrays."""
+"""Points of PCD files, binary or text, as structured arrays."""
 
 from __future__ import annotations
+
+import re
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
 _KINDS = {"F": "f", "U": "u", "I": "i"}
+_DATA = re.compile(rb"^DATA[ \t]+(\w+)[ \t]*\r?\n", re.MULTILINE)
 
 
 def read_pcd(data: bytes) -> npt.NDArray[np.void]:
-    """Read the points of a binary PCD file into a structured array (N,) with the fields of the file.
+    """Read the points of a PCD file into a structured array (N,) with the fields of the file.
 
     Raises:
-        ValueError: it is not a binary PCD file, or shorter than its header says.
+        ValueError: it is not a PCD file, packed, or shorter than its header says.
     """
-    head, found, body = data.partition(b"DATA binary\n")
-    if not found:
-        raise ValueError("it is not a binary PCD file")
-    fields = dict(line.split(" ", 1) for line in head.decode("ascii").splitlines() if " " in line)
-    columns = zip(*(fields[key].split() for key in ("FIELDS", "TYPE", "SIZE", "COUNT")), strict=True)
+    found = _DATA.search(data)
+    if found is None:
+        raise ValueError("it is not a PCD file")
+    fields = dict(
+        line.split(maxsplit=1)
+        for line in data[: found.start()].decode("ascii").splitlines()
+        if len(line.split(maxsplit=1)) == 2
+    )
+    if missing := {"FIELDS", "TYPE", "SIZE"} - fields.keys():
+        raise ValueError(f"its header has no {', '.join(sorted(missing))}")
+    names = fields["FIELDS"].split()
+    counts = [int(count) for count in fields.get("COUNT", "1 " * len(names)).split()]
+    columns = list(zip(names, fields["TYPE"].split(), fields["SIZE"].split(), counts, strict=True))
     dtype = np.dtype(
         [
-            (name, f"<{_KINDS[kind]}{size}", (int(count),) if int(count) > 1 else ())
+            (name, f"<{_KINDS[kind]}{size}", (count,) if count > 1 else ())
             for name, kind, size, count in columns
         ]
     )
-    return np.frombuffer(body, dtype, int(fields["POINTS"]))
+    number = int(fields.get("POINTS", 0)) or prod(int(fields.get(side, 0)) for side in ("WIDTH", "HEIGHT"))
+    body = data[found.end() :]
+    if found[1] == b"binary":
+        return np.frombuffer(body, dtype, number)
+    if found[1] != b"ascii":
+        raise ValueError(f"its points are {found[1].decode()}, neither binary nor ascii")
+    return _of_text(body, dtype, number)
+
+
+def _of_text(body: bytes, dtype: np.dtype[np.void], number: int) -> npt.NDArray[np.void]:
+    """Points of which each is a line of numbers."""
+    lines = [line for line in body.decode("ascii").splitlines() if line.strip()]
+    if not 0 <= number <= len(lines):
+        raise ValueError(f"it has {len(lines)} points instead of {number}")
+    return np.loadtxt(lines[:number], dtype, comments=None, ndmin=1) if number else np.zeros(0, dtype)
 
 
 def positions(points: npt.NDArray[np.void]) -> npt.NDArray[np.float64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Iterable
 from datetime import datetime
 from io import BytesIO
@@ -14,8 +15,12 @@ import simplejpeg
 from PIL import Image
 from PIL.ExifTags import IFD, Base
 
+from edgefirst_ros.formats.edgefirst.read.forklock import ForkLock
+
 _JPEG = b"\xff\xd8"
 _MOST_PIXELS = 1 << 26
+_QUIET = ForkLock()
+"""What is done with warnings is the same for all threads."""
 
 
 def decode_rgb(data: bytes) -> npt.NDArray[np.uint8]:
@@ -27,11 +32,11 @@ def decode_rgb(data: bytes) -> npt.NDArray[np.uint8]:
     """
     if data.startswith(_JPEG):
         height, width, _, _ = simplejpeg.decode_jpeg_header(data)
-        _check_size(width, height)
+        check_size(width, height)
         rgb: npt.NDArray[np.uint8] = simplejpeg.decode_jpeg(data, "RGB")
         return rgb
     with Image.open(BytesIO(data), formats=("PNG",)) as image:
-        _check_size(*image.size)
+        check_size(*image.size)
         return np.array(image.convert("RGB"))
 
 
@@ -43,7 +48,7 @@ def decode_gray(data: bytes) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
         OSError: it is damaged.
     """
     with Image.open(BytesIO(data), formats=("JPEG", "PNG")) as image:
-        _check_size(*image.size)
+        check_size(*image.size)
         if image.mode == "L":
             return np.array(image, np.uint8)
         if image.mode in {"I;16", "I;16B", "I"}:
@@ -51,7 +56,12 @@ def decode_gray(data: bytes) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
         raise ValueError(f"it is a picture of mode {image.mode}, not a gray one")
 
 
-def _check_size(width: int, height: int) -> None:
+def check_size(width: int, height: int) -> None:
+    """Refuse a picture that would take all memory.
+
+    Raises:
+        ValueError: it has more pixels than any camera.
+    """
     if width * height > _MOST_PIXELS:
         raise ValueError(f"a picture of {width} x {height} pixels")
 
@@ -68,7 +78,8 @@ def taken_ns(data: bytes) -> int | None:
 
 def acquired_ns(image: Image.Image) -> int | None:
     """The same of a picture that is open."""
-    tags = image.getexif().get_ifd(IFD.Exif)
+    with _QUIET, warnings.catch_warnings(action="ignore"):  # Pillow warns of damaged EXIF, which says nothing
+        tags = image.getexif().get_ifd(IFD.Exif)
     try:
         text, fraction = str(tags[Base.DateTimeOriginal]), str(tags[Base.SubsecTimeOriginal])
         if not re.fullmatch(r"\d{1,9}", fraction):

@@ -7,27 +7,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from io import BytesIO
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from PIL import Image
+from PIL.Image import DecompressionBombError, DecompressionBombWarning
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound
-from edgefirst_ros.formats.crashsafe.reading import open_regular
-from edgefirst_ros.formats.edgefirst.prepare.masks import outline
-from edgefirst_ros.formats.edgefirst.read.files import Version, refuse_other
+from edgefirst_ros.errors import DatasetError
+from edgefirst_ros.formats.edgefirst.read.batches import TableFile
+from edgefirst_ros.formats.edgefirst.read.orders import is_longitude_first, is_yaw_first
+from edgefirst_ros.formats.edgefirst.read.rasters import Ring, class_rings, object_rings
 
-Ring = npt.NDArray[np.float32]
-DAMAGE = (pa.ArrowException, MemoryError, OSError, UnicodeDecodeError, LookupError, TypeError, ValueError)
-"""What reading a damaged table raises; Arrow has no checksums."""
-LONGITUDE_FIRST = "2025.01"
-"""The schema version whose locations are longitude, latitude."""
+_DAMAGE = (
+    ArithmeticError, LookupError, MemoryError, OSError, RuntimeError, SyntaxError, TypeError, ValueError,
+    DecompressionBombError, DecompressionBombWarning,
+)  # fmt: skip
+"""What libraries raise for odd values in a sound file."""
+_INDEX = ("name", "frame", "group", "label", "exclude")
+_CROWD = ("ignore", "iscrowd")
+"""Columns that say what is to be ignored; the second was its name before 2026.10."""
+_FACTS = ("location", "pose")
+_LENGTHS = {"box2d": 4, "box3d": 6, "location": 2, "pose": 3}
+_VALUES = ("label", "box2d", "box3d", "box2d_score", "box3d_score", "exclude", *_CROWD, *_FACTS)
+_OUTLINES = ("polygon", "mask", "size")
+_NO_FRAME = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,7 @@ class Row:
         box3d: centre x, y, z and extents along x, y, z in metres.
         score2d: confidence of the 2-D box, 0 to 1.
         score3d: of the 3-D box.
+        is_ignored: whether it is no object, but a region to be left out of loss and evaluation.
         rings: outline of the mask: rings (P, 2) of x, y as fractions of the picture, filled by even-odd rule.
     """
 
@@ -48,6 +56,7 @@ class Row:
     box3d: list[float] | None
     score2d: float | None
     score3d: float | None
+    is_ignored: bool
     rings: list[Ring] | None
 
 
@@ -60,18 +69,22 @@ class Facts:
         pose: roll, pitch and yaw in degrees.
     """
 
-    location: tuple[float, float] | None
-    pose: tuple[float, float, float] | None
+    location: list[float] | None
+    pose: list[float] | None
 
 
 class AnnotationTable:
     """The annotation table of a dataset, an index of its samples in memory and the rest in the file.
 
+    Rows that are to be excluded, which are objects of no class, are not read.
+
     Attributes:
         path: the file.
-        version: its schema version.
-        samples: sequence, frame and group of each sample, in the order of the table.
-        labels: all labels, sorted.
+        version: the schema version that it states, or None.
+        samples: sequence, frame and group of each sample, in the order of the table. A picture that is of no
+            sequence has no frame.
+        labels: all labels: those that the file lists, in its order, then others, sorted.
+        occurring: those of rows, sorted.
 
     Raises:
         DatasetNotFound: there is no table.
@@ -80,66 +93,36 @@ class AnnotationTable:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        if not path.exists():
-            part = path.with_name(f"{path.stem}.journal.part")
-            advice = (
-                f"it is unfinished: edgefirst-ros recover {path.parent} finishes it"
-                if part.exists()
-                else "is this the folder of a dataset?"
-            )
-            raise DatasetNotFound(f"{path}: no annotation table; {advice}")
-        self._batches: dict[int, Any] = {}
-        self._file: Any = None
-        with self._readable():
-            self._opened = Version.of(path)
-            table = self._mapped()
-            self.version = (table.schema.metadata or {}).get(b"schema_version", b"2025.01").decode()
-            self._names = frozenset(table.schema.names)
-            self._index(table.num_record_batches)
+        self._file = TableFile(path)
+        self._notes = self._file.notes
+        self.version = self._notes.version
+        with self._file.readable():
+            self._index()
 
-    @contextmanager
-    def _readable(self) -> Iterator[None]:
-        try:
-            yield
-        except DatasetError:
-            raise
-        except DAMAGE as error:
-            raise DatasetError(f"{self.path} is not a complete Arrow file: {error}") from error
-
-    def _mapped(self) -> Any:  # noqa: ANN401 - pyarrow has no types
-        if self._file is None:
-            refuse_other(self.path, self._opened)
-            open_regular(self.path).close()
-            # Threads of Arrow would not survive a fork, either.
-            options = pa.ipc.IpcReadOptions(use_threads=False)
-            self._file = pa.ipc.open_file(pa.memory_map(str(self.path)), options=options)
-        return self._file
-
-    def _batch(self, number: int) -> Any:  # noqa: ANN401 - pyarrow has no types
-        """A batch whose offsets were checked, which Arrow does not do by itself."""
-        if number not in self._batches:
-            batch = self._mapped().get_batch(number)
-            batch.validate(full=True)
-            self._batches[number] = batch
-        return self._batches[number]
-
-    def _index(self, batches: int) -> None:
+    def _index(self) -> None:
         """Find the rows of each sample: runs of rows in a batch, in the order of the samples."""
-        if missing := {"name", "frame"} - self._names:
+        there = self._file.types
+        if missing := {"name", "frame"} - there.keys():
             raise DatasetError(f"{self.path} has no column {' and no '.join(sorted(missing))}")
         names, groups, labels = _Codes(), _Codes(), _Codes()
+        listed = list(self._notes.labels or ())
         runs: list[npt.NDArray[np.int64]] = []
-        for number in range(batches):
-            batch = self._batch(number)
+        self._first_rows = [0]
+        for number in range(self._file.count):
+            batch = self._file.batch(number, _INDEX)
+            self._first_rows.append(self._first_rows[-1] + batch.num_rows)
             if not batch.num_rows:
                 continue
-            name, frame = names.of(batch.column("name")), batch.column("frame")
-            if frame.null_count or (name < 0).any():
-                raise DatasetError(f"{self.path} has a row without name or frame")
-            frame = frame.to_numpy(zero_copy_only=False).astype(np.int64)
-            group = groups.of(batch.column("group")) if "group" in self._names else np.full(len(name), -1)
-            if "label" in self._names:
-                labels.of(batch.column("label"))
+            name = names.of(batch.column("name"))
+            if (name < 0).any():
+                raise DatasetError(f"{self.path} has a row without name")
+            frame = batch.column("frame").cast(pa.int64()).fill_null(_NO_FRAME).to_numpy()
+            group = groups.of(batch.column("group")) if "group" in there else np.full(len(name), -1)
+            if "label" in there:
+                column = batch.column("label")
+                if not listed and pa.types.is_dictionary(column.type) and column.type.ordered:
+                    listed = [str(label) for label in column.dictionary.to_pylist()]
+                labels.of(column, None if "exclude" not in there else _flags(batch.column("exclude")))
             starts = np.flatnonzero((np.diff(name, prepend=-1) != 0) | (np.diff(frame, prepend=-1) != 0))
             counts = np.diff(starts, append=len(name))
             at = np.full(len(starts), number)
@@ -153,18 +136,22 @@ class AnnotationTable:
         self._runs = whole[order, 3:]
         self._begin = np.searchsorted(sample[order], np.arange(len(first) + 1))
         self.samples = [
-            (names.values[name], frame, groups.values[group] if group >= 0 else None)
+            (
+                names.values[name],
+                None if frame == _NO_FRAME else frame,
+                groups.values[group] if group >= 0 else None,
+            )
             for name, frame, group in whole[np.sort(first), :3].tolist()
         ]
-        self.labels = tuple(sorted(labels.values))
+        self.occurring = tuple(sorted(labels.values))
+        self.labels = tuple(dict.fromkeys([*listed, *self.occurring]))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_file": None, "_batches": {}}
-
-    def _slices(self, sample: int) -> Iterator[Any]:
+    def _slices(self, sample: int, columns: tuple[str, ...]) -> Iterator[tuple[int, Any]]:
+        """The rows of a sample, and the number of the first in the table."""
         first, last = self._begin[sample : sample + 2]
         for number, start, count in self._runs[first:last].tolist():
-            yield self._batch(number).slice(start, count)
+            rows = self._file.batch(number, columns).slice(start, count)
+            yield self._first_rows[number] + start, rows
 
     def facts(self, sample: int) -> Facts:
         """What the rows of a sample have in common; by its number in ``samples``.
@@ -172,14 +159,21 @@ class AnnotationTable:
         Raises:
             DatasetError: the table is damaged, or was replaced.
         """
-        with self._readable():
-            rows = next(self._slices(sample))
+        with self._file.readable():
+            at, rows = next(self._slices(sample, _VALUES))
             location, pose = (
-                rows.column(name)[0].as_py() if name in self._names else None for name in ("location", "pose")
+                self._vector(at, name, rows.column(name)[0].as_py()) if name in self._file.types else None
+                for name in _FACTS
             )
-        if location is not None and self.version == LONGITUDE_FIRST:
+        if location is not None and is_longitude_first(self.version, is_double=self._is_double("location")):
             location = location[::-1]
-        return Facts(location and tuple(location), pose and tuple(pose))
+        if pose is not None and is_yaw_first(self.version, is_double=self._is_double("pose")):
+            pose = pose[::-1]
+        return Facts(location, pose)
+
+    def _is_double(self, name: str) -> bool:
+        found = self._file.types[name]
+        return bool(pa.types.is_nested(found) and pa.types.is_float64(found.value_type))
 
     def rows(self, sample: int, *, with_masks: bool = True) -> list[Row]:
         """The rows of a sample; one without annotation if it has none.
@@ -187,30 +181,74 @@ class AnnotationTable:
         Raises:
             DatasetError: the table is damaged, or was replaced.
         """
-        with self._readable():
-            return [row for each in self._slices(sample) for row in self._annotations(each, with_masks)]
+        found: list[Row] = []
+        with self._file.readable():
+            outlines = self._slices(sample, _OUTLINES) if with_masks else None
+            for at, values in self._slices(sample, _VALUES):
+                masks = None if outlines is None else next(outlines)[1]
+                found += self._annotations(at, values, masks)
+        return found
 
-    def _annotations(self, rows: Any, with_masks: bool) -> Iterator[Row]:  # noqa: ANN401 - pyarrow has no types
-        nothing = [None] * rows.num_rows
-        columns = [
-            rows.column(name).to_pylist() if name in self._names else nothing
-            for name in ("label", "box2d", "box3d", "box2d_score", "box3d_score")
-        ]
-        outlines = [self._rings(rows, n) if with_masks else None for n in range(rows.num_rows)]
-        yield from map(Row, *columns, outlines)
-
-    def _rings(self, rows: Any, number: int) -> list[Ring] | None:  # noqa: ANN401 - pyarrow has no types
-        """The outline of a row: of the polygon, else of the mask, which is a polygon, too, or a PNG."""
-        for name in ("polygon", "mask"):
-            if name not in self._names or not (value := rows.column(name)[number]).is_valid:
+    def _annotations(self, at: int, rows: Any, masks: Any) -> Iterator[Row]:  # noqa: ANN401 - pyarrow has no types
+        columns = {name: rows.column(name).to_pylist() for name in _VALUES if name in self._file.types}
+        crowd = next((columns[name] for name in _CROWD if name in columns), None)
+        for number in range(rows.num_rows):
+            value = {name: column[number] for name, column in columns.items()}
+            if value.get("exclude"):
                 continue
-            if not pa.types.is_nested(value.type):
-                with Image.open(BytesIO(value.as_py()), formats=("PNG",)) as image:
-                    return outline(np.asarray(image.convert("L")) > 0)
-            if pa.types.is_floating(value.type.value_type):
-                return _split(_floats(value.values))
-            return [_floats(ring.values).reshape(-1, 2) for ring in value.values]
-        return None
+            label = value.get("label")
+            row = Row(
+                label=None if label is None else str(label),
+                box2d=self._vector(at + number, "box2d", value.get("box2d")),
+                box3d=self._vector(at + number, "box3d", value.get("box3d")),
+                score2d=value.get("box2d_score"),
+                score3d=value.get("box3d_score"),
+                is_ignored=crowd is not None and bool(crowd[number]),
+                rings=None,
+            )
+            yield from [row] if masks is None else self._with_rings(at + number, row, masks.slice(number, 1))
+
+    def _vector(self, at: int, name: str, value: list[float | None] | None) -> list[float] | None:
+        """The numbers of a row's column, NaN for null."""
+        if value is None:
+            return None
+        if not isinstance(value, list) or len(value) != _LENGTHS[name]:
+            raise self._odd(at, name, f"it has not {_LENGTHS[name]} numbers")
+        return [math.nan if each is None else each for each in value]
+
+    def _odd(self, at: int, name: str, what: object) -> DatasetError:
+        return DatasetError(f"{self.path}@row {at}: column {name} cannot be read: {what}")
+
+    def _with_rings(self, at: int, row: Row, masks: Any) -> list[Row]:  # noqa: ANN401 - pyarrow has no types
+        """The row with its outline: of the polygon, else of the mask, which is a polygon, too, or a PNG.
+
+        A mask of classes is a row for each class.
+        """
+        there = self._file.types
+        for name in ("polygon", "mask"):
+            if name not in there or not (value := masks.column(name)[0]).is_valid:
+                continue
+            try:
+                if pa.types.is_nested(value.type):
+                    return [replace(row, rings=_polygon(value))]
+                size = masks.column("size")[0].as_py() if "size" in there else None
+                return self._with_raster(row, value.as_py(), size)
+            except _DAMAGE as error:
+                raise self._odd(at, name, error) from error
+        return [row]
+
+    def _with_raster(self, row: Row, png: bytes, size: list[int] | None) -> list[Row]:
+        meaning = self._notes.masks
+        is_object = row.label is not None or row.box2d is not None or row.box3d is not None
+        if meaning == "class_index" or (meaning in {None, "binary"} and not is_object):
+            found = [row] if is_object else []
+            for value, rings in class_rings(png, size):
+                is_class, label = self._notes.class_of(value)
+                if is_class:
+                    found.append(Row(label, None, None, None, None, row.is_ignored, rings))
+            return found
+        # What a logit means depends on the model, so that nobody else can draw the line.
+        return [row] if meaning == "logits" else [replace(row, rings=object_rings(png, size))]
 
 
 class _Codes:
@@ -220,11 +258,13 @@ class _Codes:
         self.values: list[str] = []
         self._codes: dict[str, int] = {}
 
-    def of(self, column: Any) -> npt.NDArray[np.int64]:  # noqa: ANN401 - pyarrow has no types
-        """The numbers of a column's values, -1 for null."""
+    def of(self, column: Any, without: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.int64]:  # noqa: ANN401 - pyarrow has no types
+        """The numbers of a column's values, -1 for null and for those to be left out."""
         if not pa.types.is_dictionary(column.type):
             column = column.cast(pa.large_string()).dictionary_encode()
-        numbers = column.indices.cast(pa.int64()).fill_null(-1).to_numpy()
+        numbers = np.array(column.indices.cast(pa.int64()).fill_null(-1).to_numpy())
+        if without is not None:
+            numbers[without] = -1
         texts = column.dictionary.to_pylist()
         mine = np.full(len(texts) + 1, -1)
         for number in np.unique(numbers[numbers >= 0]).tolist():
@@ -236,12 +276,25 @@ class _Codes:
         return found
 
 
+def _flags(column: Any) -> npt.NDArray[np.bool_]:  # noqa: ANN401 - pyarrow has no types
+    """A column of yes and no, or 1 and 0, as yes or no; null is no."""
+    return np.array([bool(value) for value in column.to_pylist()], np.bool_)
+
+
+def _polygon(value: Any) -> list[Ring]:  # noqa: ANN401 - pyarrow has no types
+    if pa.types.is_floating(value.type.value_type):
+        flat = _floats(value.values)
+        gaps = np.flatnonzero(np.isnan(flat)).tolist()
+        ends = [-1, *gaps, len(flat)]
+        return [_pairs(flat[begin + 1 : end]) for begin, end in pairwise(ends) if end - begin > 1]
+    return [_pairs(_floats(ring.values)) for ring in value.values]
+
+
 def _floats(values: Any) -> Ring:  # noqa: ANN401 - pyarrow has no types
     return values.to_numpy(zero_copy_only=False).astype(np.float32)  # type: ignore[no-any-return]
 
 
-def _split(flat: Ring) -> list[Ring]:
-    """The rings of one list with NaN between them."""
-    gaps = np.flatnonzero(np.isnan(flat))
-    parts = np.split(flat, gaps)
-    return [part[math.isnan(part[0]) :].reshape(-1, 2) for part in parts if len(part) > 1]
+def _pairs(ring: Ring) -> Ring:
+    if len(ring) % 2:
+        raise ValueError(f"a ring has {len(ring)} numbers, which are no pairs")
+    return ring.reshape(-1, 2)

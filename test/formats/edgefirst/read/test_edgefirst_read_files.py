@@ -17,6 +17,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+from PIL import Image
+from PIL.ExifTags import IFD
 from places import REPOSITORY
 from readable import NAME, copied, dataset, digests
 
@@ -126,6 +128,20 @@ def test_what_cannot_be_decoded_is_named(tmp_path: Path, kind: str, content: byt
     path.write_bytes(content)
     with pytest.raises(DatasetError, match=rf"{kind} cannot be decoded"):
         edgefirst_ros.open(folder, keys=[key])[number]
+
+
+def test_what_is_sound_of_damaged_exif_is_read_without_a_warning(tmp_path: Path) -> None:
+    """A JPEG whose EXIF directory is said to have more tags than there are, of which Pillow warns."""
+    folder = copied(tmp_path, container="folder")
+    path = next((folder / NAME).rglob("*_000.camera.jpeg"))
+    data = path.read_bytes()
+    begin = data.index(b"Exif\0\0") + 6
+    with Image.open(path) as image:
+        at = begin + image.getexif()[IFD.Exif]
+    path.write_bytes(data[:at] + b"\xff\xff" + data[at + 2 :])
+    sample = edgefirst_ros.open(folder, keys=["image", "time_ns"])[0]
+    assert sample["time_ns"] == edgefirst_ros.open(dataset(), keys=["time_ns"])[0]["time_ns"]
+    assert sample["image"].shape == (216, 384, 3)
 
 
 def test_points_whose_bytes_are_any_are_positions() -> None:

@@ -1,0 +1,71 @@
+"""Which files in a container are of which sample, however others name and sort them.
+
+The vendor's format allows ``SEQUENCE/SEQUENCE_FRAME.SENSOR.EXT`` (nested), the same without the folder and
+``SEQUENCE_FRAME_NAME.EXT`` (flat), any number of digits, and ``NAME.EXT`` for pictures of no sequence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+
+Key = tuple[str, int | None]
+"""Sequence and frame of a sample; for a picture of no sequence its name and None."""
+_FILE = re.compile(
+    r"([^\x00-\x1f]+?)\.((?:camera|radar|lidar|depth)\.(?:jpe?g|png|pcd)|jpe?g|png)", re.IGNORECASE
+)
+_SENSOR_FILE = re.compile(r"([^\x00-\x1f]+_[0-9]{1,9})\.([a-z0-9_-]+\.[a-z0-9]+)", re.IGNORECASE)
+"""One of any sensor, of which the format has more than this package knows."""
+_NUMBERED = re.compile(r"(.+)_([0-9]{1,9})", re.DOTALL)
+_NUMBER = re.compile(r"_([0-9]{1,9})(?=_)")
+_FOREIGN = "__MACOSX"
+
+
+def split(path: str) -> Iterator[tuple[str, str]]:
+    """A sample's file without its kind, and its kind, such as ``camera.jpeg``; nothing for other files."""
+    found = _SENSOR_FILE.fullmatch(path) or _FILE.fullmatch(path)
+    if found is not None and not path.rpartition("/")[2].startswith(".") and not path.startswith(_FOREIGN):
+        yield found[1], found[2]
+
+
+def find_stems(paths: Iterable[str], rows: Collection[Key]) -> dict[Key, tuple[str, ...]]:
+    """The paths without kinds of each sample that has files, those that are named as this package does first.
+
+    Args:
+        paths: of all files.
+        rows: the samples of the table, which says what a name means where it can mean several samples.
+    """
+    known = set(rows)
+    sequences = {sequence for sequence, frame in known if frame is not None}
+    of_sensors: dict[str, bool] = {}
+    for path in paths:
+        for stem, kind in split(path):
+            of_sensors[stem] = of_sensors.get(stem, False) or "." in kind
+    found: dict[Key, list[str]] = {}
+    for stem in sorted(of_sensors):
+        found.setdefault(_key(stem, known, sequences, of_sensor=of_sensors[stem]), []).append(stem)
+    return {key: tuple(sorted(stems, key=lambda stem: _is_odd(stem, key))) for key, stems in found.items()}
+
+
+def _key(stem: str, known: Collection[Key], sequences: Collection[str], *, of_sensor: bool) -> Key:
+    folder, _, name = stem.rpartition("/")
+    if (name, None) in known:
+        return name, None
+    numbered = _NUMBERED.fullmatch(name)
+    if numbered is not None:
+        key = numbered[1], int(numbered[2])
+        if key in known:
+            return key
+    for each in _NUMBER.finditer(name):
+        if (key := (name[: each.start()], int(each[1]))) in known:
+            return key
+    if numbered is not None:
+        sequence, frame = numbered[1], int(numbered[2])
+        if of_sensor or sequence in sequences or folder.rpartition("/")[2] == sequence:
+            return sequence, frame
+    return name, None
+
+
+def _is_odd(stem: str, key: Key) -> bool:
+    sequence, frame = key
+    return frame is not None and stem.rpartition("/")[2] != f"{sequence}_{frame:03d}"
