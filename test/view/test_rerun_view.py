@@ -14,6 +14,7 @@ import threading
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -269,6 +270,63 @@ class TestDatasets:
         assert len(drawn.pictures()) == 4
 
 
+EARLIER_S = 7200
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three drives of 3 s: two at the same time, and one two hours before them whose name comes last."""
+    out = tmp_path_factory.mktemp("several")
+    now = DriveOptions(
+        seconds=3, fps=5, width=160, height=90, lidar_points=200, cube_hz=1, imu_hz=25, clock="realtime",
+    )  # fmt: skip
+    earlier_ns = now.start_ns - EARLIER_S * 10**9
+    drives = [
+        replace(now, host="a"),
+        replace(now, host="b", seed=2),
+        replace(now, host="c", seed=3, start_ns=earlier_ns),
+    ]
+    config = build_config({"formats": DATASETS, "topics": {"radar_cube": {"required": "never"}}})
+    convert([simulated(drive).mcap for drive in drives], out, config, dataset="d")
+    return out
+
+
+class TestSeveralSequences:
+    """Each has its own beginning, whichever came first, and its own local frame."""
+
+    @pytest.mark.parametrize(
+        ("options", "frames", "scenes"),
+        [
+            ((), 15, 29),
+            (("--rate", "1"), 3, 3),
+            (("--rate", "0.5"), 2, 2),
+            (("--end", "1"), 5, 10),
+            (("--start", "2"), 5, 9),
+            (("--every-n", "5"), 3, 6),
+        ],
+    )
+    def test_the_same_is_drawn_of_each(
+        self, several: Path, tmp_path: Path, options: tuple[str, ...], frames: int, scenes: int
+    ) -> None:
+        for name, path, component, count in (
+            ("edgefirst", "camera/picture", "EncodedImage:blob", frames),
+            ("l5kit", "boxes3d", "Boxes3D:centers", scenes),
+        ):
+            drawn = drawing(several / name, tmp_path / "x.rrd", "-q", *options)
+            times = np.array([time_ns for time_ns, _ in drawn.rows[path, component]])
+            early = int((times < times.max() - EARLIER_S * 5 * 10**8).sum())
+            assert (early, len(times) - early) == (count, 2 * count), name
+
+    @pytest.mark.parametrize("name", DATASETS)
+    def test_each_has_a_way_of_its_own(self, several: Path, tmp_path: Path, name: str) -> None:
+        drawn = drawing(several / name, tmp_path / "x.rrd", "-q")
+        ways = drawn.texts("track", "LineStrips3D:strips")
+        assert len(ways) == 3
+        for (corners,) in ways:
+            assert np.linalg.norm(np.diff(np.array(corners), axis=0), axis=1).max() < 10
+        assert len(drawn.rows["speed", "Scalars:scalars"]) >= 3 * 5
+
+
 class TestOutput:
     def test_what_is_no_drawing_is_not_overwritten(self, tmp_path: Path) -> None:
         recording = tmp_path / "x.rrd"
@@ -374,6 +432,12 @@ class TestSelection:
         with output.to_file(tmp_path / "x.rrd", "x") as canvas:
             assert draw_all([counted], canvas, wanted, threading.Event(), lambda _: None) == len(expected)
         assert counted.drawn == expected
+
+    def test_the_rate_holds_from_the_first_instant_on(self, tmp_path: Path) -> None:
+        counted = Counted(30, lambda number: 1_777_626_000_000_000_000 + number * 10**8)
+        with output.to_file(tmp_path / "x.rrd", "x") as canvas:
+            draw_all([counted], canvas, Wanted(rate_hz=1), threading.Event(), lambda _: None)
+        assert counted.drawn == [0, 10, 20]
 
     def test_it_stops_when_asked(self, tmp_path: Path) -> None:
         counted, stop = Counted(10), threading.Event()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -35,8 +35,8 @@ _FRAMES = {"lidar": "lidar_points", "radar": "radar_targets", "camera": "camera"
 _CLOUDS = (("lidar", marks.LIDAR), ("radar", marks.RADAR))
 
 
-class EdgeFirstDrawing:
-    """See ``Drawable``.
+def edgefirst_drawings(dataset: Path, report: Report) -> list[EdgeFirstDrawing]:
+    """The sequences of a dataset, by name.
 
     Args:
         dataset: its folder.
@@ -47,48 +47,67 @@ class EdgeFirstDrawing:
         RecordingError: its ZIP is damaged.
         DatasetError: its table is damaged.
     """
+    files = DatasetFiles(dataset)
+    table = read_table(files.table) if files.table.is_file() else pl.DataFrame()
+    location = table.schema.get("location")
+    # The published version has the longitude first, in doubles, the current one the latitude.
+    longitude_first = isinstance(location, pl.Array) and location.inner == pl.Float64
+    numbers: dict[tuple[str, int], list[int]] = {}
+    if not table.is_empty():
+        keys = table.select(pl.col("name").cast(pl.String), pl.col("frame")).rows()
+        for number, (name, frame) in enumerate(keys):
+            numbers.setdefault((name, int(frame)), []).append(number)
+    sequences: dict[str, list[_Place]] = {}
+    for stem in files.stems():
+        name, _, frame = PurePosixPath(stem).name.rpartition("_")
+        place = _Place(int(frame), stem, numbers.get((name, int(frame)), []))
+        sequences.setdefault(name, []).append(place)
+    return [
+        EdgeFirstDrawing(
+            files, table, sorted(places), _Sequence(name, report, longitude_first=longitude_first)
+        )
+        for name, places in sorted(sequences.items())
+    ]
 
-    def __init__(self, dataset: Path, report: Report) -> None:
-        self._files = DatasetFiles(dataset)
-        self._report = report
-        table = self._files.table
-        self._table = read_table(table) if table.is_file() else pl.DataFrame()
-        location = self._table.schema.get("location")
-        # The published version has the longitude first, in doubles, the current one the latitude.
-        self._longitude_first = isinstance(location, pl.Array) and location.inner == pl.Float64
-        self._rows: dict[tuple[str, int], list[int]] = {}
-        if not self._table.is_empty():
-            keys = self._table.select(pl.col("name").cast(pl.String), pl.col("frame")).rows()
-            for number, (name, frame) in enumerate(keys):
-                self._rows.setdefault((name, int(frame)), []).append(number)
-        names = ((PurePosixPath(stem).name.rpartition("_"), stem) for stem in self._files.stems())
-        self._stems = sorted((name, int(frame), stem) for (name, _, frame), stem in names)
+
+class _Place(NamedTuple):
+    """Where a sample is: its frame, its path without sensor and extension, and its rows of the table."""
+
+    frame: int
+    stem: str
+    rows: list[int]
+
+
+class EdgeFirstDrawing:
+    """One sequence of a dataset, see ``Drawable``; made by ``edgefirst_drawings``."""
+
+    def __init__(
+        self, files: DatasetFiles, table: pl.DataFrame, places: Sequence[_Place], sequence: _Sequence
+    ) -> None:
+        self._files, self._table = files, table
+        self._places, self._sequence = places, sequence
 
     def __len__(self) -> int:
-        return len(self._stems)
+        return len(self._places)
 
     def begin(self, canvas: Canvas) -> None:
-        """Sensors are drawn with each sequence."""
+        """Sensors are drawn with the first picture, which says what size pictures have."""
 
     def instants(self) -> Iterator[Instant]:
-        """All samples by sequence and frame."""
-        current: _Sequence | None = None
-        for name, frame, stem in self._stems:
-            if current is None or current.name != name:
-                current = _Sequence(name, self._report, longitude_first=self._longitude_first)
+        """All samples by frame."""
+        for _, stem, numbers in self._places:
             data = self._files.read(stem, "camera.jpeg", "camera.png")
             try:
                 found = None if data is None else opened(data)
                 time_ns = None if found is None else acquired_ns(found[0])
                 size = None if found is None else found[1]
-                numbers = self._rows.get((name, frame), [])
                 rows = self._table[numbers].to_dicts() if numbers else []
             except DAMAGE as error:
                 raise DatasetError(f"{stem} cannot be read: {error}") from error
-            sample = _Sample(stem, time_ns, data, size, rows)
-            yield Instant(time_ns, partial(self._draw, current, sample))
+            yield Instant(time_ns, partial(self._draw, _Sample(stem, time_ns, data, size, rows)))
 
-    def _draw(self, sequence: _Sequence, sample: _Sample, canvas: Canvas, number: int) -> None:
+    def _draw(self, sample: _Sample, canvas: Canvas, number: int) -> None:
+        sequence = self._sequence
         stem, data, size, rows, time_ns = sample.stem, sample.data, sample.size, sample.rows, sample.time_ns
         sequence.begin(canvas, size)
         try:
@@ -99,8 +118,7 @@ class EdgeFirstDrawing:
                 canvas.on_picture(marks.CAMERA, marks.PICTURE, marks.picture(data, media))
                 canvas.on_picture(marks.CAMERA, marks.BOXES_2D, marks.boxes_2d(boxes_of(rows), size))
                 outlines = [(str(row.get("label") or ""), rings) for row in rows if (rings := _rings(row))]
-                if outlines or sequence.has_masks:
-                    sequence.has_masks = True
+                if outlines or f"{marks.CAMERA}/{marks.MASKS}" in canvas.seen:
                     canvas.on_picture(marks.CAMERA, marks.MASKS, marks.masks(outlines, size))
             for kind, path in _CLOUDS:
                 cloud = self._files.read(stem, f"{kind}.pcd")
@@ -108,8 +126,7 @@ class EdgeFirstDrawing:
                     points = marks.by_range(np.zeros((0, 3))) if cloud is None else _cloud(cloud)
                     canvas.draw(path, points, frame=sequence.frames[kind])
             solid = [_box3d(row) for row in rows if row.get("box3d") is not None]
-            if solid or sequence.has_boxes:
-                sequence.has_boxes = True
+            if solid or marks.BOXES_3D in canvas.seen:
                 canvas.draw(marks.BOXES_3D, marks.boxes_3d(solid), frame=sequence.frames["boxes3d"])
             cube = self._files.read(stem, "radar.png")
             if cube is not None:
@@ -137,9 +154,7 @@ class _Sequence:
     """Where the rig and its sensors are in one sequence."""
 
     def __init__(self, name: str, report: Report, *, longitude_first: bool) -> None:
-        self.name = name
         self._longitude_first = longitude_first
-        self.has_masks = self.has_boxes = False
         self._said: ReportSequence | None = next((s for s in report.sequences if s.name == name), None)
         streams = self._said.streams if self._said is not None else None
         by_role = {stream.role: stream.frame_id for stream in (streams or {}).values()}
@@ -152,7 +167,6 @@ class _Sequence:
         if self._has_begun:
             return
         self._has_begun = True
-        canvas.begin()
         calibration = self._said.calibration if self._said is not None else None
         if calibration is None:
             return
