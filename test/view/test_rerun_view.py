@@ -22,7 +22,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from drives import simulated
+from edgefirst.schemas import edgefirst_msgs
 from PIL import Image
+from recorded import record
+from scipy.spatial.transform import Rotation
 from typer.testing import CliRunner
 from written import Written
 
@@ -32,6 +35,8 @@ from edgefirst_ros.errors import ConfigError, OutputExists
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.simulation.truth import Truth
+from edgefirst_ros.simulation.wire import header
+from edgefirst_ros.sources.mcap import McapRecording
 
 rerun_chunk = pytest.importorskip("rerun.chunk", reason="needs Rerun, of 520 MB: make test-view")
 
@@ -268,6 +273,63 @@ class TestDatasets:
     def test_a_folder_above_is_enough(self, datasets: Path, tmp_path: Path) -> None:
         drawn = drawing(datasets, tmp_path / "x.rrd", "-q", "--every-n", "10")
         assert len(drawn.pictures()) == 4
+
+
+def optical(data: bytes) -> bytes:
+    """A Detect in base_link as one in camera_optical, which is 1.2 m ahead of it and 1.5 m above."""
+    detect = edgefirst_msgs.Detect.from_cdr(data)
+    boxes = [
+        edgefirst_msgs.DetectBox(
+            box.center_x, box.center_y + 1.5, box.width, box.height, box.label, box.score,
+            box.distance - 1.2, box.speed, box.track_id, box.track_lifetime, box.track_created,
+        )
+        for box in detect.boxes
+    ]  # fmt: skip
+    stamp = detect.stamp
+    stamp_ns = stamp.sec * 10**9 + stamp.nanosec
+    return edgefirst_msgs.Detect(header(stamp_ns, "camera_optical"), stamp, stamp, stamp, boxes).to_bytes()
+
+
+@pytest.fixture(scope="module")
+def optical_places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The drive with boxes in an optical frame, and datasets of it."""
+    folder = tmp_path_factory.mktemp("optical")
+    messages = list(McapRecording(simulated(DRIVE).mcap).messages())
+    turned = [
+        message._replace(data=optical(message.data)) if message.topic == "/fusion/boxes3d" else message
+        for message in messages
+    ]
+    mcap = record(folder / "optical.mcap", turned)
+    convert([mcap], folder, build_config({"formats": ("edgefirst", "ncore")}), dataset="d")
+    return {"recording": mcap, "edgefirst": folder / "edgefirst", "ncore": folder / "ncore"}
+
+
+class TestBoxesInAnOpticalFrame:
+    @pytest.mark.parametrize("name", ["recording", "edgefirst", "ncore"])
+    def test_they_are_where_things_were(
+        self, optical_places: dict[str, Path], tmp_path: Path, truth: Truth, name: str
+    ) -> None:
+        drawn = drawing(optical_places[name], tmp_path / "x.rrd", "-q")
+        assert drawn.texts("boxes3d", "CoordinateFrame:frame") == [["camera_optical"]]
+        (moved,) = drawn.texts("mounts/camera_optical", "Transform3D:translation")[-1]
+        (xyzw,) = drawn.texts("mounts/camera_optical", "Transform3D:quaternion")[-1]
+        turned = Rotation.from_quat(xyzw).as_matrix()
+        sizes = drawn.arrays("boxes3d", "Boxes3D:half_sizes")
+        headings = drawn.arrays("boxes3d", "Boxes3D:quaternions")
+        count = 0
+        for time_ns, centres in drawn.arrays("boxes3d", "Boxes3D:centers").items():
+            pose = truth.rig(time_ns)
+            corners = [truth.box_corners(index, time_ns) for index in range(len(truth.world.boxes))]
+            true = np.array([each.mean(axis=0) for each in corners])
+            heights = np.array([np.ptp(each[:, 2]) for each in corners])
+            for centre, half, xyzw in zip(centres, sizes[time_ns], headings[time_ns], strict=True):
+                place = turned @ centre + moved
+                away = np.linalg.norm(true - (pose[:3, :3] @ place + pose[:3, 3]), axis=1)
+                assert away.min() < 0.5
+                upright = np.abs(turned @ Rotation.from_quat(xyzw).as_matrix())[2] @ (2 * half)
+                assert upright == pytest.approx(heights[away.argmin()], abs=0.3)
+                count += 1
+        assert count > 20
 
 
 EARLIER_S = 7200

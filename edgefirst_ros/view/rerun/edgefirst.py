@@ -19,6 +19,7 @@ from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
 from edgefirst_ros.formats.edgefirst.read.pcd import positions, read_pcd
 from edgefirst_ros.formats.edgefirst.read.pictures import acquired_ns
+from edgefirst_ros.messages.boxes3d import BoxAxes
 from edgefirst_ros.messages.calibration import Intrinsics
 from edgefirst_ros.view.edgefirstscenes import DAMAGE, boxes_of
 from edgefirst_ros.view.page.reportfile import Report
@@ -125,9 +126,10 @@ class EdgeFirstDrawing:
                 if cloud is not None or path in canvas.seen:
                     points = marks.by_range(np.zeros((0, 3))) if cloud is None else _cloud(cloud)
                     canvas.draw(path, points, frame=sequence.frames[kind])
-            solid = [_box3d(row) for row in rows if row.get("box3d") is not None]
+            axes = sequence.box_axes
+            solid = [_box3d(row, axes) for row in rows if row.get("box3d") is not None]
             if solid or marks.BOXES_3D in canvas.seen:
-                canvas.draw(marks.BOXES_3D, marks.boxes_3d(solid), frame=sequence.frames["boxes3d"])
+                canvas.draw(marks.BOXES_3D, marks.boxes_3d(solid), frame=axes.frame_id)
             cube = self._files.read(stem, "radar.png")
             if cube is not None:
                 canvas.draw(marks.CUBE, marks.cube(read_cube(cube)))
@@ -159,6 +161,9 @@ class _Sequence:
         streams = self._said.streams if self._said is not None else None
         by_role = {stream.role: stream.frame_id for stream in (streams or {}).values()}
         self.frames: Mapping[str, str] = {kind: by_role.get(role, "") for kind, role in _FRAMES.items()}
+        calibration = self._said.calibration if self._said is not None else None
+        known = [each.child for each in calibration.transforms] if calibration is not None else []
+        self.box_axes = BoxAxes.of(self.frames["boxes3d"], known)
         self._origin: tuple[float, float] | None = None
         self._has_begun = False
 
@@ -211,9 +216,11 @@ def _cloud(data: bytes) -> object:
     return marks.by_range(positions(found))
 
 
-def _box3d(row: Mapping[str, Any]) -> marks.Box3d:
+def _box3d(row: Mapping[str, Any], axes: BoxAxes) -> marks.Box3d:
+    """A row's box, which points forward, left and up whatever the axes of the message's frame were."""
     x, y, z, along_x, along_y, along_z = map(float, row["box3d"])
-    return marks.Box3d((x, y, z), (along_x, along_y, along_z), str(row.get("label") or ""))
+    extents = axes.turned_extents_m((along_x, along_y, along_z))
+    return marks.Box3d(axes.turned_m((x, y, z)), extents, str(row.get("label") or ""))
 
 
 def _rings(row: Mapping[str, Any]) -> list[marks.Ring]:

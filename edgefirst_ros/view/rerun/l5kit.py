@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -90,4 +91,6 @@ def _box(agent: Any, ground_m: float) -> marks.Box3d:  # noqa: ANN401 - a row
     x, y = agent["centroid"].tolist()
     length, width, height = agent["extent"].tolist()
     label = LABELS[int(agent["label_probabilities"].argmax())].rpartition("_LABEL_")[2].lower()
-    return marks.Box3d((x, y, ground_m + height / 2), (length, width, height), label, float(agent["yaw"]))
+    half_rad = float(agent["yaw"]) / 2
+    turned = 0.0, 0.0, math.sin(half_rad), math.cos(half_rad)
+    return marks.Box3d((x, y, ground_m + height / 2), (length, width, height), label, turned)
