@@ -1,4 +1,4 @@
-"""What a user names to look at: a recording, or the datasets of a run."""
+"""The datasets of a run as what can be drawn of them."""
 
 from __future__ import annotations
 
@@ -6,34 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from edgefirst_ros.errors import DatasetNotFound
-from edgefirst_ros.formats.datasets import find
-from edgefirst_ros.naming import REPORT
-from edgefirst_ros.view.page.make import Run, find_run
+from edgefirst_ros.view.page.make import Run
 from edgefirst_ros.view.page.reportfile import Report, read_report
 from edgefirst_ros.view.rerun.instants import Drawable
-
-RECORDINGS = frozenset({".mcap", ".db3", ".bag"})
-"""Suffixes of what is no dataset's file, so that nothing need be looked for around it."""
-
-
-def run_of(place: str) -> Run | None:
-    """The run of a dataset, or of a folder above one; None for everything else, which may be a recording.
-
-    Raises:
-        DatasetNotFound: there is no such path, or there are the datasets of several runs.
-        DatasetError: it is a report, and damaged.
-    """
-    path = Path(place)
-    if "://" in place or (path.exists() and not path.is_dir() and path.suffix.lower() in RECORDINGS):
-        return None
-    if not path.name.endswith(REPORT):
-        try:
-            find(path)
-        except DatasetNotFound:
-            if path.exists():
-                return None
-            raise
-    return find_run(path)
 
 
 def drawables_of(run: Run) -> list[Drawable]:
