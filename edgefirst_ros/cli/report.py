@@ -44,13 +44,13 @@ def report(
 ) -> None:
     """Make one HTML page that shows whether a drive is good.
 
-    First a verdict; then for every topic what came when, where it paused and which clock it is placed by; the
-    samples and what they lack, pairing errors, latencies, track, speed, pictures with boxes and lidar, and
-    what became of every message. The page works offline, on a phone, in light and dark. It contains pictures
-    and places of the drive: mind to whom you give it.
+    It begins with a verdict. Then it shows, for every topic, when messages came, where they paused and which
+    clock their times are taken from; the samples and what they lack, pairing errors, latencies, track, speed,
+    pictures with boxes and lidar, and what became of every message. The page works offline, on a phone, in
+    light and dark. It shows pictures and the location of the drive: share it with care.
 
-    Of a dataset the page is made from capture_report.json and the dataset itself, at any time later. Of a
-    recording it shows what a conversion would find, without writing anything else; --config and --prefix are
+    The page of a dataset is made from its capture_report.json and the dataset itself, at any later time. The
+    page of a recording shows what a conversion would find; nothing else is written. --config and --prefix are
     for recordings only.
 
     Exit codes: 0 done; 2 nothing there, or wrong usage; 130 interrupted.

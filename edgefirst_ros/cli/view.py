@@ -60,7 +60,9 @@ def view(
     *,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE.rrd", help="Save for Rerun instead of opening it."),
+        typer.Option(
+            "--output", "-o", metavar="FILE.rrd", help="Save a file for Rerun; do not open the viewer."
+        ),
     ] = None,
     web: Annotated[
         bool, typer.Option("--web", help="Show it in a browser on this machine, until Ctrl-C.")
@@ -70,11 +72,12 @@ def view(
     rate: Annotated[
         float | None,
         typer.Option(
-            metavar="HZ", help="Maximum pictures, or samples, per second; default: 10 of recordings."
+            metavar="HZ",
+            help="Maximum pictures per second; default: 10 of a recording, all of a dataset.",
         ),
     ] = None,
     every_n: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Show one of every N pictures, or samples.")
+        int | None, typer.Option(metavar="N", min=1, help="Show one of every N pictures.")
     ] = None,
     keyframes: options.Keyframes = False,
     config_file: ConfigFile = None,
@@ -84,17 +87,18 @@ def view(
 ) -> None:
     r"""Look at a recording or a dataset in Rerun: pictures, boxes, masks, clouds, cube, map, IMU.
 
-    Lidar is coloured by range (red is near), radar by speed (blue comes nearer, red goes away). The 3-D view
-    moves with the rig; sensors are where the recording's transforms have them.
+    Lidar is coloured by range (red is near), radar by speed (blue approaches, red recedes). The 3-D view
+    moves with the rig; sensors are placed by the recording's transforms, or by the capture_report.json of an
+    EdgeFirst dataset.
 
-    A recording is decoded and dated as by [bold]convert[/], without writing a dataset. Where the sensors of
-    an EdgeFirst dataset are is read from its capture_report.json. --config, --prefix, --keyframes and
-    --workers are for recordings.
+    A recording is decoded, and its messages get their times, as by [bold]convert[/]; no dataset is written.
+    --config, --prefix, --keyframes and --workers are for recordings only. Of a dataset, --start, --end,
+    --rate and --every-n select samples of each sequence.
 
-    Rerun comes with pip install 'edgefirst_ros\[view]'. Its map asks openstreetmap.org for tiles of the
-    place, as far as there is a network.
+    Rerun comes with pip install 'edgefirst_ros\[view]'. Its map loads tiles from openstreetmap.org if there
+    is a network.
 
-    Ctrl-C ends with what has been read.
+    Ctrl-C stops reading, and what has been read stays drawn. With --web it ends the page.
 
     Exit codes: 0 done; 1 nothing to show; 2 nothing there, or wrong usage; 130 interrupted.
 
