@@ -40,7 +40,8 @@ from edgefirst_ros.sources.mcap import McapRecording
 
 rerun_chunk = pytest.importorskip("rerun.chunk", reason="needs Rerun, of 520 MB: make test-view")
 
-from edgefirst_ros.view.rerun import output  # noqa: E402 - needs Rerun
+from edgefirst_ros.view.page.reportfile import Report  # noqa: E402
+from edgefirst_ros.view.rerun import edgefirst, output  # noqa: E402 - needs Rerun
 from edgefirst_ros.view.rerun.canvas import Canvas  # noqa: E402
 from edgefirst_ros.view.rerun.instants import Instant, Wanted, draw_all  # noqa: E402
 
@@ -387,6 +388,18 @@ class TestSeveralSequences:
         for (corners,) in ways:
             assert np.linalg.norm(np.diff(np.array(corners), axis=0), axis=1).max() < 10
         assert len(drawn.rows["speed", "Scalars:scalars"]) >= 3 * 5
+
+
+def test_the_way_of_rows_is_on_the_ellipsoid(tmp_path: Path) -> None:
+    """At the equator a minute of latitude is 1842.9 m, one of longitude 1855.3 m, across 180 degrees, too."""
+    sequence = edgefirst._Sequence("s", Report(), longitude_first=False)
+    with output.to_file(tmp_path / "x.rrd", "x") as canvas:
+        for number, place in enumerate([(0.0, 180 - 1 / 120), (1 / 60, -180 + 1 / 120)]):
+            row = {"location": place, "pose": (0.0, 0.0, 0.0)}
+            sequence.move(canvas, [row], number * 10**9, number)
+    way = Drawn(tmp_path / "x.rrd").arrays("rig", "Transform3D:translation")
+    np.testing.assert_allclose(way[0][0], [0.0, 0.0, 0.0], atol=1e-6)
+    np.testing.assert_allclose(way[10**9][0], [1855.3, 1842.9, 0.0], atol=0.3)
 
 
 class TestOutput:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+import pymap3d
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.errors import DatasetError, DecodeError, EdgeFirstError
@@ -29,8 +30,6 @@ from edgefirst_ros.view.rerun.canvas import Canvas, Mount
 from edgefirst_ros.view.rerun.instants import Instant
 from edgefirst_ros.view.scene import opened
 
-EARTH_M = 6_378_137.0
-"""Its radius, for the few kilometres of a sequence."""
 _FRAMES = {"lidar": "lidar_points", "radar": "radar_targets", "camera": "camera", "boxes3d": "boxes3d"}
 """Roles in the report by what is drawn."""
 _CLOUDS = (("lidar", marks.LIDAR), ("radar", marks.RADAR))
@@ -164,7 +163,7 @@ class _Sequence:
         calibration = self._said.calibration if self._said is not None else None
         known = [each.child for each in calibration.transforms] if calibration is not None else []
         self.box_axes = BoxAxes.of(self.frames["boxes3d"], known)
-        self._origin: tuple[float, float] | None = None
+        self._origin: tuple[float, float, float] | None = None
         self._has_begun = False
 
     def begin(self, canvas: Canvas, size: tuple[int, int] | None) -> None:
@@ -197,12 +196,11 @@ class _Sequence:
         latitude_deg, longitude_deg = (place[1], place[0]) if self._longitude_first else place
         canvas.place(time_ns, latitude_deg, longitude_deg, number)
         if self._origin is None:
-            self._origin = latitude_deg, longitude_deg
-        north_m = math.radians(latitude_deg - self._origin[0]) * EARTH_M
-        east_m = (
-            math.radians(longitude_deg - self._origin[1]) * EARTH_M * math.cos(math.radians(self._origin[0]))
-        )
+            self._origin = latitude_deg, longitude_deg, 0.0
         if pose is not None and time_ns is not None:
+            east_m, north_m, _ = map(
+                float, pymap3d.geodetic2enu(latitude_deg, longitude_deg, 0.0, *self._origin)
+            )
             turned = Rotation.from_euler("ZYX", pose[::-1], degrees=True).as_quat()
             canvas.pose(time_ns, (east_m, north_m, 0.0), tuple(turned.tolist()), number)
 
