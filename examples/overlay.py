@@ -3,7 +3,8 @@
     python examples/overlay.py DATASET [NUMBER] [-o overlay.jpeg]
 
 DATASET is the folder of an EdgeFirst dataset, as it was converted: intrinsics and transforms are in the
-capture_report.json beside it, because the format has no place for them. Points are red near and violet far.
+capture_report.json beside it, because the format has no place for them. Without that file the boxes alone are
+drawn. Points are red near and violet far.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from PIL import Image
 
 import edgefirst_ros
+from edgefirst_ros.errors import EdgeFirstError
 from edgefirst_ros.formats.edgefirst.read.pcd import positions
 from edgefirst_ros.naming import REPORT
 from edgefirst_ros.view.page.reportfile import read_report
@@ -21,20 +23,24 @@ from edgefirst_ros.view.page.thumbnails import projection_of
 from edgefirst_ros.view.scene import Box2d, draw_boxes, draw_points
 
 
-def overlay(dataset: edgefirst_ros.EdgeFirstDataset, number: int) -> tuple[Image.Image, int]:
-    """The picture of a sample with what was measured on it, and the number of points that lie on it."""
+def overlay(dataset: edgefirst_ros.EdgeFirstDataset, number: int) -> tuple[Image.Image, str]:
+    """The picture of a sample with what was measured on it, and what there is of the lidar or why not."""
     sample = dataset[number]
     if sample["image"] is None:
         raise SystemExit(f"{sample['name']} has no picture")
-    picture, points = Image.fromarray(sample["image"]), 0
-    projection = projection_of(read_report(dataset.path / REPORT), sample["sequence"])
-    if sample["lidar"] is not None and projection is not None:
-        xyz = positions(sample["lidar"])
-        points = draw_points(picture, xyz, projection)
+    picture, report = Image.fromarray(sample["image"]), dataset.path / REPORT
+    projection = projection_of(read_report(report), sample["sequence"]) if report.is_file() else None
+    if sample["lidar"] is None:
+        lidar = "the sample has no lidar"
+    elif projection is None:
+        missing = "does not say where the lidar is" if report.is_file() else "is missing"
+        lidar = f"no points: {report} {missing}"
+    else:
+        lidar = f"{draw_points(picture, positions(sample['lidar']), projection):,} points of the lidar"
     labels = [dataset.labels[label] if label >= 0 else "" for label in sample["labels2d"]]
     boxes = [Box2d(*box, label) for box, label in zip(sample["boxes2d"].tolist(), labels, strict=True)]
     draw_boxes(picture, boxes)
-    return picture, points
+    return picture, lidar
 
 
 def main() -> None:
@@ -43,10 +49,13 @@ def main() -> None:
     parser.add_argument("number", type=int, nargs="?", default=0, help="of the sample, from 0")
     parser.add_argument("-o", "--output", type=Path, default=Path("overlay.jpeg"))
     chosen = parser.parse_args()
-    dataset = edgefirst_ros.open(chosen.dataset, keys=["image", "lidar", "boxes2d"])
-    picture, points = overlay(dataset, chosen.number)
+    try:
+        dataset = edgefirst_ros.open(chosen.dataset, keys=["image", "lidar", "boxes2d"])
+        picture, lidar = overlay(dataset, chosen.number)
+    except (EdgeFirstError, IndexError) as error:
+        raise SystemExit(f"error: {error}") from error
     picture.save(chosen.output, "JPEG", quality=90)
-    print(f"{chosen.output}: {points:,} points of the lidar, sample {chosen.number} of {len(dataset):,}")
+    print(f"{chosen.output}: sample {chosen.number} of {len(dataset):,}; {lidar}")
 
 
 if __name__ == "__main__":

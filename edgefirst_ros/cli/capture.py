@@ -120,8 +120,8 @@ def capture(
     SIGUSR1 pauses: messages are counted, but not written. SIGUSR2 resumes with a new sequence.
 
     Ctrl-C, SIGTERM and SIGHUP write what was received and finish within 3 s; the rest is counted as dropped.
-    A second signal stops at once; [bold]edgefirst-ros recover[/] can finish the output then. The capture also
-    ends, finished, when the disk has less than min_free_mb left.
+    A second signal stops at once; then [bold]edgefirst-ros recover[/] can finish the output. The capture also
+    finishes when the disk has less than min_free_mb left.
 
     Exit codes: 0 done; 1 empty, disk full or, with --strict, poor; 2 wrong usage, no connection possible, or
     writing failed; 130 interrupted.

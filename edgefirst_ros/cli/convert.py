@@ -69,7 +69,7 @@ def convert(
     no_report: options.NoReport = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Only say what would be used as what, and how many samples come."),
+        typer.Option("--dry-run", help="Write nothing; say what each topic would be used as."),
     ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 1 if there are refused messages, damage or warnings.")
@@ -83,7 +83,7 @@ def convert(
         typer.Option(
             "--engine",
             metavar="local|ray|dask",
-            help="Where: processes of this machine (default), or a Ray or Dask cluster.",
+            help="Where to convert: on this machine (default), or on a Ray or Dask cluster.",
         ),
     ] = None,
     address: Annotated[
@@ -96,7 +96,7 @@ def convert(
     ] = "",
     memory_gb: Annotated[
         float | None,
-        typer.Option("--memory", metavar="GB", min=0.1, help="Memory that a job may need; default: 1.5."),
+        typer.Option("--memory", metavar="GB", min=0.1, help="Memory to allow for each job; default: 1.5."),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="One dataset for each drive; skip those that are done.")
@@ -113,30 +113,31 @@ def convert(
     """Convert recordings into EdgeFirst, NCore and L5Kit datasets.
 
     A sample is a camera frame with the nearest message of every other sensor, at most 50 ms away; model
-    messages must be of the same frame, and a radar cube goes to the sample nearest to it. A frame is written
-    with what it has; [bold]--complete[/] leaves out frames that lack a sensor which was sending. The summary
-    says how many are complete.
+    messages must be of the same frame, and a radar cube goes to the sample nearest to it. A frame becomes a
+    sample even if it lacks a sensor; [bold]--complete[/] leaves out frames that lack one which was sending.
+    The summary says how many samples are complete.
 
     All recordings become one dataset. With [bold]--jobs[/], [bold]--engine[/], [bold]--resume[/], or an
     output URL, each drive becomes a dataset of its own, OUT/DRIVE/edgefirst/... Then a drive that cannot be
     converted does not stop the others, and the same command again does only what is missing or has changed;
-    [bold]--overwrite[/] does all again. [bold]status[/] OUT says how far it is.
+    [bold]--overwrite[/] converts all of them again. [bold]status[/] OUT shows the progress.
 
     A recording made by [bold]capture --record[/] is converted with the settings and names of its session,
     into the same bytes that the session wrote. Options given here override single settings; --config replaces
     all of them.
 
-    Folders are searched with all below; several files of one drive become one sequence. [bold]--start[/] and
-    [bold]--end[/] take a part of every drive, without reading the rest where the files have an index.
+    Folders are searched with all folders below them; several files of one drive become one sequence.
+    [bold]--start[/] and [bold]--end[/] select a part of every drive; the rest is not read if the files have
+    an index.
 
-    [bold]--dry-run[/] reads the recordings, writes nothing, and says which topic would be used as what, by
-    which clock, what is ignored and why, and how many samples would come.
+    [bold]--dry-run[/] reads the recordings and writes nothing. It says what each topic would be used as,
+    which clock its times are taken from, what would be ignored and why, and how many samples there would be.
 
-    What became of every message is in capture_report.json, and as a page to look at in capture_report.html;
-    --no-report leaves the page out.
+    capture_report.json says what became of every message, and capture_report.html shows it as a page, which
+    --no-report leaves out.
 
-    Ctrl-C finishes what has been read; of many drives, those that are running are stopped and done again by
-    the next run. With --json, errors are JSON too: an object with error and faults.
+    Ctrl-C completes what has been read; of many drives, those in progress are stopped, and the next run
+    converts them again. With --json, errors are JSON too: an object with error and faults.
 
     Exit codes: 0 done; 1 empty, a drive failed or, with --strict, poor; 2 wrong usage or input;
     130 interrupted.

@@ -70,7 +70,7 @@ def check(
     probabilities. NCore: container, index, metadata, times, unit rays, pose tree. Prints what is wrong, then
     one line per dataset. Nothing is written.
 
-    A dataset that a process is writing is not looked at: a line says so, and which process it is.
+    A dataset that is still being written is not checked; a line names the process that writes it.
 
     Exit codes: 0 sound; 1 errors, or still being written; 2 no dataset there.
 
@@ -119,7 +119,7 @@ def sheet(
     ],
     rows: Annotated[int, typer.Option(metavar="N", min=1, max=50, help="Number of samples, at most 50.")] = 6,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a file that is no contact sheet, too.")
+        bool, typer.Option("--overwrite", help="Replace the file even if it is not a contact sheet.")
     ] = False,
 ) -> None:
     """Draw a contact sheet of an EdgeFirst dataset: camera with boxes, lidar, radar and cube.

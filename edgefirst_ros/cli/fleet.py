@@ -299,9 +299,9 @@ def status(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False,
 ) -> None:
-    """Show how far the conversion of many drives is: done, running, failed and left.
+    """Show the progress of converting many drives: done, running, failed and remaining.
 
-    Only notes in the output are read, so this works from any machine, also while [bold]convert[/] runs. A
+    Only notes in the output are read, so this works from any machine, even while [bold]convert[/] runs. A
     drive whose process has gone silent is called abandoned: the next run takes it over.
 
     Exit codes: 0 nothing failed; 1 something failed; 2 no such output.

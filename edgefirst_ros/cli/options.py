@@ -88,15 +88,13 @@ ShownPrefix = Annotated[
 Keyframes = Annotated[bool, typer.Option("--keyframes", help="Keep only video key frames.")]
 Complete = Annotated[
     bool,
-    typer.Option("--complete", help="Only samples that have a message of every sensor that is sending."),
+    typer.Option("--complete", help="Keep only samples with a message of every sensor that was sending."),
 ]
 Incomplete = Annotated[bool, typer.Option("--incomplete", hidden=True)]
 INCOMPLETE = "--incomplete is no longer needed: samples that lack a sensor are written without it"
 Workers = Annotated[
     int | None,
-    typer.Option(
-        metavar="N", help="Encoder threads, or processes where several convert; default: one per core."
-    ),
+    typer.Option(metavar="N", help="Encoder threads or processes; default: one per core."),
 ]
 NoReport = Annotated[
     bool, typer.Option("--no-report", help="Make no page (capture_report.html) beside the report.")

@@ -54,7 +54,8 @@ def play(
     start: Start = None,
     end: End = None,
     speed: Annotated[
-        float, typer.Option("--speed", metavar="FACTOR", help="1 is the recording's own, 2 twice as fast.")
+        float,
+        typer.Option("--speed", metavar="FACTOR", help="1 is the recording's own, 2 twice as fast."),
     ] = 1.0,
     rate: Annotated[float | None, typer.Option("--rate", metavar="FACTOR", hidden=True)] = None,
     names: Annotated[
@@ -66,7 +67,9 @@ def play(
     ] = NamesChoice.RT,
     namespace: Annotated[
         str,
-        typer.Option(metavar="HOST", help="HOST in topic names (implies --names host); default: recorded."),
+        typer.Option(
+            metavar="HOST", help="HOST in topic names (implies --names host); default: the recorded one."
+        ),
     ] = "",
     prefix: Annotated[
         str | None,

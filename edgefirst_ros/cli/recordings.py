@@ -51,14 +51,16 @@ def info(
 ) -> None:
     """Show what is in a recording: topics, types, counts, rates, gaps, clocks, damage.
 
-    Nothing is converted or written. The uses of topics and the clock findings are the ones that
-    [bold]convert[/] will act on. A gap is a pause of more than three usual intervals; bad messages do not
-    decode. A note names the files that [bold]convert[/] takes as parts of one drive.
+    Nothing is converted or written. The uses of topics and the findings about clocks are those that
+    [bold]convert[/] acts on. A gap is a pause of more than three usual intervals; a bad message is one that
+    cannot be decoded. A note names the files that [bold]convert[/] takes as parts of one drive.
 
-    With [bold]--config[/] it also says, for every drive, what a conversion with that configuration would use
-    as what, and how many samples would come (in JSON as conversion, with the drive's last file).
+    With [bold]--config[/] it also says, for every drive, what each topic would be used as in a conversion
+    with that configuration, and how many samples there would be (in JSON as conversion, with the drive's last
+    file).
 
-    Of a URL only the summary and the first seconds are read; sizes, gaps and damage stay unknown then.
+    Of a URL only the summary and the first seconds are read, so sizes, gaps and damage remain unknown;
+    [bold]--whole[/] reads all of it.
 
     Exit codes: 0 read; 2 no recording.
 
@@ -149,7 +151,7 @@ def simulate(
     codec: Annotated[CodecChoice, typer.Option(metavar="h264|h265", help="Video codec.")] = CodecChoice.H264,
     splits: Annotated[
         int,
-        typer.Option(metavar="N", help="Number of files that the recording is split into, as by rosbag2."),
+        typer.Option(metavar="N", help="Split the recording into N files, as rosbag2 does."),
     ] = 1,
     more: Annotated[
         list[str] | None,

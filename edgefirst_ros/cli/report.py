@@ -10,20 +10,22 @@ import typer
 from rich.markup import escape
 
 from edgefirst_ros.cli import options
+from edgefirst_ros.cli.places import refuse_for_datasets, run_of
 from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, ConfigFile, guarded, interruptible, make_config
 from edgefirst_ros.cli.terminal import ProgressView, make_console, print_line, say
-from edgefirst_ros.naming import REPORT
 
 if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config
+    from edgefirst_ros.sources.location import Location
 
 
 def report(
     path: Annotated[
-        Path,
+        str,
         typer.Argument(
             metavar="DATASET|RECORDING",
-            help="A dataset, a capture_report.json, a folder above; or an MCAP file, or a folder of them.",
+            help="A dataset, its capture_report.json, or a folder above it; or a recording (MCAP, rosbag2, "
+            "ROS 1), or a folder or URL of recordings.",
         ),
     ],
     *,
@@ -42,13 +44,13 @@ def report(
 ) -> None:
     """Make one HTML page that shows whether a drive is good.
 
-    First a verdict; then for every topic what came when, where it paused and which clock it is placed by; the
-    samples and what they lack, pairing errors, latencies, track, speed, pictures with boxes and lidar, and
-    what became of every message. The page works offline, on a phone, in light and dark. It contains pictures
-    and places of the drive: mind to whom you give it.
+    It begins with a verdict. Then it shows, for every topic, when messages came, where they paused and which
+    clock their times are taken from; the samples and what they lack, pairing errors, latencies, track, speed,
+    pictures with boxes and lidar, and what became of every message. The page works offline, on a phone, in
+    light and dark. It shows pictures and the location of the drive: share it with care.
 
-    Of a dataset the page is made from capture_report.json and the dataset itself, at any time later. Of a
-    recording it shows what a conversion would find, without writing anything else; --config and --prefix are
+    The page of a dataset is made from its capture_report.json and the dataset itself, at any later time. The
+    page of a recording shows what a conversion would find; nothing else is written. --config and --prefix are
     for recordings only.
 
     Exit codes: 0 done; 2 nothing there, or wrong usage; 130 interrupted.
@@ -63,34 +65,41 @@ def report(
     stop = threading.Event()
     interrupted = False
     with guarded(err):
-        if _is_recording(path):
-            output = output or path.with_name(f"{path.name.removesuffix('.mcap')}.html")
+        from edgefirst_ros.sources.location import location_of
+
+        place = location_of(path)
+        if run_of(place) is None:
+            output = output or _page_of(place)
             notes: list[str] = []
             config = make_config(config_file, {"prefix": prefix}, {}, notes=notes)
             for note in () if quiet else notes:
                 print_line(err, f"note: {escape(note)}")
             with interruptible(stop, err, "finishing with what has been read"):
-                interrupted = _of_recording(path, output, config, stop, ProgressView(err, quiet=quiet))
+                interrupted = _of_recording(place, output, config, stop, ProgressView(err, quiet=quiet))
             if interrupted:
                 print_line(err, "interrupted: the page shows what had been read")
         else:
             from edgefirst_ros.view.page.make import make_page
 
-            output = make_page(path, output)
+            refuse_for_datasets(place, {"--config": config_file, "--prefix": prefix})
+            output = make_page(Path(path), output)
         say(f"{output}")
     if interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
-def _is_recording(path: Path) -> bool:
-    """Whether it is an MCAP file, or a folder of them and of nothing that was made of them."""
-    if path.suffix == ".mcap":
-        return True
-    return path.is_dir() and any(path.glob("*.mcap")) and not any(path.rglob(f"*{REPORT}"))
+def _page_of(place: Location) -> Path:
+    """The page of a recording: beside it, or in the current folder if it is remote."""
+    from edgefirst_ros.offline.files import is_recording
+
+    if isinstance(place, Path):
+        place = place if place.name not in {"", ".."} else place.resolve()
+    name = place.stem if is_recording(place.name) else place.name
+    return place.with_name(f"{name}.html") if isinstance(place, Path) else Path(f"{name}.html")
 
 
 def _of_recording(
-    path: Path, output: Path, config: Config, stop: threading.Event, progress: ProgressView
+    place: Location, output: Path, config: Config, stop: threading.Event, progress: ProgressView
 ) -> bool:
     """Make the page of a recording; returns whether it was interrupted before its end."""
     from edgefirst_ros.offline.outline import outline
@@ -100,6 +109,6 @@ def _of_recording(
     refuse_output(output)
     writer = SceneWriter()
     with progress as view:
-        found = outline([path], config, writer, stop=stop, on_progress=view.update)
+        found = outline([place], config, writer, stop=stop, on_progress=view.update)
     make_recording_page(found, writer.scenes, output)
     return bool(found["interrupted"])

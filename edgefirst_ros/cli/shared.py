@@ -41,7 +41,7 @@ Start = Annotated[
         "--start", metavar="T", help="Begin here: seconds from the recording's start, or a time in UTC."
     ),
 ]
-End = Annotated[str | None, typer.Option("--end", metavar="T", help="End before this; as --start.")]
+End = Annotated[str | None, typer.Option("--end", metavar="T", help="End before this; given like --start.")]
 ConfigFile = Annotated[
     Path | None,
     typer.Option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +14,7 @@ import typer
 from rich.markup import escape
 
 from edgefirst_ros.cli import options
+from edgefirst_ros.cli.places import refuse_for_datasets, run_of
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     EXIT_POOR,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from edgefirst_ros.config.model import Config
     from edgefirst_ros.sources.window import Excerpt
     from edgefirst_ros.view.rerun.canvas import Canvas
 
@@ -58,7 +60,9 @@ def view(
     *,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE.rrd", help="Save for Rerun instead of opening it."),
+        typer.Option(
+            "--output", "-o", metavar="FILE.rrd", help="Save a file for Rerun; do not open the viewer."
+        ),
     ] = None,
     web: Annotated[
         bool, typer.Option("--web", help="Show it in a browser on this machine, until Ctrl-C.")
@@ -68,11 +72,12 @@ def view(
     rate: Annotated[
         float | None,
         typer.Option(
-            metavar="HZ", help="Maximum pictures, or samples, per second; default: 10 of recordings."
+            metavar="HZ",
+            help="Maximum pictures per second; default: 10 of a recording, all of a dataset.",
         ),
     ] = None,
     every_n: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Show one of every N pictures, or samples.")
+        int | None, typer.Option(metavar="N", min=1, help="Show one of every N pictures.")
     ] = None,
     keyframes: options.Keyframes = False,
     config_file: ConfigFile = None,
@@ -82,17 +87,18 @@ def view(
 ) -> None:
     r"""Look at a recording or a dataset in Rerun: pictures, boxes, masks, clouds, cube, map, IMU.
 
-    Lidar is coloured by range (red is near), radar by speed (blue comes nearer, red goes away). The 3-D view
-    moves with the rig; sensors are where the recording's transforms have them.
+    Lidar is coloured by range (red is near), radar by speed (blue approaches, red recedes). The 3-D view
+    moves with the rig; sensors are placed by the recording's transforms, or by the capture_report.json of an
+    EdgeFirst dataset.
 
-    A recording is decoded and dated as by [bold]convert[/], without writing a dataset. Where the sensors of
-    an EdgeFirst dataset are is read from its capture_report.json. --config, --prefix, --keyframes and
-    --workers are for recordings.
+    A recording is decoded, and its messages get their times, as by [bold]convert[/]; no dataset is written.
+    --config, --prefix, --keyframes and --workers are for recordings only. Of a dataset, --start, --end,
+    --rate and --every-n select samples of each sequence.
 
-    Rerun comes with pip install 'edgefirst_ros\[view]'. Its map asks openstreetmap.org for tiles of the
-    place, as far as there is a network.
+    Rerun comes with pip install 'edgefirst_ros\[view]'. Its map loads tiles from openstreetmap.org if there
+    is a network.
 
-    Ctrl-C ends with what has been read.
+    Ctrl-C stops reading, and what has been read stays drawn. With --web it ends the page.
 
     Exit codes: 0 done; 1 nothing to show; 2 nothing there, or wrong usage; 130 interrupted.
 
@@ -110,52 +116,80 @@ def view(
         with extra("view"):
             from edgefirst_ros.view.rerun.instants import Wanted, draw_all
             from edgefirst_ros.view.rerun.recording import Painter
-            from edgefirst_ros.view.rerun.source import drawables_of, run_of
+            from edgefirst_ros.view.rerun.source import drawables_of
         from edgefirst_ros.offline.observe import observe
+        from edgefirst_ros.sources.location import location_of
         from edgefirst_ros.sources.window import excerpt_of
 
         excerpt = excerpt_of(start, end)
         chosen = {"rate_hz": rate, "every_n": every_n, "keyframes": keyframes or None}
         more = {"prefix": prefix, "workers": workers, "complete": False}
-        config = make_config(config_file, chosen | more, {})
-        if (
-            rate is None
-            and every_n is None
-            and not (config.rate_hz or config.every_n > 1 or config.keyframes)
-        ):
-            config = config.model_copy(update={"rate_hz": PICTURES_HZ})
-        run = run_of(path)
+        place = location_of(path)
+        run = run_of(place)
+        if run is not None:
+            alone = {
+                "--config": config_file,
+                "--prefix": prefix,
+                "--keyframes": keyframes,
+                "--workers": workers,
+            }
+            refuse_for_datasets(place, alone)
+        notes: list[str] = []
+        config = make_config(config_file, chosen | more, {}, notes=notes)
+        for note in () if quiet else notes:
+            print_line(err, f"note: {escape(note)}")
+        if rate is None and every_n is None:
+            config = _selected(config)
         drawables = [] if run is None else drawables_of(run)
         window = None if excerpt is None else partial(_window, excerpt)
         name = path.rstrip("/").rpartition("/")[2] or path
-        opening = _canvas(name, output, web=web)
-        with opening as canvas:
-            with interruptible(stop, err, "finishing with what has been read"):
+        with _canvas(name, output, web=web) as canvas, _finishing(stop, web=web):
+            finishing = "ending" if web else "finishing with what has been read"
+            with interruptible(stop, err, finishing):
                 if drawables:
                     with _progress(sum(map(len, drawables)), err, quiet=quiet) as passed:
                         draw_all(drawables, canvas, Wanted(window, rate or None, every_n), stop, passed)
                 else:
-                    painter = Painter(canvas)
                     with ProgressView(err, quiet=quiet) as shown:
                         warnings = observe(
-                            [path], config, painter, excerpt=excerpt, stop=stop, on_progress=shown.update
-                        )
+                            [place], config, Painter(canvas),
+                            excerpt=excerpt, stop=stop, on_progress=shown.update,
+                        )  # fmt: skip
                     for warning in warnings:
                         print_line(err, f"[bold yellow]warning[/]: {escape(warning)}")
             found, is_cut = bool(canvas.seen), stop.is_set()
-            if web and not is_cut:
+            if web and found and not is_cut:
                 canvas.finish()
                 print_line(err, "everything is drawn; Ctrl-C ends")
-                with asked_to_finish(stop.set, lambda _: None):
-                    stop.wait()
+                stop.wait()
         if output is not None:
             say(f"{output}")
-        if is_cut:
-            print_line(err, "interrupted: what had been read is drawn")
-        elif not found:
-            print_line(err, "there was nothing to draw")
+        _print_end(err, found=found, is_cut=is_cut, is_kept=not web)
     if is_cut or not found:
         raise typer.Exit(EXIT_INTERRUPTED if is_cut else EXIT_POOR)
+
+
+def _selected(config: Config) -> Config:
+    """The configuration with fewer pictures than a camera sends, unless it says itself which are taken."""
+    if config.rate_hz or config.every_n > 1 or config.keyframes:
+        return config
+    return config.model_copy(update={"rate_hz": PICTURES_HZ})
+
+
+def _print_end(err: Console, *, found: bool, is_cut: bool, is_kept: bool) -> None:
+    if is_cut:
+        print_line(err, "interrupted: what had been read is drawn" if found and is_kept else "interrupted")
+    elif not found:
+        print_line(err, "there was nothing to draw")
+
+
+def _finishing(stop: threading.Event, *, web: bool) -> AbstractContextManager[None]:
+    """Ctrl-C is the usual end of what a browser shows, whether everything is drawn by then or not."""
+
+    def insist(_: int) -> None:
+        raise KeyboardInterrupt
+
+    return asked_to_finish(stop.set, insist) if web else nullcontext()
 
 
 def _window(excerpt: Excerpt, first_ns: int) -> tuple[int, int]:

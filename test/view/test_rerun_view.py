@@ -14,6 +14,7 @@ import threading
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from drives import simulated
+from edgefirst.schemas import edgefirst_msgs
 from PIL import Image
+from recorded import record
+from scipy.spatial.transform import Rotation
 from typer.testing import CliRunner
 from written import Written
 
@@ -33,10 +37,13 @@ from edgefirst_ros.errors import ConfigError, OutputExists
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.simulation.truth import Truth
+from edgefirst_ros.simulation.wire import header
+from edgefirst_ros.sources.mcap import McapRecording
 
 rerun_chunk = pytest.importorskip("rerun.chunk", reason="needs Rerun, of 520 MB: make test-view")
 
-from edgefirst_ros.view.rerun import output  # noqa: E402 - needs Rerun
+from edgefirst_ros.view.page.reportfile import Report  # noqa: E402
+from edgefirst_ros.view.rerun import edgefirst, output  # noqa: E402 - needs Rerun
 from edgefirst_ros.view.rerun.canvas import Canvas  # noqa: E402
 from edgefirst_ros.view.rerun.instants import Instant, Wanted, draw_all  # noqa: E402
 
@@ -279,6 +286,132 @@ class TestDatasets:
         assert len(drawn.pictures()) == 4
 
 
+def optical(data: bytes) -> bytes:
+    """A Detect in base_link as one in camera_optical, which is 1.2 m ahead of it and 1.5 m above."""
+    detect = edgefirst_msgs.Detect.from_cdr(data)
+    boxes = [
+        edgefirst_msgs.DetectBox(
+            box.center_x, box.center_y + 1.5, box.width, box.height, box.label, box.score,
+            box.distance - 1.2, box.speed, box.track_id, box.track_lifetime, box.track_created,
+        )
+        for box in detect.boxes
+    ]  # fmt: skip
+    stamp = detect.stamp
+    stamp_ns = stamp.sec * 10**9 + stamp.nanosec
+    return edgefirst_msgs.Detect(header(stamp_ns, "camera_optical"), stamp, stamp, stamp, boxes).to_bytes()
+
+
+@pytest.fixture(scope="module")
+def optical_places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The drive with boxes in an optical frame, and datasets of it."""
+    folder = tmp_path_factory.mktemp("optical")
+    messages = list(McapRecording(simulated(DRIVE).mcap).messages())
+    turned = [
+        message._replace(data=optical(message.data)) if message.topic == "/fusion/boxes3d" else message
+        for message in messages
+    ]
+    mcap = record(folder / "optical.mcap", turned)
+    convert([mcap], folder, build_config({"formats": ("edgefirst", "ncore")}), dataset="d")
+    return {"recording": mcap, "edgefirst": folder / "edgefirst", "ncore": folder / "ncore"}
+
+
+class TestBoxesInAnOpticalFrame:
+    @pytest.mark.parametrize("name", ["recording", "edgefirst", "ncore"])
+    def test_they_are_where_things_were(
+        self, optical_places: dict[str, Path], tmp_path: Path, truth: Truth, name: str
+    ) -> None:
+        drawn = drawing(optical_places[name], tmp_path / "x.rrd", "-q")
+        assert drawn.texts("boxes3d", "CoordinateFrame:frame") == [["camera_optical"]]
+        (moved,) = drawn.texts("mounts/camera_optical", "Transform3D:translation")[-1]
+        (xyzw,) = drawn.texts("mounts/camera_optical", "Transform3D:quaternion")[-1]
+        turned = Rotation.from_quat(xyzw).as_matrix()
+        sizes = drawn.arrays("boxes3d", "Boxes3D:half_sizes")
+        headings = drawn.arrays("boxes3d", "Boxes3D:quaternions")
+        count = 0
+        for time_ns, centres in drawn.arrays("boxes3d", "Boxes3D:centers").items():
+            pose = truth.rig(time_ns)
+            corners = [truth.box_corners(index, time_ns) for index in range(len(truth.world.boxes))]
+            true = np.array([each.mean(axis=0) for each in corners])
+            heights = np.array([np.ptp(each[:, 2]) for each in corners])
+            for centre, half, xyzw in zip(centres, sizes[time_ns], headings[time_ns], strict=True):
+                place = turned @ centre + moved
+                away = np.linalg.norm(true - (pose[:3, :3] @ place + pose[:3, 3]), axis=1)
+                assert away.min() < 0.5
+                upright = np.abs(turned @ Rotation.from_quat(xyzw).as_matrix())[2] @ (2 * half)
+                assert upright == pytest.approx(heights[away.argmin()], abs=0.3)
+                count += 1
+        assert count > 20
+
+
+EARLIER_S = 7200
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three drives of 3 s: two at the same time, and one two hours before them whose name comes last."""
+    out = tmp_path_factory.mktemp("several")
+    now = DriveOptions(
+        seconds=3, fps=5, width=160, height=90, lidar_points=200, cube_hz=1, imu_hz=25, clock="realtime",
+    )  # fmt: skip
+    earlier_ns = now.start_ns - EARLIER_S * 10**9
+    drives = [
+        replace(now, host="a"),
+        replace(now, host="b", seed=2),
+        replace(now, host="c", seed=3, start_ns=earlier_ns),
+    ]
+    config = build_config({"formats": DATASETS, "topics": {"radar_cube": {"required": "never"}}})
+    convert([simulated(drive).mcap for drive in drives], out, config, dataset="d")
+    return out
+
+
+class TestSeveralSequences:
+    """Each has its own beginning, whichever came first, and its own local frame."""
+
+    @pytest.mark.parametrize(
+        ("options", "frames", "scenes"),
+        [
+            ((), 15, 29),
+            (("--rate", "1"), 3, 3),
+            (("--rate", "0.5"), 2, 2),
+            (("--end", "1"), 5, 10),
+            (("--start", "2"), 5, 9),
+            (("--every-n", "5"), 3, 6),
+        ],
+    )
+    def test_the_same_is_drawn_of_each(
+        self, several: Path, tmp_path: Path, options: tuple[str, ...], frames: int, scenes: int
+    ) -> None:
+        for name, path, component, count in (
+            ("edgefirst", "camera/picture", "EncodedImage:blob", frames),
+            ("l5kit", "boxes3d", "Boxes3D:centers", scenes),
+        ):
+            drawn = drawing(several / name, tmp_path / "x.rrd", "-q", *options)
+            times = np.array([time_ns for time_ns, _ in drawn.rows[path, component]])
+            early = int((times < times.max() - EARLIER_S * 5 * 10**8).sum())
+            assert (early, len(times) - early) == (count, 2 * count), name
+
+    @pytest.mark.parametrize("name", DATASETS)
+    def test_each_has_a_way_of_its_own(self, several: Path, tmp_path: Path, name: str) -> None:
+        drawn = drawing(several / name, tmp_path / "x.rrd", "-q")
+        ways = drawn.texts("track", "LineStrips3D:strips")
+        assert len(ways) == 3
+        for (corners,) in ways:
+            assert np.linalg.norm(np.diff(np.array(corners), axis=0), axis=1).max() < 10
+        assert len(drawn.rows["speed", "Scalars:scalars"]) >= 3 * 5
+
+
+def test_the_way_of_rows_is_on_the_ellipsoid(tmp_path: Path) -> None:
+    """At the equator a minute of latitude is 1842.9 m, one of longitude 1855.3 m, across 180 degrees, too."""
+    sequence = edgefirst._Sequence("s", Report(), longitude_first=False, yaw_first=False)
+    with output.to_file(tmp_path / "x.rrd", "x") as canvas:
+        for number, place in enumerate([(0.0, 180 - 1 / 120), (1 / 60, -180 + 1 / 120)]):
+            row = {"location": place, "pose": (0.0, 0.0, 0.0)}
+            sequence.move(canvas, [row], number * 10**9, number)
+    way = Drawn(tmp_path / "x.rrd").arrays("rig", "Transform3D:translation")
+    np.testing.assert_allclose(way[0][0], [0.0, 0.0, 0.0], atol=1e-6)
+    np.testing.assert_allclose(way[10**9][0], [1855.3, 1842.9, 0.0], atol=0.3)
+
+
 class TestOutput:
     def test_what_is_no_drawing_is_not_overwritten(self, tmp_path: Path) -> None:
         recording = tmp_path / "x.rrd"
@@ -384,6 +517,12 @@ class TestSelection:
         with output.to_file(tmp_path / "x.rrd", "x") as canvas:
             assert draw_all([counted], canvas, wanted, threading.Event(), lambda _: None) == len(expected)
         assert counted.drawn == expected
+
+    def test_the_rate_holds_from_the_first_instant_on(self, tmp_path: Path) -> None:
+        counted = Counted(30, lambda number: 1_777_626_000_000_000_000 + number * 10**8)
+        with output.to_file(tmp_path / "x.rrd", "x") as canvas:
+            draw_all([counted], canvas, Wanted(rate_hz=1), threading.Event(), lambda _: None)
+        assert counted.drawn == [0, 10, 20]
 
     def test_it_stops_when_asked(self, tmp_path: Path) -> None:
         counted, stop = Counted(10), threading.Event()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+import pymap3d
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.errors import DatasetError, DecodeError, EdgeFirstError
@@ -21,6 +22,7 @@ from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
 from edgefirst_ros.formats.edgefirst.read.orders import is_longitude_first, is_yaw_first
 from edgefirst_ros.formats.edgefirst.read.pcd import positions, read_pcd
 from edgefirst_ros.formats.edgefirst.read.pictures import acquired_ns
+from edgefirst_ros.messages.boxes3d import BoxAxes
 from edgefirst_ros.messages.calibration import Intrinsics
 from edgefirst_ros.view.edgefirstscenes import DAMAGE, boxes_of
 from edgefirst_ros.view.page.reportfile import Report
@@ -30,15 +32,13 @@ from edgefirst_ros.view.rerun.canvas import Canvas, Mount
 from edgefirst_ros.view.rerun.instants import Instant
 from edgefirst_ros.view.scene import opened
 
-EARTH_M = 6_378_137.0
-"""Its radius, for the few kilometres of a sequence."""
 _FRAMES = {"lidar": "lidar_points", "radar": "radar_targets", "camera": "camera", "boxes3d": "boxes3d"}
 """Roles in the report by what is drawn."""
 _CLOUDS = (("lidar", marks.LIDAR), ("radar", marks.RADAR))
 
 
-class EdgeFirstDrawing:
-    """See ``Drawable``.
+def edgefirst_drawings(dataset: Path, report: Report) -> list[EdgeFirstDrawing]:
+    """The sequences of a dataset, by name.
 
     Args:
         dataset: its folder.
@@ -49,55 +49,74 @@ class EdgeFirstDrawing:
         RecordingError: its ZIP is damaged.
         DatasetError: its table is damaged.
     """
+    files = DatasetFiles(dataset)
+    table = read_table(files.table) if files.table.is_file() else pl.DataFrame()
+    version = TableFile(files.table).notes.version if files.table.is_file() else None
+    doubles = {
+        name: getattr(table.schema.get(name), "inner", None) == pl.Float64 for name in ("location", "pose")
+    }
+    longitude_first = is_longitude_first(version, is_double=doubles["location"])
+    yaw_first = is_yaw_first(version, is_double=doubles["pose"])
+    numbers: dict[tuple[str, int], list[int]] = {}
+    if not table.is_empty():
+        keys = table.select(pl.col("name").cast(pl.String), pl.col("frame")).rows()
+        for number, (name, frame) in enumerate(keys):
+            if frame is not None:  # one of a picture of no sequence, which is not drawn
+                numbers.setdefault((name, int(frame)), []).append(number)
+    sequences: dict[str, list[_Place]] = {}
+    for stem in files.stems():
+        name, _, frame = PurePosixPath(stem).name.rpartition("_")
+        place = _Place(int(frame), stem, numbers.get((name, int(frame)), []))
+        sequences.setdefault(name, []).append(place)
+    return [
+        EdgeFirstDrawing(
+            files,
+            table,
+            sorted(places),
+            _Sequence(name, report, longitude_first=longitude_first, yaw_first=yaw_first),
+        )
+        for name, places in sorted(sequences.items())
+    ]
 
-    def __init__(self, dataset: Path, report: Report) -> None:
-        self._files = DatasetFiles(dataset)
-        self._report = report
-        table = self._files.table
-        self._table = read_table(table) if table.is_file() else pl.DataFrame()
-        version = TableFile(table).notes.version if table.is_file() else None
-        doubles = {
-            name: getattr(self._table.schema.get(name), "inner", None) == pl.Float64
-            for name in ("location", "pose")
-        }
-        self._longitude_first = is_longitude_first(version, is_double=doubles["location"])
-        self._yaw_first = is_yaw_first(version, is_double=doubles["pose"])
-        self._rows: dict[tuple[str, int], list[int]] = {}
-        if not self._table.is_empty():
-            keys = self._table.select(pl.col("name").cast(pl.String), pl.col("frame")).rows()
-            for number, (name, frame) in enumerate(keys):
-                if frame is not None:  # one of a picture of no sequence, which is not drawn
-                    self._rows.setdefault((name, int(frame)), []).append(number)
-        names = ((PurePosixPath(stem).name.rpartition("_"), stem) for stem in self._files.stems())
-        self._stems = sorted((name, int(frame), stem) for (name, _, frame), stem in names)
+
+class _Place(NamedTuple):
+    """Where a sample is: its frame, its path without sensor and extension, and its rows of the table."""
+
+    frame: int
+    stem: str
+    rows: list[int]
+
+
+class EdgeFirstDrawing:
+    """One sequence of a dataset, see ``Drawable``; made by ``edgefirst_drawings``."""
+
+    def __init__(
+        self, files: DatasetFiles, table: pl.DataFrame, places: Sequence[_Place], sequence: _Sequence
+    ) -> None:
+        self._files, self._table = files, table
+        self._places, self._sequence = places, sequence
 
     def __len__(self) -> int:
-        return len(self._stems)
+        return len(self._places)
 
     def begin(self, canvas: Canvas) -> None:
-        """Sensors are drawn with each sequence."""
+        """Sensors are drawn with the first picture, which says what size pictures have."""
 
     def instants(self) -> Iterator[Instant]:
-        """All samples by sequence and frame."""
-        current: _Sequence | None = None
-        for name, frame, stem in self._stems:
-            if current is None or current.name != name:
-                current = _Sequence(
-                    name, self._report, longitude_first=self._longitude_first, yaw_first=self._yaw_first
-                )
+        """All samples by frame."""
+        for _, stem, numbers in self._places:
             data = self._files.read(stem, "camera.jpeg", "camera.png")
             try:
                 found = None if data is None else opened(data)
                 time_ns = None if found is None else acquired_ns(found[0])
                 size = None if found is None else found[1]
-                numbers = self._rows.get((name, frame), [])
                 rows = self._table[numbers].to_dicts() if numbers else []
             except DAMAGE as error:
                 raise DatasetError(f"{stem} cannot be read: {error}") from error
-            sample = _Sample(stem, time_ns, data, size, rows)
-            yield Instant(time_ns, partial(self._draw, current, sample))
+            yield Instant(time_ns, partial(self._draw, _Sample(stem, time_ns, data, size, rows)))
 
-    def _draw(self, sequence: _Sequence, sample: _Sample, canvas: Canvas, number: int) -> None:
+    def _draw(self, sample: _Sample, canvas: Canvas, number: int) -> None:
+        sequence = self._sequence
         stem, data, size, rows, time_ns = sample.stem, sample.data, sample.size, sample.rows, sample.time_ns
         sequence.begin(canvas, size)
         try:
@@ -108,18 +127,17 @@ class EdgeFirstDrawing:
                 canvas.on_picture(marks.CAMERA, marks.PICTURE, marks.picture(data, media))
                 canvas.on_picture(marks.CAMERA, marks.BOXES_2D, marks.boxes_2d(boxes_of(rows), size))
                 outlines = [(str(row.get("label") or ""), rings) for row in rows if (rings := _rings(row))]
-                if outlines or sequence.has_masks:
-                    sequence.has_masks = True
+                if outlines or f"{marks.CAMERA}/{marks.MASKS}" in canvas.seen:
                     canvas.on_picture(marks.CAMERA, marks.MASKS, marks.masks(outlines, size))
             for kind, path in _CLOUDS:
                 cloud = self._files.read(stem, f"{kind}.pcd")
                 if cloud is not None or path in canvas.seen:
                     points = marks.by_range(np.zeros((0, 3))) if cloud is None else _cloud(cloud)
                     canvas.draw(path, points, frame=sequence.frames[kind])
-            solid = [_box3d(row) for row in rows if row.get("box3d") is not None]
-            if solid or sequence.has_boxes:
-                sequence.has_boxes = True
-                canvas.draw(marks.BOXES_3D, marks.boxes_3d(solid), frame=sequence.frames["boxes3d"])
+            axes = sequence.box_axes
+            solid = [_box3d(row, axes) for row in rows if row.get("box3d") is not None]
+            if solid or marks.BOXES_3D in canvas.seen:
+                canvas.draw(marks.BOXES_3D, marks.boxes_3d(solid), frame=axes.frame_id)
             cube = self._files.read(stem, "radar.png")
             if cube is not None:
                 canvas.draw(marks.CUBE, marks.cube(read_cube(cube)))
@@ -146,14 +164,15 @@ class _Sequence:
     """Where the rig and its sensors are in one sequence."""
 
     def __init__(self, name: str, report: Report, *, longitude_first: bool, yaw_first: bool) -> None:
-        self.name = name
         self._longitude_first, self._yaw_first = longitude_first, yaw_first
-        self.has_masks = self.has_boxes = False
         self._said: ReportSequence | None = next((s for s in report.sequences if s.name == name), None)
         streams = self._said.streams if self._said is not None else None
         by_role = {stream.role: stream.frame_id for stream in (streams or {}).values()}
         self.frames: Mapping[str, str] = {kind: by_role.get(role, "") for kind, role in _FRAMES.items()}
-        self._origin: tuple[float, float] | None = None
+        calibration = self._said.calibration if self._said is not None else None
+        known = [each.child for each in calibration.transforms] if calibration is not None else []
+        self.box_axes = BoxAxes.of(self.frames["boxes3d"], known)
+        self._origin: tuple[float, float, float] | None = None
         self._has_begun = False
 
     def begin(self, canvas: Canvas, size: tuple[int, int] | None) -> None:
@@ -161,7 +180,6 @@ class _Sequence:
         if self._has_begun:
             return
         self._has_begun = True
-        canvas.begin()
         calibration = self._said.calibration if self._said is not None else None
         if calibration is None:
             return
@@ -189,12 +207,11 @@ class _Sequence:
         latitude_deg, longitude_deg = (place[1], place[0]) if self._longitude_first else place
         canvas.place(time_ns, latitude_deg, longitude_deg, number)
         if self._origin is None:
-            self._origin = latitude_deg, longitude_deg
-        north_m = math.radians(latitude_deg - self._origin[0]) * EARTH_M
-        east_m = (
-            math.radians(longitude_deg - self._origin[1]) * EARTH_M * math.cos(math.radians(self._origin[0]))
-        )
+            self._origin = latitude_deg, longitude_deg, 0.0
         if pose is not None and time_ns is not None:
+            east_m, north_m, _ = map(
+                float, pymap3d.geodetic2enu(latitude_deg, longitude_deg, 0.0, *self._origin)
+            )
             turned = Rotation.from_euler("ZYX", pose[::-1], degrees=True).as_quat()
             canvas.pose(time_ns, (east_m, north_m, 0.0), tuple(turned.tolist()), number)
 
@@ -208,9 +225,11 @@ def _cloud(data: bytes) -> object:
     return marks.by_range(positions(found))
 
 
-def _box3d(row: Mapping[str, Any]) -> marks.Box3d:
+def _box3d(row: Mapping[str, Any], axes: BoxAxes) -> marks.Box3d:
+    """A row's box, which points forward, left and up whatever the axes of the message's frame were."""
     x, y, z, along_x, along_y, along_z = map(float, row["box3d"])
-    return marks.Box3d((x, y, z), (along_x, along_y, along_z), str(row.get("label") or ""))
+    extents = axes.turned_extents_m((along_x, along_y, along_z))
+    return marks.Box3d(axes.turned_m((x, y, z)), extents, str(row.get("label") or ""))
 
 
 def _rings(row: Mapping[str, Any]) -> list[marks.Ring]:

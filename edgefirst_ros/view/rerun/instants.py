@@ -1,4 +1,4 @@
-"""What datasets are drawn from: instants in order, of which those that are wanted are drawn."""
+"""What sequences are drawn from: instants in order, of which those that are wanted are drawn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.view.rerun.canvas import Canvas
 
 Window = Callable[[int], tuple[int, int]]
-"""From the time of a dataset's first instant to begin and end of those that are wanted, in nanoseconds."""
+"""From the time of a sequence's first instant to begin and end of those that are wanted, in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Instant:
 
 
 class Drawable(Protocol):
-    """A dataset, or one sequence of it."""
+    """One sequence of a dataset: its times ascend, and it has a local frame of its own."""
 
     def begin(self, canvas: Canvas) -> None:
         """Draw what holds for all of it, such as where sensors are."""
@@ -62,10 +62,10 @@ def draw_all(
     stop: threading.Event,
     passed: Callable[[int], None],
 ) -> int:
-    """Draw datasets one after another; how many instants were drawn.
+    """Draw sequences one after another; how many instants were drawn.
 
     Args:
-        drawables: the datasets.
+        drawables: the sequences.
         canvas: where to.
         wanted: of what.
         stop: when set, what has been drawn stays.
@@ -94,12 +94,12 @@ def draw_all(
 
 
 class _Selection:
-    """Which instants of one dataset are wanted."""
+    """Which instants of one sequence are wanted."""
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
         self._span: tuple[int, int] | None = None
-        self._due_ns = 0
+        self._due_ns: int | None = None
         self._samples = 0
         self.is_over = False
 
@@ -121,8 +121,9 @@ class _Selection:
             return False
         if wanted.rate_hz is not None and time_ns is not None:
             period_ns = round(1e9 / wanted.rate_hz)
-            if time_ns < self._due_ns:
+            due_ns = time_ns if self._due_ns is None else self._due_ns
+            if time_ns < due_ns:
                 return False
             # The grid is kept, so that the rate is met whatever that of the samples is.
-            self._due_ns = max(self._due_ns + period_ns, time_ns + period_ns // 2)
+            self._due_ns = max(due_ns + period_ns, time_ns + period_ns // 2)
         return True

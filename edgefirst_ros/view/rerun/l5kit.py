@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -21,27 +22,37 @@ MOST_AGENTS = 2000
 """Of a frame; the others are left out."""
 
 
-class L5KitDrawing:
-    """See ``Drawable``.
+def l5kit_drawings(folder: Path) -> list[L5KitDrawing]:
+    """The scenes of a dataset.
 
     Raises:
         DatasetNotFound: there is no dataset.
         DatasetError: an array is damaged.
     """
+    dataset = ChunkedDataset(folder).open()
+    try:
+        spans = dataset.scenes[: len(dataset.scenes)]["frame_index_interval"].tolist()
+    except DAMAGE as error:
+        raise DatasetError(f"{folder}: scenes cannot be read: {error}") from error
+    most = len(dataset.frames)
+    return [L5KitDrawing(folder, dataset, range(max(0, a), min(b, most))) for a, b in spans]
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._dataset = ChunkedDataset(folder).open()
+
+class L5KitDrawing:
+    """One scene of a dataset, see ``Drawable``; made by ``l5kit_drawings``."""
+
+    def __init__(self, folder: Path, dataset: ChunkedDataset, frames: range) -> None:
+        self._folder, self._dataset, self._frames = folder, dataset, frames
 
     def __len__(self) -> int:
-        return len(self._dataset.frames)
+        return len(self._frames)
 
     def begin(self, canvas: Canvas) -> None:
         """Nothing holds for all of it: points are in the rig's frame."""
 
     def instants(self) -> Iterator[Instant]:
         """All frames."""
-        for number in range(len(self)):
+        for number in self._frames:
             try:
                 frame = self._dataset.frames[number : number + 1][0]
                 time_ns = int(frame["timestamp"])
@@ -80,4 +91,6 @@ def _box(agent: Any, ground_m: float) -> marks.Box3d:  # noqa: ANN401 - a row
     x, y = agent["centroid"].tolist()
     length, width, height = agent["extent"].tolist()
     label = LABELS[int(agent["label_probabilities"].argmax())].rpartition("_LABEL_")[2].lower()
-    return marks.Box3d((x, y, ground_m + height / 2), (length, width, height), label, float(agent["yaw"]))
+    half_rad = float(agent["yaw"]) / 2
+    turned = 0.0, 0.0, math.sin(half_rad), math.cos(half_rad)
+    return marks.Box3d((x, y, ground_m + height / 2), (length, width, height), label, turned)

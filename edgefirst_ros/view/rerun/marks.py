@@ -51,12 +51,12 @@ Ring = Sequence[float] | npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Box3d:
-    """A box: centre and extents along x, y and z in metres, heading about z, and a label."""
+    """A box: centre and extents along its own x, y and z in metres, a label, and how it is turned."""
 
     centre_m: tuple[float, float, float]
     size_m: tuple[float, float, float]
     label: str = ""
-    yaw_rad: float = 0.0
+    rotation_xyzw: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 1.0)
 
 
 def colour_of(label: str) -> tuple[int, int, int]:
@@ -166,11 +166,11 @@ def axis_names(radar: RadarCube) -> tuple[str, str]:
 
 def boxes_3d(boxes: Iterable[Box3d]) -> Any:  # noqa: ANN401
     """Boxes in the frame of their entity; none clears those before."""
-    known = [box for box in boxes if all(map(math.isfinite, (*box.centre_m, *box.size_m, box.yaw_rad)))]
+    known = [b for b in boxes if all(map(math.isfinite, (*b.centre_m, *b.size_m, *b.rotation_xyzw)))]
     return rr.Boxes3D(
         centers=np.array([box.centre_m for box in known], np.float32).reshape(-1, 3),
         sizes=np.abs(np.array([box.size_m for box in known], np.float32).reshape(-1, 3)),
-        quaternions=[(0.0, 0.0, math.sin(box.yaw_rad / 2), math.cos(box.yaw_rad / 2)) for box in known],
+        quaternions=[box.rotation_xyzw for box in known],
         labels=[box.label for box in known],
         colors=[colour_of(box.label) for box in known],
     )

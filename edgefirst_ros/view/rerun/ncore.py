@@ -11,19 +11,19 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound, EdgeFirstError
-from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES
+from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, REFERENCE
 from edgefirst_ros.formats.ncore.store.reading import Reading
 from edgefirst_ros.formats.zarr2.array import read_array
 from edgefirst_ros.messages.calibration import Intrinsics
 from edgefirst_ros.view.ncorescenes import DAMAGE
 from edgefirst_ros.view.rerun import marks
-from edgefirst_ros.view.rerun.canvas import RIG, Canvas, Mount
+from edgefirst_ros.view.rerun.canvas import DRIVE, RIG, Canvas, Mount
 from edgefirst_ros.view.rerun.instants import Instant
 from edgefirst_ros.view.scene import Box2d, Points, opened
 
@@ -33,6 +33,9 @@ _INTRINSICS = re.compile(r"intrinsics/default/cameras/([^/]+)/\.zattrs")
 _SERIES = "poses/default/generic_data"
 _ENTITIES = {"cameras": marks.CAMERA, "lidars": marks.LIDAR, "radars": marks.RADAR}
 _NUMBER = "radial_velocity_m_s"
+_BOX = ("centroid", "dim", "rot")
+_NODES = {"rig": RIG, "world": DRIVE}
+"""Nodes of the pose graph that every drawing has."""
 
 
 class NCoreDrawing:
@@ -50,8 +53,7 @@ class NCoreDrawing:
             raise DatasetNotFound(f"{folder}: holds no finished store")
         self._frames: dict[str, tuple[Path, list[tuple[int, int]]]] = {}
         self._paths: dict[str, str] = {}
-        self._first: Path = self._stores[0]
-        self._cuboids: list[dict[str, Any]] = []
+        self._cuboids: list[_Cuboid] = []
         for path in self._stores:
             self._guarded(partial(self._look, path), path)
 
@@ -88,10 +90,14 @@ class NCoreDrawing:
             yield time_ns, order, Instant(time_ns, draw, is_sample=kind == "cameras")
 
     def _of_cuboids(self, order: int) -> Iterator[tuple[int, int, Instant]]:
-        by_time = sorted(self._cuboids, key=lambda each: each["timestamp_us"])
-        for time_us, group in groupby(by_time, key=lambda each: each["timestamp_us"]):
-            boxes = [_cuboid(each) for each in group]
-            draw = partial(_draw_boxes, boxes, time_us * 1000)
+        # An entity has one frame.
+        frames = dict.fromkeys(each.frame for each in self._cuboids)
+        paths = {
+            frame: f"{marks.BOXES_3D}/{frame}" if n else marks.BOXES_3D for n, frame in enumerate(frames)
+        }
+        together = sorted(self._cuboids, key=_time_and_frame)
+        for (time_us, frame), group in groupby(together, key=_time_and_frame):
+            draw = partial(_draw_boxes, list(group), paths[frame])
             yield time_us * 1000, order, Instant(time_us * 1000, draw, is_sample=False)
 
     def _draw(
@@ -111,7 +117,7 @@ class NCoreDrawing:
                     taken = entity in self._paths.values()
                     self._paths[found[1]] = f"{entity}_{found[3]}" if taken else entity
                 elif key == "cuboids/default/cuboids/.zattrs":
-                    self._cuboids += json.loads(reading.store.get(key))["cuboid_track_observations"]
+                    self._cuboids += _cuboids(json.loads(reading.store.get(key))["cuboid_track_observations"])
 
     def _draw_facts(self, path: Path, canvas: Canvas) -> None:
         with Reading(path) as reading:
@@ -221,13 +227,29 @@ def _radar(get: Get, where: str, name: str, path: str, canvas: Canvas) -> None:
         canvas.draw(path, marks.by_speed(_rays(get, where), speed), frame=name)
 
 
-def _cuboid(observation: dict[str, Any]) -> marks.Box3d:
-    box = observation["bbox3"]
-    return marks.Box3d(
-        tuple(box["centroid"]), tuple(box["dim"]), str(observation.get("class_id", "")), float(box["rot"][2])
-    )
+class _Cuboid(NamedTuple):
+    time_us: int
+    frame: str
+    box: marks.Box3d
 
 
-def _draw_boxes(boxes: list[marks.Box3d], time_ns: int, canvas: Canvas, number: int) -> None:  # noqa: ARG001
-    canvas.at(time_ns)
-    canvas.draw(marks.BOXES_3D, marks.boxes_3d(boxes), frame=RIG)
+def _time_and_frame(cuboid: _Cuboid) -> tuple[int, str]:
+    return cuboid.time_us, cuboid.frame
+
+
+def _cuboids(observations: list[dict[str, Any]]) -> Iterator[_Cuboid]:
+    """Boxes in their frames of reference, in which they are turned by Euler angles about fixed x, y and z."""
+    places = np.array([[each["bbox3"][part] for part in _BOX] for each in observations], float)
+    centres, sizes, angles = places.reshape(-1, 3, 3).transpose(1, 0, 2)
+    turned = Rotation.from_euler("xyz", np.nan_to_num(angles)).as_quat() if len(places) else angles
+    columns = (part.tolist() for part in (centres, sizes, turned))
+    for each, centre, size, xyzw in zip(observations, *columns, strict=True):
+        frame = _NODES.get(each[REFERENCE], str(each[REFERENCE]))
+        box = marks.Box3d(tuple(centre), tuple(size), str(each.get("class_id", "")), tuple(xyzw))
+        yield _Cuboid(int(each["timestamp_us"]), frame, box)
+
+
+def _draw_boxes(together: list[_Cuboid], path: str, canvas: Canvas, number: int) -> None:  # noqa: ARG001
+    """Boxes of one time and frame."""
+    canvas.at(together[0].time_us * 1000)
+    canvas.draw(path, marks.boxes_3d(each.box for each in together), frame=together[0].frame)

@@ -25,6 +25,8 @@ MAGIC = b"RRF"
 APPLICATION = "edgefirst-ros view"
 START_S = 60.0
 """Longest time until a process of Rerun listens."""
+END_S = 5.0
+"""Longest time until it does not listen any more."""
 WEB_MEMORY = "2GB"
 """Kept for browsers that come later; of more, what was drawn first is left out."""
 
@@ -120,6 +122,7 @@ def to_web(name: str, tell: Callable[[str], None]) -> Iterator[Canvas]:
             yield canvas
     finally:
         _end(server)
+        _wait_until_closed(port, page)
 
 
 def _start(*arguments: str, port: int) -> subprocess.Popen[bytes]:
@@ -150,12 +153,16 @@ def _wait(shower: subprocess.Popen[bytes], port: int) -> None:
         WriteError: it does not.
     """
     until_s = time.monotonic() + START_S
-    while time.monotonic() < until_s:
-        if shower.poll() is not None:
-            break
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
-            return
-        time.sleep(0.1)
+    try:
+        while time.monotonic() < until_s:
+            if shower.poll() is not None:
+                break
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+                return
+            time.sleep(0.1)
+    except KeyboardInterrupt:
+        _end(shower)
+        raise
     _end(shower)
     raise WriteError("Rerun does not start; does the command `rerun` open a window? Or save with -o x.rrd")
 
@@ -165,6 +172,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     with suppress(OSError):
         os.killpg(process.pid, signal.SIGTERM)
     process.wait()
+
+
+def _wait_until_closed(*ports: int) -> None:
+    """Wait until nothing listens any more: the program may end a moment after what has started it."""
+    until_s = time.monotonic() + END_S
+    for port in ports:
+        with suppress(OSError):
+            while time.monotonic() < until_s:
+                socket.create_connection(("127.0.0.1", port), 1.0).close()
+                time.sleep(0.02)
 
 
 def _address(port: int) -> str:

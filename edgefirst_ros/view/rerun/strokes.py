@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.edgefirst.prepare.masks import Outline, class_outlines, instance_outline
-from edgefirst_ros.messages.detection import Box, Detections, Mask, ModelInfo
+from edgefirst_ros.messages.boxes3d import BoxAxes
+from edgefirst_ros.messages.detection import Detections, Mask, ModelInfo
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.pointcloud import PointCloud
 from edgefirst_ros.messages.radar import RadarCube
@@ -69,17 +70,15 @@ def _labels(observation: Observation, datum: Detections | Mask, refused: list[st
     if isinstance(datum, Mask):
         yield _masks(_of_classes(datum, info), size)
     elif observation.role is Role.BOXES_3D:
-        boxes = marks.boxes_3d(box_3d(box, info.labels if info else ()) for box in datum.boxes)
-        frame = observation.measurement.frame_id
-        yield partial(Canvas.draw, path=marks.BOXES_3D, what=boxes, frame=frame)
+        axes = BoxAxes.of(observation.measurement.frame_id, observation.calibration.transforms)
+        names = info.labels if info else ()
+        boxes = marks.boxes_3d(
+            marks.Box3d(axes.centre_m(box), axes.extents_m(box), label_of(box.label, names))
+            for box in datum.boxes
+        )
+        yield partial(Canvas.draw, path=marks.BOXES_3D, what=boxes, frame=axes.frame_id)
     else:
         yield from _detections(datum, info, size, refused)
-
-
-def box_3d(box: Box, names: tuple[str, ...]) -> marks.Box3d:
-    """A box of fusion/boxes3d, which has no extent along x: the width is taken, as in datasets."""
-    centre = box.distance_m, -box.center_x, -box.center_y
-    return marks.Box3d(centre, (box.width, box.width, box.height), label_of(box.label, names))
 
 
 def _on_camera(canvas: Canvas, *, name: str, what: object) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.edgefirst.prepare.masks import class_outlines, instance_outline
 from edgefirst_ros.formats.edgefirst.store.journal import Annotation
+from edgefirst_ros.messages.boxes3d import BoxAxes
 from edgefirst_ros.messages.detection import Box, Detections, Mask, ModelInfo
 from edgefirst_ros.sample import Role, Sample
 
@@ -191,12 +192,15 @@ def _clip(center: float, extent: float) -> tuple[float, float]:
     return min(1.0, max(0.0, center - extent / 2)), min(1.0, max(0.0, center + extent / 2))
 
 
+_AHEAD = BoxAxes("", optical=False)
+
+
 def _box3d(box: Box) -> tuple[float, float, float, float, float, float]:
     """Centre and extents along x (forward), y (left), z (up) in metres.
 
     The message has no extent along x. The vendor's viewer draws the width instead, which is stored here.
     """
-    values = (box.distance_m, -box.center_x, -box.center_y, box.width, box.width, box.height)
+    values = (*_AHEAD.centre_m(box), *_AHEAD.extents_m(box))
     if not all(map(math.isfinite, values)):
         raise DecodeError("3-D box that is not finite")
     if min(values[3:]) <= LEAST_EXTENT:

@@ -15,12 +15,12 @@ from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.formats.l5kit.store.schema import AgentLabel
 from edgefirst_ros.formats.l5kit.write.candidates import PlacedDetections, track_key
 from edgefirst_ros.formats.tracks.classes import class_key
+from edgefirst_ros.messages.boxes3d import BoxAxes, is_optical
 from edgefirst_ros.messages.detection import Box, Detections
 from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.messages.transform import bare
 from edgefirst_ros.sample import Calibration
 
-_OPTICAL = "_optical"
 _EDGE_PX = 1.5
 _UNKNOWN_SIZE_M = (1.0, 1.0)
 
@@ -125,7 +125,7 @@ def place_solid(solid: Boxes, setting: Setting) -> PlacedBoxes:
     Raises:
         DecodeError: the frame is not connected to the rig.
     """
-    forward = setting.frame_pose(solid.frame_id)[:3, 2 if _is_optical(solid.frame_id) else 0]
+    forward = setting.frame_pose(solid.frame_id)[:3, 2 if is_optical(solid.frame_id) else 0]
     bearing = np.full(len(solid.boxes), np.arctan2(forward[1], forward[0]))
     place = solid_middles(solid, setting)
     size = np.array([(box.width, box.height) for box in solid.boxes], np.float64).reshape(-1, 2)
@@ -135,16 +135,13 @@ def place_solid(solid: Boxes, setting: Setting) -> PlacedBoxes:
 def solid_middles(solid: Boxes, setting: Setting) -> Floats:
     """Middles (N, 3) of fusion/boxes3d in the rig's frame.
 
-    In a frame named ``*_optical`` the centre is in optical axes. In any other frame x forward, y left, z up
-    holds, and center_x counts to the right, center_y down, and distance_m ahead.
+    A frame named ``*_optical`` has optical axes, any other one x forward, y left, z up; see ``BoxAxes``.
 
     Raises:
         DecodeError: the frame is not connected to the rig.
     """
-    center = [(box.center_x, box.center_y, box.distance_m) for box in solid.boxes]
-    points = np.array(center, np.float64).reshape(-1, 3)
-    if not _is_optical(solid.frame_id):
-        points = np.stack([points[:, 2], -points[:, 0], -points[:, 1]], axis=1)
+    axes = BoxAxes(solid.frame_id, is_optical(solid.frame_id))
+    points = np.array([axes.centre_m(box) for box in solid.boxes], np.float64).reshape(-1, 3)
     return moved(setting.frame_pose(solid.frame_id), points)
 
 
@@ -178,10 +175,6 @@ def _without(place_m: Sequence[float], size_m: Sequence[float]) -> str:
     if not all(0 < edge < math.inf for edge in size_m):
         return "box without size"
     return "" if all(map(math.isfinite, place_m)) else "box without position"
-
-
-def _is_optical(frame_id: str) -> bool:
-    return bare(frame_id).endswith(_OPTICAL)
 
 
 def _placed(

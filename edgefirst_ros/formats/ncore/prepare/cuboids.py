@@ -5,8 +5,8 @@ from __future__ import annotations
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.ncore.prepare.parts import Cuboids, Json
 from edgefirst_ros.formats.tracks.classes import kind_of
+from edgefirst_ros.messages.boxes3d import BoxAxes
 from edgefirst_ros.messages.detection import Box, Detections
-from edgefirst_ros.messages.transform import bare
 from edgefirst_ros.sample import Observation
 
 EXTRA = ("score", "speed_m_s", "track_lifetime", "track_created_us")
@@ -15,14 +15,11 @@ EXTRA = ("score", "speed_m_s", "track_lifetime", "track_created_us")
 SOURCE = "AUTOLABEL"
 """Label source of every cuboid."""
 
-_OPTICAL = "_optical"
-
 
 def cuboids_of(observation: Observation) -> tuple[Cuboids, tuple[str, ...]]:
     """The boxes of a message that have an extent, and why others are left out.
 
-    Centres are sent in optical axes whatever the frame: they become x = distance, y = -center_x,
-    z = -center_y, except in a frame named ``*_optical``, which is optical (fusion before 1.7.2).
+    Their frame and axes are those of ``BoxAxes``.
 
     Raises:
         DecodeError: not a message of boxes.
@@ -31,29 +28,26 @@ def cuboids_of(observation: Observation) -> tuple[Cuboids, tuple[str, ...]]:
     if not isinstance(measurement.datum, Detections):
         raise DecodeError(f"message is {type(measurement.datum).__name__}, not boxes")
     time_us = measurement.time_ns // 1000
-    frame = bare(measurement.frame_id)
-    known = frame in {bare(child) for child in observation.calibration.transforms}
-    optical = frame.endswith(_OPTICAL) and known
+    axes = BoxAxes.of(measurement.frame_id, observation.calibration.transforms)
     observations, extra, kinds, tracked, refused = [], [], [], [], set()
     labels = observation.calibration.model_info.labels if observation.calibration.model_info else ()
     for index, box in enumerate(measurement.datum.boxes):
         if not (box.width > 0.0 and box.height > 0.0 and _finite(box)):
             refused.add("box without extent or position")
             continue
-        observations.append(_observation(box, time_us, index, optical=optical))
+        observations.append(_observation(box, time_us, index, axes))
         is_number = box.label.isdecimal() and int(box.label) < len(labels)
         kinds.append(kind_of(labels[int(box.label)] if is_number else box.label).value)
         tracked.append(bool(box.track_id) and not (box.track_id.isdecimal() and box.track_lifetime == 0))
         extra.append((box.score, box.speed_m_s, float(box.track_lifetime), box.track_created_ns / 1000))
-    reference = frame if optical else frame.removesuffix(_OPTICAL)
     found = Cuboids(
-        frame_id=reference,
+        frame_id=axes.frame_id,
         time_us=time_us,
         observations=tuple(observations),
         extra=tuple(extra),
         kinds=tuple(kinds),
         tracked=tuple(tracked),
-        optical=optical,
+        optical=axes.optical,
     )
     return found, tuple(sorted(refused))
 
@@ -63,13 +57,9 @@ def _finite(box: Box) -> bool:
     return all(abs(value) < float("inf") for value in values)
 
 
-def _observation(box: Box, time_us: int, index: int, *, optical: bool) -> Json:
+def _observation(box: Box, time_us: int, index: int, axes: BoxAxes) -> Json:
     """An observation without its frame of reference, which the writer knows; dimensions as measured."""
-    centroid = [box.distance_m, -box.center_x, -box.center_y]
-    dim = [box.width, box.width, box.height]
-    if optical:
-        centroid = [box.center_x, box.center_y, box.distance_m]
-        dim = [box.width, box.height, box.width]
+    centroid, dim = axes.centre_m(box), axes.extents_m(box)
     return {
         "track_id": box.track_id or f"untracked-{time_us}-{index}",
         "class_id": box.label,
