@@ -42,6 +42,7 @@ def build_report(
         "totals": dict(ledger.totals),
         "topics": topics,
         "sequences": [_sequence(config, s) for s in sequences],
+        "companions": ledger.companions(),
         "combinations": ledger.combinations(),
         "pairing": ledger.pairings(),
         "timeline": ledger.timeline(),
@@ -58,12 +59,13 @@ def build_report(
 
 
 def _formats(outputs: Mapping[str, Output], topics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What the dataset of each format contains, and the samples that it left out."""
+    """What the dataset of each format contains, and the samples that it left out, on purpose or not."""
     return {
         name: {
             output.unit: output.items,
             "messages": sum(account["written_to"].get(name, 0) for account in topics.values()),
             "left_out": frequent(output.left_out),
+            "thinned": frequent({r: n for r, n in output.left_out.items() if r in output.thinned}),
         }
         for name, output in outputs.items()
     }
@@ -92,6 +94,7 @@ def _sequence(config: Config, summary: SequenceSummary) -> dict[str, Any]:
         **{kind: run.frames[kind] for kind in OUTCOMES},
         "complete": run.frames.complete,
         "missing": {config.topics[name].topic: count for name, count in run.missing.items()},
+        "companions": _companions(config, run),
         "ended": summary.ended,
         "poses_s": run.poses.summary(),
         "driven_m": round(run.poses.driven_m, 1),
@@ -111,6 +114,28 @@ def _sequence(config: Config, summary: SequenceSummary) -> dict[str, Any]:
         "streams": streams(run),
         "calibration": calibration(run.calibration),
     }
+
+
+def _companions(config: Config, run: SequenceResult) -> dict[str, dict[str, float]]:
+    """By topic, samples with and without it while it sent, and the share of them that its rate promises."""
+    found = {}
+    for name in sorted(run.paired.keys() | run.missing.keys()):
+        paired, missing, stats = run.paired.get(name, 0), run.missing.get(name, 0), run.stats.get(name)
+        if paired + missing and stats is not None:
+            promised = _promised(config, run, name, stats, paired + missing)
+            found[stats.topic] = {"paired": paired, "missing": missing, "promised": round(promised, 4)}
+    return found
+
+
+def _promised(config: Config, run: SequenceResult, name: str, stats: StreamStats, samples: int) -> float:
+    """Share of samples that can have a message of a topic."""
+    rule = config.topics[name]
+    if rule.policy != "exact":
+        return _share(rule, stats, samples)
+    reference_hz = max(
+        (s.rate_hz for s in run.stats.values() if s.topic in run.reference_topics), default=0.0
+    )
+    return min(1.0, stats.rate_hz / reference_hz) if reference_hz else 0.0
 
 
 def _warnings(
