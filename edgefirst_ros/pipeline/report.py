@@ -17,6 +17,8 @@ from edgefirst_ros.timing.gaps import StreamStats
 if TYPE_CHECKING:
     from edgefirst_ros.pipeline.sequencer import SequenceSummary
 
+SILENT = 0.1
+"""A topic that was silent for a larger share of the sequence lacks because of that."""
 FORMAT = "edgefirst_ros capture report, version 1"
 
 
@@ -128,14 +130,25 @@ def _companions(config: Config, run: SequenceResult) -> dict[str, dict[str, floa
 
 
 def _promised(config: Config, run: SequenceResult, name: str, stats: StreamStats, samples: int) -> float:
-    """Share of samples that can have a message of a topic."""
-    rule = config.topics[name]
-    if rule.policy != "exact":
-        return _share(rule, stats, samples)
-    reference_hz = max(
-        (s.rate_hz for s in run.stats.values() if s.topic in run.reference_topics), default=0.0
+    """Share of samples that can have a message of a topic, without those in its silences."""
+    rule, reference = config.topics[name], _reference(run)
+    if reference is None or not stats.rate_hz:
+        return 0.0
+    share = _share(rule, stats, samples)
+    if rule.policy == "once":
+        return share
+    if rule.policy == "exact":
+        share = min(1.0, stats.rate_hz / reference.rate_hz) if reference.rate_hz else 0.0
+    interval_ns = round(1e9 / stats.rate_hz)
+    whole_ns, frames = reference.last_ns - reference.first_ns, run.frames.total - run.frames["skipped"]
+    pauses, alive_ns = stats.pauses, round(config.alive_s * 1e9)
+    # Samples are counted as missing until so long after the last message.
+    silent_ns = min(pauses.total_ns, pauses.count * alive_ns) + sum(
+        min(max(0, late_ns - interval_ns), alive_ns)
+        for late_ns in (stats.first_ns - reference.first_ns, reference.last_ns - stats.last_ns)
     )
-    return min(1.0, stats.rate_hz / reference_hz) if reference_hz else 0.0
+    silent = silent_ns / whole_ns * frames / samples if whole_ns else 0.0
+    return share * max(0.0, 1.0 - silent)
 
 
 def _warnings(
@@ -218,6 +231,9 @@ def _why_apart(config: Config, summary: SequenceSummary, name: str) -> str:
     within = f"within ±{rule.tolerance_ms:g} ms"
     frames = run.frames.total - run.frames["skipped"]
     share = _share(rule, stats, max(1, frames))
+    silent_s, whole_s = _silent_s(run, stats)
+    if silent_s > max(SILENT, 1.0 - share) * whole_s:
+        return f", which sent nothing for {silent_s:,.1f} of {whole_s:,.1f} s"
     if 0 < share < 0.9:
         more = "" if rule.policy == "once" else ", or raise its tolerance_ms"
         return (
@@ -227,9 +243,22 @@ def _why_apart(config: Config, summary: SequenceSummary, name: str) -> str:
     return f" {within}; if its latency is known, correct it with offset_ms"
 
 
+def _reference(run: SequenceResult) -> StreamStats | None:
+    return next((s for s in run.stats.values() if s.topic in run.reference_topics), None)
+
+
+def _silent_s(run: SequenceResult, stats: StreamStats) -> tuple[float, float]:
+    """Seconds in which a stream sent nothing while the reference did, and of how many."""
+    reference = _reference(run)
+    if reference is None:
+        return 0.0, 0.0
+    late_ns = max(0, stats.first_ns - reference.first_ns) + max(0, reference.last_ns - stats.last_ns)
+    return (late_ns + stats.pauses.total_ns) / 1e9, (reference.last_ns - reference.first_ns) / 1e9
+
+
 def _apart_ns(run: SequenceResult, stats: StreamStats, tolerance_ns: int) -> int:
     """Nanoseconds between a stream's first message and the reference's if they never overlap, else 0."""
-    reference = next((s for s in run.stats.values() if s.topic in run.reference_topics), None)
+    reference = _reference(run)
     if reference is None:
         return 0
     overlap = (

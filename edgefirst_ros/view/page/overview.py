@@ -176,19 +176,21 @@ def _companions(report: Report, topics: Sequence[str], total: int) -> list[Html]
     """How many samples have each topic, against what its rate promises, and which have what."""
     having = {t: sum(c.samples for c in report.combinations if t in c.topics) for t in topics}
     having.update(report.companions)
-    promised = pairs_of(report)
+    pairs = {topic: each for topic, each in sorted(pairs_of(report).items()) if each.samples}
     parts = [tag("h3", "Companions")]
     if report.complete is not None:
         text = f"{report.complete:,} of {total:,} samples have a message of every sensor that was sending"
-        parts.append(tag("p", f"{text}; the slowest one limits them."))
+        least = min(pairs, key=lambda topic: pairs[topic].paired / pairs[topic].samples, default="")
+        limit = f"; {least.strip('/')} limits them" if least and report.complete < total else ""
+        parts.append(tag("p", f"{text}{limit}."))
     parts.append(tag("div", *(_share(topic, count, total, "used") for topic, count in having.items())))
     slow = [
-        f"{topic.strip('/')} {round(pairs.promised):,}"
-        for topic, pairs in sorted(promised.items())
-        if pairs.samples and pairs.promised < SLOW * pairs.samples
+        f"{topic.strip('/')} {round(max(each.promised, each.paired)):,}"
+        for topic, each in pairs.items()
+        if max(each.promised, each.paired) < SLOW * each.samples
     ]
     if slow:
-        words = f"Slower than the samples, so that their rates promise fewer: {', '.join(slow[:MOST_TEXTS])}."
+        words = f"Not sent for every sample, so that fewer can have them: {', '.join(slow[:MOST_TEXTS])}."
         parts.append(tag("p", words, class_="note"))
     rows = [
         tag("tr", tag("td", f"{c.samples:,}", class_="n"), tag("td", ", ".join(c.topics) or "none"))
