@@ -134,13 +134,14 @@ def _promised(config: Config, run: SequenceResult, name: str, stats: StreamStats
     rule, reference = config.topics[name], _reference(run)
     if reference is None or not stats.rate_hz:
         return 0.0
+    frames = run.frames.total - run.frames["skipped"]
+    if rule.policy == "once":  # some of its messages go to frames that become no samples
+        return _share(rule, stats, max(samples, frames))
     share = _share(rule, stats, samples)
-    if rule.policy == "once":
-        return share
     if rule.policy == "exact":
         share = min(1.0, stats.rate_hz / reference.rate_hz) if reference.rate_hz else 0.0
     interval_ns = round(1e9 / stats.rate_hz)
-    whole_ns, frames = reference.last_ns - reference.first_ns, run.frames.total - run.frames["skipped"]
+    whole_ns = reference.last_ns - reference.first_ns
     pauses, alive_ns = stats.pauses, round(config.alive_s * 1e9)
     # Samples are counted as missing until so long after the last message.
     silent_ns = min(pauses.total_ns, pauses.count * alive_ns) + sum(

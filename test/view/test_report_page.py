@@ -180,6 +180,8 @@ class TestOfEachFormat:
         assert "there is no capture_report.json beside the dataset" in section(page, "drive")
         assert verdict(page) == "unknown: 160 samples; there is no capture_report.json beside the dataset"
         assert 'class="verdict unknown"' in page
+        assert "no loss" not in section(page, "attention")
+        assert " at 00:00" not in section(page, "pictures")
         assert len(pictures(page)) >= 5
 
     def test_the_report_finds_the_datasets(self, output: Path, tmp_path: Path) -> None:
@@ -431,6 +433,14 @@ class TestDrawing:
         assert "500 (92.6 %)" in samples
         assert "450 (83.3 %)" in samples
         assert "500</td><td>other combinations" in samples
+
+    def test_what_sensors_lost_together_is_drawn_of_each_by_itself(self) -> None:
+        topics = {f"/{n}": stream("radar_cube", 0, 40 + n / 2, 2) for n in range(2)}
+        values = report({"/camera": stream("camera", 0, 60, 30), **topics})
+        values["timeline"] |= {"bins": [0, 59], "topics": {topic: {"written": [1, 0]} for topic in topics}}
+        page = document(parsed(values), "t", [])
+        assert "0 and 1 stopped" in verdict(page)
+        assert [lane_of(page, topic)["gaps"] for topic in topics] == [[[40, 60]], [[40.5, 60]]]
 
     def test_a_leap_of_the_clock_is_no_other_drive(self) -> None:
         values = report({"/camera": stream("camera", 0, 60, 30)})

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgefirst_ros.view.page.losses import NOT_JUDGED, found_losses
+from edgefirst_ros.view.page.losses import NOT_JUDGED, silences
 from edgefirst_ros.view.page.reportfile import Histogram, Report, Timeline, end_of
 from edgefirst_ros.view.page.shortfalls import is_repeated
 from edgefirst_ros.view.page.timeaxis import TimeAxis
@@ -98,7 +98,7 @@ def lanes(report: Report, axis: TimeAxis) -> list[Lane]:
         found.append(
             Lane(
                 topic,
-                {**plot, "gaps": sorted(gaps.get(topic, []))},
+                {**plot, "gaps": sorted(gaps.get(topic, set()))},
                 roles.get(topic, ""),
                 _sum(counts),
                 rate_hz,
@@ -107,17 +107,16 @@ def lanes(report: Report, axis: TimeAxis) -> list[Lane]:
     return found
 
 
-def _gaps(report: Report, axis: TimeAxis) -> dict[str, list[tuple[float, float]]]:
-    """By topic, where it sent nothing: its pauses, and the beginning and the end that it lacks."""
-    gaps: dict[str, list[tuple[float, float]]] = {}
+def _gaps(report: Report, axis: TimeAxis) -> dict[str, set[tuple[float, float]]]:
+    """By topic, where it sent nothing: its pauses, short ones too, and what else it lacks."""
+    gaps: dict[str, set[tuple[float, float]]] = {}
     for sequence in report.sequences:
         for topic, stream in (sequence.streams or {}).items():
             if stream.role not in NOT_JUDGED:
                 pauses = [(axis.place_s(a), axis.place_s(b)) for a, b in stream.pauses.longest_ns]
-                gaps.setdefault(topic, []).extend(pauses)
-    for loss in found_losses(report):
-        for topic in loss.topics if loss.kind != "pause" else ():
-            gaps.setdefault(topic, []).append((axis.place_s(loss.begin_ns), axis.place_s(loss.end_ns)))
+                gaps.setdefault(topic, set()).update(pauses)
+    for topic, spans in silences(report).gaps_ns.items():
+        gaps.setdefault(topic, set()).update((axis.place_s(a), axis.place_s(b)) for a, b in spans)
     return gaps
 
 

@@ -88,10 +88,12 @@ class Silences:
     Attributes:
         losses: every loss worth saying, the longest first; what topics lost together is one.
         topics: how long each judged topic was silent.
+        gaps_ns: begin and end of what each topic lost, by itself.
     """
 
     losses: list[Loss] = field(default_factory=list)
     topics: dict[str, Silence] = field(default_factory=dict)
+    gaps_ns: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
 
 def found_losses(report: Report) -> list[Loss]:
@@ -116,6 +118,7 @@ def silences(report: Report) -> Silences:
     by_leg: dict[int, list[Loss]] = {}
     for number, loss in longest:
         by_leg.setdefault(number, []).append(loss)
+        found.gaps_ns.setdefault(loss.topics[0], []).append((loss.begin_ns, loss.end_ns))
     merged = [each for losses in by_leg.values() for each in _merged(losses)]
     found.losses = sorted(merged, key=lambda loss: (-loss.seconds, loss.begin_ns, loss.topics))
     return found

@@ -149,7 +149,7 @@ def pictures(found: Sequence[Thumbnail], why: str, report: Report) -> Html:
     """What the sensors saw at some moments."""
     figures, legs = [], legs_of(report)
     for each in found:
-        when = "" if each.time_ns is None else f" at {time_of(each.time_ns, legs)[0]}"
+        when = f" at {time_of(each.time_ns, legs)[0]}" if each.time_ns is not None and legs else ""
         image = tag(
             "img",
             src=Html(f"data:image/jpeg;base64,{each.base64}"),

@@ -89,6 +89,8 @@ def attention(report: Report, verdict: Verdict) -> Html:
             quiet = kind == "note" and len(shown) > 3
             content = folded(f"{heading} ({len(texts):,})", tag("ul", *shown)) if quiet else content
             parts.append(tag("div", content, class_=f"texts {kind}"))
+    if not parts and verdict.grade == "unknown":
+        parts = [missing(report.lacking.get("topics") or report.lacking.get("sequences") or "no figures")]
     return section("attention", "What to look at", *(parts or [tag("p", "Nothing: no warning, no loss.")]))
 
 
