@@ -20,6 +20,7 @@ class Leg:
 
     Attributes:
         sequence: of the report.
+        end_ns: its last message, or its beginning if that is later, as in a damaged report.
         drive: number of the drive.
         name: of the drive's first sequence.
         since_ns: where it begins, in nanoseconds since the start of the drive.
@@ -27,15 +28,11 @@ class Leg:
     """
 
     sequence: Sequence
+    end_ns: int
     drive: int
     name: str
     since_ns: int
     is_last: bool = True
-
-    @property
-    def end_ns(self) -> int:
-        """Its last message."""
-        return end_of(self.sequence)
 
     @property
     def seconds(self) -> float:
@@ -52,18 +49,19 @@ def legs_of(report: Report) -> list[Leg]:
     found: list[Leg] = []
     for sequence in report.sequences:
         before = found[-1] if found else None
+        end_ns = max(sequence.start_ns, end_of(sequence))
         if before is None:
-            found.append(Leg(sequence, 0, sequence.name, 0))
+            found.append(Leg(sequence, end_ns, 0, sequence.name, 0))
             continue
         apart_ns = sequence.start_ns - before.end_ns
         is_next = before.sequence.ended in END
         if is_next and abs(apart_ns) > APART_NS:
-            found.append(Leg(sequence, before.drive + 1, sequence.name, 0))
+            found.append(Leg(sequence, end_ns, before.drive + 1, sequence.name, 0))
             continue
         since_ns = before.since_ns + before.end_ns - before.sequence.start_ns
         since_ns += max(0, apart_ns) if is_next else 0
         found[-1] = replace(before, is_last=False)
-        found.append(Leg(sequence, before.drive, before.name, since_ns))
+        found.append(Leg(sequence, end_ns, before.drive, before.name, since_ns))
     return found
 
 

@@ -118,7 +118,8 @@ def silences(report: Report) -> Silences:
     by_leg: dict[int, list[Loss]] = {}
     for number, loss in longest:
         by_leg.setdefault(number, []).append(loss)
-        found.gaps_ns.setdefault(loss.topics[0], []).append((loss.begin_ns, loss.end_ns))
+        for topic in loss.topics:
+            found.gaps_ns.setdefault(topic, []).append((loss.begin_ns, loss.end_ns))
     merged = [each for losses in by_leg.values() for each in _merged(losses)]
     found.losses = sorted(merged, key=lambda loss: (-loss.seconds, loss.begin_ns, loss.topics))
     return found
@@ -132,19 +133,21 @@ def _every(
         streams = leg.sequence.streams
         if streams is None:
             continue
-        begin_ns, end_ns = leg.sequence.start_ns, leg.end_ns
         cameras = any(stream.role == "camera" for stream in streams.values())
+        absent: list[str] = []
+        seconds = leg.seconds
         for topic, role in expected.get(leg.drive, {}).items():
             total = totals.setdefault(topic, Silence())
-            total.judged_s += leg.seconds
+            total.judged_s += seconds
             stream = streams.get(topic)
             if stream is not None and stream.messages:
                 for loss in _losses(topic, stream, leg, total):
                     yield number, loss
             elif role != "camera" or not cameras:  # a camera may go on under another name
-                total.silent_s += leg.seconds
-                if leg.seconds >= LEAST_LOSS_S:
-                    yield number, Loss((topic,), begin_ns, end_ns, "absent", leg)
+                total.silent_s += seconds
+                absent.append(topic)
+        if absent and seconds >= LEAST_LOSS_S:
+            yield number, Loss(tuple(sorted(absent)), leg.sequence.start_ns, leg.end_ns, "absent", leg)
 
 
 def _losses(topic: str, stream: Stream, leg: Leg, total: Silence) -> Iterator[Loss]:
