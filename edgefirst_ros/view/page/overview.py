@@ -182,8 +182,9 @@ def _companions(report: Report, topics: Sequence[str], total: int) -> list[Html]
     parts = [tag("h3", "Companions")]
     if report.complete is not None:
         text = f"{report.complete:,} of {total:,} samples have a message of every sensor that was sending"
-        least = min(pairs, key=lambda topic: pairs[topic].paired / pairs[topic].samples, default="")
-        limit = f"; {least.strip('/')} limits them" if least and report.complete < total else ""
+        lacking = {topic: each.paired / each.samples for topic, each in pairs.items() if each.missing}
+        least = min(lacking, key=lambda topic: lacking[topic], default="")
+        limit = f"; {least.strip('/')} limits them" if least else ""
         parts.append(tag("p", f"{text}{limit}."))
     parts.append(tag("div", *(_share(topic, count, total, "used") for topic, count in having.items())))
     slow = [

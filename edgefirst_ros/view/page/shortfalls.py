@@ -122,6 +122,11 @@ class Pairs:
     promised: float = 0.0
     samples: int = 0
 
+    @property
+    def missing(self) -> int:
+        """Samples without it while it was sending."""
+        return self.samples - self.paired
+
 
 def pairs_of(report: Report) -> dict[str, Pairs]:
     """By topic, how many samples have it, and how many could."""
