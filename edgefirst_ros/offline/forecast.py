@@ -68,13 +68,14 @@ def forecast(
 
 def _topic(account: Mapping[str, Any], of: Sequence[Mapping[str, Any]], topic: str) -> dict[str, Any]:
     """One topic's use, clock, rate and what is not used of it; ``of`` are the sequences that it is in."""
-    rates_hz = [sequence["rates_hz"][topic] for sequence in of]
+    rates = [(s["streams"][topic]["messages"], s["rates_hz"][topic]) for s in of if s["rates_hz"][topic]]
+    sending_s = sum(messages / rate_hz for messages, rate_hz in rates)
     clocks = [sequence["clocks"][topic]["finding"] for sequence in of if topic in sequence["clocks"]]
     return {
         "type": account["type"],
         "role": of[0]["streams"][topic]["role"] if of else None,
         "clock": clocks[0] if clocks else None,
-        "rate_hz": max(rates_hz, default=None),
+        "rate_hz": round(sum(messages for messages, _ in rates) / sending_s, 3) if rates else None,
         "messages": account["received"],
         "ignored": dict(_ignored(account)),
     }

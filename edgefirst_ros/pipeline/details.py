@@ -28,7 +28,7 @@ def streams(result: SequenceResult) -> dict[str, Any]:
 
 
 def _stream(stats: StreamStats) -> dict[str, Any]:
-    usual_ns = stats.gaps.usual_ns
+    usual_ns, pauses = stats.gaps.usual_ns, stats.pauses
     return {
         "role": stats.role,
         "messages": stats.count,
@@ -37,9 +37,9 @@ def _stream(stats: StreamStats) -> dict[str, Any]:
         "usual_interval_ms": None if usual_ns is None else round(usual_ns / 1e6, 3),
         "frame_id": stats.frame_id,
         "pauses": {
-            "count": stats.pauses.count,
-            "total_s": round(stats.pauses.total_ns / 1e9, 3),
-            "longest_ns": [list(span) for span in stats.pauses.longest],
+            "count": pauses.count,
+            "total_s": round(pauses.total_ns / 1e9, 3),
+            "longest_ns": [list(span) for span in pauses.longest],
         },
         "latency_ms": _latency(stats.latencies),
     }

@@ -198,6 +198,7 @@ class Ledger:
         self._open = 0
         self._timeline = Timeline()
         self._combinations: Counter[tuple[str, ...]] = Counter()
+        self._companions: Counter[str] = Counter()
 
     def unused(self, topic: str) -> str:
         """The name under which a topic without a use is counted: its own, or one for all beyond many."""
@@ -310,6 +311,7 @@ class Ledger:
     def combined(self, topics: Collection[str]) -> None:
         """Count a sample in the output by the topics that its companions are of."""
         with self._lock:
+            self._companions.update(topics)
             key = tuple(sorted(topics))
             if key in self._combinations or len(self._combinations) < MOST_COMBINATIONS:
                 self._combinations[key] += 1
@@ -353,6 +355,11 @@ class Ledger:
         with self._lock:
             found = {topic: account.pairing.histogram() for topic, account in sorted(self._topics.items())}
         return {topic: histogram for topic, histogram in found.items() if histogram is not None}
+
+    def companions(self) -> dict[str, int]:
+        """Samples in the output that have a companion of each topic."""
+        with self._lock:
+            return dict(sorted(self._companions.items()))
 
     def combinations(self) -> list[dict[str, Any]]:
         """Samples in the output by the topics of their companions, the most frequent first."""

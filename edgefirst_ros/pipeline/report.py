@@ -17,6 +17,8 @@ from edgefirst_ros.timing.gaps import StreamStats
 if TYPE_CHECKING:
     from edgefirst_ros.pipeline.sequencer import SequenceSummary
 
+SILENT = 0.1
+"""A topic that was silent for a larger share of the sequence lacks because of that."""
 FORMAT = "edgefirst_ros capture report, version 1"
 
 
@@ -42,6 +44,7 @@ def build_report(
         "totals": dict(ledger.totals),
         "topics": topics,
         "sequences": [_sequence(config, s) for s in sequences],
+        "companions": ledger.companions(),
         "combinations": ledger.combinations(),
         "pairing": ledger.pairings(),
         "timeline": ledger.timeline(),
@@ -58,12 +61,13 @@ def build_report(
 
 
 def _formats(outputs: Mapping[str, Output], topics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What the dataset of each format contains, and the samples that it left out."""
+    """What the dataset of each format contains, and the samples that it left out, on purpose or not."""
     return {
         name: {
             output.unit: output.items,
             "messages": sum(account["written_to"].get(name, 0) for account in topics.values()),
             "left_out": frequent(output.left_out),
+            "thinned": frequent({r: n for r, n in output.left_out.items() if r in output.thinned}),
         }
         for name, output in outputs.items()
     }
@@ -92,6 +96,7 @@ def _sequence(config: Config, summary: SequenceSummary) -> dict[str, Any]:
         **{kind: run.frames[kind] for kind in OUTCOMES},
         "complete": run.frames.complete,
         "missing": {config.topics[name].topic: count for name, count in run.missing.items()},
+        "companions": _companions(config, run),
         "ended": summary.ended,
         "poses_s": run.poses.summary(),
         "driven_m": round(run.poses.driven_m, 1),
@@ -111,6 +116,40 @@ def _sequence(config: Config, summary: SequenceSummary) -> dict[str, Any]:
         "streams": streams(run),
         "calibration": calibration(run.calibration),
     }
+
+
+def _companions(config: Config, run: SequenceResult) -> dict[str, dict[str, float]]:
+    """By topic, samples with and without it while it sent, and the share of them that its rate promises."""
+    found = {}
+    for name in sorted(run.paired.keys() | run.missing.keys()):
+        paired, missing, stats = run.paired.get(name, 0), run.missing.get(name, 0), run.stats.get(name)
+        if paired + missing and stats is not None:
+            promised = _promised(config, run, name, stats, paired + missing)
+            found[stats.topic] = {"paired": paired, "missing": missing, "promised": round(promised, 4)}
+    return found
+
+
+def _promised(config: Config, run: SequenceResult, name: str, stats: StreamStats, samples: int) -> float:
+    """Share of samples that can have a message of a topic, without those in its silences."""
+    rule, reference = config.topics[name], _reference(run)
+    if reference is None or not stats.rate_hz:
+        return 0.0
+    frames = run.frames.total - run.frames["skipped"]
+    if rule.policy == "once":  # some of its messages go to frames that become no samples
+        return _share(rule, stats, max(samples, frames))
+    share = _share(rule, stats, samples)
+    if rule.policy == "exact":
+        share = min(1.0, stats.rate_hz / reference.rate_hz) if reference.rate_hz else 0.0
+    interval_ns = round(1e9 / stats.rate_hz)
+    whole_ns = reference.last_ns - reference.first_ns
+    pauses, alive_ns = stats.pauses, round(config.alive_s * 1e9)
+    # Samples are counted as missing until so long after the last message.
+    silent_ns = min(pauses.total_ns, pauses.count * alive_ns) + sum(
+        min(max(0, late_ns - interval_ns), alive_ns)
+        for late_ns in (stats.first_ns - reference.first_ns, reference.last_ns - stats.last_ns)
+    )
+    silent = silent_ns / whole_ns * frames / samples if whole_ns else 0.0
+    return share * max(0.0, 1.0 - silent)
 
 
 def _warnings(
@@ -193,6 +232,9 @@ def _why_apart(config: Config, summary: SequenceSummary, name: str) -> str:
     within = f"within ±{rule.tolerance_ms:g} ms"
     frames = run.frames.total - run.frames["skipped"]
     share = _share(rule, stats, max(1, frames))
+    silent_s, whole_s = _silent_s(run, stats)
+    if silent_s > max(SILENT, 1.0 - share) * whole_s:
+        return f", which sent nothing for {silent_s:,.1f} of {whole_s:,.1f} s"
     if 0 < share < 0.9:
         more = "" if rule.policy == "once" else ", or raise its tolerance_ms"
         return (
@@ -202,9 +244,22 @@ def _why_apart(config: Config, summary: SequenceSummary, name: str) -> str:
     return f" {within}; if its latency is known, correct it with offset_ms"
 
 
+def _reference(run: SequenceResult) -> StreamStats | None:
+    return next((s for s in run.stats.values() if s.topic in run.reference_topics), None)
+
+
+def _silent_s(run: SequenceResult, stats: StreamStats) -> tuple[float, float]:
+    """Seconds in which a stream sent nothing while the reference did, and of how many."""
+    reference = _reference(run)
+    if reference is None:
+        return 0.0, 0.0
+    late_ns = max(0, stats.first_ns - reference.first_ns) + max(0, reference.last_ns - stats.last_ns)
+    return (late_ns + stats.pauses.total_ns) / 1e9, (reference.last_ns - reference.first_ns) / 1e9
+
+
 def _apart_ns(run: SequenceResult, stats: StreamStats, tolerance_ns: int) -> int:
     """Nanoseconds between a stream's first message and the reference's if they never overlap, else 0."""
-    reference = next((s for s in run.stats.values() if s.topic in run.reference_topics), None)
+    reference = _reference(run)
     if reference is None:
         return 0
     overlap = (

@@ -200,7 +200,8 @@ class StreamStats:
     latency_ns: int = 0
     """From acquisition to receipt, of the newest message."""
     gaps: GapCounter = field(default_factory=GapCounter)
-    pauses: Pauses = field(default_factory=Pauses)
+    known_pauses: Pauses = field(default_factory=Pauses)
+    """Those that are pauses whatever follows."""
     latencies: dict[int, int] = field(default_factory=dict)
     """Messages by latency in whole milliseconds."""
     frame_id: str = ""
@@ -218,16 +219,25 @@ class StreamStats:
         before_ns, self.last_ns = self.last_ns, time_ns
         self.count += 1
         if counts_gaps:
-            if time_ns - before_ns > self.pauses.limit_ns or self.count % REFRESH == 0:
+            if time_ns - before_ns > self.known_pauses.limit_ns or self.count % REFRESH == 0:
                 self._judge(before_ns)
             self.gaps.add(time_ns)
 
     def _judge(self, before_ns: int) -> None:
         mean_ns = (before_ns - self.first_ns) // max(1, self.count - 2)
-        self.pauses.judge(before_ns, self.last_ns, self.gaps.usual_ns, mean_ns, self.count - 1)
+        self.known_pauses.judge(before_ns, self.last_ns, self.gaps.usual_ns, mean_ns, self.count - 1)
+
+    @property
+    def pauses(self) -> Pauses:
+        """The pauses so far, if nothing follows."""
+        return self.known_pauses.ended(self.gaps.usual_ns, self.last_ns - self.first_ns, self.count)
 
     @property
     def rate_hz(self) -> float:
-        """Mean rate over the time between first and last."""
-        span_ns = self.last_ns - self.first_ns
-        return (self.count - 1) * 1e9 / span_ns if span_ns > 0 else 0.0
+        """The rate while it sends: by the usual interval, else the mean between its pauses; 0 if unknown."""
+        usual_ns = self.gaps.usual_ns
+        if usual_ns:
+            return 1e9 / usual_ns
+        pauses = self.pauses
+        intervals, sending_ns = self.count - 1 - pauses.count, self.last_ns - self.first_ns - pauses.total_ns
+        return intervals * 1e9 / sending_ns if intervals > 0 and sending_ns > 0 else 0.0

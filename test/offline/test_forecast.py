@@ -15,6 +15,7 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.hints import missing_topics
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.offline.forecast import forecast
+from edgefirst_ros.offline.outline import outline
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.topics import TopicMap
 
@@ -74,6 +75,23 @@ def test_what_is_said_beforehand_comes(drive: Path, tmp_path: Path, values: dict
     if "topics" in values:
         assert roles["/imu"] is None
         assert list(said["topics"]["/imu"]["ignored"]) == ["no use for sensor_msgs/msg/Imu on this topic"]
+
+
+def test_the_rate_is_of_the_messages_not_of_the_shortest_sequence(
+    drive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rest of two messages 2.5 ms apart has 400 Hz."""
+
+    def rest(*arguments: Any, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - as it is called
+        report = outline(*arguments, **options)
+        (sequence,) = report["sequences"]
+        streams = {topic: each | {"messages": 2} for topic, each in sequence["streams"].items()}
+        rates_hz = dict.fromkeys(sequence["rates_hz"], 400.0)
+        return report | {"sequences": [sequence, sequence | {"streams": streams, "rates_hz": rates_hz}]}
+
+    monkeypatch.setattr("edgefirst_ros.offline.forecast.outline", rest)
+    said = forecast([drive], build_config({"ego": {"smoothing": "lag"}}))
+    assert said["topics"]["/lidar/points"]["rate_hz"] == pytest.approx(11, abs=1)
 
 
 def test_a_dry_run_writes_nothing(drive: Path, tmp_path: Path) -> None:

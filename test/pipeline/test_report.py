@@ -76,3 +76,33 @@ def test_a_sensor_whose_times_are_off_is_a_warning_though_frames_are_written(
     assert report["samples"] == 30
     said = "0 of 10 samples have lidar/points, whose times are 5.0 s off: two clocks differ; set its clock"
     assert said in report["warnings"][0]
+
+
+def test_a_silent_sensor_is_not_called_slow(tmp_path: Path) -> None:
+    """It comes at 10 Hz; a larger tolerance would pair nothing more."""
+    silent = {"lidar/points": ((3.0, 9.0),)}
+    options = DriveOptions(seconds=12, cube_hz=0, silent=silent, clock="realtime", **SMALL)
+    recording = simulate(tmp_path, options).mcap
+    report = report_of(recording, tmp_path / "out", topics={"lidar_points": {"required": "always"}})
+    (sequence,) = report["sequences"]
+    assert sequence["rates_hz"]["/lidar/points"] == pytest.approx(10, abs=0.1)
+    (warning,) = report["warnings"]
+    assert "lacked lidar/points, which sent nothing for 6." in warning
+    assert "tolerance_ms" not in warning
+
+
+def test_companions_are_counted_against_what_rates_promise(drive: Path, tmp_path: Path) -> None:
+    report = report_of(drive, tmp_path)
+    cubes = report["topics"]["/radar/cube"]["received"]
+    found = report["sequences"][0]["companions"]
+    assert found["/radar/cube"] == {"paired": cubes, "missing": 30 - cubes, "promised": round(cubes / 30, 4)}
+    assert found["/lidar/points"]["promised"] == pytest.approx(1.0, abs=0.01)
+    assert report["companions"]["/radar/cube"] == cubes
+
+
+def test_what_a_format_leaves_out_on_purpose_is_marked(drive: Path, tmp_path: Path) -> None:
+    report = report_of(drive, tmp_path, formats=["edgefirst", "l5kit"], l5kit={"rate_hz": 2})
+    l5kit = report["formats"]["l5kit"]
+    assert l5kit["thinned"] == l5kit["left_out"]
+    assert sum(l5kit["thinned"].values()) > 10
+    assert report["formats"]["edgefirst"]["thinned"] == {}

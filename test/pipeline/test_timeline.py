@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from edgefirst_ros.pipeline.ledger import Ledger, Stage
+from edgefirst_ros.pipeline.ledger import MOST_COMBINATIONS, Ledger, Stage
 from edgefirst_ros.pipeline.timeline import FINEST_NS, MOST_BINS, Timeline
 
 KINDS = ("good", "bad")
@@ -86,3 +86,13 @@ def test_the_worst_pair_and_the_combinations_are_of_samples() -> None:
     at = [found["from_ms"] + n * found["bin_ms"] for n, count in enumerate(found["counts"]) if count]
     assert all(low <= error < low + found["bin_ms"] for low, error in zip(at, (-41, 3, 20, 60), strict=True))
     assert [each["samples"] for each in ledger.combinations()] == [2, 1]
+
+
+def test_companions_are_counted_beyond_the_combinations_that_are_kept() -> None:
+    ledger = Ledger()
+    for number in range(MOST_COMBINATIONS):
+        ledger.combined({f"/{number}"})
+    for _ in range(10):
+        ledger.combined({"/lidar", "/radar"})
+    assert len(ledger.combinations()) == MOST_COMBINATIONS
+    assert ledger.companions()["/lidar"] == 10

@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from edgefirst_ros.view.page import accounting, measured, overview
+from edgefirst_ros.view.page.drives import leg_at, legs_of, since_drive_s
 from edgefirst_ros.view.page.html import Html, embedded_json, joined, tag
 from edgefirst_ros.view.page.lanes import time_axis
 from edgefirst_ros.view.page.reportfile import Report
@@ -35,7 +36,6 @@ def document(report: Report, title: str, pictures: Sequence[Thumbnail], lacking:
     data: dict[str, Any] = {
         "stretches": [[s.place_s, _since_drive_s(s, report), s.length_s] for s in axis.stretches],
         "end": axis.end_s,
-        "start": axis.start_ns / 1e6,
     }
     body = joined(
         overview.header(report, verdict, title),
@@ -77,9 +77,12 @@ def document(report: Report, title: str, pictures: Sequence[Thumbnail], lacking:
 
 def _since_drive_s(stretch: Stretch, report: Report) -> float:
     """Where a stretch begins, in seconds since the start of its drive."""
-    starts = [(start_ns - report.start_ns) / 1e9 for start_ns, _ in report.drives]
-    before = [start_s for start_s in starts if start_s <= stretch.since_start_s + 1.0]
-    return round(stretch.since_start_s - max(before, default=0.0), 3)
+    begin_ns = report.start_ns + round(stretch.since_start_s * 1e9)
+    legs = legs_of(report)
+    # What is received before the first acquisition time is of the sequence that follows.
+    leg = leg_at(begin_ns + 1_000_000_000, legs)
+    since_s = stretch.since_start_s if leg is None else since_drive_s(begin_ns, leg)
+    return round(since_s, 3)
 
 
 @cache

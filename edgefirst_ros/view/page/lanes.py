@@ -9,15 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from edgefirst_ros.view.page.losses import NOT_JUDGED, silences
 from edgefirst_ros.view.page.reportfile import Histogram, Report, Timeline, end_of
+from edgefirst_ros.view.page.shortfalls import is_repeated
 from edgefirst_ros.view.page.timeaxis import TimeAxis
-from edgefirst_ros.view.page.verdict import NOT_JUDGED, found_losses
 
 MOST_LANES = 120
 MOST_VALUES = 100_000
 """Counts in all lanes together: they are most of a page that has many."""
-REPEATED_FIX = "duplicate epoch"
-"""Why every other fix of a device that sends each twice is refused; not worth a warning colour."""
 KINDS: Mapping[str, tuple[str, ...]] = {
     "used": ("written", "decoded", "sample"),
     "unused": ("skipped", "unpaired"),
@@ -44,7 +43,7 @@ class Lane:
         plot: what the script draws.
         role: what the topic is to the dataset; empty if nothing.
         total: messages.
-        rate_hz: mean rate, None if unknown.
+        rate_hz: rate while it sends, None if unknown.
     """
 
     topic: str
@@ -73,11 +72,12 @@ def lanes(report: Report, axis: TimeAxis) -> list[Lane]:
         (topic, stream) for sequence in report.sequences for topic, stream in (sequence.streams or {}).items()
     ]
     roles = {topic: stream.role for topic, stream in streams}
-    span_s: Counter[str] = Counter()
+    sending_s: dict[str, float] = {}
     placed: Counter[str] = Counter()
     for topic, stream in streams:
-        span_s[topic] += stream.last_ns - stream.first_ns
-        placed[topic] += max(0, stream.messages - 1)
+        if stream.rate_hz:
+            sending_s[topic] = sending_s.get(topic, 0.0) + stream.messages / stream.rate_hz
+            placed[topic] += stream.messages
     found = []
     if timeline.reference_frames:
         plot = _plot(timeline, timeline.reference_frames, axis)
@@ -94,11 +94,11 @@ def lanes(report: Report, axis: TimeAxis) -> list[Lane]:
         if report.purpose == "recording":  # which writes nothing, so this says nothing
             counts = _moved(counts, "unpaired", "written")
         plot = _plot(timeline, counts, axis)
-        rate_hz = placed[topic] * 1e9 / span_s[topic] if span_s[topic] > 0 else None
+        rate_hz = placed[topic] / sending_s[topic] if sending_s.get(topic) else None
         found.append(
             Lane(
                 topic,
-                {**plot, "gaps": sorted(gaps.get(topic, []))},
+                {**plot, "gaps": sorted(gaps.get(topic, set()))},
                 roles.get(topic, ""),
                 _sum(counts),
                 rate_hz,
@@ -107,17 +107,16 @@ def lanes(report: Report, axis: TimeAxis) -> list[Lane]:
     return found
 
 
-def _gaps(report: Report, axis: TimeAxis) -> dict[str, list[tuple[float, float]]]:
-    """By topic, where it sent nothing: its pauses, and the beginning and the end that it lacks."""
-    gaps: dict[str, list[tuple[float, float]]] = {}
+def _gaps(report: Report, axis: TimeAxis) -> dict[str, set[tuple[float, float]]]:
+    """By topic, where it sent nothing: its pauses, short ones too, and what else it lacks."""
+    gaps: dict[str, set[tuple[float, float]]] = {}
     for sequence in report.sequences:
         for topic, stream in (sequence.streams or {}).items():
             if stream.role not in NOT_JUDGED:
                 pauses = [(axis.place_s(a), axis.place_s(b)) for a, b in stream.pauses.longest_ns]
-                gaps.setdefault(topic, []).extend(pauses)
-    for loss in found_losses(report):
-        for topic in loss.topics if loss.kind != "pause" else ():
-            gaps.setdefault(topic, []).append((axis.place_s(loss.begin_ns), axis.place_s(loss.end_ns)))
+                gaps.setdefault(topic, set()).update(pauses)
+    for topic, spans in silences(report).gaps_ns.items():
+        gaps.setdefault(topic, set()).update((axis.place_s(a), axis.place_s(b)) for a, b in spans)
     return gaps
 
 
@@ -131,10 +130,9 @@ def _moved(counts: Mapping[str, list[int]], stage: str, other: str) -> dict[str,
 
 
 def _repeats(report: Report, topic: str) -> bool:
+    """Whether what it lacks came twice, which is not worth a warning colour."""
     account = report.topics.get(topic)
-    if account is None or not account.refused:
-        return False
-    return account.reasons.get("refused", {}).get(REPEATED_FIX, 0) > 0.5 * account.refused
+    return account is not None and account.refused > 0 and is_repeated(account)
 
 
 def _sum(counts: Mapping[str, list[int]]) -> int:

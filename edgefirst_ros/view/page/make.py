@@ -67,6 +67,7 @@ def make_page(path: Path, output: Path | None = None) -> Path:
     run = find_run(path)
     if run.report is None:
         report = Report(lacking=dict.fromkeys(_ALL_PARTS, NO_REPORT))
+        report.samples = _count(run)
     else:
         report = read_report(run.report)
     name = report.dataset or readable(run.datasets[0][1].stem if run.datasets else path.stem)
@@ -191,6 +192,19 @@ class _Several:
     def scene(self, moment: Moment) -> Scene:
         """One of them."""
         return self._of[moment].scene(moment)
+
+
+def _count(run: Run) -> int | None:
+    """How many samples the datasets hold, by the first format that can be read; None if none can."""
+    for name, kind in SCENES.items():
+        folders = [dataset for other, dataset in run.datasets if other == name]
+        try:
+            counts = [len(kind(folder).moments()) for folder in folders]
+        except EdgeFirstError:
+            continue
+        if counts:
+            return sum(counts)
+    return None
 
 
 def _pictures(run: Run, report: Report) -> tuple[list[Thumbnail], str]:

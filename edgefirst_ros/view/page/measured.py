@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from edgefirst_ros.view.page.drives import legs_of, time_of
 from edgefirst_ros.view.page.figures import distance
 from edgefirst_ros.view.page.html import Html, joined, missing, section, tag
 from edgefirst_ros.view.page.lanes import bars, clocks, latencies, speed
+from edgefirst_ros.view.page.losses import found_losses
 from edgefirst_ros.view.page.reportfile import Pairing, Report
 from edgefirst_ros.view.page.thumbnails import Thumbnail
 from edgefirst_ros.view.page.timeaxis import TimeAxis
 from edgefirst_ros.view.page.trackmap import Place, places, track_map
-from edgefirst_ros.view.page.verdict import found_losses, time_of
 
 MOST_CARDS = 50
 """Histograms of one kind."""
@@ -146,9 +147,9 @@ def _bases(report: Report) -> list[str]:
 
 def pictures(found: Sequence[Thumbnail], why: str, report: Report) -> Html:
     """What the sensors saw at some moments."""
-    figures, drives = [], report.drives
+    figures, legs = [], legs_of(report)
     for each in found:
-        when = "" if each.time_ns is None else f" at {time_of(each.time_ns, drives)[0]}"
+        when = f" at {time_of(each.time_ns, legs)[0]}" if each.time_ns is not None and legs else ""
         image = tag(
             "img",
             src=Html(f"data:image/jpeg;base64,{each.base64}"),

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from edgefirst_ros.view.page.drives import lasts_s, legs_of
 from edgefirst_ros.view.page.figures import clock, distance, utc
 from edgefirst_ros.view.page.html import Child, Html, folded, joined, missing, section, tag
 from edgefirst_ros.view.page.lanes import Lane, clocks, lanes
-from edgefirst_ros.view.page.reportfile import Report, end_of
+from edgefirst_ros.view.page.reportfile import Report
+from edgefirst_ros.view.page.shortfalls import pairs_of
 from edgefirst_ros.view.page.timeaxis import TimeAxis
 from edgefirst_ros.view.page.verdict import Verdict
 
 MOST_TEXTS = 50
 """Notes, warnings and hints of one kind that are shown."""
+SLOW = 0.95
+"""Topics whose rates promise less than this share of the samples are said to be slower."""
 OUTCOMES = {
     "sample": ("became samples", "used"),
     "incomplete": ("lacked a sensor", "dropped"),
@@ -25,15 +29,14 @@ OUTCOMES = {
 
 def header(report: Report, verdict: Verdict, title: str) -> Html:
     """Title, verdict and the figures that one wants first."""
-    start_ns, end_ns = report.start_ns, report.end_ns
+    start_ns = report.start_ns
     driven_m = [each.driven_m for each in report.sequences if each.driven_m is not None]
     facts: list[tuple[str, Child]] = []
     if report.sequences and start_ns:
         facts.append(("begins", utc(start_ns)))
-        count = len(report.drives)
-        lasts = sum((end_of(each) - each.start_ns) / 1e9 for each in report.sequences)
-        several = f" in {count} drives" if count > 1 else ""
-        facts.append(("lasts", clock(lasts if several else (end_ns - start_ns) / 1e9) + several))
+        legs = legs_of(report)
+        count = legs[-1].drive + 1
+        facts.append(("lasts", clock(lasts_s(legs)) + (f" in {count} drives" if count > 1 else "")))
     if report.samples is not None:
         label = "samples possible" if report.purpose == "recording" else "samples"
         facts.append((label, f"{report.samples:,}"))
@@ -86,6 +89,8 @@ def attention(report: Report, verdict: Verdict) -> Html:
             quiet = kind == "note" and len(shown) > 3
             content = folded(f"{heading} ({len(texts):,})", tag("ul", *shown)) if quiet else content
             parts.append(tag("div", content, class_=f"texts {kind}"))
+    if not parts and verdict.grade == "unknown":
+        parts = [missing(report.lacking.get("topics") or report.lacking.get("sequences") or "no figures")]
     return section("attention", "What to look at", *(parts or [tag("p", "Nothing: no warning, no loss.")]))
 
 
@@ -157,20 +162,9 @@ def samples(report: Report) -> Html:
             tag("div", *(_share(OUTCOMES[n][0], c, frames, OUTCOMES[n][1]) for n, c in counts.items() if c))
         )
     total = report.samples or 0
-    topics = sorted({topic for each in report.combinations for topic in each.topics})
+    topics = sorted({topic for each in report.combinations for topic in each.topics} | set(report.companions))
     if topics and total:
-        whole = sum(c.samples for c in report.combinations if len(c.topics) == len(topics))
-        names = ", ".join(topic.strip("/") for topic in topics)
-        parts.append(tag("h3", "Companions"))
-        parts.append(tag("p", f"{whole:,} of {total:,} samples have all of {names}."))
-        having = {t: sum(c.samples for c in report.combinations if t in c.topics) for t in topics}
-        parts.append(tag("div", *(_share(topic, count, total, "used") for topic, count in having.items())))
-        rows = [
-            tag("tr", tag("td", f"{c.samples:,}", class_="n"), tag("td", ", ".join(c.topics) or "none"))
-            for c in report.combinations[:MOST_TEXTS]
-        ]
-        table = tag("table", tag("tr", tag("th", "samples"), tag("th", "have")), *rows)
-        parts.append(folded("Which samples have what", tag("div", table, class_="wide")))
+        parts += _companions(report, topics, total)
     elif "combinations" in report.lacking:
         parts.append(missing(report.lacking["combinations"]))
     elif total:
@@ -178,6 +172,39 @@ def samples(report: Report) -> Html:
     return section(
         "samples", "Samples", *(parts or [missing(report.lacking.get("sequences") or "no frames")])
     )
+
+
+def _companions(report: Report, topics: Sequence[str], total: int) -> list[Html]:
+    """How many samples have each topic, against what its rate promises, and which have what."""
+    having = {t: sum(c.samples for c in report.combinations if t in c.topics) for t in topics}
+    having.update(report.companions)
+    pairs = {topic: each for topic, each in sorted(pairs_of(report).items()) if each.samples}
+    parts = [tag("h3", "Companions")]
+    if report.complete is not None:
+        text = f"{report.complete:,} of {total:,} samples have a message of every sensor that was sending"
+        lacking = {topic: each.paired / each.samples for topic, each in pairs.items() if each.missing}
+        least = min(lacking, key=lambda topic: lacking[topic], default="")
+        limit = f"; {least.strip('/')} limits them" if least else ""
+        parts.append(tag("p", f"{text}{limit}."))
+    parts.append(tag("div", *(_share(topic, count, total, "used") for topic, count in having.items())))
+    slow = [
+        f"{topic.strip('/')} {round(max(each.promised, each.paired)):,}"
+        for topic, each in pairs.items()
+        if max(each.promised, each.paired) < SLOW * each.samples
+    ]
+    if slow:
+        words = f"Not sent for every sample, so that fewer can have them: {', '.join(slow[:MOST_TEXTS])}."
+        parts.append(tag("p", words, class_="note"))
+    rows = [
+        tag("tr", tag("td", f"{c.samples:,}", class_="n"), tag("td", ", ".join(c.topics) or "none"))
+        for c in report.combinations[:MOST_TEXTS]
+    ]
+    rest = total - sum(c.samples for c in report.combinations[:MOST_TEXTS])
+    if rest > 0:
+        rows.append(tag("tr", tag("td", f"{rest:,}", class_="n"), tag("td", "other combinations")))
+    table = tag("table", tag("tr", tag("th", "samples"), tag("th", "have")), *rows)
+    parts.append(folded("Which samples have what", tag("div", table, class_="wide")))
+    return parts
 
 
 def _share(label: str, count: int, total: int, kind: str) -> Html:

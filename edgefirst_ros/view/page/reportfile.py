@@ -21,8 +21,6 @@ Counts = Annotated[list[Count], Field(max_length=4096)]
 Value = TypeVar("Value")
 
 MOST_POINTS = 6000
-APART_NS = 60_000_000_000
-"""Sequences that are farther apart are of several drives."""
 NEVER = "this report was made by an earlier version, which did not note it"
 DAMAGED = "this part of the report is damaged"
 
@@ -100,6 +98,26 @@ class Stream(_Part):
     pauses: Pauses = Pauses()
     latency_ms: Latency | None = None
 
+    @property
+    def rate_hz(self) -> float | None:
+        """The rate while it sends: by the usual interval, else the mean without pauses; None if unknown."""
+        if self.usual_interval_ms is not None and self.usual_interval_ms > 0:
+            return 1000.0 / self.usual_interval_ms
+        intervals = self.messages - 1 - self.pauses.count
+        sending_s = (self.last_ns - self.first_ns) / 1e9 - self.pauses.total_s
+        return intervals / sending_s if intervals > 0 and sending_s > 0 else None
+
+
+class Companion(_Part):
+    """Samples of a sequence with and without a message of a topic that was sending.
+
+    ``promised`` is the share of samples that have one at the topic's rate.
+    """
+
+    paired: Count = 0
+    missing: Count = 0
+    promised: Annotated[float, Field(ge=0, le=1)] = 0.0
+
 
 class Clock(_Part):
     """Which of its times a topic is placed by."""
@@ -169,6 +187,7 @@ class Sequence(_Part):
     poses_s: dict[Name, dict[Name, Real]] | None = None
     driven_m: Real | None = None
     clocks: dict[Name, Clock] = {}
+    companions: Annotated[dict[Name, Companion], Field(max_length=1024)] = {}
     streams: Annotated[dict[Name, Stream], Field(max_length=1024)] | None = None
     track: Track | None = None
     calibration: Calibration | None = None
@@ -209,6 +228,8 @@ class Report:
     topics: Mapping[str, Account] = field(default_factory=dict)
     sequences: list[Sequence] = field(default_factory=list)
     combinations: list[Combination] = field(default_factory=list)
+    companions: Mapping[str, int] = field(default_factory=dict)
+    """Samples that have each topic."""
     pairing: Mapping[str, Pairing] = field(default_factory=dict)
     timeline: Timeline | None = None
     notes: list[str] = field(default_factory=list)
@@ -230,17 +251,6 @@ class Report:
         return min(starts) if starts else self.timeline.start_ns if self.timeline is not None else 0
 
     @property
-    def drives(self) -> list[tuple[int, str]]:
-        """Start of each drive and name of its first sequence; sequences less than a minute apart are one."""
-        found: list[tuple[int, str]] = []
-        end_ns = 0
-        for each in sorted(self.sequences, key=lambda sequence: sequence.start_ns):
-            if not found or each.start_ns - end_ns > APART_NS:
-                found.append((each.start_ns, each.name))
-            end_ns = max(end_ns, end_of(each))
-        return found or [(self.start_ns, "")]
-
-    @property
     def end_ns(self) -> int:
         """The last message that belongs to a sequence."""
         return max((end_of(each) for each in self.sequences), default=self.start_ns)
@@ -260,6 +270,7 @@ _PARTS: Mapping[str, TypeAdapter[Any]] = {
     "topics": TypeAdapter(Topics),
     "sequences": TypeAdapter(Sequences),
     "combinations": TypeAdapter(Annotated[list[Combination], Field(max_length=1000)]),
+    "companions": TypeAdapter(Annotated[dict[Name, Count], Field(max_length=4096)]),
     "pairing": TypeAdapter(Annotated[dict[Name, Pairing], Field(max_length=4096)]),
     "timeline": TypeAdapter(Timeline),
     "notes": TypeAdapter(Texts),

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgefirst_ros.view.page.html import Html, joined, tag
+from edgefirst_ros.view.page.losses import Loss
 from edgefirst_ros.view.page.reportfile import Report
-from edgefirst_ros.view.page.verdict import Loss
 
 WIDTH, LEAST_HEIGHT, MOST_HEIGHT = 800.0, 260.0, 560.0
 MARGIN = 46.0
@@ -42,11 +42,16 @@ def places(report: Report) -> list[Place]:
             if origin is not None and first is not None:
                 north += math.radians(origin.latitude - first.latitude) * EARTH_RADIUS_M
                 parallel_m = EARTH_RADIUS_M * math.cos(math.radians(first.latitude))
-                east += math.radians(origin.longitude - first.longitude) * parallel_m
+                east += math.radians(_around(origin.longitude - first.longitude)) * parallel_m
             bases = track.bases if track is not None else []
             solid = basis < len(bases) and bases[basis] in SOLID
             found.append(Place(time_ns, east, north, number * 256 + frame, solid))
     return found
+
+
+def _around(degrees: float) -> float:
+    """A difference of longitudes the shorter way around."""
+    return (degrees + 180.0) % 360.0 - 180.0
 
 
 def track_map(
@@ -77,7 +82,7 @@ def track_map(
         for line in _lines(found)
     ]
     for loss in losses:
-        if loss.kind != "pause":
+        if loss.kind not in {"pause", "absent"}:
             continue
         inside = [p for p in found if loss.begin_ns <= p.time_ns <= loss.end_ns]
         parts += [_polyline([xy(p) for p in line], "track lost") for line in _lines(inside)]

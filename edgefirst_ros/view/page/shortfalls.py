@@ -1,0 +1,151 @@
+"""What was lost of what came: messages, samples that a format lacks, and companions that rates promise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from edgefirst_ros.view.page.losses import NOT_JUDGED
+from edgefirst_ros.view.page.reportfile import Account, Report
+
+REPEATS = frozenset(
+    {
+        "duplicate epoch",
+        "duplicate of an earlier message",
+        "same stamp as the message before",
+        "same receive time as the message before",
+        "the same mask twice",
+    }
+)
+"""Why the second of two messages is refused: nothing is lost with it."""
+NO_FIX = frozenset({"0,0", "no fix (status)"})
+"""Why fixes are refused before the receiver knows its position."""
+SENT_ONCE = ("/CameraInfo", "/RadarInfo", "/ModelInfo", "/TransformStamped", "/TFMessage")
+THINNED = "not needed for "
+"""How earlier versions began the reason of a format that takes fewer samples on purpose."""
+FEW_PAIRS = 0.9
+"""Of what a topic's rate promises; fewer companions are worth saying, unless hardly any are missing."""
+LEAST_PAIRS = 3
+LONGEST_REASON = 80
+"""Characters of a reason that a sentence can take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """Something that is missing: which share of it, a sentence, and whether the grade depends on it."""
+
+    share: float
+    text: str
+    graded: bool = True
+
+
+def shortfalls(report: Report) -> list[Shortfall]:
+    """Everything that was lost of what came, the largest share first."""
+    found = [*_messages(report), *_formats(report), *_companions(report)]
+    return sorted(found, key=lambda each: (-each.share, each.text))
+
+
+def is_repeated(account: Account) -> bool:
+    """Whether most of what was refused came twice."""
+    refused = account.reasons.get("refused", {})
+    return sum(n for reason, n in refused.items() if reason in REPEATS) > 0.5 * account.refused
+
+
+def _messages(report: Report) -> Iterator[Shortfall]:
+    roles: dict[str, str] = {}
+    in_pauses: dict[str, float] = {}
+    for sequence in report.sequences:
+        for topic, stream in (sequence.streams or {}).items():
+            roles[topic] = stream.role
+            missed = stream.pauses.total_s * (stream.rate_hz or 0.0)
+            in_pauses[topic] = in_pauses.get(topic, 0.0) + missed
+    for topic, account in report.topics.items():
+        refused = account.reasons.get("refused", {})
+        repeats = sum(count for reason, count in refused.items() if reason in REPEATS)
+        early = _before_first_fix(report, topic, account)
+        counts = {"refused": max(0, account.refused - repeats - early)}
+        if report.purpose == "dataset":  # of a recording that is only looked at, nothing is written
+            counts["dropped"] = account.dropped
+        upstream = max(0, account.lost_upstream - round(in_pauses.get(topic, 0.0)))
+        whole = account.received - repeats - early + upstream
+        judged = topic in roles and roles[topic] not in NOT_JUDGED
+        graded = judged or (topic not in roles and not account.type.endswith(SENT_ONCE))
+        name = topic.strip("/")
+        share = min(1.0, (sum(counts.values()) + upstream) / whole) if whole > 0 else 0.0
+        words = [(count, what) for what, count in (*counts.items(), ("never arrived", upstream)) if count]
+        if words:
+            (count, what), *others = words
+            text = f"{count:,} of {whole:,} messages of {name} {what}"
+            yield Shortfall(share, ", ".join((text, *(f"{n:,} {more}" for n, more in others))), graded)
+
+
+def _before_first_fix(report: Report, topic: str, account: Account) -> int:
+    """Fixes refused before there was a position, which is normal for some time after the start."""
+    refused = account.reasons.get("refused", {})
+    count = sum(n for reason, n in refused.items() if reason in NO_FIX)
+    if not account.type.endswith("/NavSatFix") or not count or 2 * count > account.received:
+        return 0
+    counts = {} if report.timeline is None else report.timeline.topics.get(topic, {})
+    used = [n for stage in ("decoded", "written") for n, value in enumerate(counts.get(stage, [])) if value]
+    if not used:
+        return count if account.refused < account.received else 0
+    return min(count, sum(counts.get("refused", [])[: min(used) + 1]))
+
+
+def _formats(report: Report) -> Iterator[Shortfall]:
+    samples = report.samples or 0
+    for name, held in report.formats.items() if report.purpose == "dataset" and samples else ():
+        left_out, thinned = _counts(held.get("left_out")), _counts(held.get("thinned"))
+        on_purpose = {r: n for r, n in left_out.items() if r in thinned or r.startswith(THINNED)}
+        others = {reason: n for reason, n in left_out.items() if reason not in on_purpose}
+        lost = sum(others.values())
+        items = held.get("samples")
+        if isinstance(items, int):
+            lost = max(lost, samples - items - sum(on_purpose.values()))
+        if lost > 0:
+            why = max(others.items(), key=lambda item: item[1], default=("", 0))[0]
+            because = f" ({why})" if 0 < len(why) <= LONGEST_REASON else ""
+            yield Shortfall(
+                min(1.0, lost / samples), f"{name} lacks {lost:,} of {samples:,} samples{because}"
+            )
+
+
+def _counts(value: object) -> Mapping[str, int]:
+    return value if isinstance(value, Mapping) else {}
+
+
+@dataclass(slots=True)
+class Pairs:
+    """Samples that have a topic, those that its rate promises, and all while it was sending."""
+
+    paired: int = 0
+    promised: float = 0.0
+    samples: int = 0
+
+    @property
+    def missing(self) -> int:
+        """Samples without it while it was sending."""
+        return self.samples - self.paired
+
+
+def pairs_of(report: Report) -> dict[str, Pairs]:
+    """By topic, how many samples have it, and how many could."""
+    found: dict[str, Pairs] = {}
+    for sequence in report.sequences:
+        for topic, each in sequence.companions.items():
+            pairs, samples = found.setdefault(topic, Pairs()), each.paired + each.missing
+            pairs.paired += each.paired
+            pairs.promised += samples * each.promised
+            pairs.samples += samples
+    return found
+
+
+def _companions(report: Report) -> Iterable[Shortfall]:
+    for topic, pairs in pairs_of(report).items():
+        share = pairs.paired / pairs.promised if pairs.promised >= 1 else 1.0
+        if share < FEW_PAIRS and pairs.promised - pairs.paired >= LEAST_PAIRS:
+            name = topic.strip("/")
+            text = f"{pairs.paired:,} of {pairs.samples:,} samples have {name}"
+            if pairs.promised < FEW_PAIRS * pairs.samples:
+                text += f", its rate promises {round(pairs.promised):,}"
+            yield Shortfall(1.0 - share, text)
