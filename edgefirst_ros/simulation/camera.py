@@ -47,8 +47,8 @@ def image_box(world: World, index: int, time_s: float) -> Rectangle | None:
         Left, top, right, bottom in pixels from the picture's top left corner, clipped to the picture; None
         where the box is outside it.
     """
-    T_optical_world = inverse(world.sensor("camera_optical", time_s))
-    optical = transform(T_optical_world, corners(world.boxes[index], time_s))
+    T_world_optical = inverse(world.sensor("camera_optical", time_s))
+    optical = transform(T_world_optical, corners(world.boxes[index], time_s))
     points = optical
     if not (optical[:, 2] > NEAR_M).all():
         points = np.concatenate([_clip(optical[list(face)]) for face, _, _ in FACES])
@@ -73,13 +73,13 @@ class Renderer:
 
     def picture(self, time_s: float) -> Pixels:
         """The picture at a time."""
-        T_world_optical = self._world.sensor("camera_optical", time_s)
-        T_optical_world = inverse(T_world_optical)
+        T_optical_world = self._world.sensor("camera_optical", time_s)
+        T_world_optical = inverse(T_optical_world)
         shade = Image.new("L", self._light.size)
-        self._fill(ImageDraw.Draw(shade), transform(T_optical_world, self._tiles), 255, reach_m=90)
+        self._fill(ImageDraw.Draw(shade), transform(T_world_optical, self._tiles), 255, reach_m=90)
         image = Image.composite(self._dark, self._light, shade)
         canvas = ImageDraw.Draw(image)
-        self._fill(canvas, transform(T_optical_world, self._marks), (225, 225, 215), reach_m=55)
+        self._fill(canvas, transform(T_world_optical, self._marks), (225, 225, 215), reach_m=55)
         for box, brightness, face in self._faces(time_s):
             r, g, b = (round(v * brightness) for v in box.color)
             self._fill(canvas, face, (r, g, b))
@@ -95,15 +95,15 @@ class Renderer:
 
     def _find_faces(self, time_s: float) -> list[tuple[SceneBox, float, FloatArray]]:
         """The faces to paint, in this order: box, brightness, and corners (1, 4, 3) in the optical frame."""
-        T_world_optical = self._world.sensor("camera_optical", time_s)
-        T_optical_world, eye = inverse(T_world_optical), T_world_optical[:3, 3]
+        T_optical_world = self._world.sensor("camera_optical", time_s)
+        T_world_optical, eye = inverse(T_optical_world), T_optical_world[:3, 3]
         faces = []
         for box in self._far_to_near(eye, time_s):
             points = corners(box, time_s)
             rotation = box.motion.state(time_s).rotation()
             for face, normal, brightness in FACES:
                 if (eye - points[face[0]]) @ (rotation @ normal) > 0:
-                    faces.append((box, brightness, transform(T_optical_world, points[None, list(face)])))
+                    faces.append((box, brightness, transform(T_world_optical, points[None, list(face)])))
         return faces
 
     def _fill(
@@ -235,10 +235,10 @@ def _before(box: SceneBox, other: SceneBox, eye: FloatArray, time_s: float) -> b
     if box is other:
         return False
     for walls, beyond in ((box, other), (other, box)):
-        T_walls_world = inverse(walls.motion.state(time_s).matrix())
+        T_world_walls = inverse(walls.motion.state(time_s).matrix())
         half = np.array(walls.size_m[:2]) / 2
-        foot = transform(T_walls_world, corners(beyond, time_s))[:, :2]
-        spot = transform(T_walls_world, eye)[:2]
+        foot = transform(T_world_walls, corners(beyond, time_s))[:, :2]
+        spot = transform(T_world_walls, eye)[:2]
         for side in (1, -1):
             parting = (side * foot >= half).all(axis=0)
             if parting.any():

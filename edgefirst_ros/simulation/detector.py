@@ -63,9 +63,9 @@ class Detector:
 
     def boxes_3d(self, stamp_ns: int, time_s: float) -> Iterator[DetectBox]:
         """Metres in base_link as fusion/boxes3d gives them: distance x, centre (-y, -z), extents y and z."""
-        T_rig_world = inverse(self._world.rig.state(time_s).matrix())
+        T_world_rig = inverse(self._world.rig.state(time_s).matrix())
         for index, _ in detected(self._world, time_s):
-            points = transform(T_rig_world, corners(self._world.boxes[index], time_s))
+            points = transform(T_world_rig, corners(self._world.boxes[index], time_s))
             x, y, z = points.mean(axis=0).tolist()
             _, width, height = np.ptp(points, axis=0).tolist()
             yield self._box(index, stamp_ns, time_s, (-y, -z, width, height, x))

@@ -60,9 +60,9 @@ class Lidar:
     def sweep(self, time_s: float, stamp_ns: int, rng: np.random.Generator) -> Sweep:
         """One sweep; intensity or reflectivity is 40 + 15·(index of the box, or -1), in its field's scale."""
         local = self._rays(rng)
-        T_world_lidar = self._world.sensor("lidar", time_s)
-        directions = local @ T_world_lidar[:3, :3].T
-        distance, hit = rays.cast(self._world, time_s, T_world_lidar[:3, 3], directions, REACH_M)
+        T_lidar_world = self._world.sensor("lidar", time_s)
+        directions = local @ T_lidar_world[:3, :3].T
+        distance, hit = rays.cast(self._world, time_s, T_lidar_world[:3, 3], directions, REACH_M)
         met = hit != rays.NOTHING
         missing = self._options.lidar_missing
         if missing == "left out":

@@ -28,8 +28,8 @@ def radar_scan(world: World, time_s: float, rng: np.random.Generator) -> Points:
     ``speed`` is that of the surface relative to the moving radar along the line of sight, m/s, positive =
     receding, not compensated for the vehicle's own motion; ``power`` dB, ``rcs`` dBsm.
     """
-    T_world_radar = world.sensor("radar", time_s)
-    eye = T_world_radar[:3, 3]
+    T_radar_world = world.sensor("radar", time_s)
+    eye = T_radar_world[:3, 3]
     own_velocity = world.rig.state(time_s).velocity_at(eye[None])[0]
     aimed = []
     for index, box in enumerate(world.boxes):
@@ -40,7 +40,7 @@ def radar_scan(world: World, time_s: float, rng: np.random.Generator) -> Points:
         if np.linalg.norm(arms, axis=1).min() > RADAR_REACH_M + box.size_m[0]:
             continue
         directions = arms / np.linalg.norm(arms, axis=1, keepdims=True)
-        local = directions @ T_world_radar[:3, :3]
+        local = directions @ T_radar_world[:3, :3]
         in_view = np.abs(np.arctan2(local[:, 1], local[:, 0])) <= RADAR_HALF_VIEW_RAD
         aimed += [(index, state, directions[i], local[i], rcs[i]) for i in np.flatnonzero(in_view)]
     if not aimed:

@@ -181,9 +181,9 @@ def test_a_picture_of_tiles_is_the_cameras(tmp_path: Path) -> None:
     assert arrays["principal_point"] == pytest.approx([camera.center_px[0] + 0.5, camera.center_px[1] + 0.5])
     assert arrays["focal_length"] == pytest.approx([camera.focal_px] * 2)
     (mount,) = (mount for mount in truth.world.mounts if mount.child == "camera_optical")
-    T_rig_camera = np.linalg.inv(arrays["T_rig_world"]) @ arrays["T_camera_world"]
-    assert np.allclose(T_rig_camera[:, :3, 3], mount.translation_m, atol=1e-6)
-    assert np.allclose(T_rig_camera[:, :3, 2], [1, 0, 0], atol=1e-6)
+    T_camera_rig = np.linalg.inv(arrays["T_rig_world"]) @ arrays["T_camera_world"]
+    assert np.allclose(T_camera_rig[:, :3, 3], mount.translation_m, atol=1e-6)
+    assert np.allclose(T_camera_rig[:, :3, 2], [1, 0, 0], atol=1e-6)
 
 
 @needs_official

@@ -175,13 +175,13 @@ def test_mounts_are_sent_each_second_and_the_camera_quaternion_is_not_normalised
     assert [e.message.child_frame_id for e in sent] == ["camera_optical", "radar", "lidar"] * 4
     for entry in sent:
         shift, q = entry.message.transform.translation, entry.message.transform.rotation
-        T_rig_sensor = np.eye(4)
-        T_rig_sensor[:3, :3] = Rotation.from_quat([q.x, q.y, q.z, q.w]).as_matrix()
-        T_rig_sensor[:3, 3] = shift.x, shift.y, shift.z
+        T_sensor_rig = np.eye(4)
+        T_sensor_rig[:3, :3] = Rotation.from_quat([q.x, q.y, q.z, q.w]).as_matrix()
+        T_sensor_rig[:3, 3] = shift.x, shift.y, shift.z
         start_ns = drive.truth.data["start_ns"]
         expected = inverse(drive.truth.rig(start_ns)) @ drive.truth.sensor(
             entry.message.child_frame_id, start_ns
         )
-        assert pytest.approx(expected, abs=1e-9) == T_rig_sensor
+        assert pytest.approx(expected, abs=1e-9) == T_sensor_rig
     q = sent[0].message.transform.rotation
     assert math.hypot(q.x, q.y, q.z, q.w) == 2.0

@@ -131,12 +131,12 @@ def test_the_painter_shows_what_rays_meet(seed: int, times_s: Iterable[float]) -
     around = [(0, 0), (1.5, 0), (-1.5, 0), (0, 1.5), (0, -1.5), (1, 1), (1, -1), (-1, 1), (-1, -1)]
     for time_s in times_s:
         shown = truth.box_of_color(renderer.picture(float(time_s))[v, u])
-        T_world_optical = world.sensor("camera_optical", float(time_s))
+        T_optical_world = world.sensor("camera_optical", float(time_s))
         accepted = np.zeros(len(shown), bool)
         for du, dv in around:
             ray = np.stack([(u + du - cx), (v + dv - cy), np.full(len(u), world.camera.focal_px)], axis=1)
-            ray = ray @ T_world_optical[:3, :3].T / np.linalg.norm(ray, axis=1, keepdims=True)
-            _, hit = rays.cast(world, float(time_s), T_world_optical[:3, 3], ray, 500.0)
+            ray = ray @ T_optical_world[:3, :3].T / np.linalg.norm(ray, axis=1, keepdims=True)
+            _, hit = rays.cast(world, float(time_s), T_optical_world[:3, 3], ray, 500.0)
             accepted |= np.maximum(hit, -1) == shown
         assert accepted.all(), (time_s, np.stack([u, v, shown], axis=1)[~accepted])
 

@@ -39,13 +39,13 @@ def rigid(rotation: Floats, translation_m: tuple[float, float, float]) -> Floats
 
 
 def moved(transform: Floats, points_m: Floats) -> Floats:
-    """Points (..., 3) of the source frame in the target frame, by T_target_source (4, 4)."""
+    """Points (..., 3) of the source frame in the target frame, by T_source_target (4, 4)."""
     result: Floats = points_m @ transform[:3, :3].T + transform[:3, 3]
     return result
 
 
 def frame_in_base(transforms: Mapping[str, Transform], frame_id: str, base: str) -> Floats | None:
-    """T_base_frame (4, 4) along the chain of parents; None if the chain does not end at ``base``.
+    """T_frame_base (4, 4) along the chain of parents; None if the chain does not end at ``base``.
 
     Args:
         transforms: by child frame.
@@ -53,15 +53,15 @@ def frame_in_base(transforms: Mapping[str, Transform], frame_id: str, base: str)
         base: name of the rig's frame.
     """
     known = {bare(child): transform for child, transform in transforms.items()}
-    T_base_frame = np.eye(4)
+    T_frame_base = np.eye(4)
     frame, base = bare(frame_id), bare(base)
     for _ in range(len(known) + 1):
         if frame in {"", base}:
-            return T_base_frame
+            return T_frame_base
         step = known.get(frame)
         if step is None:
             return None
-        T_base_frame = rigid(rotation_matrix(step.rotation_xyzw), step.translation_m) @ T_base_frame
+        T_frame_base = rigid(rotation_matrix(step.rotation_xyzw), step.translation_m) @ T_frame_base
         frame = bare(step.parent)
     return None
 

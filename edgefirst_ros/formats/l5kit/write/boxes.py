@@ -33,7 +33,7 @@ class Setting:
     options: L5KitOptions
 
     def frame_pose(self, frame_id: str) -> Floats:
-        """T_base_frame (4, 4), a frame's pose in the rig; the empty name is the rig itself.
+        """T_frame_base (4, 4), a frame's pose in the rig; the empty name is the rig itself.
 
         Raises:
             DecodeError: the frame is not connected to the rig.
@@ -45,7 +45,7 @@ class Setting:
         return matrix
 
     def camera_pose(self, frame_id: str) -> Floats:
-        """T_base_camera (4, 4), of the named frame, or of the configured camera frame if that is unknown.
+        """T_camera_base (4, 4), of the named frame, or of the configured camera frame if that is unknown.
 
         Raises:
             DecodeError: neither is connected to the rig.
@@ -107,16 +107,16 @@ def place_model(flat: Boxes, setting: Setting) -> PlacedBoxes:
         DecodeError: the camera is not calibrated.
     """
     plane, half = picture_boxes(flat, setting)
-    T_base_camera = setting.camera_pose(flat.frame_id)
+    T_camera_base = setting.camera_pose(flat.frame_id)
     rays = np.concatenate([plane, np.ones((len(plane), 1))], axis=1)
     rays /= np.linalg.norm(rays, axis=1, keepdims=True)
     distance = np.nan_to_num(np.array([box.distance_m for box in flat.boxes], np.float64), posinf=0, neginf=0)
     optical = rays * distance[:, None]
-    direction = rays @ T_base_camera[:3, :3].T
+    direction = rays @ T_camera_base[:3, :3].T
     bearing = np.arctan2(direction[:, 1], direction[:, 0])
     size = 2 * half * optical[:, 2:]
     reasons = [_against(box, setting) for box in flat.boxes]
-    return _placed(flat.boxes, (moved(T_base_camera, optical), bearing, size), reasons, setting)
+    return _placed(flat.boxes, (moved(T_camera_base, optical), bearing, size), reasons, setting)
 
 
 def place_solid(solid: Boxes, setting: Setting) -> PlacedBoxes:
@@ -219,11 +219,11 @@ def identified(solid: Boxes, flat: Boxes, setting: Setting) -> Boxes:
     loose = [index for index, box in enumerate(result) if not box.track_id]
     try:
         middles, half = picture_boxes(flat, setting)
-        T_base_camera = setting.camera_pose(flat.frame_id)
+        T_camera_base = setting.camera_pose(flat.frame_id)
     except DecodeError:
         return Boxes(tuple(result), solid.frame_id)
     place = solid_middles(Boxes(tuple(result[i] for i in loose), solid.frame_id), setting)
-    optical = (place - T_base_camera[:3, 3]) @ T_base_camera[:3, :3]
+    optical = (place - T_camera_base[:3, 3]) @ T_camera_base[:3, :3]
     ahead = optical[:, 2:] > 0
     seen = np.divide(optical[:, :2], optical[:, 2:], out=np.full((len(loose), 2), np.inf), where=ahead)
     off = np.abs(seen[:, None] - middles[None])

@@ -46,9 +46,9 @@ def sensor_points(measurement: Measurement, sensor: int, setting: Setting) -> Re
         DecodeError: no cloud, or a frame that is not connected to the rig.
     """
     cloud = cloud_of(measurement)
-    T_base_sensor = setting.frame_pose(measurement.frame_id)
+    T_sensor_base = setting.frame_pose(measurement.frame_id)
     sensed = cloud.xyz()
-    points = moved(T_base_sensor, _rows(sensed, np.isfinite(sensed)).astype(np.float64))
+    points = moved(T_sensor_base, _rows(sensed, np.isfinite(sensed)).astype(np.float64))
     points = _rows(points, np.abs(points) < _REACH_M)
     across, along = np.floor(points.T[:2] / setting.options.points_cell_m).astype(np.int64, order="C")
     points, most = points[highest(across, along, points[:, 2])], setting.options.points_per_frame

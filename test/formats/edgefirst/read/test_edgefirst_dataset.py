@@ -81,10 +81,10 @@ def test_boxes_are_those_of_the_projected_world(opened: edgefirst_ros.EdgeFirstD
 def test_boxes_in_space_are_where_the_solids_are(opened: edgefirst_ros.EdgeFirstDataset) -> None:
     count = 0
     for sample in opened:
-        T_rig_world = inverse(truth().rig(sample["time_ns"]))
+        T_world_rig = inverse(truth().rig(sample["time_ns"]))
         for box, label in zip(sample["boxes3d"], sample["labels3d"], strict=True):
             corners = [
-                transform(T_rig_world, truth().box_corners(index, sample["time_ns"]))
+                transform(T_world_rig, truth().box_corners(index, sample["time_ns"]))
                 for index, solid in enumerate(truth().world.boxes)
                 if solid.label == opened.labels[label]
             ]
