@@ -183,6 +183,11 @@ class TestOfAWholeSequence:
         found = in_sequences((1e6, 1e6 + 60, first, STEPPED), (0, 60, {"/lidar": late}, ""))
         assert found.details == ("lidar lost 5 s at 01:20",)
 
+    def test_a_message_of_before_a_leap_is_no_loss(self) -> None:
+        """It was stamped before the clock leapt, and received after it."""
+        gps = stream("gps", 0, 1e6 + 60, 10, ((0, 1e6),))
+        assert not in_sequences((1e6, 1e6 + 60, {"/gps": gps}, "")).details
+
     def test_a_short_sequence_counts_too(self) -> None:
         """A clock that is stepped every other second must not hide that the lidar is dead."""
         parts = [(10.0 * n, 10.0 * n + 0.9, {}, STEPPED) for n in range(1, 100)]
