@@ -321,3 +321,9 @@ def test_without_a_report_nothing_is_known() -> None:
         Report(samples=340, lacking={"topics": "there is no report", "streams": "", "sequences": ""})
     )
     assert found.sentence == "unknown: 340 samples; there is no report"
+
+
+@pytest.mark.parametrize("interval_ms", [0.0, 5e-324, -1.0, 1e12])
+def test_an_absurd_interval_costs_no_verdict(interval_ms: float) -> None:
+    lidar = stream("lidar_points", 0, 180, 10, ((10, 14),)) | {"usual_interval_ms": interval_ms}
+    assert judge(parsed(report({**CAMERA, "/lidar": lidar}))).details == ("lidar lost 4 s at 00:10",)
