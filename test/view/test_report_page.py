@@ -449,9 +449,13 @@ class TestDrawing:
             "start_ns": ns(1e6),
             "streams": {"/camera": stream("camera", 1e6, 1e6 + 60, 30)},
         }
+        late = stream("gps", 0, 1e6 + 60, 10, ((0, 1e6 + 0.2),))  # stamped before the leap, received after it
+        after["streams"]["/gps"] = late
+        values["timeline"] |= {"bins": [0], "topics": {"/gps": {"written": [1]}}}
         stepped = values["sequences"][0] | {"ended": "the wall clock was stepped by +999940 s"}
         values["sequences"] = [stepped, stepped | after]
         page = document(parsed(values), "t", [])
         assert "in 2 drives" not in page
+        assert max(end - begin for begin, end in lane_of(page, "/gps")["gaps"]) <= 60
         assert "<dd>02:00</dd>" in page
         assert [begin for _, begin, _ in data_of(page)["stretches"]] == [0.0, 60.0]

@@ -183,6 +183,11 @@ class TestOfAWholeSequence:
         found = in_sequences((1e6, 1e6 + 60, first, STEPPED), (0, 60, {"/lidar": late}, ""))
         assert found.details == ("lidar lost 5 s at 01:20",)
 
+    def test_a_message_of_before_a_leap_is_no_loss(self) -> None:
+        """It was stamped before the clock leapt, and received after it."""
+        gps = stream("gps", 0, 1e6 + 60, 10, ((0, 1e6),))
+        assert not in_sequences((1e6, 1e6 + 60, {"/gps": gps}, "")).details
+
     def test_a_short_sequence_counts_too(self) -> None:
         """A clock that is stepped every other second must not hide that the lidar is dead."""
         parts = [(10.0 * n, 10.0 * n + 0.9, {}, STEPPED) for n in range(1, 100)]
@@ -316,3 +321,9 @@ def test_without_a_report_nothing_is_known() -> None:
         Report(samples=340, lacking={"topics": "there is no report", "streams": "", "sequences": ""})
     )
     assert found.sentence == "unknown: 340 samples; there is no report"
+
+
+@pytest.mark.parametrize("interval_ms", [0.0, 5e-324, -1.0, 1e12])
+def test_an_absurd_interval_costs_no_verdict(interval_ms: float) -> None:
+    lidar = stream("lidar_points", 0, 180, 10, ((10, 14),)) | {"usual_interval_ms": interval_ms}
+    assert judge(parsed(report({**CAMERA, "/lidar": lidar}))).details == ("lidar lost 4 s at 00:10",)

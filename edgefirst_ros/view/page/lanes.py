@@ -111,9 +111,11 @@ def _gaps(report: Report, axis: TimeAxis) -> dict[str, set[tuple[float, float]]]
     """By topic, where it sent nothing: its pauses, short ones too, and what else it lacks."""
     gaps: dict[str, set[tuple[float, float]]] = {}
     for sequence in report.sequences:
+        first_ns = sequence.start_ns
         for topic, stream in (sequence.streams or {}).items():
             if stream.role not in NOT_JUDGED:
-                pauses = [(axis.place_s(a), axis.place_s(b)) for a, b in stream.pauses.longest_ns]
+                inside = [(max(a, first_ns), b) for a, b in stream.pauses.longest_ns if b > first_ns]
+                pauses = [(axis.place_s(a), axis.place_s(b)) for a, b in inside]
                 gaps.setdefault(topic, set()).update(pauses)
     for topic, spans in silences(report).gaps_ns.items():
         gaps.setdefault(topic, set()).update((axis.place_s(a), axis.place_s(b)) for a, b in spans)

@@ -152,14 +152,17 @@ def _every(
 
 def _losses(topic: str, stream: Stream, leg: Leg, total: Silence) -> Iterator[Loss]:
     begin_ns, end_ns = leg.sequence.start_ns, leg.end_ns
-    known_s = 0.0
-    for pause_begin_ns, pause_end_ns in stream.pauses.longest_ns:
+    known_s = outside_s = 0.0
+    for first_ns, last_ns in stream.pauses.longest_ns:
+        # What was stamped before the clock leapt and received after it lies far outside of the sequence.
+        pause_begin_ns, pause_end_ns = max(first_ns, begin_ns), min(last_ns, end_ns)
         seconds = max(0, pause_end_ns - pause_begin_ns) / 1e9
         known_s += seconds
+        outside_s += max(0, last_ns - first_ns) / 1e9 - seconds
         if seconds >= LEAST_LOSS_S:
             total.said_s += seconds
             yield Loss((topic,), pause_begin_ns, pause_end_ns, "pause", leg)
-    paused_s = min(leg.seconds, max(known_s, stream.pauses.total_s))
+    paused_s = min(leg.seconds, max(known_s, stream.pauses.total_s - outside_s))
     total.paused_s += paused_s
     total.silent_s += paused_s
     total.pauses += max(stream.pauses.count, len(stream.pauses.longest_ns))
