@@ -54,7 +54,7 @@ test-torch: .venv-torch/ready ## what torch's DataLoader makes of datasets, and 
 
 # In a venv of its own, because Rerun installs 520 MB.
 test-view: .venv-view/ready ## drawings of recordings and datasets, read back with Rerun
-	.venv-view/bin/python -m pytest test/view
+	.venv-view/bin/python -m pytest test/view test/cli/test_report_places.py
 
 .venv-view/ready: setup.py pyproject.toml
 	$(PYTHON) -m venv .venv-view

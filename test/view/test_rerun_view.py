@@ -473,6 +473,33 @@ class TestOutput:
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", page))
 
+    def test_nothing_to_draw_is_not_waited_for(self, datasets: Path, tmp_path: Path) -> None:
+        for where in (("--web",), ("-o", str(tmp_path / "x.rrd"))):
+            code, text = run(datasets / "l5kit", *where, "--start", "1000", "-q")
+            assert code == 1
+            assert "there was nothing to draw\n" in text
+            assert "everything is drawn" not in text
+
+    def test_ctrl_c_amid_the_drawing_ends_the_page(
+        self, datasets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        draw = Canvas.pose
+
+        def interrupted(*arguments: Any) -> None:  # noqa: ANN401
+            monkeypatch.setattr(Canvas, "pose", draw)
+            draw(*arguments)
+            signal.raise_signal(signal.SIGINT)
+
+        for where, end in (
+            (("--web",), "ending; press Ctrl-C again to stop at once\ninterrupted\n"),
+            (("-o", str(tmp_path / "x.rrd")), "interrupted: what had been read is drawn\n"),
+        ):
+            monkeypatch.setattr(Canvas, "pose", interrupted)
+            code, text = run(datasets / "l5kit", *where, "-q")
+            assert code == 130
+            assert end in text
+        assert len(Drawn(tmp_path / "x.rrd").rows["boxes3d", "Boxes3D:centers"]) == 1
+
     def test_nothing_there(self, tmp_path: Path) -> None:
         assert run(tmp_path / "none", "-o", tmp_path / "x.rrd")[0] == 2
         assert list(tmp_path.iterdir()) == []
