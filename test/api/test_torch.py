@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from edgefirst_foreign import boxes, foreign
 from places import REPOSITORY
 from readable import dataset, drive
 
@@ -70,6 +71,8 @@ def test_a_batch_is_tensors_where_all_samples_agree() -> None:
     for number, sample in enumerate(samples):
         assert batch["boxes2d"][number].tolist() == sample["boxes2d"].tolist()
         assert batch["labels2d"][number].dtype == torch.int64
+        assert batch["ignore2d"][number].dtype == torch.bool
+        assert len(batch["ignore2d"][number]) == len(batch["boxes2d"][number])
     assert batch["lidar_fields"] == ("x", "y", "z", "reflect")
     points, wire = next(
         (p, s["lidar"]) for p, s in zip(batch["lidar"], samples, strict=True) if p is not None
@@ -96,12 +99,13 @@ def test_what_is_unknown_is_nan_and_minus_one() -> None:
         "pose": None,
         "location": None,
         "time_ns": None,
+        "frame": None,
         "lidar": None,
     }
     batch = edgefirst_ros.collate([sample])
     assert batch["pose"].isnan().all()
     assert batch["location"].shape == (1, 2)
-    assert batch["time_ns"].tolist() == [-1]
+    assert batch["time_ns"].tolist() == batch["frame"].tolist() == [-1]
     assert batch["lidar"] == [None]
     assert batch["lidar_fields"] == ()
 
@@ -113,11 +117,19 @@ def test_the_training_example_takes_a_step(tmp_path: Path) -> None:
     assert losses[-1] < losses[0]
 
 
-def test_the_ten_lines_of_the_document_train(tmp_path: Path) -> None:
+def unlabelled(folder: Path) -> Path:
+    """A dataset with boxes of no class, and pictures without rows."""
+    rows = {"name": ["s", "s"], "frame": [1, 2], "label": ["car", None], "box2d": boxes(2)}
+    return foreign(folder, rows, [f"s/s_{number:03d}.camera.jpeg" for number in range(4)])
+
+
+@pytest.mark.parametrize("is_foreign", [False, True])
+def test_the_ten_lines_of_the_document_train(tmp_path: Path, *, is_foreign: bool) -> None:
     text = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")
     script = text.split("<!-- ten lines -->\n```python\n")[1].split("```")[0]
     assert len(list(filter(None, script.splitlines()))) <= 10
-    (tmp_path / "ten.py").write_text(script.replace("demo/out", str(dataset())))
+    path = unlabelled(tmp_path / "ds") if is_foreign else dataset()
+    (tmp_path / "ten.py").write_text(script.replace("demo/out", str(path)))
     assert "loss" in run(tmp_path / "ten.py")
 
 

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,7 @@ from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
 from edgefirst_ros.formats.edgefirst.read.pcd import read_pcd
 from edgefirst_ros.formats.edgefirst.read.pictures import decode_gray, decode_rgb, taken_ns
 from edgefirst_ros.formats.edgefirst.read.rows import AnnotationTable, Facts, Row
-from edgefirst_ros.formats.edgefirst.read.stems import Key, find_stems
-from edgefirst_ros.formats.edgefirst.store.archive import sample_name
+from edgefirst_ros.formats.edgefirst.read.stems import Entry, find_stems, in_order
 from edgefirst_ros.messages.radar import Axis
 
 if TYPE_CHECKING:
@@ -73,37 +72,6 @@ _DAMAGE = (
     DecompressionBombError, DecompressionBombWarning,
 )  # fmt: skip
 """What libraries raise for damaged files."""
-
-
-class _Entry(NamedTuple):
-    """A sample in the order of the dataset.
-
-    Attributes:
-        sequence: its sequence, or the name of a picture of none.
-        frame: its frame.
-        group: its group.
-        row: its number in the table; None if that has no rows of it.
-    """
-
-    sequence: str
-    frame: int | None
-    group: str | None
-    row: int | None
-
-    @property
-    def key(self) -> Key:
-        """What its files are found by."""
-        return self.sequence, self.frame
-
-    @property
-    def order(self) -> int:
-        """Its place in its sequence."""
-        return -1 if self.frame is None else self.frame
-
-    @property
-    def name(self) -> str:
-        """As this package names files."""
-        return self.sequence if self.frame is None else sample_name(self.sequence, self.frame)
 
 
 class EdgeFirstDataset:
@@ -188,16 +156,8 @@ class EdgeFirstDataset:
         if group is not None and group not in groups:
             known = ", ".join(sorted(groups)) or "none"
             raise ConfigError([f"group: {self.path} has no group {group}; it has {known}"])
-        known_keys: list[Key] = [(name, frame) for name, frame, _ in self._table.samples]
-        self._stems = find_stems(self._files.names, known_keys)
-        entries = [
-            _Entry(name, frame, found, number)
-            for number, (name, frame, found) in enumerate(self._table.samples)
-            if group in {None, found}
-        ]
-        if group is None:
-            entries += [_Entry(*key, None, None) for key in self._stems.keys() - set(known_keys)]
-        self._entries = sorted(entries, key=lambda entry: (entry.sequence, entry.order))
+        self._stems = find_stems(self._files.names, [(name, frame) for name, frame, _ in self._table.samples])
+        self._entries = in_order(self._table.samples, self._stems, group)
         self.labels = (
             self._table.labels if labels is None else _chosen(labels, self._table.occurring, self.path)
         )
@@ -258,18 +218,18 @@ class EdgeFirstDataset:
         table = read_table(self._table.path)
         return table if self._group is None else table.filter(pl.col("group").cast(pl.String) == self._group)
 
-    def _entry(self, index: int) -> _Entry:
+    def _entry(self, index: int) -> Entry:
         number = operator.index(index)
         if not -len(self) <= number < len(self):
             raise IndexError(f"sample {number} of {len(self)}")
         return self._entries[number]
 
-    def _find(self, entry: _Entry, kinds: tuple[str, ...]) -> str | None:
+    def _find(self, entry: Entry, kinds: tuple[str, ...]) -> str | None:
         """The path of the first of these kinds of files that a sample has."""
         stems = self._stems.get(entry.key, ())
         return next((name for stem in stems if (name := self._files.find(stem, *kinds)) is not None), None)
 
-    def _read(self, entry: _Entry) -> Sample:
+    def _read(self, entry: Entry) -> Sample:
         facts = Facts(None, None) if entry.row is None else self._table.facts(entry.row)
         sample: Sample = {
             "name": entry.name,
@@ -286,7 +246,7 @@ class EdgeFirstDataset:
             self._add_annotations(sample, rows)
         return sample
 
-    def _add_files(self, sample: Sample, entry: _Entry) -> None:
+    def _add_files(self, sample: Sample, entry: Entry) -> None:
         read: dict[tuple[str, ...], tuple[str | None, bytes]] = {}
         for key, (kinds, decode) in _FILES.items():
             if key not in self._keys:

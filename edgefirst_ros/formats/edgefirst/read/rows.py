@@ -116,7 +116,7 @@ class AnnotationTable:
             name = names.of(batch.column("name"))
             if (name < 0).any():
                 raise DatasetError(f"{self.path} has a row without name")
-            frame = batch.column("frame").cast(pa.int64()).fill_null(_NO_FRAME).to_numpy()
+            frame = self._frames(batch.column("frame"))
             group = groups.of(batch.column("group")) if "group" in there else np.full(len(name), -1)
             if "label" in there:
                 column = batch.column("label")
@@ -145,6 +145,13 @@ class AnnotationTable:
         ]
         self.occurring = tuple(sorted(labels.values))
         self.labels = tuple(dict.fromkeys([*listed, *self.occurring]))
+
+    def _frames(self, column: Any) -> npt.NDArray[np.int64]:  # noqa: ANN401 - pyarrow has no types
+        try:
+            frames: npt.NDArray[np.int64] = column.cast(pa.int64()).fill_null(_NO_FRAME).to_numpy()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise DatasetError(f"{self.path}: column frame has no numbers of frames: {error}") from error
+        return frames
 
     def _slices(self, sample: int, columns: tuple[str, ...]) -> Iterator[tuple[int, Any]]:
         """The rows of a sample, and the number of the first in the table."""
@@ -201,8 +208,8 @@ class AnnotationTable:
                 label=None if label is None else str(label),
                 box2d=self._vector(at + number, "box2d", value.get("box2d")),
                 box3d=self._vector(at + number, "box3d", value.get("box3d")),
-                score2d=value.get("box2d_score"),
-                score3d=value.get("box3d_score"),
+                score2d=self._number(at + number, "box2d_score", value.get("box2d_score")),
+                score3d=self._number(at + number, "box3d_score", value.get("box3d_score")),
                 is_ignored=crowd is not None and bool(crowd[number]),
                 rings=None,
             )
@@ -214,7 +221,12 @@ class AnnotationTable:
             return None
         if not isinstance(value, list) or len(value) != _LENGTHS[name]:
             raise self._odd(at, name, f"it has not {_LENGTHS[name]} numbers")
-        return [math.nan if each is None else each for each in value]
+        return [math.nan if (number := self._number(at, name, each)) is None else number for each in value]
+
+    def _number(self, at: int, name: str, value: object) -> float | None:
+        if value is None or isinstance(value, float | int):
+            return value
+        raise self._odd(at, name, f"{value!r} is no number")
 
     def _odd(self, at: int, name: str, what: object) -> DatasetError:
         return DatasetError(f"{self.path}@row {at}: column {name} cannot be read: {what}")
@@ -287,7 +299,7 @@ def _polygon(value: Any) -> list[Ring]:  # noqa: ANN401 - pyarrow has no types
         gaps = np.flatnonzero(np.isnan(flat)).tolist()
         ends = [-1, *gaps, len(flat)]
         return [_pairs(flat[begin + 1 : end]) for begin, end in pairwise(ends) if end - begin > 1]
-    return [_pairs(_floats(ring.values)) for ring in value.values]
+    return [_pairs(_floats(ring.values)) for ring in value.values if ring.is_valid]
 
 
 def _floats(values: Any) -> Ring:  # noqa: ANN401 - pyarrow has no types

@@ -1,4 +1,4 @@
-"""Which files in a container are of which sample, however others name and sort them.
+"""Which samples there are, and which files in a container are of which, however others name and sort them.
 
 The vendor's format allows ``SEQUENCE/SEQUENCE_FRAME.SENSOR.EXT`` (nested), the same without the folder and
 ``SEQUENCE_FRAME_NAME.EXT`` (flat), any number of digits, and ``NAME.EXT`` for pictures of no sequence.
@@ -7,7 +7,10 @@ The vendor's format allows ``SEQUENCE/SEQUENCE_FRAME.SENSOR.EXT`` (nested), the 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from edgefirst_ros.formats.edgefirst.store.archive import sample_name
 
 Key = tuple[str, int | None]
 """Sequence and frame of a sample; for a picture of no sequence its name and None."""
@@ -19,6 +22,37 @@ _SENSOR_FILE = re.compile(r"([^\x00-\x1f]+_[0-9]{1,9})\.([a-z0-9_-]+\.[a-z0-9]+)
 _NUMBERED = re.compile(r"(.+)_([0-9]{1,9})", re.DOTALL)
 _NUMBER = re.compile(r"_([0-9]{1,9})(?=_)")
 _FOREIGN = "__MACOSX"
+
+
+class Entry(NamedTuple):
+    """A sample in the order of the dataset.
+
+    Attributes:
+        sequence: its sequence, or the name of a picture of none.
+        frame: its frame.
+        group: its group.
+        row: its number in the table; None if that has no rows of it.
+    """
+
+    sequence: str
+    frame: int | None
+    group: str | None
+    row: int | None
+
+    @property
+    def key(self) -> Key:
+        """What its files are found by."""
+        return self.sequence, self.frame
+
+    @property
+    def order(self) -> int:
+        """Its place in its sequence."""
+        return -1 if self.frame is None else self.frame
+
+    @property
+    def name(self) -> str:
+        """As this package names files."""
+        return self.sequence if self.frame is None else sample_name(self.sequence, self.frame)
 
 
 def split(path: str) -> Iterator[tuple[str, str]]:
@@ -47,6 +81,23 @@ def find_stems(paths: Iterable[str], rows: Collection[Key]) -> dict[Key, tuple[s
     return {key: tuple(sorted(stems, key=lambda stem: _is_odd(stem, key))) for key, stems in found.items()}
 
 
+def in_order(
+    rows: Sequence[tuple[str, int | None, str | None]], stems: Mapping[Key, object], group: str | None
+) -> list[Entry]:
+    """All samples by sequence and frame: those of the table and those that only have files.
+
+    Args:
+        rows: sequence, frame and group of the samples of the table.
+        stems: of ``find_stems``.
+        group: the only group to take, if any; samples without rows have none.
+    """
+    entries = [Entry(*row, number) for number, row in enumerate(rows) if group in {None, row[2]}]
+    if group is None:
+        known = {(sequence, frame) for sequence, frame, _ in rows}
+        entries += [Entry(*key, None, None) for key in stems if key not in known]
+    return sorted(entries, key=lambda entry: (entry.sequence, entry.order))
+
+
 def _key(stem: str, known: Collection[Key], sequences: Collection[str], *, of_sensor: bool) -> Key:
     folder, _, name = stem.rpartition("/")
     if (name, None) in known:
@@ -68,4 +119,4 @@ def _key(stem: str, known: Collection[Key], sequences: Collection[str], *, of_se
 
 def _is_odd(stem: str, key: Key) -> bool:
     sequence, frame = key
-    return frame is not None and stem.rpartition("/")[2] != f"{sequence}_{frame:03d}"
+    return frame is not None and stem.rpartition("/")[2] != sample_name(sequence, frame)

@@ -245,6 +245,8 @@ def test_logits_are_no_outlines(tmp_path: Path) -> None:
         ("mask", [None, [0.1, 0.2, float("nan"), 0.3]], "a ring has 1 numbers"),
         ("mask", [None, b"no PNG"], "cannot identify image"),
         ("box2d", [BOX, BOX[:3]], "it has not 4 numbers"),
+        ("box2d", [None, ["a", "b", "c", "d"]], "'a' is no number"),
+        ("box2d_score", [None, "high"], "'high' is no number"),
     ],
 )
 def test_odd_values_are_named_by_row_and_column(
@@ -255,6 +257,18 @@ def test_odd_values_are_named_by_row_and_column(
     assert opened[0] is not None
     with pytest.raises(DatasetError, match=rf"ds\.arrow@row 1: column {column} cannot be read: {said}"):
         opened[1]
+
+
+def test_frames_that_are_no_numbers_are_named(tmp_path: Path) -> None:
+    folder = foreign(tmp_path / "ds", {"name": ["s"], "frame": [1.5]}, PLACES[:1])
+    with pytest.raises(DatasetError, match=r"ds\.arrow: column frame has no numbers of frames: .*1\.5"):
+        edgefirst_ros.open(folder)
+
+
+def test_a_ring_that_is_null_is_no_ring(tmp_path: Path) -> None:
+    rows = {"name": ["s"], "frame": [1], "polygon": [[None, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]]]}
+    (sample,) = edgefirst_ros.open(foreign(tmp_path / "ds", rows, PLACES[:1]))
+    assert [[ring.shape for ring in rings] for rings in sample["masks"]] == [[(3, 2)]]
 
 
 def test_labels_are_those_that_the_file_lists(tmp_path: Path) -> None:
