@@ -72,7 +72,10 @@ def _tables(folder: Path, depth: int) -> Iterator[Path]:
             here = list(entries)
     except OSError:  # what may not be read holds nothing that could be opened
         return
-    tables = [Path(entry.path) for entry in here if entry.name.endswith(_TABLE) and entry.is_file()]
+    ending = [Path(entry.path) for entry in here if entry.name.endswith(_TABLE)]
+    tables = [
+        path for path in ending if path.is_file()
+    ]  # unlike entry.is_file() no error for a loop of links
     own = [table for table in tables if table.stem == folder.absolute().name]
     yield from own or tables
     if not tables and depth:

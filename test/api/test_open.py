@@ -36,6 +36,14 @@ def test_files_in_a_folder_of_another_name_are_opened_by_their_own(tmp_path: Pat
         edgefirst_ros.open(place)
 
 
+def test_a_table_that_is_a_loop_of_links_is_no_dataset(tmp_path: Path) -> None:
+    (tmp_path / "ds").mkdir()
+    (tmp_path / "ds" / "ds.arrow").symlink_to("ds.arrow")
+    for path in (tmp_path, tmp_path / "ds"):
+        with pytest.raises(DatasetNotFound, match="holds no finished EdgeFirst dataset"):
+            edgefirst_ros.open(path)
+
+
 def test_a_dataset_of_a_fleet_is_found_below_its_output(tmp_path: Path) -> None:
     place = copied(tmp_path / "out" / "sets" / "drive1" / "edgefirst")
     for above in (tmp_path / "out", tmp_path / "out" / "sets", place.parent):
