@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +44,7 @@ def command(*words: str | Path) -> int:
         Exception: whatever the command did not turn into words.
     """
     ran = CliRunner().invoke(app, [*map(str, words)])
+    gc.unfreeze()  # what a command keeps from the collector until its process ends
     if ran.exception is not None and not isinstance(ran.exception, SystemExit):
         raise ran.exception
     if ran.exit_code not in EXIT_CODES:
