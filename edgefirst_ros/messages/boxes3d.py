@@ -1,4 +1,4 @@
-"""Where the boxes of fusion/boxes3d are: the one rule about their frame and axes, which all formats share."""
+"""Where the boxes of fusion/boxes3d are: the rule about their frame and axes."""
 
 from __future__ import annotations
 

@@ -136,7 +136,11 @@ def _promised(config: Config, run: SequenceResult, name: str, stats: StreamStats
         return 0.0
     frames = run.frames.total - run.frames["skipped"]
     if rule.policy == "once":  # some of its messages go to frames that become no samples
-        return _share(rule, stats, max(samples, frames))
+        near_s = 2 * rule.tolerance_ms / 1000 * max(samples, frames)
+        sampled_s = (reference.last_ns - reference.first_ns) / 1e9
+        return _share(rule, stats, max(samples, frames)) * (
+            min(1.0, near_s / sampled_s) if sampled_s else 1.0
+        )
     share = _share(rule, stats, samples)
     if rule.policy == "exact":
         share = min(1.0, stats.rate_hz / reference.rate_hz) if reference.rate_hz else 0.0

@@ -234,10 +234,7 @@ class StreamStats:
 
     @property
     def rate_hz(self) -> float:
-        """The rate while it sends: by the usual interval, else the mean between its pauses; 0 if unknown."""
-        usual_ns = self.gaps.usual_ns
-        if usual_ns:
-            return 1e9 / usual_ns
+        """The mean rate between its pauses: a sensor may be switched to another one; 0 if unknown."""
         pauses = self.pauses
         intervals, sending_ns = self.count - 1 - pauses.count, self.last_ns - self.first_ns - pauses.total_ns
         return intervals * 1e9 / sending_ns if intervals > 0 and sending_ns > 0 else 0.0

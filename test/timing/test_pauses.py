@@ -41,7 +41,6 @@ def test_a_slower_rate_is_learnt() -> None:
     stats = fed([*range(0, 10_000, 100), *range(10_000, 60_000, 1_000)])
     assert stats.pauses.count < 25
     assert stats.pauses.limit_ns > 1_000 * MS
-    assert stats.rate_hz == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("after_s", [0.5, 5, 20])
@@ -67,6 +66,8 @@ def test_a_slow_topic_has_no_pauses() -> None:
 
 def test_the_rate_is_that_while_it_sends() -> None:
     assert fed([*range(0, 30_000, 100), *range(60_000, 90_000, 100)]).rate_hz == pytest.approx(10.0)
+    switched = [*range(0, 30_000, 200), *range(30_000, 60_000, 50)]
+    assert fed(switched).rate_hz == pytest.approx(12.5, rel=0.01)
     uneven = [t + 60 * (t // 200 % 2) for t in (*range(0, 3_000, 200), *range(9_000, 12_000, 200))]
     assert fed(uneven).rate_hz == pytest.approx(5.0, rel=0.1)
 

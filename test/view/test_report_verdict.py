@@ -327,3 +327,45 @@ def test_without_a_report_nothing_is_known() -> None:
 def test_an_absurd_interval_costs_no_verdict(interval_ms: float) -> None:
     lidar = stream("lidar_points", 0, 180, 10, ((10, 14),)) | {"usual_interval_ms": interval_ms}
     assert judge(parsed(report({**CAMERA, "/lidar": lidar}))).details == ("lidar lost 4 s at 00:10",)
+
+
+class TestHealthyDrives:
+    def test_selected_frames_may_all_lie_between_the_messages_of_a_topic(self) -> None:
+        values = report({**CAMERA, "/model": stream("model", 0, 180, 15)}, samples=270)
+        values["sequences"][0] |= {"sample": 270, "skipped": 270}
+        values["sequences"][0]["companions"] = {"/model": {"paired": 0, "missing": 270, "promised": 0.5}}
+        found = judge(parsed(values))
+        assert found.sentence == "good: 270 samples; 0 of 270 samples have model"
+
+    def test_stamps_that_jitter_about_the_tolerance_are_said_and_not_graded(self) -> None:
+        values = report({**CAMERA, "/lidar": stream("lidar_points", 0, 180, 10)})
+        for paired, grade in ((475, "good"), (400, "fair")):
+            pairs = {"paired": paired, "missing": 540 - paired, "promised": 1.0}
+            values["sequences"][0]["companions"] = {"/lidar": pairs}
+            said = f"{paired} of 540 samples have lidar"
+            assert judge(parsed(values)).sentence == f"{grade}: 540 samples; {said}"
+
+    def test_what_is_outside_of_an_excerpt_is_no_part_of_the_whole(self) -> None:
+        reasons = {"skipped": {"outside --start/--end": 1200}, "refused": {"no points": 300}}
+        found = lost(refused=300, received=1800, skipped=1200, written=300, reasons=reasons)
+        assert found.sentence == "fair: 540 samples; 300 of 600 messages of lidar refused"
+
+    def test_an_excerpt_begins_between_key_frames(self) -> None:
+        reasons = {"skipped": {"outside --start/--end": 1200}, "dropped": {"before the first key frame": 300}}
+        found = lost(dropped=300, received=1800, skipped=1200, written=300, reasons=reasons)
+        assert found.sentence == "good: 540 samples; nothing was lost"
+
+    def test_a_rare_topic_may_send_once_in_a_short_sequence(self) -> None:
+        end = "end of the recording"
+        once = stream("gps", 3, 4, 1) | {"messages": 1, "last_ns": ns(3), "usual_interval_ms": None}
+        assert in_sequences((0, 20, {"/gps": once}, end)).sentence.endswith("nothing was lost")
+        assert "gps stopped" in in_sequences((0, 120, {"/gps": once}, end)).sentence
+
+    def test_devices_that_recorded_at_the_same_time_are_no_one_drive(self) -> None:
+        lidar, end = {"/lidar": stream("lidar_points", 0, 30, 10)}, "end of the recording"
+        assert in_sequences((0, 30, lidar, end), (0, 30, {}, end)).sentence.endswith("nothing was lost")
+
+    def test_frames_that_became_no_samples_are_something(self) -> None:
+        values = report(CAMERA, samples=12)
+        values["sequences"][0]["sample"] = 12
+        assert judge(parsed(values)).sentence == "poor: 12 samples of 540 reference frames"

@@ -10,6 +10,8 @@ from edgefirst_ros.view.page.reportfile import Report, Sequence, end_of
 
 APART_NS = 60_000_000_000
 """Recordings that are farther apart are of several drives; within one, the clock was set."""
+OVERLAP_NS = 1_000_000_000
+"""Recordings that overlap by more are of several drives, or devices."""
 END = frozenset({"end of the recording", ""})
 """Why the last sequence of a recording ended; empty if that is not known."""
 
@@ -55,7 +57,7 @@ def legs_of(report: Report) -> list[Leg]:
             continue
         apart_ns = sequence.start_ns - before.end_ns
         is_next = before.sequence.ended in END
-        if is_next and abs(apart_ns) > APART_NS:
+        if is_next and not -OVERLAP_NS <= apart_ns <= APART_NS:
             found.append(Leg(sequence, end_ns, before.drive + 1, sequence.name, 0))
             continue
         since_ns = before.since_ns + before.end_ns - before.sequence.start_ns

@@ -16,6 +16,8 @@ LEAST_LOSS_S = 1.0
 LATE_S, LATE_INTERVALS, LATE_SHARE = 2.0, 8, 0.1
 """A topic that begins later or ends earlier than 2 s or 8 of its intervals, and at most a tenth of the
 sequence or two intervals, lost its beginning or end."""
+LONE_NS = 30_000_000_000
+"""A topic without a rate, such as one with a single message, may be sent so rarely."""
 TOGETHER_S = 1.0
 """Pauses that begin and end this near to one another are one event."""
 MOST_LOSSES = 1000
@@ -181,8 +183,8 @@ def _ends(stream: Stream, begin_ns: int, end_ns: int) -> Iterator[tuple[Kind, in
 def _late_ns(stream: Stream, length_ns: int) -> float:
     """How much later than the sequence's a topic's beginning may be without being worth saying."""
     rate_hz = stream.rate_hz
-    interval_ns = 1e9 / rate_hz if rate_hz else 0.0
-    most_ns = max(2 * interval_ns, LATE_SHARE * length_ns)
+    interval_ns = 1e9 / rate_hz if rate_hz else LONE_NS / LATE_INTERVALS
+    most_ns = max(2 * interval_ns, LATE_SHARE * length_ns) if rate_hz else LONE_NS
     return max(LATE_S * 1e9, min(LATE_INTERVALS * interval_ns, most_ns))
 
 

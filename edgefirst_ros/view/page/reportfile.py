@@ -21,8 +21,6 @@ Counts = Annotated[list[Count], Field(max_length=4096)]
 Value = TypeVar("Value")
 
 MOST_POINTS = 6000
-LEAST_INTERVAL_MS = 1e-6
-"""No sensor sends more often than this."""
 NEVER = "this report was made by an earlier version, which did not note it"
 DAMAGED = "this part of the report is damaged"
 
@@ -102,9 +100,7 @@ class Stream(_Part):
 
     @property
     def rate_hz(self) -> float | None:
-        """The rate while it sends: by the usual interval, else the mean without pauses; None if unknown."""
-        if self.usual_interval_ms is not None and self.usual_interval_ms > LEAST_INTERVAL_MS:
-            return 1000.0 / self.usual_interval_ms
+        """The mean rate between its pauses, None if unknown."""
         intervals = self.messages - 1 - self.pauses.count
         sending_s = (self.last_ns - self.first_ns) / 1e9 - self.pauses.total_s
         return intervals / sending_s if intervals > 0 and sending_s > 0 else None

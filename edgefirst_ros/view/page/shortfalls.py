@@ -25,7 +25,12 @@ THINNED = "not needed for "
 """How earlier versions began the reason of a format that takes fewer samples on purpose."""
 FEW_PAIRS = 0.9
 """Of what a topic's rate promises; fewer companions are worth saying, unless hardly any are missing."""
+GRADED_PAIRS = 0.8
+"""Fewer than this is no jitter of stamps about the tolerance, and counts for the grade."""
 LEAST_PAIRS = 3
+NOT_WANTED = frozenset({"outside --start/--end", "paused"})
+"""Why messages were skipped that nobody asked for."""
+BEFORE_KEY = "before the first key frame"
 LONGEST_REASON = 80
 """Characters of a reason that a sentence can take."""
 
@@ -64,10 +69,14 @@ def _messages(report: Report) -> Iterator[Shortfall]:
         repeats = sum(count for reason, count in refused.items() if reason in REPEATS)
         early = _before_first_fix(report, topic, account)
         counts = {"refused": max(0, account.refused - repeats - early)}
+        # An excerpt and a capture that goes on after a pause begin between two key frames.
+        skipped = account.reasons.get("skipped", {})
+        unwanted = sum(count for reason, count in skipped.items() if reason in NOT_WANTED)
+        cut = account.reasons.get("dropped", {}).get(BEFORE_KEY, 0) if unwanted else 0
         if report.purpose == "dataset":  # of a recording that is only looked at, nothing is written
-            counts["dropped"] = account.dropped
+            counts["dropped"] = max(0, account.dropped - cut)
         upstream = max(0, account.lost_upstream - round(in_pauses.get(topic, 0.0)))
-        whole = account.received - repeats - early + upstream
+        whole = account.received - repeats - early - unwanted - cut + upstream
         judged = topic in roles and roles[topic] not in NOT_JUDGED
         graded = judged or (topic not in roles and not account.type.endswith(SENT_ONCE))
         name = topic.strip("/")
@@ -141,11 +150,13 @@ def pairs_of(report: Report) -> dict[str, Pairs]:
 
 
 def _companions(report: Report) -> Iterable[Shortfall]:
+    # Frames that are selected may all lie between the messages of a topic, or all beside one.
+    is_chosen = any(sequence.skipped for sequence in report.sequences)
     for topic, pairs in pairs_of(report).items():
         share = pairs.paired / pairs.promised if pairs.promised >= 1 else 1.0
         if share < FEW_PAIRS and pairs.promised - pairs.paired >= LEAST_PAIRS:
             name = topic.strip("/")
             text = f"{pairs.paired:,} of {pairs.samples:,} samples have {name}"
-            if pairs.promised < FEW_PAIRS * pairs.samples:
+            if pairs.promised < FEW_PAIRS * pairs.samples and not is_chosen:
                 text += f", its rate promises {round(pairs.promised):,}"
-            yield Shortfall(1.0 - share, text)
+            yield Shortfall(1.0 - share, text, graded=share < GRADED_PAIRS and not is_chosen)

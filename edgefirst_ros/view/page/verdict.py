@@ -37,7 +37,9 @@ def judge(report: Report) -> Verdict:
     if len(told) > SAID:
         said.append(f"{len(told) - SAID} more below")
     if not said:
-        if report.topics and not {"streams", "topics"} & report.lacking.keys():
+        if _few(report):
+            said = []
+        elif report.topics and not {"streams", "topics"} & report.lacking.keys():
             said = ["nothing was lost"]
         elif grade == "unknown":
             said = [report.lacking.get("topics") or "the report does not say what was lost"]

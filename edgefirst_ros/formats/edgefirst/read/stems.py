@@ -22,6 +22,8 @@ _SENSOR_FILE = re.compile(r"([^\x00-\x1f]+_[0-9]{1,9})\.([a-z0-9_-]+\.[a-z0-9]+)
 _NUMBERED = re.compile(r"(.+)_([0-9]{1,9})", re.DOTALL)
 _NUMBER = re.compile(r"_([0-9]{1,9})(?=_)")
 _FOREIGN = "__MACOSX"
+_LONGEST = 255
+"""Characters of a file's name; file systems have no longer ones."""
 
 
 class Entry(NamedTuple):
@@ -57,8 +59,11 @@ class Entry(NamedTuple):
 
 def split(path: str) -> Iterator[tuple[str, str]]:
     """A sample's file without its kind, and its kind, such as ``camera.jpeg``; nothing for other files."""
+    name = path.rpartition("/")[2]
+    if len(name) > _LONGEST or name.startswith(".") or path.startswith(_FOREIGN):
+        return
     found = _SENSOR_FILE.fullmatch(path) or _FILE.fullmatch(path)
-    if found is not None and not path.rpartition("/")[2].startswith(".") and not path.startswith(_FOREIGN):
+    if found is not None:
         yield found[1], found[2]
 
 

@@ -15,6 +15,7 @@ from edgefirst_foreign import BOX, boxes, foreign, picture, png
 
 import edgefirst_ros
 from edgefirst_ros.errors import ConfigError, DatasetError
+from edgefirst_ros.formats.edgefirst.read.stems import find_stems
 
 Type = type[pl.DataType]
 PLACES = [f"s/s_{n:03d}.camera.jpeg" for n in range(1, 6)]
@@ -365,3 +366,7 @@ def test_what_cannot_be_decoded_says_how_to_read_the_rest(
     with pytest.raises(DatasetError, match=rf"{kind} cannot be decoded: .*{said}.*keys=\[...\] without it"):
         edgefirst_ros.open(folder)[0]
     assert edgefirst_ros.open(folder, keys=["image"])[0]["image"] is None
+
+
+def test_names_that_no_file_system_takes_are_no_samples() -> None:
+    assert find_stems(["s_1.camera.jpeg", f"{'_1' * 200_000}_.png"], []) == {("s", 1): ("s_1",)}
