@@ -9,6 +9,7 @@ from drives import simulate
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
+from edgefirst_ros.sources.window import excerpt_of
 
 SMALL: dict[str, Any] = {"fps": 10, "width": 160, "height": 90, "lidar_points": 64, "imu_hz": 10}
 
@@ -106,3 +107,13 @@ def test_what_a_format_leaves_out_on_purpose_is_marked(drive: Path, tmp_path: Pa
     assert l5kit["thinned"] == l5kit["left_out"]
     assert sum(l5kit["thinned"].values()) > 10
     assert report["formats"]["edgefirst"]["thinned"] == {}
+
+
+def test_selected_frames_that_lie_between_the_messages_of_a_sensor_are_said_to(tmp_path: Path) -> None:
+    """The model sees every other picture, and the others are selected."""
+    options = DriveOptions(seconds=4, jpeg=True, cube_hz=0, model_hz=5, **SMALL)
+    recording = simulate(tmp_path, options).mcap
+    config = build_config({"every_n": 2, "formats": ["edgefirst"], "ego": {"smoothing": "lag"}})
+    report = convert([recording], tmp_path / "out", config, excerpt=excerpt_of("0.07", None)).report
+    (warning,) = (each for each in report["warnings"] if "model/output" in each)
+    assert "samples have model/output, which comes at 5.0 Hz: the selected frames lie between" in warning
