@@ -222,3 +222,10 @@ def test_the_recipe_for_ci_passes_on_the_demo(desk: Desk) -> None:
             check=False,
         )
         assert done.returncode == 0, f"{step}\n{done.stderr}"
+
+
+def test_ten_lines_are_ten() -> None:
+    """Also where torch is not installed: a formatter may break one."""
+    text = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")
+    script = text.split("<!-- ten lines -->\n```python\n")[1].split("```")[0]
+    assert 5 < len(list(filter(None, script.splitlines()))) <= 10
