@@ -240,13 +240,13 @@ def _why_apart(config: Config, summary: SequenceSummary, name: str) -> str:
     if silent_s > max(SILENT, 1.0 - share) * whole_s:
         return f", which sent nothing for {silent_s:,.1f} of {whole_s:,.1f} s"
     if 0 < share < 0.9:
-        comes = f", which comes at {stats.rate_hz:.1f} Hz"
         more = "" if rule.policy == "once" else ", or raise its tolerance_ms"
         is_missed = run.frames["skipped"] and not run.frames["incomplete"]
+        rate = f"{stats.rate_hz:.1f}"
         return (
-            f"{comes}: the selected frames lie between its messages; select others, or more"
+            f", which comes at {rate} Hz: the selected frames lie between its messages; select others"
             if is_missed
-            else f"{comes}, so about {share:.0%} of the frames have one {within}; "
+            else f", which comes at {rate} Hz, so about {share:.0%} of the frames have one {within}; "
             f"the others become samples, too, without --complete (topics.{name}.required: never){more}"
         )
     return f" {within}; if its latency is known, correct it with offset_ms"
