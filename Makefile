@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo
+OLD_NUMCODECS := 0.13.0 0.16.5
 ROUNDS ?= 5
 SECONDS ?= 300
 
-.PHONY: help setup demo test test-fleet test-torch test-view search torture fuzz oracles reference docs clean
+.PHONY: help setup demo test test-fleet test-oldest test-torch test-view search torture fuzz oracles reference docs clean
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -30,7 +31,7 @@ demo: $(VENV)/ready ## simulate a drive, convert it, show what came of it
 	@echo "report page: $(DEMO)/out/edgefirst/demo/capture_report.html"
 
 # Its hundreds of processes would each compile the package anew where the environment forbids to write bytecode.
-test: $(VENV)/ready oracles ## lint, types and the whole suite
+test: $(VENV)/ready oracles $(OLD_NUMCODECS:%=.numcodecs-%/ready) ## lint, types and the whole suite
 	$(BIN)/python -m compileall -q edgefirst_ros
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
@@ -41,6 +42,17 @@ test-fleet: .venv-fleet/ready ## many drives, with a real Ray cluster, too
 .venv-fleet/ready: setup.py pyproject.toml
 	$(PYTHON) -m venv .venv-fleet
 	.venv-fleet/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,ray]'
+	touch $@
+
+# What reads foreign bytes, with the oldest versions that setup.py allows; make test has the newest.
+test-oldest: .venv-oldest/ready ## what reads files of others, with the oldest libraries that setup.py allows
+	.venv-oldest/bin/python -m pytest -n auto --dist loadfile test/formats test/sources test/messages test/codecs \
+		test/video test/model test/api
+
+.venv-oldest/ready: setup.py pyproject.toml
+	$(PYTHON) -m venv .venv-oldest
+	sed -n '/^REQUIRES/,/^}/s/.*[^A-Za-z0-9_-]\([A-Za-z0-9_-]*\)>=\([0-9.]*\).*/\1==\2/p' setup.py > .venv-oldest/oldest.txt
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-oldest/oldest.txt -e '.[test]'
 	touch $@
 
 # In a venv of its own, because torch with what it brings for GPUs is 5 GB.
@@ -71,14 +83,20 @@ torture: $(VENV)/ready ## kills, power cuts, errors and full disks at every step
 	$(BIN)/python test/torture $(foreach name,PARTS FORMATS ONLY SEED JOBS CUTS MOST,\
 		$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) '$($(name))'))
 
-# TARGETS='h264 yaml', all without it. What fails is kept in fuzz-found; AGAIN=fuzz-found/FILE runs it once more.
+# TARGETS='h264 yaml', all without it. CASES=1000 runs so many of each target, from case FIRST on, however long it takes.
+# What fails is kept in fuzz-found; AGAIN=fuzz-found/FILE runs it once more.
 fuzz: $(VENV)/ready ## hostile recordings, streams, pictures, configurations and datasets, SECONDS=300 of them
-	$(BIN)/python test/fuzz/run_fuzz.py $(if $(AGAIN),--again '$(AGAIN)',\
-		--seconds $(SECONDS) --seed $(or $(SEED),1) $(if $(TARGETS),--only $(TARGETS)))
+	$(BIN)/python test/fuzz/run_fuzz.py $(if $(AGAIN),--again '$(AGAIN)',--seconds $(SECONDS) --seed $(or $(SEED),1)\
+		$(if $(CASES),--cases $(CASES) --first $(or $(FIRST),0)) $(if $(TARGETS),--only $(TARGETS)))
 
 # The vendors' own readers judge what is written. They live in venvs of their own because what they pin would
 # hold the project back; where such a venv cannot be made, the tests that need it skip and say so.
 oracles: .venv-edgefirst/ready .venv-ncore/ready
+
+# Older versions that setup.py allows: those up to 0.16.5 would unpickle what a stranger's dataset holds.
+.numcodecs-%/ready: $(VENV)/ready
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target .numcodecs-$* numcodecs==$* \
+		&& touch $@
 
 .venv-edgefirst/ready:
 	-$(PYTHON) -m venv .venv-edgefirst && .venv-edgefirst/bin/python -m pip install --quiet --disable-pip-version-check \
@@ -100,4 +118,4 @@ docs: $(VENV)/ready ## the documentation as a site, in build/site; warnings, als
 	@echo "site: build/site/index.html"
 
 clean: ## remove what the others made
-	rm -rf $(VENV) .venv-edgefirst .venv-ncore .venv-fleet .venv-torch .venv-view $(DEMO) build dist *.egg-info
+	rm -rf $(VENV) .numcodecs-* .venv-edgefirst .venv-ncore .venv-fleet .venv-oldest .venv-torch .venv-view $(DEMO) build dist *.egg-info

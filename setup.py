@@ -33,6 +33,7 @@ if sys.version_info < (3, 11) and {"egg_info", "dist_info", "install", "develop"
         "docs/vehicle.md says how"
     )
 
+# The oldest versions here are those that `make test-oldest` installs and runs.
 REQUIRES = [
     "numpy>=1.26,<3",
     "mcap>=1.6,<2",
@@ -48,11 +49,11 @@ REQUIRES = [
     "cbor2>=5.6,<7",
     # Only for the H.265 parser that detects damage, which libavcodec does not.
     'numba>=0.61,<1; platform_machine in "x86_64 AMD64 aarch64 arm64"',
-    "polars>=1.20,<3",
+    "polars>=2,<3",
     # 26 needs numpy 2 but does not declare it; ROS 2 Jazzy has numpy 1.26, and its messages need that.
-    "pyarrow>=16,<26",
+    "pyarrow>=18,<26",
     "pymap3d>=3.1,<4",
-    "scipy>=1.12,<2",
+    "scipy>=1.15.3,<2",
     "pydantic>=2.10.1,<3",
     "pyyaml>=6,<7",
     "typer>=0.15.4,<1",
@@ -61,7 +62,6 @@ REQUIRES = [
 EXTRAS = {
     "zenoh": ["eclipse-zenoh>=1.10,<2"],
     "cloud": ["obstore>=0.12,<0.13"],
-    "rosbag": ["rosbags>=0.11.9,<0.12"],
 }
 """What only some commands need; without it they print the pip command that installs it."""
 CLUSTERS = {
@@ -265,6 +265,8 @@ setup(
         "test": [
             # Another reader of messages by their definitions, to compare with.
             "mcap-ros2-support>=0.5,<1",
+            # Writes bags of ROS 1 and of rosbag2, to read.
+            "rosbags>=0.11.9,<0.12",
             *ALL_EXTRAS,
             # A real cluster of two workers; Ray, which is ten times as large, is for `make test-fleet`.
             *CLUSTERS["dask"],

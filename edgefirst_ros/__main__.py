@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from edgefirst_ros.cli import importing
+from edgefirst_ros.cli import importing, lastresort
 from edgefirst_ros.cli.streams import open_streams
 
 EXIT_INTERRUPTED = 130
@@ -17,13 +17,20 @@ def main() -> None:
     # Starting BLAS's threads takes longer than anything that the package has them compute.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
+        lastresort.watch_threads()
         with importing():
             from edgefirst_ros.cli.app import main as command  # noqa: PLC0415 - takes a moment
-
-        command()
+        try:
+            command()
+        except SystemExit as end:
+            sys.exit(lastresort.settle(end.code, sys.argv))
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         sys.exit(EXIT_INTERRUPTED)
+    except Exception as error:
+        if os.environ.get(lastresort.DEBUG):
+            raise
+        sys.exit(lastresort.tell(error, sys.argv))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from reprlib import Repr
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -12,14 +13,15 @@ from pydantic_core import ErrorDetails
 
 def sentences(error: ValidationError, root: type[BaseModel]) -> list[str]:
     """One sentence for every fault: parameter, what is wrong with it, and a similar name if it is unknown."""
-    found = error.errors()
+    count, found = error.error_count(), error.errors()[:_MOST_FAULTS]
     places = [e["loc"] for e in found]
+    more = [f"and {count - len(found):,} more faults"] if count > len(found) else []
     return [
         _sentence(e["type"], e["loc"], fault_text(e), root)
         for e in found
         # Pydantic calls a list too short if all its items are invalid, which is no fault of its own.
         if not (e["type"] == "too_short" and any(e["loc"] == p[: len(e["loc"])] != p for p in places))
-    ]
+    ] + more
 
 
 def _sentence(kind: str, place: tuple[int | str, ...], text: str, root: type[BaseModel]) -> str:
@@ -52,6 +54,7 @@ _EXPECTED = {
 }
 """By kind of fault what was expected, with pydantic's names for the limits."""
 _LONGEST_VALUE = 60
+_MOST_FAULTS = 50
 
 
 def fault_text(fault: ErrorDetails) -> str:
@@ -60,11 +63,20 @@ def fault_text(fault: ErrorDetails) -> str:
     if kind not in _EXPECTED:
         return fault["msg"]
     limits = {name: f"{v:g}" if isinstance(v, float) else v for name, v in fault.get("ctx", {}).items()}
-    found = str(value).lower() if isinstance(value, bool) else "nothing" if value is None else repr(value)
-    if len(found) > _LONGEST_VALUE:
-        found = f"{found[:_LONGEST_VALUE]}…"
+    found = str(value).lower() if isinstance(value, bool) else "nothing" if value is None else shown(value)
     quoted = "; put it in quotes" if kind == "string_type" and isinstance(value, bool | int | float) else ""
     return f"expected {_EXPECTED[kind].format_map(limits)}, found {found}{quoted}"
+
+
+def shown(value: object) -> str:
+    """A value as it is written, cut short; of what holds many, no more than is shown is written at all."""
+    short = Repr()
+    short.maxlevel, short.maxstring, short.maxother = 3, 4 * _LONGEST_VALUE, 4 * _LONGEST_VALUE
+    try:
+        text = short.repr(value)
+    except ValueError:  # a number of more digits than Python writes
+        text = "a number of thousands of digits"
+    return f"{text[:_LONGEST_VALUE]}…" if len(text) > _LONGEST_VALUE else text
 
 
 def unknown_parameter(name: str, known: Iterable[str], parent: str = "") -> str:

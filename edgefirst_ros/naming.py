@@ -6,6 +6,7 @@ import re
 import unicodedata
 from datetime import UTC, datetime
 from functools import lru_cache
+from pathlib import Path
 from zlib import crc32
 
 REPORT = "capture_report.json"
@@ -14,6 +15,11 @@ PAGE = "capture_report.html"
 """The same as a page to look at."""
 MAX_NAME_BYTES = 180
 """File systems allow 255: this leaves room for frame number and extension."""
+
+
+def page_path(report: Path) -> Path:
+    """The page beside a report."""
+    return report.with_name(report.name.removesuffix(REPORT) + PAGE)
 
 
 @lru_cache(maxsize=1024)
@@ -41,15 +47,28 @@ def readable(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_HIDDEN = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs", "Co"})
+"""Unicode's categories of what is escaped: controls, formats (directions, joiners), separators of lines and
+paragraphs, surrogates and private characters. Those that are not assigned stay: which ones these are differs
+from one version of Python to the next, and names go into datasets."""
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
+)
+"""What shows nothing either: letters, marks and unassigned (Unicode: Default_Ignorable_Code_Point)."""
 
 
 def visible(text: str, keep: str = "") -> str:
-    r"""Text that is safe for a terminal: control and bidirectional characters become escapes like ``\x1b``.
+    r"""Text that is safe to show anywhere: characters that steer a terminal or show nothing are escaped.
 
-    Characters in ``keep`` stay.
+    They become ``\x1b``, ``\u200b`` or ``\U000e0041``. Characters in ``keep`` stay.
     """
-    return _UNPRINTABLE.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
+    if text.isprintable() and (text.isascii() or not _BLANK.search(text)):
+        return text
+    return "".join(each if each in keep or _is_seen(each) else ascii(each)[1:-1] for each in text)
+
+
+def _is_seen(character: str) -> bool:
+    return unicodedata.category(character) not in _HIDDEN and not _BLANK.match(character)
 
 
 MAX_DISPLAYED = 160

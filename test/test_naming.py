@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import PurePosixPath
 
 import pytest
@@ -48,11 +49,23 @@ def test_sequences_are_named_as_the_device_names_recordings() -> None:
         ("\x1b[2J\x07\r\n", r"\x1b[2J\x07\r\n"),
         ("\x9b31m\x7f", r"\x9b31m\x7f"),
         ("a\u202egnp.exe", r"a\u202egnp.exe"),
+        ("a\u061c\u200b\u2060\ufeff\u00adb", r"a\u061c\u200b\u2060\ufeff\xadb"),
+        ("\ud800\ue000\U000e0041\u3164", r"\ud800\ue000\U000e0041\u3164"),
+        ("e\u0301 नमस्ते かな\u3099 عربى 🫠\u3000", "e\u0301 नमस्ते かな\u3099 عربى 🫠\u3000"),
     ],
 )
 def test_what_steers_a_terminal_is_made_visible(text: str, shown: str) -> None:
     assert visible(text) == shown
     assert visible(shown) == shown
+
+
+def test_no_character_of_a_hidden_category_passes() -> None:
+    hidden = {"Cc", "Cf", "Zl", "Zp", "Cs", "Co"}
+    text = "".join(map(chr, range(0x110000)))
+    kept = visible(text)
+    assert not [c for c in set(kept) if unicodedata.category(c) in hidden]
+    shown = [c for c in text if unicodedata.category(c)[0] in "LMNPSZ" and c in kept]
+    assert len(shown) > 130_000
 
 
 def test_what_is_layout_may_be_kept() -> None:

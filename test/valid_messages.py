@@ -27,7 +27,10 @@ CLOUD_DATA = np.array([(1, 2, 3, 7), (-4, 5.5, 6, 255)], "<f4,<f4,<f4,u1").tobyt
 TRANSFORM = {
     "header": HEADER,
     "child_frame_id": "radar",
-    "transform": {"translation": {"x": 1.5, "y": 0, "z": -2}, "rotation": {"x": 0, "y": 0, "z": 3, "w": 4}},
+    "transform": {
+        "translation": {"x": 1.5, "y": 0, "z": -2},
+        "rotation": {"x": 0, "y": 0, "z": 0.6, "w": 0.8},
+    },
 }
 BOX = {
     "center_x": 0.5,
@@ -93,7 +96,7 @@ VALUES: dict[str, dict[str, Any]] = {
     },
     "sensor_msgs/Imu": {
         "header": HEADER,
-        "orientation": {"x": 0, "y": 0, "z": 3, "w": 4},
+        "orientation": {"x": 0, "y": 0, "z": 0.6, "w": 0.8},
         "orientation_covariance": [-1, *[0] * 8],
         "angular_velocity": {"x": 0.1, "y": 0.2, "z": 0.3},
         "angular_velocity_covariance": [-1, *[0] * 8],
@@ -113,7 +116,10 @@ VALUES: dict[str, dict[str, Any]] = {
         "header": HEADER,
         "child_frame_id": "base",
         "pose": {
-            "pose": {"position": {"x": 1, "y": 2, "z": 3}, "orientation": {"x": 0, "y": 3, "z": 0, "w": -4}},
+            "pose": {
+                "position": {"x": 1, "y": 2, "z": 3},
+                "orientation": {"x": 0, "y": 0.6, "z": 0, "w": -0.8},
+            },
             "covariance": [1] * 36,
         },
         "twist": {

@@ -50,7 +50,7 @@ class Encoder:
 def encode(schema: str, values: dict[str, Any], order: str = "<") -> bytes:
     """CDR of nested dicts; a field that is left out is zero or empty."""
     encoder = Encoder(order)
-    _message(encoder, types_of(schema), schema, values)
+    put_message(encoder, types_of(schema), schema, values)
     return encoder.data()
 
 
@@ -67,7 +67,8 @@ def types_of(schema: str) -> Types:
     return types
 
 
-def _message(encoder: Encoder, types: Types, name: str, values: dict[str, Any]) -> None:
+def put_message(encoder: Encoder, types: Types, name: str, values: dict[str, Any]) -> None:
+    """Append a message of nested dicts, by its types (see ``types_of``)."""
     unknown = set(values) - {field for _, field in types[name]}
     if unknown:
         raise KeyError(f"{name} has no {unknown}")
@@ -93,4 +94,4 @@ def _single(encoder: Encoder, types: Types, kind: str, value: str | float | dict
     elif kind in CODES:
         encoder.put(CODES[kind], value or 0)
     else:
-        _message(encoder, types, kind, value or {})
+        put_message(encoder, types, kind, value or {})

@@ -8,20 +8,19 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
 from edgefirst_ros.api.reading import open as open_dataset
+from edgefirst_ros.codecs.pictures import open_picture
 from edgefirst_ros.errors import DatasetError, OutputExists
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.edgefirst.read.dataset import CAMERA, NO_LABEL, EdgeFirstDataset, Sample
+from edgefirst_ros.formats.edgefirst.read.dataset import NO_LABEL, EdgeFirstDataset, Sample
+from edgefirst_ros.formats.edgefirst.read.decoding import CAMERA
+from edgefirst_ros.model.untrusted import refusing
 
 IMAGES, ANNOTATIONS = "images", "annotations"
-_DAMAGE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError, Image.DecompressionBombWarning)
 _NO_FILE_NAME = re.compile(r"[/\\\x00-\x1f]")
 
 
@@ -92,11 +91,8 @@ def _removed_on_errors(folder: Path) -> Iterator[None]:
 
 def _size(picture: bytes, what: str) -> tuple[tuple[int, int], str]:
     """Width and height of a picture in pixels, and how its file's name ends."""
-    try:
-        with Image.open(BytesIO(picture), formats=("JPEG", "PNG")) as opened:
-            return opened.size, "jpg" if opened.format == "JPEG" else "png"
-    except _DAMAGE as error:
-        raise DatasetError(f"{what} cannot be decoded: {error}") from error
+    with refusing(what, DatasetError, "cannot be decoded"), open_picture(picture) as opened:
+        return opened.size, "jpg" if opened.format == "JPEG" else "png"
 
 
 @dataclass(slots=True)

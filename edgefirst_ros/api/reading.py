@@ -50,6 +50,7 @@ def _place(path: Path) -> tuple[Path, str]:
     if path.is_file():
         if path.suffix not in {".arrow", ".zip"}:
             raise DatasetNotFound(f"{path}: is no EdgeFirst dataset; give its folder, its .arrow or its .zip")
+        path = path.resolve() if path.is_symlink() else path
         return path.parent, path.stem
     name = path.absolute().name
     if any((path / f"{name}{ending}").exists() for ending in (".arrow", ".zip", ".journal.part")):

@@ -22,12 +22,14 @@ from edgefirst_ros.cli import options
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     EXIT_POOR,
+    EXIT_USAGE,
     ConfigFile,
     exit_code,
     guarded,
     interruptible,
     make_config,
     page_beside,
+    print_error,
     print_interruption,
 )
 from edgefirst_ros.cli.terminal import make_console, print_line, print_report, say
@@ -39,9 +41,12 @@ if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config
     from edgefirst_ros.live.capture import LiveCapture
     from edgefirst_ros.live.session import Finished
+    from edgefirst_ros.live.status import LiveStatus
     from edgefirst_ros.sources.zenoh import ZenohSource
 
 VIEW_EVERY_S = 0.25
+PAGE_BYTES = 4 << 20
+"""What a report's page takes at most, see docs/report.md."""
 _ADDRESS = re.compile(r"[a-z0-9_-]+/\[?(?P<host>[^\]/?#]+?)\]?(:\d+)?([?#].*)?")
 
 
@@ -124,7 +129,7 @@ def capture(
     finishes when the disk has less than min_free_mb left.
 
     Exit codes: 0 done; 1 empty, disk full or, with --strict, poor; 2 wrong usage, no connection possible, or
-    writing failed; 130 interrupted.
+    writing failed, also of the recording or of one format; 130 interrupted.
 
     [bold]Examples[/]
 
@@ -166,7 +171,7 @@ def capture(
         stop, view = threading.Event(), LiveView(err, quiet=quiet or as_json)
         compile_ahead(lambda text: None if quiet or as_json else _note(err, text))
         with interruptible(stop, err, "finishing what was received", output):
-            taking = LiveCapture(config, output, host)
+            taking = LiveCapture(config, output, host, beside_bytes=0 if no_report else PAGE_BYTES)
             with open_session(connect or [], listen or [], zenoh_config) as link:
                 source = partial(
                     ZenohSource,
@@ -189,6 +194,7 @@ def capture(
                         duration_s=duration,
                         paused=start_paused,
                         discard=partial(_discard, output, there),
+                        complain=partial(print_error, err),
                     )
                 except BaseException:
                     taking.abort()
@@ -215,7 +221,9 @@ def capture(
         judged = [done.report for done in finished if done.report["samples"]] or [finished[-1].report]
         code = max(exit_code(report, strict=strict) for report in judged)
         code = code if finished[-1].report["ended"] == STOPPED else EXIT_POOR
-    raise typer.Exit(EXIT_INTERRUPTED if stop.is_set() else code)
+        if taking.lost or any(done.report.get("recording", {}).get("failure") for done in finished):
+            code = EXIT_USAGE  # said when it was noticed
+    raise typer.Exit(EXIT_INTERRUPTED if stop.is_set() and code != EXIT_USAGE else code)
 
 
 def _run(
@@ -229,12 +237,23 @@ def _run(
     duration_s: float | None,
     paused: bool,
     discard: Callable[[Finished], None],
+    complain: Callable[[str], None],
 ) -> list[Finished]:
     """Capture from connection to finished output; ``report`` is called for each session that ends.
+
+    ``complain`` is called with what is wrong with outputs, once each.
 
     A session is handed to ``discard`` instead if there was no connection all the time; then none is returned.
     """
     from edgefirst_ros.live.capture import STOPPED
+
+    said: set[str] = set()
+
+    def say(status: LiveStatus) -> None:
+        for problem in status.problems:
+            if problem not in said:
+                said.add(problem)
+                complain(problem)
 
     dataset, sequence = names
     end_s = None if duration_s is None else time.monotonic() + duration_s
@@ -246,6 +265,7 @@ def _run(
             status = taking.status()
             source.other_topics.watch(status.silent, status.elapsed_s)
             connected = connected or source.connections > 0
+            say(status)
             view.update(status, source.connections, source.notes)
             while reported < len(taking.splits):
                 report(taking.splits[reported].closed)
@@ -254,6 +274,7 @@ def _run(
                 break
         connected = connected or source.connections > 0
     finished = taking.stop()
+    say(taking.status())
     totals = finished[0].report["totals"] if len(finished) == 1 else {}
     if not connected and totals.get("received") == 0 and finished[0].report["ended"] == STOPPED:
         discard(finished[0])

@@ -337,5 +337,9 @@ def _print_status(console: Console, found: Mapping[str, Any]) -> None:
         print_line(
             console, f"{state}: {escape(each['drive'])}: {escape(each['by'])}, {each['silent_s']} s ago"
         )
+    for name in found["damaged"]:
+        print_line(
+            console, f"[yellow]damaged[/]: {escape(name)}: no note that can be understood; not counted"
+        )
     for each in found["failed"]:
         print_line(console, f"[red]failed[/]: {escape(each['drive'])}: {escape(each['reason'])}")

@@ -19,12 +19,29 @@ WIDEST, NARROWEST = 100, 20
 LEAST_HELP = 44
 """Columns that the explanation of an option needs beside it, else it comes below."""
 EXIT_NO_COMMAND = 2
+MOST_NUMBER = 1e10
+"""Times and sizes of more overflow; seeds have less."""
 LONGEST_NAMES = 34
 """Options with longer names have their explanation below them."""
 
 
 class Command(TyperCommand):
-    """A command that writes its own help."""
+    """A command that writes its own help, and takes no numbers with which nothing can be calculated."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own click
+        """Understand the arguments behind the command's name."""
+        rest: list[str] = super().parse_args(ctx, args)
+        parameter: Any  # typer's own click
+        for parameter in self.params:
+            given = ctx.params.get(parameter.name)
+            for value in given if isinstance(given, list | tuple) else (given,):
+                # Not finite is neither less nor more than a limit.
+                if isinstance(value, int | float) and not abs(value) <= MOST_NUMBER:
+                    from edgefirst_ros.faults import shown
+
+                    expected = f"expected at most {MOST_NUMBER:g}"
+                    raise typer.BadParameter(f"{expected}, found {shown(value)}", ctx=ctx, param=parameter)
+        return rest
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own click
         """Write what ``--help`` prints."""

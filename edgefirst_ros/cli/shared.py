@@ -21,6 +21,7 @@ from rich.markup import escape
 from edgefirst_ros.cli.terminal import print_line
 from edgefirst_ros.errors import ConfigError, EdgeFirstError, OutputBusy, OutputExists, WriteError
 from edgefirst_ros.live.signals import asked_to_finish
+from edgefirst_ros.naming import visible
 
 if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config
@@ -233,7 +234,7 @@ def interruptible(
 
     def end() -> None:
         with suppress(OSError):
-            sys.stderr.write(_interrupted(output) + "\n")
+            sys.stderr.write(visible(_interrupted(output)) + "\n")
         os._exit(EXIT_INTERRUPTED)
 
     last = threading.Timer(FORCED_EXIT_S, end)

@@ -45,8 +45,8 @@ def make_console(*, stderr: bool) -> Console:
 
 
 def say(text: str) -> None:
-    """Write a line to standard output, with control characters escaped if that is a terminal."""
-    sys.stdout.write((visible(text, keep=_LAYOUT) if sys.stdout.isatty() else text) + "\n")
+    """Write lines to standard output, with control characters escaped; ``--json`` has names as they are."""
+    sys.stdout.write(visible(text, keep=_LAYOUT) + "\n")
 
 
 def print_line(console: Console, text: str) -> None:

@@ -33,7 +33,7 @@ from edgefirst_ros.cli.terminal import (
     progress_bar,
     say,
 )
-from edgefirst_ros.errors import ConfigError, extra
+from edgefirst_ros.errors import ConfigError, DatasetError, extra
 from edgefirst_ros.live.signals import asked_to_finish
 
 if TYPE_CHECKING:
@@ -114,6 +114,7 @@ def view(
     stop = threading.Event()
     with guarded(err):
         with extra("view"):
+            from edgefirst_ros.model.untrusted import refusing
             from edgefirst_ros.view.rerun.instants import Wanted, draw_all
             from edgefirst_ros.view.rerun.recording import Painter
             from edgefirst_ros.view.rerun.source import drawables_of
@@ -147,7 +148,8 @@ def view(
             finishing = "ending" if web else "finishing with what has been read"
             with interruptible(stop, err, finishing):
                 if drawables:
-                    with _progress(sum(map(len, drawables)), err, quiet=quiet) as passed:
+                    bar = _progress(sum(map(len, drawables)), err, quiet=quiet)
+                    with refusing(place, DatasetError), bar as passed:
                         draw_all(drawables, canvas, Wanted(window, rate or None, every_n), stop, passed)
                 else:
                     with ProgressView(err, quiet=quiet) as shown:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ import yaml
 
 from edgefirst_ros.config.model import NODE_PARAMETERS, build_config
 from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.formats.crashsafe.reading import read_regular
+from edgefirst_ros.model.untrusted import read_regular
 
 _MOST_NESTED = 100
+_MOST_VALUES = 50_000
+"""Names and values of a file, and as many again where aliases stand for others: some seconds of reading."""
+_LONGEST_NUMBER = 100
 SHARE = Path("share", "edgefirst_ros", "config")
 _ELSEWHERE = {
     "rate": "rate_hz and --rate set the samples per second",
@@ -27,20 +31,47 @@ _ELSEWHERE = {
 
 
 class _SafeLoader(yaml.SafeLoader):
-    """YAML whose every fault is a YAMLError that says where it is."""
+    """YAML whose every fault is a YAMLError that says where it is; not more than a person writes."""
 
-    def fetch_flow_collection_start(self, TokenClass: Any) -> None:  # noqa: ANN401, N803 - PyYAML's signature
-        """Begin a list or mapping in brackets; PyYAML takes seconds for some thousand within another."""
-        if self.flow_level >= _MOST_NESTED:
-            raise yaml.scanner.ScannerError(None, None, "nested too deeply", self.get_mark())
-        super().fetch_flow_collection_start(TokenClass)
+    def __init__(self, stream: str | bytes) -> None:
+        super().__init__(stream)
+        self._depth = self._values = 0
+        self._sizes: dict[int, int] = {}
+        """Of each complete node the values in it, those behind aliases each time that they are named."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:  # noqa: ANN401 - PyYAML's
+        """One value with all that is in it; an alias is the same node again."""
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        node = self.anchors.get(event.anchor) if isinstance(event, yaml.AliasEvent) else None
+        is_inside = node is not None and id(node) not in self._sizes
+        self._depth += 1
+        self._values += 1
+        for is_wrong, why in (
+            (is_inside, "an alias for what it is in"),
+            (self._depth > _MOST_NESTED, "nested too deeply"),
+            (self._values > _MOST_VALUES, f"more than {_MOST_VALUES:,} values"),
+        ):
+            if is_wrong:
+                raise yaml.composer.ComposerError(None, None, why, event.start_mark)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        parts = node.value if isinstance(node, yaml.CollectionNode) else []
+        inside = chain(*parts) if isinstance(node, yaml.MappingNode) else parts
+        size = self._sizes[id(node)] = 1 + sum(self._sizes[id(part)] for part in inside)
+        if size > 2 * _MOST_VALUES:
+            raise yaml.composer.ComposerError(None, None, "aliases that stand for too much", event.start_mark)
+        return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: ANN401 - any value
+        kind = node.tag.rpartition(":")[2]
+        if kind in {"int", "float"} and len(node.value) > _LONGEST_NUMBER:
+            raise yaml.constructor.ConstructorError(
+                None, None, "a number of too many digits", node.start_mark
+            )
         try:
             return super().construct_object(node, deep)
         except (ValueError, LookupError, AttributeError, TypeError, OverflowError) as error:
             # PyYAML takes the text of a date, a number or a truth value for one without looking.
-            kind = node.tag.rpartition(":")[2]
             raise yaml.constructor.ConstructorError(
                 None, None, f"this is not a valid {kind}", node.start_mark
             ) from error
@@ -81,7 +112,7 @@ def parse_yaml(text: str) -> Any:  # noqa: ANN401 - whatever the text holds
         raise yaml.YAMLError("nested too deeply") from error
 
 
-MOST_CONFIG_BYTES = 16 << 20
+MOST_CONFIG_BYTES = 1 << 20
 """A larger configuration file is not read."""
 
 

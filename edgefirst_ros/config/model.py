@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -20,13 +21,15 @@ from pydantic import (
 
 from edgefirst_ros.config.names import compiled, is_pattern, split_names
 from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.faults import names_of, sentences
+from edgefirst_ros.faults import names_of, sentences, shown
 from edgefirst_ros.formats.format import Format
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.sample import Role
 from edgefirst_ros.timing.finding import Choice, Rule
 
 Policy = Literal["nearest", "before", "exact", "once"]
+_MOST_OFF_UNIT = 0.01
+"""Of a quaternion's length: two decimals are enough for a mounting."""
 Required = Literal["", "auto", "always", "never"]
 Smoothing = Literal["auto", "lag", "whole"]
 FormatOptions = TypeVar("FormatOptions", bound=BaseModel)
@@ -80,7 +83,10 @@ class TopicRule(BaseModel):
         "differs from the recorder's, and dates messages without a stamp.",
     )
     offset_ms: float = Field(
-        0.0, description="Your own correction, added to every time of the topic, whatever its clock."
+        0.0,
+        ge=-1e13,
+        le=1e13,
+        description="Your own correction, added to every time of the topic, whatever its clock.",
     )
     tolerance_ms: float = Field(
         50.0,
@@ -275,6 +281,13 @@ class EgoOptions(BaseModel):
         "wait if its pose is already known.",
     )
 
+    @field_validator("rig_from_imu_xyzw")
+    @classmethod
+    def _unit(cls, value: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if value is not None and abs(math.hypot(*value) - 1) > _MOST_OFF_UNIT:
+            raise ValueError(f"expected a quaternion of length 1, found one of {math.hypot(*value):.4g}")
+        return value
+
 
 class OverloadOptions(BaseModel):
     """What a live capture does when it cannot keep up."""
@@ -338,7 +351,10 @@ class Settings(BaseModel):
         description="Live: limit of the messages waiting in memory; beyond it the oldest are dropped.",
     )
     min_free_mb: float = Field(
-        1024.0, ge=0, description="Live: the session is completed when less disk space than this is free."
+        1024.0,
+        ge=0,
+        description="Live: so much of the disk stays free: the session is completed in time. 0: until the "
+        "disk is full.",
     )
     sync_s: float = Field(
         1.0,
@@ -378,6 +394,7 @@ class Settings(BaseModel):
     workers: int = Field(
         0,
         ge=0,
+        le=1024,
         description="Encoder threads, or processes where several convert recordings of 20 MiB or more; 0: "
         "one per core. The output does not depend on it.",
     )
@@ -475,6 +492,29 @@ else:
     )
 
 
+MOST_NUMBER, LEAST_NUMBER = 1e9, 1e-6
+"""Of numbers without limits of their own: times and sizes overflow above, their reciprocals below."""
+
+
+def _implausible(value: Any, name: str = "", *, bounded: bool = False) -> Iterator[str]:  # noqa: ANN401 - of any field
+    """A sentence for every number with which nothing can be calculated, wherever it is in a model."""
+    if isinstance(value, BaseModel):
+        for part, info in type(value).model_fields.items():
+            above = any(hasattr(each, "le") or hasattr(each, "lt") for each in info.metadata)
+            yield from _implausible(getattr(value, part), f"{name}.{part}".lstrip("."), bounded=above)
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _implausible(part, f"{name}.{key}", bounded=bounded)
+    elif isinstance(value, list | tuple):
+        for number, part in enumerate(value):
+            yield from _implausible(part, f"{name}.{number}", bounded=bounded)
+    elif isinstance(value, int | float) and (
+        0 < abs(value) < LEAST_NUMBER or (abs(value) > MOST_NUMBER and not bounded)
+    ):
+        limits = f"{LEAST_NUMBER:g} to {MOST_NUMBER:g}"
+        yield f"{name}: expected 0 or a number from {limits}, found {shown(value)}"
+
+
 def build_config(values: Mapping[str, Any]) -> Config:
     """Validate plain values into a configuration.
 
@@ -485,6 +525,8 @@ def build_config(values: Mapping[str, Any]) -> Config:
         config = Config.model_validate(dict(values))
     except ValidationError as error:
         raise ConfigError(sentences(error, Config)) from error
+    if faults := [*_implausible(config)]:
+        raise ConfigError(faults)
     config._named = frozenset(_named(config, values.get("topics") or {}))  # noqa: SLF001 - no user gives it
     return config
 

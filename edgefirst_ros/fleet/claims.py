@@ -15,6 +15,7 @@ from typing import Any, Self
 from edgefirst_ros.errors import OutputBusy
 from edgefirst_ros.fleet.keys import Key
 from edgefirst_ros.fleet.notes import RUNNING, Note, Notes
+from edgefirst_ros.naming import displayed
 
 BEAT_S = 20.0
 LEASE_S = 90.0
@@ -206,7 +207,7 @@ def is_dead(claim: Mapping[str, Any]) -> bool:
 
 def describe(claim: Mapping[str, Any]) -> str:
     """Who made a claim, for people."""
-    return f"process {claim.get('pid', '?')} on {claim.get('host', 'an unknown machine')}"
+    return f"process {claim.get('pid', '?')} on {displayed(claim.get('host', 'an unknown machine'))}"
 
 
 def _machine() -> str:

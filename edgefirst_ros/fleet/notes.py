@@ -1,7 +1,11 @@
-"""Small JSON files beside the datasets that say what is done, failed, running and planned."""
+"""Small JSON files beside the datasets that say what is done, failed, running and planned.
+
+Whoever may write to the output may write notes: they are validated where they are read, all of them here.
+"""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -13,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from edgefirst_ros.formats.crashsafe.links import refuse_links
 from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_file, sync_path
+from edgefirst_ros.model.untrusted import parse_json, read_regular
 
 try:
     import fcntl
@@ -23,12 +29,19 @@ except ImportError:  # not a POSIX system: two coordinators at once go unnoticed
 DONE, FAILED, RUNNING, PLAN = "_done", "_failed", "_running", "_plan"
 """Folders of the output: a note for each complete dataset, each failure, each claim, each planned run."""
 SUFFIX = ".json"
+MOST_NOTE_BYTES = 64 << 20
+"""A note on a million files has less."""
 _READERS = 16
+_NO_NOTE = frozenset({errno.EINVAL, errno.EFBIG, errno.EISDIR, errno.ELOOP})
+"""What is wrong with something that has a note's name and is no file, or a larger one than any note."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a note says, and its version, which changes whenever the note does."""
+    """What a note says, and its version, which changes whenever the note does.
+
+    One that is damaged, or that has not the shape of its kind, says nothing: its values are empty.
+    """
 
     values: Mapping[str, Any]
     version: str
@@ -44,7 +57,7 @@ class Notes(Protocol):
         """Names of all notes in a folder, without the folder, in alphabetical order."""
 
     def read(self, name: str) -> Note | None:
-        """A note; None if there is none, or if it is damaged."""
+        """A note; None if there is none."""
 
     def create(self, name: str, values: Mapping[str, Any]) -> str | None:
         """Write a note that must not exist yet; its version, None if there is one already.
@@ -62,12 +75,20 @@ class Notes(Protocol):
         """Remove a note if it exists."""
 
 
-def read_all(notes: Notes, folder: str, names: Iterable[str] | None = None) -> dict[str, Mapping[str, Any]]:
-    """What the notes of a folder say, by name; those that vanish meanwhile are left out."""
+def read_all(
+    notes: Notes, folder: str, names: Iterable[str] | None = None, damaged: list[str] | None = None
+) -> dict[str, Mapping[str, Any]]:
+    """What the notes of a folder say, by name.
+
+    Those that vanish meanwhile are left out, and those that are damaged, which ``damaged`` gets.
+    """
     wanted = list(notes.names(folder) if names is None else names)
     with ThreadPoolExecutor(_READERS) as pool:
         found = pool.map(lambda name: notes.read(f"{folder}/{name}"), wanted)
-        return {name: note.values for name, note in zip(wanted, found, strict=True) if note is not None}
+        by_name = {name: note.values for name, note in zip(wanted, found, strict=True) if note is not None}
+    if damaged is not None:
+        damaged += [f"{folder}/{name}{SUFFIX}" for name, values in by_name.items() if not values]
+    return {name: values for name, values in by_name.items() if values}
 
 
 def encoded(values: Mapping[str, Any]) -> bytes:
@@ -75,13 +96,96 @@ def encoded(values: Mapping[str, Any]) -> bytes:
     return (json.dumps(values, indent=1, sort_keys=True) + "\n").encode()
 
 
-def decoded(data: bytes) -> dict[str, Any] | None:
-    """What the bytes of a note say; None if they are damaged."""
+def decoded(name: str, data: bytes, version: str) -> Note:
+    """The note of this name whose bytes these are."""
     try:
-        values = json.loads(data)
+        values = parse_json(data)
     except ValueError:
-        return None
-    return values if isinstance(values, dict) else None
+        return Note({}, version)
+    return Note(values if _fits(values, _SHAPES[name.partition("/")[0]]) else {}, version)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2**63
+
+
+def _is_real(value: object) -> bool:
+    """Whether it is a number with which one can calculate: shares and sums of it are finite."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return value == 0 or 1e-9 <= abs(value) <= 1e15
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= _LONGEST_TEXT
+
+
+_LONGEST_TEXT = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Maybe:
+    """A value that need not be there."""
+
+    shape: Any
+
+
+_EACH = "*"
+"""The only key of a mapping's shape that is that of all its values, by whatever names."""
+_COUNTS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written", "lost_upstream")
+_PAIRING = dict.fromkeys(("p50", "p95", "max"), _is_real)
+_ACCOUNT = {
+    "type": _is_text,
+    **dict.fromkeys(_COUNTS, _is_count),
+    "pairing_error_ms": lambda value: value is None or _fits(value, _PAIRING),
+}
+_HEAD = {"drive": _is_text, "key": _is_text}
+_SHAPES: Mapping[str, Mapping[str, Any]] = {
+    DONE: {
+        **_HEAD,
+        "inputs": [{"uri": _is_text, "size": _is_count}],
+        "files": {_EACH: _is_count},
+        "recorded_s": _is_real,
+        "seconds": _is_real,
+        "report": {
+            "dataset": _is_text,
+            "samples": _is_count,
+            "unreadable_bytes": _is_count,
+            "faults": _is_count,
+            "warnings": [_is_text],
+            "topics": {_EACH: _ACCOUNT},
+        },
+    },
+    FAILED: {
+        **_HEAD,
+        "reason": _is_text,
+        "inputs": [{"uri": _is_text}],
+        "again": _Maybe(lambda value: isinstance(value, bool)),
+    },
+    RUNNING: {
+        **{name: _Maybe(_is_text) for name in ("run", "key", "drive", "host", "machine", "started")},
+        **{name: _Maybe(_is_count) for name in ("attempts", "beat", "unix_s", "pid")},
+        "released": _Maybe(lambda value: isinstance(value, bool)),
+    },
+    PLAN: {"unix_s": _is_count, "drives": {_EACH: _is_text}},
+}
+"""What is read of the notes of each folder; they may say more."""
+
+
+def _fits(value: Any, shape: Any) -> bool:  # noqa: ANN401 - JSON
+    if callable(shape):
+        return bool(shape(value))
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(_fits(each, shape[0]) for each in value)
+    if not isinstance(value, dict):
+        return False
+    if _EACH in shape:
+        return all(_is_text(name) and _fits(each, shape[_EACH]) for name, each in value.items())
+    parts = {name: part.shape for name, part in shape.items() if isinstance(part, _Maybe)}
+    needed = {name: part for name, part in shape.items() if name not in parts}
+    return needed.keys() <= value.keys() and all(
+        _fits(value[name], part) for name, part in (needed | parts).items() if name in value
+    )
 
 
 class LocalNotes:
@@ -92,6 +196,7 @@ class LocalNotes:
 
     def names(self, folder: str) -> list[str]:
         """Names of all notes in a folder."""
+        refuse_links(self._root, self._root / folder)
         return sorted(
             p.name.removesuffix(SUFFIX)
             for p in (self._root / folder).glob(f"*{SUFFIX}")
@@ -100,12 +205,16 @@ class LocalNotes:
 
     def read(self, name: str) -> Note | None:
         """A note; its version is a hash of its bytes."""
+        path = self._path(name)
         try:
-            data = self._path(name).read_bytes()
+            data = read_regular(path, MOST_NOTE_BYTES, follow=False)
         except FileNotFoundError:
             return None
-        values = decoded(data)
-        return None if values is None else Note(values, _digest(data))
+        except OSError as error:
+            if error.errno not in _NO_NOTE:
+                raise
+            data = b""
+        return decoded(name, data, _digest(data))
 
     def create(self, name: str, values: Mapping[str, Any]) -> str | None:
         """Write a note that must not exist yet."""
@@ -145,7 +254,9 @@ class LocalNotes:
             sync_path(path.parent)
 
     def _path(self, name: str) -> Path:
-        return self._root / f"{name}{SUFFIX}"
+        path = self._root / f"{name}{SUFFIX}"
+        refuse_links(self._root, path.parent)
+        return path
 
     def _written(self, path: Path, data: bytes) -> Path:
         """A file beside ``path`` that holds the data."""

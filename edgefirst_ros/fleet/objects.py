@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.errors import WriteError
-from edgefirst_ros.fleet.notes import SUFFIX, Note, decoded, encoded
+from edgefirst_ros.fleet.notes import MOST_NOTE_BYTES, SUFFIX, Note, decoded, encoded
 from edgefirst_ros.sources.location import Url
 from edgefirst_ros.sources.remote import connect, translated
 
@@ -104,11 +104,11 @@ class ObjectNotes:
         try:
             with self._bucket.errors():
                 found = obstore.get(self._bucket.store, self._key(name))
-                data, tag = bytes(found.bytes()), found.meta["e_tag"] or ""
+                is_note = found.meta["size"] <= MOST_NOTE_BYTES
+                data, tag = bytes(found.bytes()) if is_note else b"", found.meta["e_tag"] or ""
         except FileNotFoundError:
             return None
-        values = decoded(data)
-        return None if values is None else Note(values, tag)
+        return decoded(name, data, tag)
 
     def create(self, name: str, values: Mapping[str, Any]) -> str | None:
         """Write a note that must not exist yet: ``If-None-Match: *``."""

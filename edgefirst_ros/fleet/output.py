@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,9 +11,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.errors import ConfigError, WriteError
 from edgefirst_ros.fleet.notes import LocalNotes, Notes
 from edgefirst_ros.fleet.objects import Bucket, ObjectNotes
+from edgefirst_ros.formats.crashsafe.links import refuse_links_in
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.crashsafe.sync import make_folder
 from edgefirst_ros.formats.registry import FORMATS
@@ -88,12 +90,17 @@ class LocalOutput:
 
     @contextmanager
     def place(self, name: str) -> Iterator[Path]:
-        """The drive's folder itself."""
+        """The drive's folder itself.
+
+        Raises:
+            WriteError: it is a symbolic link, or one is in it.
+        """
+        refuse_links_in(self._root / name, self._root / name, kind=WriteError)
         yield self._root / name
 
     def holds(self, name: str) -> bool:
         """Whether there are files in a drive's folder."""
-        return any(path.is_file() for path in (self._root / name).rglob("*"))
+        return any(files for _, _, files in os.walk(self._root / name))
 
     def publish(
         self,
@@ -105,19 +112,21 @@ class LocalOutput:
     ) -> dict[str, int]:
         """Remove files of the old dataset that the new one does not have; all else is there already."""
         check()
+        refuse_links_in(folder, folder, kind=WriteError)
         reports = {path for path in paths if upload_step(path.relative_to(folder).as_posix()) == 2}
         tops = {path if path.is_dir() else path.parent for path in paths if path not in reports}
+        there = _sizes(folder)
         files = {
             file: size
-            for file, size in _sizes(folder).items()
+            for file, size in there.items()
             if (path := folder / file) in reports or not tops.isdisjoint(path.parents)
         }
-        for left in old.keys() - files.keys():
-            if ".." not in Path(left).parts and not Path(left).is_absolute():
-                (folder / left).unlink(missing_ok=True)
-        for path in sorted(folder.rglob("*"), reverse=True):
-            if path.is_dir() and not any(path.iterdir()):
-                path.rmdir()
+        # A note only chooses from what is found in the folder: none of its names is ever a path.
+        for left in (there.keys() - files.keys()) & old.keys():
+            (folder / left).unlink()
+        for empty, _, _ in os.walk(folder, topdown=False):
+            if not any(os.scandir(empty)):
+                Path(empty).rmdir()
         return files
 
     def put(self, name: str, data: bytes) -> str:
@@ -194,8 +203,9 @@ def upload_step(file: str) -> int:
 
 def _sizes(folder: Path) -> dict[str, int]:
     """Names relative to a folder and sizes of all files in it; unfinished ones are left out."""
+    paths = (Path(top, name) for top, _, names in os.walk(folder) for name in names)
     return {
         path.relative_to(folder).as_posix(): path.stat().st_size
-        for path in folder.rglob("*")
-        if path.is_file() and not path.name.endswith(".part")
+        for path in paths
+        if not path.name.endswith(".part") and path.is_file()
     }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from edgefirst_ros.naming import visible
+from edgefirst_ros.view.page.document import whole
+from edgefirst_ros.view.page.html import Child, Html, joined, section, tag
 
 _STYLE = """
 :root { color-scheme: light dark; --line: light-dark(#ddd, #444); --soft: light-dark(#666, #aaa);
@@ -19,7 +19,7 @@ div { overflow-x: auto } table { border-collapse: collapse; font-variant-numeric
 th, td { padding: .25rem .75rem .25rem 0; border-bottom: 1px solid var(--line); text-align: right;
   vertical-align: top }
 th { color: var(--soft); font-weight: 500 } th:first-child, td:first-child, .text { text-align: left }
-.bad { color: var(--bad) }
+#failed h2 { color: var(--bad) }
 """
 
 
@@ -37,29 +37,24 @@ def page(report: Mapping[str, Any]) -> str:
         "hours of conversion": f"{totals['job_hours']:,.2f}",
         "lost": lost,
     }
-    parts = [
-        "<!doctype html><html lang=en><meta charset=utf-8><title>Fleet report</title>",
-        '<meta name=viewport content="width=device-width"><style>' + _STYLE + "</style>",
-        "<h1>Fleet report</h1><dl>",
-        *(f"<div><dt>{_text(name)}<dd>{_text(value)}</div>" for name, value in figures.items()),
-        "</dl>",
-    ]
+    shown = (tag("div", tag("dt", name), tag("dd", value)) for name, value in figures.items())
+    parts = [tag("h1", "Fleet report"), tag("dl", *shown)]
     if report["failed"]:
         rows = [(each["drive"], each["reason"]) for each in report["failed"]]
-        parts += ["<h2 class=bad>Failed</h2>", _table(("drive", "reason"), rows, text={1})]
+        parts.append(section("failed", "Failed", _table(("drive", "reason"), rows, text={1})))
     sensors = report["sensors"]
     if sensors:
         columns = [*next(iter(sensors.values()))]
         rows = [(topic, *(counts[name] for name in columns)) for topic, counts in sensors.items()]
-        parts += ["<h2>Messages by sensor</h2>", _table(("topic", *columns), rows)]
+        parts.append(section("sensors", "Messages by sensor", _table(("topic", *columns), rows)))
     if report["worst_pairing"]:
         columns = ["drive", "topic", "p50", "p95", "max"]
         rows = [tuple(each[name] for name in columns) for each in report["worst_pairing"]]
-        parts += ["<h2>Worst pairing errors, ms</h2>", _table(columns, rows, text={1})]
+        parts.append(section("pairing", "Worst pairing errors, ms", _table(columns, rows, text={1})))
     rows = [_drive(each) for each in report["drives"]]
     names = ("drive", "samples", "recorded", "× real time", "read", "written", "lost", "warnings")
-    parts += ["<h2>Drives</h2>", _table(names, rows, text={6, 7}), "</html>\n"]
-    return "\n".join(parts)
+    parts.append(section("drives", "Drives", _table(names, rows, text={6, 7})))
+    return whole("Fleet report", joined(*parts), styles=[_STYLE])
 
 
 def _drive(drive: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -75,23 +70,19 @@ def _drive(drive: Mapping[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _table(
-    names: Sequence[str], rows: Iterable[Sequence[Any]], text: frozenset[int] | set[int] = frozenset()
-) -> str:
-    kinds = [" class=text" if number in text else "" for number in range(len(names))]
-    head = "".join(
-        f"<th{kind}>{_text(name.replace('_', ' '))}" for kind, name in zip(kinds, names, strict=True)
-    )
-    body = "".join(
-        "<tr>" + "".join(f"<td{kind}>{_text(value)}" for kind, value in zip(kinds, row, strict=True)) + "\n"
-        for row in rows
-    )
-    return f"<div><table><thead><tr>{head}</thead><tbody>\n{body}</tbody></table></div>"
+def _table(names: Sequence[str], rows: Iterable[Sequence[Any]], text: Collection[int] = ()) -> Html:
+    def cells(kind: str, values: Sequence[Child]) -> Html:
+        several = enumerate(values)
+        made = (tag(kind, value, class_="text" if number in text else None) for number, value in several)
+        return tag("tr", *made)
+
+    head = tag("thead", cells("th", [name.replace("_", " ") for name in names]))
+    body = tag("tbody", *(cells("td", [_shown(value) for value in row]) for row in rows))
+    return tag("div", tag("table", head, body))
 
 
-def _text(value: object) -> str:
-    shown = f"{value:,}" if isinstance(value, int | float) else "" if value is None else str(value)
-    return escape(visible(shown))
+def _shown(value: Any) -> Child:  # noqa: ANN401 - of the report
+    return f"{value:,}" if isinstance(value, int | float) else value
 
 
 def _size(count: int) -> str:

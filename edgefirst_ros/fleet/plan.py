@@ -73,7 +73,8 @@ def make_plan(
                 names[name] = key.drive
             earlier.setdefault(key.drive, []).append(text)
     for name, values in read_all(notes, RUNNING).items():
-        names.setdefault(name, str(values.get("drive")))
+        if name == safe_name(name):
+            names.setdefault(name, str(values.get("drive")))
     hashed = settings_hash(settings)
     keys = [key_of(drive, hashed) for drive in drives]
     plan = Plan()

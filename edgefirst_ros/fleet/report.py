@@ -42,7 +42,7 @@ def put_report(output: Output) -> tuple[dict[str, Any], list[str]]:
     """
     done, failed = read_all(output.notes, DONE), read_all(output.notes, FAILED)
     report = fleet_report(done.values(), (note for key, note in failed.items() if key not in done))
-    text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(report, indent=2) + "\n"
     places = [
         output.put(f"{REPORT_NAME}.json", text.encode()),
         output.put(f"{REPORT_NAME}.html", page(report).encode()),

@@ -17,18 +17,22 @@ def fleet_status(notes: Notes) -> dict[str, Any]:
     Returns:
         ``done``: names of complete drives; ``running``: drive, by whom, seconds since the last heartbeat by
         this machine's clock, and whether it is abandoned; ``failed``: drive and reason; ``left``: names of
-        planned drives that nobody has begun, or that have to be done again.
+        planned drives that nobody has begun, or that have to be done again; ``damaged``: names of notes that
+        cannot be understood.
 
     Raises:
         OSError: the storage does not answer.
     """
-    done, failed = read_all(notes, DONE), read_all(notes, FAILED)
+    damaged: list[str] = []
+    done, failed, plans, claims = (
+        read_all(notes, folder, damaged=damaged) for folder in (DONE, FAILED, PLAN, RUNNING)
+    )
     planned: dict[str, str] = {}
-    for plan in sorted(read_all(notes, PLAN).values(), key=lambda plan: plan.get("unix_s", 0)):
-        planned |= plan.get("drives", {})
+    for plan in sorted(plans.values(), key=lambda plan: plan["unix_s"]):
+        planned |= plan["drives"]
     running = [
         _running(name, claim)
-        for name, claim in read_all(notes, RUNNING).items()
+        for name, claim in claims.items()
         if not claim.get("released") and not (is_dead(claim) and claim.get("key") in done)
     ]
     under_way = {each["drive"] for each in running}
@@ -45,6 +49,7 @@ def fleet_status(notes: Notes) -> dict[str, Any]:
             for name, key in planned.items()
             if key not in done and key not in failed and name not in under_way
         ),
+        "damaged": damaged,
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -28,6 +29,8 @@ from edgefirst_ros.topics import find_prefix
 from edgefirst_ros.view.page.make import make_pages
 
 PACKAGE = "edgefirst_ros"
+_MOST_REASON = 1 << 14
+"""Characters: a library's message may quote all of an input."""
 MOST_DEATHS = 3
 """A drive that has killed this many workers is given up."""
 
@@ -104,9 +107,11 @@ def failed(task: Task, output: Output, error: Exception) -> Ended:
     known = isinstance(error, EdgeFirstError | OSError)
     values = {
         **_head(task),
-        "reason": str(error) if known else f"{type(error).__name__}: {error}",
+        "reason": (str(error) if known else f"{type(error).__name__}: {error}")[:_MOST_REASON],
         "again": _is_of_storage(error.__cause__ or error),
     }
+    if not known:
+        values["traceback"] = "".join(traceback.format_exception(error))[-_MOST_REASON:]
     output.notes.put(f"{FAILED}/{task.key}", values)
     return Ended("failed", values)
 
@@ -122,7 +127,7 @@ def _claimed(task: Task, output: Output, claim: Claim) -> Ended:
     if claim.attempts > MOST_DEATHS:
         raise RecordingError(deaths_text(MOST_DEATHS))
     done = None if task.redo else notes.read(f"{DONE}/{task.key}")
-    if done is not None:
+    if done is not None and done.values:
         return Ended("earlier", done.values)
     if (here := version(PACKAGE)) != task.settings.version:
         raise ConfigError([f"this worker has {PACKAGE} {here}, the coordinator has {task.settings.version}"])

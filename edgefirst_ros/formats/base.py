@@ -165,6 +165,21 @@ class CrashSafe(Protocol):
         """
 
 
+@runtime_checkable
+class Watched(Protocol):
+    """A format that knows where its output grows, and what completing it takes; any thread may ask."""
+
+    def finish_bytes(self) -> int:
+        """By how many bytes, at most, ``complete`` makes grow what is on the disk by now."""
+
+    def lost(self) -> Path | None:
+        """What grows and is no longer where it was made: removed, renamed or unmounted; None if nothing is.
+
+        Raises:
+            OSError: the disk does not answer.
+        """
+
+
 class Call(Protocol):
     """Calls a pure function of a module, here or in another process, and returns what it returns."""
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-from pathlib import Path
+from itertools import chain, pairwise
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from edgefirst_ros.errors import DatasetNotFound, EdgeFirstError, WriteError
+from edgefirst_ros.errors import DatasetError, DatasetNotFound, EdgeFirstError, WriteError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
+from edgefirst_ros.formats.crashsafe.links import NOT_FOLLOWED, refuse_links_in
 from edgefirst_ros.formats.crashsafe.lock import Lock, being_written, holder, refuse_busy
 from edgefirst_ros.formats.crashsafe.names import PART, finished_path, old_path, part_path
-from edgefirst_ros.formats.crashsafe.reading import MOST_REPORT_BYTES, read_regular
 from edgefirst_ros.formats.crashsafe.replacing import remove, take_name
-from edgefirst_ros.formats.findings import Check
+from edgefirst_ros.formats.crashsafe.sync import sync_path
+from edgefirst_ros.formats.findings import EVERYTHING, Check, Findings, Look, concluded, reading
 from edgefirst_ros.formats.format import Format
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.naming import REPORT
+from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, read_object
+from edgefirst_ros.naming import REPORT, page_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,46 @@ def find(path: Path, *more: Path) -> list[tuple[Format[Any], Path]]:
     return found
 
 
+def refuse_linked(path: Path, dataset: Path) -> None:
+    """Refuse a dataset that holds a symbolic link, or to which one leads.
+
+    Args:
+        path: what the user named, which may be a link itself.
+        dataset: that ``find`` found there.
+
+    Raises:
+        DatasetError: naming the link.
+    """
+    way = [dataset, *dataset.parents]
+    between = way[: way.index(path)] if path in way else []
+    # A table of others has its files beside it, an unfinished dataset grows beside the finished one.
+    beside = [dataset.with_suffix(suffix) for suffix in (".arrow", ".zip", "")] if dataset.is_file() else []
+    beside += [part_path(dataset), old_path(dataset)]
+    refuse_links_in(dataset, *reversed(between), *(each for each in beside if each != path))
+
+
+def _links(path: Path) -> list[tuple[str, Path]]:
+    """Links in the place of a format's folder, or of a dataset in one, with the format's name."""
+    found = []
+    for top, *several in os.walk(path):
+        for name in chain(*several):
+            kind = name if name in FORMATS else Path(top).name
+            if kind in FORMATS and (link := Path(top, name)).is_symlink():
+                found.append((kind, link))
+    return sorted(found)
+
+
+def _found(path: Path, *more: Path) -> tuple[list[tuple[Format[Any], Path]], list[tuple[str, Path]]]:
+    """What ``find`` finds, and the links that hide more from it."""
+    links = _links(path)
+    try:
+        return find(path, *more), links
+    except DatasetNotFound:
+        if not links:
+            raise
+        return [], links
+
+
 @dataclass(frozen=True, slots=True)
 class CompleteRun:
     """A run that was killed when only the final names of its datasets were missing.
@@ -83,13 +125,33 @@ def complete_runs(path: Path) -> tuple[list[CompleteRun], list[Path]]:
             reports |= {*child.glob(f"*{REPORT}{PART}"), *output.glob(f"*/*/{REPORT}{PART}")}
     runs, torn = [], []
     for report in sorted(map(finished_path, reports)):
-        output = report.parents[2 if report.name == REPORT else 1]
+        output = output_of(report)
         try:
-            files = json.loads(read_regular(part_path(report), MOST_REPORT_BYTES))["files"]
-            runs.append(CompleteRun(report, tuple((output / str(file)).resolve() for file in files)))
-        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            files = read_object(part_path(report), MOST_REPORT_BYTES, DatasetError, follow=False)["files"]
+            names = [_below(output, report, file) for file in files]
+        except (OSError, ValueError, LookupError, TypeError):
             torn.append(report)
+        else:
+            runs.append(CompleteRun(report, tuple((output / name).resolve() for name in names)))
     return runs, torn
+
+
+def output_of(report: Path) -> Path:
+    """The folder of the formats' folders, in one of which a report is: in a dataset, or beside it."""
+    folder = report.absolute().parent.parent
+    return folder.parent if report.name == REPORT else folder
+
+
+def _below(output: Path, report: Path, file: object) -> PurePosixPath:
+    """A file that a report lists, which is a file of a format's folder of its own output.
+
+    Raises:
+        ValueError: it is anywhere else.
+    """
+    listed, own = PurePosixPath(str(file)), report.absolute().relative_to(output)
+    if ".." in listed.parts or not {listed.parts[0], own.parts[0]} <= FORMATS.keys():
+        raise ValueError(f"{listed} is no file of {output}")
+    return listed
 
 
 def recover(path: Path) -> Iterator[Recovered]:
@@ -104,11 +166,16 @@ def recover(path: Path) -> Iterator[Recovered]:
     """
     runs, torn = complete_runs(path)
     failed = set[Path]()
-    for each, dataset in find(path, *(file for run in runs for file in run.files)):
+    datasets, links = _found(path, *(file for run in runs for file in run.files))
+    for _, link in links:
+        yield Recovered(link, f"{link} {NOT_FOLLOWED}", failed=True)
+    for each, dataset in datasets:
         mine = [run for run in runs if run.wrote(dataset)]
         try:
+            refuse_linked(path, dataset)
             for run in mine:
                 refuse_busy(part_path(run.report))
+                _remove_page(run.report)
             done = Recovered(dataset, each.recover(dataset, complete=bool(mine)).text)
         except EdgeFirstError as error:
             done = Recovered(dataset, str(error), failed=True)
@@ -122,6 +189,15 @@ def recover(path: Path) -> Iterator[Recovered]:
         yield _settle_report(report, text, lambda report: remove(part_path(report)))
 
 
+def _remove_page(report: Path) -> None:
+    """Before datasets get their names: the page shows those that they replace."""
+    page = page_path(report)
+    with disk_errors(page, "cannot be removed"):
+        if os.path.lexists(page):
+            remove(page)
+            sync_path(page.parent)
+
+
 def _settle_report(report: Path, text: str, settle: Callable[[Path], None]) -> Recovered:
     try:
         with disk_errors(report, "cannot be recovered"), Lock(part_path(report)):
@@ -131,24 +207,42 @@ def _settle_report(report: Path, text: str, settle: Callable[[Path], None]) -> R
     return Recovered(report, text)
 
 
-def check(path: Path, *, official_python: Path | None = None) -> Iterator[Check]:
+def check(path: Path, *, official_python: Path | None = None, look: Look = EVERYTHING) -> Iterator[Check]:
     """Check every dataset at or below a path, one after another.
 
     Args:
         path: a dataset, one of its files, or a folder above it.
         official_python: interpreter with a format's official reader, which then looks, too.
+        look: how thoroughly, and whom to tell how far it is.
 
     Raises:
         DatasetNotFound: no such path, or no dataset there.
     """
-    for each, dataset in find(path):
+    datasets, links = _found(path)
+    for kind, link in links:
+        yield _linked(kind, link, f"{link} {NOT_FOLLOWED}")
+    for each, dataset in datasets:
+        try:
+            refuse_linked(path, dataset)
+        except DatasetError as error:
+            yield _linked(each.name, finished_path(dataset), str(error))
+            continue
         if not (owner := _owner(each, dataset)):
-            checked = each.check(dataset, official_python=official_python)
+            checked, findings = None, Findings()
+            with reading(findings, dataset.name, "dataset"):
+                checked = each.check(dataset, official_python=official_python, look=look)
+            checked = checked or concluded(each.name, finished_path(dataset).name, findings, {})
             # What looks damaged may have begun to grow, or got its names meanwhile.
             if checked.ok or not (owner := _owner(each, dataset)):
                 yield checked
                 continue
         yield Check(each.name, finished_path(dataset).name, (), 0, 0, {}, being_written(owner))
+
+
+def _linked(kind: str, dataset: Path, text: str) -> Check:
+    findings = Findings()
+    findings.error(dataset.name, text)
+    return concluded(kind, dataset.name, findings, {})
 
 
 def _owner(each: Format[Any], dataset: Path) -> str:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
+from edgefirst_ros.errors import EdgeFirstError
+from edgefirst_ros.model.untrusted import LOGGER, is_fault, reason_of
 from edgefirst_ros.naming import visible
 
 Level = Literal["error", "warning", "note"]
 
 _MOST_OF_A_KIND = 5
+_MOST_KINDS = 1000
+"""Of each level; names in a damaged dataset may make any number of kinds and places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,22 @@ class Finding:
     what: str
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How thoroughly a check looks, and whom it tells how far it is.
+
+    Attributes:
+        quick: at headers and checksums only; pictures, clouds and masks are not decoded.
+        passed: gets how many bytes were looked at since it was called last.
+    """
+
+    quick: bool = False
+    passed: Callable[[int], None] = lambda _: None
+
+
+EVERYTHING = Look()
+
+
 @dataclass(slots=True)
 class Findings:
     """Collects findings; of one kind in one place only the first few are kept, the rest counted.
@@ -31,11 +51,13 @@ class Findings:
     Attributes:
         kept: findings in the order in which they were made.
         counts: how many of each level there were.
+        look: what was asked for.
     """
 
+    look: Look = field(default_factory=Look)
     kept: list[Finding] = field(default_factory=list)
     counts: Counter[Level] = field(default_factory=Counter)
-    _kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _kinds: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
     def error(self, where: str, kind: str, detail: str = "") -> None:
         """Add an error: readers fail on it or get wrong values."""
@@ -49,31 +71,37 @@ class Findings:
         """Add a note."""
         self._add("note", where, kind, detail)
 
+    def at(self, where: str) -> Callable[[float, str, str], None]:
+        """Adds errors by their time in seconds: ``where@time``, kind, detail."""
+        return lambda at_s, kind, detail: self.error(f"{where}@{at_s:.3f} s", kind, detail)
+
     def _add(self, level: Level, where: str, kind: str, detail: str) -> None:
         self.counts[level] += 1
-        self._kinds[where.partition("@")[0], kind] += 1
-        if self._kinds[where.partition("@")[0], kind] <= _MOST_OF_A_KIND:
+        key = level, where.partition("@")[0], kind
+        if key not in self._kinds:
+            if self._kinds[level, "", ""] == _MOST_KINDS:
+                return
+            self._kinds[level, "", ""] += 1
+        self._kinds[key] += 1
+        if self._kinds[key] <= _MOST_OF_A_KIND:
             text = f"{kind}: {detail}" if detail else kind
             self.kept.append(Finding(level, visible(where), visible(text)))
 
 
 @contextmanager
 def reading(findings: Findings, where: str, what: str) -> Iterator[None]:
-    """Turn any error into a finding, as damaged content may lack or hold anything."""
+    """Turn whatever a library raises on damaged content into a finding, and errors of this package likewise.
+
+    As ``refusing`` does for those who need the content.
+    """
     try:
         yield
-    except (
-        ValueError,
-        TypeError,
-        LookupError,
-        AttributeError,
-        ArithmeticError,
-        OSError,
-        MemoryError,
-    ) as error:
-        findings.error(where, f"{what} cannot be read", f"{type(error).__name__}: {error}")
-    except RecursionError:
-        findings.error(where, f"{what} cannot be read", "nested too deeply")
+    except BaseException as error:
+        if not is_fault(error):
+            raise
+        LOGGER.debug("%s: %s cannot be read", where, what, exc_info=error)
+        said = str(error) if isinstance(error, EdgeFirstError) else reason_of(error)
+        findings.error(where, f"{what} cannot be read", said)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
+from edgefirst_ros.formats.findings import EVERYTHING, Look
 from edgefirst_ros.sample import Role
 
 if TYPE_CHECKING:
@@ -90,8 +91,14 @@ class Format(ABC, Generic[Options]):
         """
 
     @abstractmethod
-    def check(self, path: Path, *, official_python: Path | None = None) -> Check:
-        """What is wrong with a dataset; ``official_python`` is a Python with the format's official reader."""
+    def check(self, path: Path, *, official_python: Path | None = None, look: Look = EVERYTHING) -> Check:
+        """What is wrong with a dataset.
+
+        Args:
+            path: as ``find`` returns it.
+            official_python: a Python with the format's official reader.
+            look: how thoroughly, and whom to tell how far it is.
+        """
 
     @abstractmethod
     def read(self, path: Path) -> Any:  # noqa: ANN401 - each format has a reader of its own

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import EdgeFirstError, WriteError
+from edgefirst_ros.formats.crashsafe.appending import LOST
 from edgefirst_ros.hints import ExistingTopic
 from edgefirst_ros.live.queue import LiveQueue
+from edgefirst_ros.live.recorder import FOLDER
 from edgefirst_ros.live.recording import LiveRecording, PendingRecording
 from edgefirst_ros.live.session import (
     Finished,
@@ -21,9 +23,10 @@ from edgefirst_ros.live.session import (
     overload_of,
 )
 from edgefirst_ros.live.split import SPLIT, SplitPoint, limit_reached, tail_ns
-from edgefirst_ros.live.status import Disk, LiveStatus, Meter, build_status
+from edgefirst_ros.live.status import LiveStatus, Meter, build_status
 from edgefirst_ros.live.tail import SplitSession, Tail
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.groupcommit import Mark
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.ledger import CUT_OFF, QUEUE_FULL
@@ -35,7 +38,8 @@ from edgefirst_ros.topics import full_type
 
 STOPPED = "stopped"
 POLL_S = 0.2
-DISK_EVERY_S = 1.0
+LOOK_EVERY_S = 1.0
+"""How often it is looked whether what grows is still where it was made."""
 STOP_S = 3.0
 """Time to write what is queued and to complete the files; messages that are left are dropped and counted."""
 CLOSING_S = 0.8
@@ -47,8 +51,9 @@ class LiveCapture:
     """Runs successive sessions: ``start``, then ``put`` from callbacks, ``split``, ``stop``.
 
     ``put`` never blocks; one thread feeds the pipeline. A session ends by itself, completed, when the disk
-    has less than ``min_free_mb`` left, or aborted, when writing fails; messages are then ignored until
-    ``start``. A split is made on request and at ``split_every_s``, ``split_every_mb`` and ``split_every_m``.
+    has less than ``min_free_mb`` left beside what completing takes, or when the folder of a format is gone,
+    for the other formats; or aborted, when writing fails. Messages are then ignored until ``start``.
+    A split is made on request and at ``split_every_s``, ``split_every_mb`` and ``split_every_m``.
 
     Every session begins in ``_begin`` and ends in ``_finish`` or ``_give_up``. After a split the first
     message of the new session is the one that ``_take`` has in hand, but the seam is an acquisition time, see
@@ -60,9 +65,10 @@ class LiveCapture:
         host: names sessions, unless the configuration names a host.
         now_ns: returns the wall clock, for names only.
         clock_ns: returns the clock of receive times, for latencies only; default: ``now_ns``.
-        committed: called with every sample that is in all outputs, from a writing thread; must be fast.
+        committed: called with every sample that any format has, from a writing thread; must be fast.
         before: the capture before this one; if its host was the same, its calibration is used.
         offered: QoS of the publishers by topic, for the recording; may grow.
+        beside_bytes: kept free for what the caller writes beside each session.
 
     Attributes:
         host: as given.
@@ -70,6 +76,7 @@ class LiveCapture:
         finished: completed sessions since ``start``.
         splits: those of them that a split ended, as soon as they are complete; may be read by any thread.
         failure: the error that ended the last session, if any.
+        lost: what happened to formats that were given up; empty while all are well.
         ended: why the last session ended, empty while one is in progress.
         other_topics: returns topics that exist but are not received, for hints; called by any thread.
     """
@@ -85,12 +92,14 @@ class LiveCapture:
         committed: Callable[[Sample], None] | None = None,
         before: LiveCapture | None = None,
         offered: Mapping[str, str] | None = None,
+        beside_bytes: int = 0,
     ) -> None:
         self.host = host
         self.known: Calibration | None = before.known if before is not None and before.host == host else None
         self.finished: list[Finished] = []
         self.splits: list[Split] = []
         self.failure: Exception | None = None
+        self.lost = ""
         self.ended = ""
         self.other_topics: Callable[[], Iterable[ExistingTopic]] = tuple
         self._config = config
@@ -100,11 +109,13 @@ class LiveCapture:
         self._clock_ns = clock_ns or now_ns
         self._on_commit = committed
         self._commit_latency_ms: float | None = None
-        self._recording = LiveRecording(config, output, offered)
+        self._beside_bytes = beside_bytes
+        subfolders = (*config.formats, FOLDER) if config.record else config.formats
+        self._disk = Disk(output, config, subfolders, self._finish_bytes, self._out_of_space)
+        self._recording = LiveRecording(config, output, offered, self._disk)
         self._queue = LiveQueue(round(config.queue_mb * 1e6), self._recording.put)
         self._meter = Meter()
-        self._disk = Disk(output, config)
-        self._disk_checked_s = 0.0
+        self._looked_s = 0.0
         self._job: Job | None = None
         self._thread: threading.Thread | None = None
         self._timer: threading.Timer | None = None
@@ -153,7 +164,8 @@ class LiveCapture:
         if self._thread is not None:
             self._thread.join()
         self._names = SessionNames(self._named_host, name, sequence)
-        self.finished, self.splits, self.failure, self.ended = [], [], None, ""
+        self.finished, self.splits, self.failure, self.ended, self.lost = [], [], None, "", ""
+        self._disk.begin()
         self._aborting = self._late = False
         self._queue.clear()
         self._pause, self._paused = None, paused
@@ -254,6 +266,7 @@ class LiveCapture:
             commit_latency_ms=self._commit_latency_ms,
             paused=self._paused and job is not None,
             recording=self._recording.outputs,
+            problems=tuple(filter(None, (self.lost, self._recording.failure))),
         )
 
     # ------------------------------------------------------------------ the capture thread
@@ -271,6 +284,7 @@ class LiveCapture:
             recording=self._recording,
             overload=self._overload,
             durable=self._durable,
+            disk=self._disk,
         )
         self._commit_latency_ms = None
         self._meter.restart(self._queue.flows())
@@ -305,10 +319,9 @@ class LiveCapture:
                         self._recording.passed(item.arrival)
                 else:
                     item()
-                self._watch_disk()
+                self._watch()
             except Exception as error:  # noqa: BLE001 - kept for stop(), the capture cannot go on
-                self._fail(error)
-                self._give_up(self._job, f"failed: {error}")
+                self._ended_by(error)
         self._open = False
         self._tail.wait()
         if self._timer is not None:
@@ -372,14 +385,58 @@ class LiveCapture:
     def _fail(self, error: Exception) -> None:
         self.failure = error
 
-    def _watch_disk(self) -> None:
-        now_s = time.monotonic()
-        if not self._open or now_s - self._disk_checked_s < DISK_EVERY_S:
+    def _watch(self) -> None:
+        if not self._open:
             return
-        self._disk_checked_s = now_s
-        full = self._disk.full()
-        if full:
-            self._end_soon(full, STOP_S)
+        self._disk.watch()
+        if time.monotonic() - self._looked_s >= LOOK_EVERY_S and self._job is not None:
+            self._looked_s = time.monotonic()
+            if why := self._lose(self._job):
+                self._end_soon(why, STOP_S)
+
+    def _ended_by(self, error: Exception) -> None:
+        """End the session because of an error: completed for other formats if the folder of one is gone."""
+        try:
+            if self._job is not None and (why := self._lose(self._job)):
+                self._open = False
+                self._end(why)
+                return
+        except Exception as other:  # noqa: BLE001 - kept for stop()
+            error = other
+        self._fail(error)
+        self._give_up(self._job, f"failed: {error}")
+
+    def _lose(self, job: Job) -> str:
+        """Give up the formats whose output is gone; why the session ends then, empty if there are none.
+
+        Raises:
+            WriteError: all are.
+            OSError: the disk does not answer.
+        """
+        fanout = job.pipeline.fanout
+        lost = fanout.lost()
+        if not lost:
+            return ""
+        # No path of this machine goes into the report.
+        short = {name: f"{path.relative_to(self._output)} {LOST}" for name, path in lost.items()}
+        fanout.give_up({name: WriteError(text) for name, text in short.items()})
+        left = [name for name in self._config.formats if name not in fanout.given_up]
+        said = "; ".join(f"{path} {LOST}" for path in lost.values())
+        if not left:
+            raise WriteError(f"{said}; no dataset of session {job.dataset} is saved")
+        self.lost = f"{said}; the session ends, and is saved in {' and '.join(left)}"
+        return "; ".join(short.values())
+
+    def _finish_bytes(self) -> int:
+        """How many bytes it takes to complete what is written; any thread."""
+        jobs = [*self._tail.jobs, *([self._job] if self._job is not None else [])]
+        formats = sum(job.pipeline.fanout.finish_bytes() for job in jobs)
+        return formats + self._recording.finish_bytes() + self._beside_bytes * (1 + len(jobs))
+
+    def _out_of_space(self, why: str) -> None:
+        """Complete what is written, and write nothing more; any thread."""
+        self._end_soon(why, 0.0)
+        self._cut()
 
     def _end_soon(self, why: str, timeout_s: float) -> None:
         """End the session after what is queued, or when the time is over; the first call's reason is kept."""

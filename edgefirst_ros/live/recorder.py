@@ -11,9 +11,11 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
+from edgefirst_ros.errors import EdgeFirstError
 from edgefirst_ros.live.recordingfile import Latched, RecordingFile
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.naming import safe_name
+from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.sources.session import REPEATED, RecordedSession
 from edgefirst_ros.topics import OTHER_TOPICS
 
@@ -85,12 +87,19 @@ class Recorder:
         limit_bytes: limit of the messages that wait.
         latched: latched messages from before; it is updated.
         offered: QoS of the publishers by topic, where known; read at the first message of a topic.
+        disk: admits what is written; None: everything is.
     """
 
     def __init__(
-        self, folder: Path, limit_bytes: int, latched: Latched, offered: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        limit_bytes: int,
+        latched: Latched,
+        offered: Mapping[str, str] | None = None,
+        disk: Disk | None = None,
     ) -> None:
         self._folder = folder
+        self._disk = disk
         self._limit_bytes = limit_bytes
         self._latched = latched
         self._offered = {} if offered is None else offered
@@ -169,6 +178,15 @@ class Recorder:
     def cut(self) -> None:
         """Discard what is not on disk yet, so that the end of the session is not delayed."""
         self._no_time = True
+
+    @property
+    def failure(self) -> str:
+        """Why the recording has ended before its session; empty if it has not."""
+        return self._failure
+
+    def finish_bytes(self) -> int:
+        """What completing the file takes, see ``RecordingFile``; any thread."""
+        return 0 if (file := self._file) is None else file.finish_bytes
 
     def so_far(self, failure: str) -> RecordingResult:
         """The recording as it is now, with the reason why it is incomplete. Thread-safe."""
@@ -260,7 +278,7 @@ class Recorder:
         if item.paused:
             self._latched.remember(message)
             return
-        if self._no_time or (self._file is not None and not self._file.has_room(message)):
+        if self._no_time or not self._has_room(message):
             self._lost(message.topic)
             return
         number, mark = self._number + 1, self._mark
@@ -277,9 +295,17 @@ class Recorder:
         if self._guarded(write):
             self._number, self._mark = number, None
             self.messages += 1
+            if self._disk is not None:
+                self._disk.wrote(len(message.data))
         else:
             self._lost(message.topic)
         self._latched.remember(message)
+
+    def _has_room(self, message: RawMessage) -> bool:
+        """Whether the file and the disk have room for a message."""
+        if self._file is not None and not self._file.has_room(message):
+            return False
+        return self._disk is None or self._disk.admits()
 
     def _lost(self, topic: str, count: int = 1) -> None:
         """Count messages as not recorded; beyond many topics together."""
@@ -291,10 +317,12 @@ class Recorder:
         missing = sum(self._missing.values())
         values = {"ended": why, "messages": str(self.messages), "not_recorded": str(missing)}
         values["goes_on"] = "true" if goes_on else "false"
-        self._guarded(lambda file: file.finish(values))
-        if self._file is not None:
+
+        def finish(file: RecordingFile) -> None:
+            self.bytes = file.finish(values)
+
+        if self._guarded(finish):
             self._file = None
-            self.bytes = self._path.stat().st_size
         return RecordingResult(self._path, self.messages, self.bytes, dict(self._missing), self._failure)
 
     def _guarded(self, work: Callable[[RecordingFile], None]) -> bool:
@@ -309,8 +337,11 @@ class Recorder:
         return True
 
     def _fail(self, error: Exception) -> None:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or repr(error)
-        self._failure = f"{self._path}: cannot be written: {reason}"
+        if isinstance(error, EdgeFirstError):
+            self._failure = str(error)
+        else:
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or repr(error)
+            self._failure = f"{self._path}: cannot be written: {reason}"
         self._close()
 
     def _close(self) -> None:

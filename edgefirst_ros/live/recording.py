@@ -13,6 +13,7 @@ from edgefirst_ros.formats.crashsafe.links import refuse_links
 from edgefirst_ros.live.recorder import FOLDER, Recorder, RecordingResult
 from edgefirst_ros.live.recordingfile import Latched
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.sample import Calibration
 from edgefirst_ros.sources.session import RecordedSession, Seam, resumed_message
@@ -46,13 +47,21 @@ class LiveRecording:
         config: the capture's configuration.
         output: the output folder; recordings lie in a folder of their own below it.
         offered: QoS of the publishers by topic, see ``Recorder``; may grow.
+        disk: admits what is written, see ``Recorder``.
 
     Raises:
         WriteError: the folder of the recordings is a symbolic link.
     """
 
-    def __init__(self, config: Config, output: Path, offered: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        output: Path,
+        offered: Mapping[str, str] | None = None,
+        disk: Disk | None = None,
+    ) -> None:
         self._config = config
+        self._disk = disk
         self._folder = output / FOLDER
         refuse_links(output, self._folder)
         self._offered = offered
@@ -64,7 +73,7 @@ class LiveRecording:
         if self._config.record:
             # Messages in the capture's queue wait here as well; as much again may wait for the disk.
             limit_bytes = 2 * round(self._config.queue_mb * 1e6)
-            self._recorder = Recorder(self._folder, limit_bytes, self._latched, self._offered)
+            self._recorder = Recorder(self._folder, limit_bytes, self._latched, self._offered, self._disk)
 
     def put(self, message: RawMessage) -> None:
         """Queue a message that the capture uses; called in order of arrival."""
@@ -117,6 +126,15 @@ class LiveRecording:
         """End at once; what has been written stays readable."""
         if self._recorder is not None:
             self._recorder.abort()
+
+    @property
+    def failure(self) -> str:
+        """Why the recording has ended before its session; empty if it has not, or nothing is recorded."""
+        return "" if self._recorder is None else self._recorder.failure
+
+    def finish_bytes(self) -> int:
+        """What completing the recording takes; any thread."""
+        return 0 if self._recorder is None else self._recorder.finish_bytes()
 
     @property
     def outputs(self) -> dict[str, Output]:

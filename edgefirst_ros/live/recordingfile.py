@@ -9,7 +9,8 @@ from mcap.well_known import MessageEncoding, SchemaEncoding
 from mcap.writer import CompressionType, Writer
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.errors import DecodeError, WriteError
+from edgefirst_ros.formats.crashsafe.appending import LOST, is_in_place
 from edgefirst_ros.formats.crashsafe.sync import sync_file, sync_path
 from edgefirst_ros.messages.definitions import definition
 from edgefirst_ros.messages.measurement import RawMessage
@@ -26,6 +27,8 @@ CHUNK_BYTES = 4 << 20
 QOS = "offered_qos_profiles"
 _FOREVER = "{sec: 9223372036, nsec: 854775807}"
 _SEQUENCES = 1 << 32
+_INDEX_BYTES, _OFFSET_BYTES, _CHANNEL_BYTES = 128, 16, 1024
+"""At least what the end of a file holds of a chunk, of a channel in a chunk, and of a channel."""
 MAX_CHANNELS = 4096
 MAX_KEPT = 256
 """Limit of latched messages: more than the topics and frames of any rig."""
@@ -62,6 +65,7 @@ class RecordingFile:
         self._offered = offered
         self._schemas: dict[tuple[str, str], int] = {}
         self._channels: dict[tuple[str, str, str, str], int] = {}
+        self._schema_bytes = self._syncs = self._size = 0
         self._file = path.open("xb")
         try:
             self._writer = Writer(self._file, chunk_size=CHUNK_BYTES, compression=CompressionType.ZSTD)
@@ -78,6 +82,17 @@ class RecordingFile:
         """Size of the file so far."""
         return self._file.tell()
 
+    @property
+    def finish_bytes(self) -> int:
+        """By how many bytes, at most, ``finish`` makes grow what is on the disk by now; any thread.
+
+        A chunk that waits in memory, and what lies at the end: channels, schemas, and an index of the chunks,
+        of which there is one each time the file was synced, and one each time that one was full.
+        """
+        chunks, channels = self._syncs + self._size // CHUNK_BYTES + 1, len(self._channels)
+        index = chunks * (_INDEX_BYTES + _OFFSET_BYTES * channels)
+        return CHUNK_BYTES + index + channels * _CHANNEL_BYTES + self._schema_bytes
+
     def write(self, message: RawMessage, number: int, log_ns: int) -> None:
         """Write a message; ``number`` is its position in order of receipt.
 
@@ -93,6 +108,7 @@ class RecordingFile:
             sequence=number % _SEQUENCES,
         )
         self.messages += 1
+        self._size += len(message.data)
 
     def has_room(self, message: RawMessage) -> bool:
         """Whether its topic is in the file, or fits; MCAP has room for 65,535, of which each takes memory."""
@@ -103,15 +119,19 @@ class RecordingFile:
 
         Raises:
             OSError: the file cannot be written.
+            WriteError: it no longer has its name, so that what is written to it is lost.
         """
         self._writer.flush()  # type: ignore[no-untyped-call]
         sync_file(self._file.fileno())
+        self._syncs += 1
+        self._refuse_lost()
 
-    def finish(self, values: Mapping[str, str]) -> None:
-        """Write the end metadata and the index, and close the file.
+    def finish(self, values: Mapping[str, str]) -> int:
+        """Write the end metadata and the index, and close the file; its size.
 
         Raises:
             OSError: the file cannot be written.
+            WriteError: it no longer has its name.
         """
         try:
             self._writer.flush()  # type: ignore[no-untyped-call]
@@ -119,6 +139,8 @@ class RecordingFile:
             self._writer.finish()  # type: ignore[no-untyped-call]
             self._file.flush()
             sync_file(self._file.fileno())
+            self._refuse_lost()
+            return self.bytes
         finally:
             self.close()
 
@@ -129,6 +151,10 @@ class RecordingFile:
             self._file.close()
         except OSError:
             self._file.raw.close()
+
+    def _refuse_lost(self) -> None:
+        if not is_in_place(self._file.fileno(), self.path):
+            raise WriteError(f"{self.path} {LOST}; the datasets go on")
 
     def _channel(self, message: RawMessage) -> int:
         key = self._key(message)
@@ -154,6 +180,7 @@ class RecordingFile:
         text = text or _own_definition(schema)
         if (schema, text) not in self._schemas:
             encoding = SchemaEncoding.ROS2 if text else ""
+            self._schema_bytes += len(text) + _CHANNEL_BYTES
             self._schemas[schema, text] = self._writer.register_schema(schema, encoding, text.encode())
         return self._schemas[schema, text]
 

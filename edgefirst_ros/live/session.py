@@ -10,9 +10,11 @@ from typing import Any
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import OutputBusy, OutputExists
+from edgefirst_ros.formats.crashsafe.appending import LOST
 from edgefirst_ros.live.recording import LiveRecording, PendingRecording, recording_report
 from edgefirst_ros.live.status import shed_counts, shed_warnings, silent_roles
 from edgefirst_ros.naming import renaming, safe_name, sequence_name
+from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.groupcommit import Mark
 from edgefirst_ros.pipeline.job import Job, report_path
 from edgefirst_ros.pipeline.overload import Overload
@@ -137,6 +139,7 @@ def begin_session(
     recording: LiveRecording,
     overload: Overload | None = None,
     durable: Callable[[Mark], None] | None = None,
+    disk: Disk | None = None,
 ) -> Job:
     """Begin a job under the first name that is not used yet.
 
@@ -145,12 +148,13 @@ def begin_session(
         output: the output folder.
         names: proposes names.
         now_ns: wall clock, for the names.
-        committed: called with every sample that is in all outputs, from a writing thread.
+        committed: called with every sample that any format has, from a writing thread.
         known: the calibration of the session before, since robots send some of it only once.
         after: the session that this one follows without a gap, and the seam between them.
         recording: also begins a recording of this session, if there is one.
         overload: the overload control.
         durable: called with how far the disk holds what was written, see ``GroupCommit``.
+        disk: admits what is written, see ``FanOut``.
 
     Raises:
         OutputExists: the dataset that the user named exists.
@@ -165,7 +169,9 @@ def begin_session(
             report = report_path(config, output, dataset)
             if report.exists():
                 raise OutputExists(f"{report}: exists: choose another name")  # noqa: TRY301
-            job = Job(config, output, dataset, committed=committed, overload=overload, durable=durable)
+            job = Job(
+                config, output, dataset, committed=committed, overload=overload, durable=durable, disk=disk
+            )
             break
         except (OutputBusy, OutputExists):
             if names.given:
@@ -205,6 +211,8 @@ def finish_session(job: Job, config: Config, why: str, recorded: PendingRecordin
     head["shed"] = {} if job.overload is None else job.overload.report()
     if job.overload is not None:
         warnings += shed_warnings(job.overload, config)
+    given_up = job.pipeline.fanout.given_up
+    warnings += [f"{name}: lost: its folder {LOST}" for name in sorted(given_up)]
     recording = recorded.result()
     if recording is not None:
         head["recording"] = recording_report(recording)

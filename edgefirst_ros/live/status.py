@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.hints import FIRST_S, Hint
 from edgefirst_ros.live.queue import Flow, LiveQueue
+from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.executor import worker_count
 from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.pipeline.job import Job
@@ -84,10 +83,12 @@ class LiveStatus:
     With ``sync_s: off``, until it was written.
     """
     durable: int = 0
-    """Samples that the disk holds, so that they survive a power cut."""
+    """Samples that the disk holds in every format, so that they survive a power cut."""
 
     shed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Samples shed in this session and samples in total, by format."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with outputs that are written no more, a sentence each, to be said at once."""
     shedding: Mapping[str, float] = field(default_factory=dict)
     """Share of samples that is written, by format that sheds now."""
     help: str = ""
@@ -150,36 +151,6 @@ class Meter:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
-    """The disk that holds the output."""
-
-    output: Path
-    config: Config
-
-    def free_bytes(self) -> int:
-        """Free space at the output folder, which may not exist yet; 0 if the disk fails."""
-        path = self.output
-        try:
-            while not path.exists() and path != path.parent:
-                path = path.parent
-            return shutil.disk_usage(path).free
-        except OSError:
-            return 0
-
-    def spare_bytes(self, free_bytes: int) -> int:
-        """Free space beyond ``min_free_mb``, negative if there is less than that."""
-        return free_bytes - round(self.config.min_free_mb * 1e6)
-
-    def full(self) -> str:
-        """Why nothing more may be written, empty if there is space."""
-        free_bytes = self.free_bytes()
-        if self.spare_bytes(free_bytes) >= 0:
-            return ""
-        limit_mb = self.config.min_free_mb
-        return f"the disk has {free_bytes / 1e6:,.0f} MB left, less than min_free_mb {limit_mb:,.0f}"
-
-
 def build_status(
     job: Job | None,
     queue: LiveQueue,
@@ -191,12 +162,15 @@ def build_status(
     commit_latency_ms: float | None = None,
     paused: bool = False,
     recording: Mapping[str, Output] | None = None,
+    problems: tuple[str, ...] = (),
 ) -> LiveStatus:
     """The status now; between sessions mainly why the last one ended."""
     free = disk.free_bytes()
     spare = disk.spare_bytes(free)
     if job is None:
-        return LiveStatus("", 0, 0, 0, 0, queue.fill, free, {}, (), failure, ended, spare_bytes=spare)
+        return LiveStatus(
+            "", 0, 0, 0, 0, queue.fill, free, {}, (), failure, ended, spare_bytes=spare, problems=problems
+        )
     pipeline, flows, waiting = job.pipeline, queue.flows(), queue.drops_waiting()
     progress, totals, streams = pipeline.progress, pipeline.ledger.totals, pipeline.streams
     outputs = {**pipeline.outputs, **(recording or {})}
@@ -227,6 +201,7 @@ def build_status(
         commit_latency_ms=commit_latency_ms,
         durable=progress.durable,
         paused=paused,
+        problems=problems,
         shed={} if overload is None else overload.shed,
         shedding=shedding,
         help=advice(overload, disk.config) if overload is not None and shedding else "",

@@ -45,6 +45,12 @@ class Tail:
         self._failed = failed
         self._session: SplitSession | None = None
         self._thread: threading.Thread | None = None
+        self._completing: SplitSession | None = None
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The jobs of sessions that are not complete; any thread."""
+        return [each.job for each in (self._session, self._completing) if each is not None]
 
     @property
     def is_active(self) -> bool:
@@ -79,10 +85,11 @@ class Tail:
 
     def end(self) -> None:
         """Complete the session, if there is one, in the background."""
-        session, self._session = self._session, None
+        session = self._session
         if session is not None:
             session.following.pipeline.pass_seam()
             self.wait()
+            self._completing, self._session = session, None
             self._thread = threading.Thread(target=self._run, args=[session], name="finish", daemon=True)
             self._thread.start()
 
@@ -116,3 +123,5 @@ class Tail:
         except Exception as error:  # noqa: BLE001 - the capture thread gives up, stop() raises it
             session.job.abort()
             self._failed(error)
+        finally:
+            self._completing = None

@@ -182,6 +182,15 @@ def decode_camera_info(message: sensor_msgs.CameraInfo) -> CameraInfo:
         binning=(max(1, int(message.binning_x)), max(1, int(message.binning_y))),
         roi=_region(message.roi, int(message.width), int(message.height)),
     )
+    return plausible_camera_info(info)
+
+
+def plausible_camera_info(info: CameraInfo) -> CameraInfo:
+    """The same.
+
+    Raises:
+        DecodeError: it is of no camera, as ``decode_camera_info`` says.
+    """
     if not (all(map(math.isfinite, info.d)) and all(np.isfinite(m).all() for m in (info.k, info.r, info.p))):
         raise DecodeError("camera calibration is not finite")
     if not (info.width and info.height):

@@ -21,7 +21,7 @@ MAX_VALUES = 500_000
 """Most fields of one message, those of nested messages included; an array of numbers is one."""
 MAX_DEPTH = 32
 _HEADER_BYTES = 4
-_CODES: Mapping[str, str] = {
+CODES: Mapping[str, str] = {
     "bool": "?",
     "byte": "B",
     "char": "b",
@@ -36,6 +36,7 @@ _CODES: Mapping[str, str] = {
     "float32": "f",
     "float64": "d",
 }
+"""The numbers of definitions, as ``struct`` names them."""
 _NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 _TYPE = re.compile(r"[A-Za-z]\w*(/[A-Za-z]\w*){0,2}", re.ASCII)
 _SEPARATOR = "==="
@@ -103,7 +104,7 @@ def _field(line: str, package: str) -> Field | None:
     base, bounded, most = base.partition("<=")
     if not (_NAME.fullmatch(name) and _TYPE.fullmatch(base)) or (bounded and not most.isdecimal()):
         raise ValueError("line that is not a field")
-    if base not in _CODES and base not in {"string", "wstring"}:
+    if base not in CODES and base not in {"string", "wstring"}:
         base = _short(base) if "/" in base else f"{package}/{base}"
     if not bracket:
         return Field(name, base, None)
@@ -164,7 +165,7 @@ class _Reader:
             count = int(self._number("uint32"))
         if kind in _BYTES:
             return self._bytes(count)
-        if kind in _CODES:
+        if kind in CODES:
             return self._numbers(kind, count)
         found = []
         for _ in range(count):
@@ -177,19 +178,19 @@ class _Reader:
     def _single(self, kind: str, depth: int) -> Callable[[], Any]:
         if kind == "string":
             return self._string
-        if kind in _CODES:
+        if kind in CODES:
             return lambda: self._number(kind)
         return lambda: self.message(kind, depth - 1)
 
     def _number(self, kind: str) -> Any:  # noqa: ANN401 - what the definition says
-        code = self._order + _CODES[kind]
+        code = self._order + CODES[kind]
         size = struct.calcsize(code)
         self._align(size)
         (value,) = struct.unpack(code, self._bytes(size))
         return value
 
     def _numbers(self, kind: str, count: int) -> npt.NDArray[Any]:
-        dtype = np.dtype(_CODES[kind]).newbyteorder(self._order)
+        dtype = np.dtype(CODES[kind]).newbyteorder(self._order)
         if count:
             self._align(dtype.itemsize)
         values = np.frombuffer(self._bytes(count * dtype.itemsize), dtype)

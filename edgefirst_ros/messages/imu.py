@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from edgefirst.schemas import sensor_msgs
 
 from edgefirst_ros.messages.cdr import numbers_decoder_of
-from edgefirst_ros.messages.transform import known, unit, xyz
+from edgefirst_ros.messages.transform import FASTEST_RAD_S, known, measured_unit, xyz
 
-_FASTEST_RAD_S = 1e3
-_STRONGEST_M_S2 = 1e5
+_STRONGEST_M_S2 = 4e3
+"""400 g: shock sensors end there, and others far below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Imu:
 
     Attributes:
         orientation_xyzw: unit quaternion from the sensor's axes to ENU; None if zero or not finite.
-        angular_velocity_rad_s: about the sensor's axes; NaN if not finite, or impossibly fast.
+        angular_velocity_rad_s: about the sensor's axes; NaN if unknown.
         linear_acceleration_m_s2: along the sensor's axes, with gravity; NaN likewise.
     """
 
@@ -32,9 +32,9 @@ class Imu:
 def _imu(x: float, y: float, z: float, w: float, *rates_and_forces: float) -> Imu:
     roll, pitch, yaw, forward, left, up = rates_and_forces
     return Imu(
-        orientation_xyzw=unit((x, y, z, w)),
-        angular_velocity_rad_s=known((roll, pitch, yaw), _FASTEST_RAD_S),
-        linear_acceleration_m_s2=known((forward, left, up), _STRONGEST_M_S2),
+        orientation_xyzw=measured_unit((x, y, z, w)),
+        angular_velocity_rad_s=known((roll, pitch, yaw), FASTEST_RAD_S, "an angular velocity in rad/s"),
+        linear_acceleration_m_s2=known((forward, left, up), _STRONGEST_M_S2, "an acceleration in m/s²"),
     )
 
 
@@ -44,6 +44,10 @@ def decode_imu(message: sensor_msgs.Imu) -> Imu:
 
     An ``orientation_covariance[0]`` of -1, which by the definition says that there is no orientation, is
     ignored: the device sends it with valid ones.
+
+    Raises:
+        DecodeError: no valid message of this type, its orientation is not a rotation, or no sensor measures
+            its values.
     """
     turn = message.orientation
     return _imu(

@@ -11,19 +11,20 @@ from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.cdr import Stamped, decoder_of
 from edgefirst_ros.messages.transform import (
     FARTHEST_M,
+    FASTEST_RAD_S,
     LEAST_SIGMA,
     MOST_SIGMA,
     Transforms,
     bare,
-    known_xyz,
-    unit_xyzw,
+    known,
+    measured_unit,
     xyz,
 )
 from edgefirst_ros.naming import displayed
 
 _UNKNOWN = (math.nan,) * 3
-_FASTEST_M_S = 1e4
-_FASTEST_RAD_S = 1e3
+_FASTEST_M_S = 1e3
+"""Three times the speed of sound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Odometry:
         child_frame_id: the frame that moves.
         position_m: x, y, z.
         orientation_xyzw: unit quaternion from the child's axes to the message's frame.
-        linear_m_s: velocity along the child's axes; NaN from a transform, or if impossible.
+        linear_m_s: velocity along the child's axes; NaN from a transform, or if unknown.
         angular_rad_s: about the child's axes; NaN likewise.
         position_sigma_m: standard deviations along x, y, z; None if unknown.
         rotation_sigma_rad: standard deviations about x, y, z; None if unknown.
@@ -54,10 +55,13 @@ def decode_odometry(message: nav_msgs.Odometry) -> Odometry:
     """Decode a nav_msgs/Odometry; the quaternion is normalised, of covariances only the diagonal is used.
 
     Raises:
-        DecodeError: no valid message of this type, or its pose is zero, not finite or impossibly far away.
+        DecodeError: no valid message of this type, or its pose is zero, not finite, not a rotation or
+            impossibly far away, or its velocity impossibly high.
     """
     pose, twist = message.pose.pose, message.twist.twist
-    position, orientation = xyz(pose.position), unit_xyzw(pose.orientation)
+    turn = pose.orientation
+    position = xyz(pose.position)
+    orientation = measured_unit((float(turn.x), float(turn.y), float(turn.z), float(turn.w)))
     if orientation is None or not all(map(math.isfinite, position)):
         raise DecodeError("odometry pose is zero or not finite")
     if max(map(abs, position)) > FARTHEST_M:
@@ -66,8 +70,8 @@ def decode_odometry(message: nav_msgs.Odometry) -> Odometry:
         child_frame_id=displayed(str(message.child_frame_id)),
         position_m=position,
         orientation_xyzw=orientation,
-        linear_m_s=known_xyz(twist.linear, _FASTEST_M_S),
-        angular_rad_s=known_xyz(twist.angular, _FASTEST_RAD_S),
+        linear_m_s=known(xyz(twist.linear), _FASTEST_M_S, "a velocity in m/s"),
+        angular_rad_s=known(xyz(twist.angular), FASTEST_RAD_S, "an angular velocity in rad/s"),
         position_sigma_m=_sigma([float(message.pose.covariance[index]) for index in (0, 7, 14)]),
         rotation_sigma_rad=_sigma([float(message.pose.covariance[index]) for index in (21, 28, 35)]),
     )

@@ -107,14 +107,32 @@ def _stamped(messages: Sequence[geometry_msgs.TransformStamped]) -> Transforms:
 
 
 def _transform(message: geometry_msgs.TransformStamped) -> Transform:
-    translation = xyz(message.transform.translation)
-    rotation = unit_xyzw(message.transform.rotation)
+    _, parent = header_of(message)
+    turn = message.transform.rotation
+    return plausible_transform(
+        parent,
+        displayed(str(message.child_frame_id)),
+        xyz(message.transform.translation),
+        (float(turn.x), float(turn.y), float(turn.z), float(turn.w)),
+    )
+
+
+def plausible_transform(
+    parent: str,
+    child: str,
+    translation: tuple[float, float, float],
+    xyzw: tuple[float, float, float, float],
+) -> Transform:
+    """The transform of these values; the quaternion may have any length.
+
+    Raises:
+        DecodeError: there is none, as ``decode_tf`` says.
+    """
+    rotation = unit(xyzw)
     if rotation is None or not all(map(math.isfinite, translation)):
         raise DecodeError("transform is zero or not finite")
     if max(map(abs, translation)) > FARTHEST_M:
         raise DecodeError("transform out of range")
-    _, parent = header_of(message)
-    child = displayed(str(message.child_frame_id))
     if not bare(child) or bare(child) == bare(parent):
         raise DecodeError("transform does not connect two frames")
     if not (child.isprintable() and parent.isprintable()):
@@ -123,22 +141,21 @@ def _transform(message: geometry_msgs.TransformStamped) -> Transform:
 
 
 _LEAST_NORM = 1e-9
+_UNIT_WITHIN = 0.1
+"""Rounding to bytes leaves lengths within 0.01 of 1."""
+FASTEST_RAD_S = 100.0
+"""The widest range of a gyroscope is 4000 degrees, 70 radians, a second."""
 LEAST_SIGMA, MOST_SIGMA = 1e-6, 1e6
 """Standard deviations beyond these, in metres or radians, are no sensor's, and would overflow later."""
 FARTHEST_M = 1e8
 """No frame on earth has larger coordinates: they come from damage, and would overflow later."""
 
 
-def unit_xyzw(quaternion: geometry_msgs.Quaternion) -> tuple[float, float, float, float] | None:
-    """The unit quaternion of a geometry_msgs/Quaternion; None if it is zero or not finite.
-
-    Devices send quaternions whose length differs from 1 by more than rounding.
-    """
-    return unit((float(quaternion.x), float(quaternion.y), float(quaternion.z), float(quaternion.w)))
-
-
 def unit(xyzw: tuple[float, float, float, float]) -> tuple[float, float, float, float] | None:
-    """As ``unit_xyzw``, of a quaternion's components."""
+    """The unit quaternion of one of any length; None if it is zero or not finite.
+
+    Devices send mounts as they were typed in, such as -1, 1, -1, 1.
+    """
     norm = math.hypot(*xyzw)
     if not _LEAST_NORM < norm < math.inf:
         return None
@@ -146,15 +163,30 @@ def unit(xyzw: tuple[float, float, float, float]) -> tuple[float, float, float, 
     return x / norm, y / norm, z / norm, w / norm
 
 
-def known_xyz(vector: geometry_msgs.Vector3, most: float) -> tuple[float, float, float]:
-    """The components; all NaN, which means unknown, if one of them is not finite or larger than ``most``."""
-    return known(xyz(vector), most)
+def measured_unit(xyzw: tuple[float, float, float, float]) -> tuple[float, float, float, float] | None:
+    """As ``unit``, of an orientation that was measured, and is of unit length.
+
+    Raises:
+        DecodeError: its length is another, so that a component is wrong.
+    """
+    found = unit(xyzw)
+    if found is not None and abs(math.hypot(*xyzw) - 1) > _UNIT_WITHIN:
+        raise DecodeError("the orientation is not a unit quaternion")
+    return found
 
 
-def known(values: tuple[float, float, float], most: float) -> tuple[float, float, float]:
-    """As ``known_xyz``, of a vector's components."""
+def known(values: tuple[float, float, float], most: float, what: str) -> tuple[float, float, float]:
+    """A vector's components; all NaN, which means unknown, if one of them is.
+
+    Raises:
+        DecodeError: a component of ``what`` is larger than ``most``, which nothing can measure.
+    """
     x, y, z = values
-    return values if abs(x) <= most and abs(y) <= most and abs(z) <= most else (math.nan,) * 3
+    if abs(x) <= most and abs(y) <= most and abs(z) <= most:
+        return values
+    if any(abs(value) > most for value in values):
+        raise DecodeError(f"{what} of more than {most:g}, which nothing measures")
+    return (math.nan,) * 3
 
 
 def xyz(vector: geometry_msgs.Vector3 | geometry_msgs.Point) -> tuple[float, float, float]:

@@ -137,7 +137,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         )
         self._capture.other_topics = lambda: subscriptions.other_topics
         try:
-            self.get_logger().info(self._start(self._capture))
+            log(self.get_logger(), Level.OK, self._start(self._capture))
         except EdgeFirstError as error:
             subscriptions.close()
             self.report_problem(f"no session: {error}")
@@ -210,7 +210,8 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             self._published_splits += 1
             self._splits.publish(split)
             self._log_finished(split.closed)
-            self.get_logger().info(f"session {split.opened} follows: {split.closed.report['ended']}")
+            text = f"session {split.opened} follows: {split.closed.report['ended']}"
+            log(self.get_logger(), Level.OK, text)
 
     def _finish(self, capture: LiveCapture) -> str:
         """Complete the session and log every session since ``start``; return what was logged."""

@@ -77,7 +77,7 @@ def summarise(view: CaptureView) -> Diagnostic:
     """The summary of the session, the worst problem first."""
     status = view.status
     level, message = Level.OK, _headline(view)
-    problem = view.problem or status.failure or view.plan.problem
+    problem = view.problem or status.failure or "; ".join(status.problems) or view.plan.problem
     if problem:
         level, message = Level.ERROR, f"{problem}; {message}"
     elif status.ended and status.ended != "stopped":

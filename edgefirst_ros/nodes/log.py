@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from edgefirst_ros.naming import visible
 from edgefirst_ros.nodes.diagnostics import Diagnostic, Level
 
 PERSISTENT = 3
@@ -14,10 +15,11 @@ HEARTBEAT = 60
 
 
 def log(logger: Any, level: Level, text: str) -> None:  # noqa: ANN401 - rclpy's logger, untyped
-    """Log a line with the severity of a diagnostic level.
+    """Log a line with the severity of a diagnostic level, and control characters in it escaped.
 
     rclpy refuses a call site that changes its severity, so each severity has a call of its own.
     """
+    text = visible(text)
     if level == Level.ERROR:
         logger.error(text)
     elif level == Level.OK:

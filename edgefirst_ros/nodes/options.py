@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
+from edgefirst_ros.naming import visible
 from edgefirst_ros.nodes.parameters import specify
 
 TOPIC = re.compile(r"(~?/)?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
@@ -181,7 +182,7 @@ class Usage:
         Raises:
             SystemExit: with exit code 2.
         """
-        self._parser().error(why)
+        self._parser().error(visible(why))
 
     def _parser(self) -> argparse.ArgumentParser:
         return argparse.ArgumentParser(

@@ -110,7 +110,7 @@ class Preview:
 
     def _complain(self, text: str) -> None:
         if not self._has_complained:
-            self._node.get_logger().warning(text)
+            log(self._node.get_logger(), Level.WARN, text)
             self._has_complained = True
 
     def _publish(self, sample: Sample) -> None:

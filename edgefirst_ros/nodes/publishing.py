@@ -14,6 +14,7 @@ from rosidl_runtime_py.utilities import get_message
 from std_msgs.msg import Header
 
 from edgefirst_ros.live.session import Split
+from edgefirst_ros.naming import visible
 from edgefirst_ros.nodes.diagnostics import Diagnostic, Level
 
 BOND_TOPIC, BOND_TYPE = "bond", "bond/msg/Status"
@@ -48,10 +49,10 @@ class StatusPublisher:
     def _message(self, diagnostic: Diagnostic) -> Any:  # noqa: ANN401 - a generated message, untyped
         return DiagnosticStatus(
             level=bytes([diagnostic.level]),
-            name=f"{self._name}: {diagnostic.name}",
-            message=diagnostic.message,
+            name=visible(f"{self._name}: {diagnostic.name}"),
+            message=visible(diagnostic.message),
             hardware_id=self._hardware_id,
-            values=[KeyValue(key=key, value=value) for key, value in diagnostic.values],
+            values=[KeyValue(key=visible(key), value=visible(value)) for key, value in diagnostic.values],
         )
 
 
@@ -74,7 +75,7 @@ class SplitPublisher:
             DiagnosticStatus(
                 level=bytes([Level.OK]),
                 name=f"{self._name}: split",
-                message=f"{split.closed.summary}; {split.opened} follows",
+                message=visible(f"{split.closed.summary}; {split.opened} follows"),
                 hardware_id=self._hardware_id,
                 values=[KeyValue(key=key, value=value) for key, value in split.values],
             )

@@ -20,6 +20,7 @@ from rclpy.utilities import remove_ros_args
 
 from edgefirst_ros.errors import ConfigError, EdgeFirstError
 from edgefirst_ros.live.signals import finishing
+from edgefirst_ros.naming import visible
 from edgefirst_ros.nodes.options import Usage
 from edgefirst_ros.nodes.parameters import check_parameter_files
 from edgefirst_ros.nodes.receivebuffer import allowed_bytes, start_failure_help
@@ -65,7 +66,7 @@ def run(make: Callable[[], Runnable], usage: Usage, arguments: Sequence[str] | N
         usage.check(remove_ros_args(given)[1:])
         rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     except ConfigError as error:
-        sys.stderr.write("".join(f"{usage.executable}: {fault}\n" for fault in error.faults))
+        sys.stderr.write("".join(f"{usage.executable}: {visible(fault)}\n" for fault in error.faults))
         return USAGE
     except RuntimeError as error:
         # What follows the first comma are lines of the source code of rcl.
@@ -81,7 +82,7 @@ def run(make: Callable[[], Runnable], usage: Usage, arguments: Sequence[str] | N
                 middleware = rclpy.get_rmw_implementation_identifier()
                 why = start_failure_help(middleware, allowed_bytes(), os.environ)
                 what = str(error).partition(", at ")[0]
-                sys.stderr.write(f"{usage.executable}: {what}; {why}\n")
+                sys.stderr.write(f"{usage.executable}: {visible(what)}; {why}\n")
                 return USAGE
             executor = SingleThreadedExecutor()
             executor.add_node(node)

@@ -24,6 +24,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.names import is_pattern
 from edgefirst_ros.hints import ExistingTopic
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.nodes.diagnostics import Level
 from edgefirst_ros.nodes.discovery import (
     SubscriptionPlan,
     TopicMatch,
@@ -33,6 +34,7 @@ from edgefirst_ros.nodes.discovery import (
     unused_subscriptions,
 )
 from edgefirst_ros.nodes.graph import RosGraph, definition_of
+from edgefirst_ros.nodes.log import log
 from edgefirst_ros.nodes.receivebatch import Inlet, Taken, deliver_arrived
 from edgefirst_ros.nodes.receiveclock import ReceiveClock
 from edgefirst_ros.sources.session import recorded_topics
@@ -164,7 +166,7 @@ class Subscriptions:
             self._warn(each.topic, each.problem)
             if each.note and ("", each.note) not in self._logged:
                 self._logged.add(("", each.note))
-                node.get_logger().info(each.note)
+                log(node.get_logger(), Level.OK, each.note)
         if self._record is not None:
             self._update_unused(self._record, prefix)
         return self.plan
@@ -303,4 +305,4 @@ class Subscriptions:
     def _warn(self, topic: str, problem: str) -> None:
         if problem and (topic, problem) not in self._logged:
             self._logged.add((topic, problem))
-            self._node.get_logger().warning(f"{topic}: {problem}" if topic else problem)
+            log(self._node.get_logger(), Level.WARN, f"{topic}: {problem}" if topic else problem)

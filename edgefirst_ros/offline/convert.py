@@ -100,7 +100,7 @@ def convert(
             is everything.
         on_progress: called several times a second.
         pace: called before each message; may wait.
-        committed: called with every sample that is in all outputs, from a writing thread.
+        committed: called with every sample that any format has, from a writing thread.
         notes: go into the report before its own.
         processes: whether processes decode and encode, in place of threads; None where there are several
             workers, and enough to read for them. The result is the same.

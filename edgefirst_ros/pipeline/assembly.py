@@ -18,6 +18,7 @@ from edgefirst_ros.hints import ExistingTopic, Hint
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.duplicates import Duplicates
 from edgefirst_ros.pipeline.envelope import Envelope, Window, decoded_for, envelope_of, unwanted
 from edgefirst_ros.pipeline.executor import Backlog, worker_count
@@ -68,8 +69,9 @@ class Pipeline:
     Args:
         config: whole.
         writers: of all formats.
-        committed: called with every sample that is in the output; see ``FanOut``.
+        committed: called with every sample that any format has; see ``FanOut``.
         overload: decides what a live capture sheds.
+        disk: admits what is written, see ``FanOut``.
         durable: called with how far the disk holds what was written; see ``GroupCommit``.
         processes: whether as many processes as there are workers decode and encode, in place of threads.
         shown: which samples the writers get, by their times, see ``FanOut``.
@@ -83,6 +85,7 @@ class Pipeline:
         overload: Overload | None = None,
         *,
         durable: Callable[[Mark], None] | None = None,
+        disk: Disk | None = None,
         processes: bool = False,
         shown: Callable[[int], bool] | None = None,
     ) -> None:
@@ -106,6 +109,7 @@ class Pipeline:
             sync_s=config.sync_s,
             durable=durable,
             overload=overload,
+            disk=disk,
             backlog=Backlog(GROUP_ITEMS * workers, GROUP_BYTES * (workers + 2)) if processes else None,
             shown=shown,
         )
@@ -347,6 +351,11 @@ class Pipeline:
             raise self._processes.failure
 
     @property
+    def fanout(self) -> FanOut:
+        """The writers, to be asked how they are; any thread."""
+        return self._fanout
+
+    @property
     def outputs(self) -> Mapping[str, Output]:
         """What each writer has written so far, by its name."""
         return self._fanout.outputs
@@ -388,7 +397,7 @@ class Pipeline:
             self.config,
             self.ledger,
             self.sequences,
-            outputs=self.outputs,
+            outputs={n: each for n, each in self.outputs.items() if n not in self._fanout.given_up},
             samples=self._fanout.samples,
             notes=self.notes,
             unread=self.unread,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 
+from edgefirst_ros.errors import EdgeFirstError
 from edgefirst_ros.pipeline.allocation import keep_freed_memory
 from edgefirst_ros.pipeline.crossing import Area, Line, LinkClosed
 
@@ -34,7 +37,20 @@ def _serve(line: Line) -> None:
     except LinkClosed:
         raise
     except Exception as error:  # noqa: BLE001 - it is raised where the call came from
-        line.send((None, error))
+        line.send((None, _sendable(error)))
+
+
+def _sendable(error: Exception) -> Exception:
+    """The error, or its text if it cannot be sent; one that nobody foresaw takes its traceback along."""
+    if isinstance(error, EdgeFirstError):
+        return error
+    trace = "".join(traceback.format_exception(error))
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 - a class of a library may refuse in any way
+        error = RuntimeError(f"{type(error).__name__}: {error}")
+    error.add_note(trace)
+    return error
 
 
 if __name__ == "__main__":

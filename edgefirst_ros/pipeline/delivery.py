@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError, Future
 from typing import Generic, TypeVar
 
 from edgefirst_ros.errors import EdgeFirstError
-from edgefirst_ros.formats.base import NO_FILE, NoPlace, Written
+from edgefirst_ros.formats.base import NO_FILE, LeftOut, NoPlace, Written
 from edgefirst_ros.messages.guard import refusal_of
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage, rank
@@ -19,6 +19,7 @@ FORGOTTEN = "the format did not say what became of it"
 Item = TypeVar("Item", Sample, Observation)
 Result = Written | BaseException
 """What a writer wrote, or what kept it from writing."""
+_FAILED = LeftOut("dropped", "")
 _STAGES = {"skipped": Stage.SKIPPED, "unusable": Stage.UNPAIRED, "dropped": Stage.DROPPED}
 
 
@@ -36,6 +37,10 @@ class Delivery(Generic[Item]):
         outcome: called once, in any thread, with what became of a sample.
         ego: pose of a sample.
         place: sequence, frame and time of a sample.
+
+    Attributes:
+        awaited: how many of the fan-out's steps it has not passed yet.
+        is_lacking: a format failed before it had all that goes with the sample.
     """
 
     def __init__(
@@ -56,6 +61,8 @@ class Delivery(Generic[Item]):
         self.ego = ego
         self.place = place
         self.item: Future[Item] = Future()
+        self.awaited = 0
+        self.is_lacking = False
         self._results: dict[str, Result] = {}
         if image is None:
             self.item.set_result(make(None))
@@ -86,6 +93,12 @@ class Delivery(Generic[Item]):
             return Outcome(each.kind, each.reason)
         errors = (result for result in self._results.values() if isinstance(result, BaseException))
         return Outcome("dropped", next(map(_reason, errors), ""))
+
+    @property
+    def is_in_all(self) -> bool:
+        """Of a sample: whether every format has it; one that takes fewer on purpose does not count."""
+        left_out = (r.left_out if isinstance(r, Written) else _FAILED for r in self._results.values())
+        return not self.is_lacking and all(left is None or left.kind == "skipped" for left in left_out)
 
     @property
     def damage(self) -> str:

@@ -5,22 +5,32 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.base import CrashSafe, LeftOut, LooksAhead, MeasurementWriter, Writer, Written
+from edgefirst_ros.errors import DecodeError, WriteError
+from edgefirst_ros.formats.base import (
+    CrashSafe,
+    LeftOut,
+    LooksAhead,
+    MeasurementWriter,
+    Watched,
+    Writer,
+    Written,
+)
 from edgefirst_ros.formats.crashsafe.sync import sync_trees
 from edgefirst_ros.messages.guard import guarded
 from edgefirst_ros.pipeline.delivery import Delivery, Item, Result
+from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import Backlog, OrderedWriter, chain
 from edgefirst_ros.pipeline.groupcommit import GroupCommit, Mark
-from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage, count_reason
+from edgefirst_ros.pipeline.ledger import CUT_OFF, SAMPLE, Ledger, Outcome, Stage, count_reason
 from edgefirst_ros.pipeline.overload import SHED, Overload
 from edgefirst_ros.sample import EgoPose, Observation, Role, Sample, SequenceInfo
 
@@ -32,6 +42,9 @@ LARGE_ROLES = frozenset(
 Given = TypeVar("Given")
 Made = TypeVar("Made")
 _SHED = Written(left_out=LeftOut("dropped", SHED), items=0)
+_NO_SPACE = Written(left_out=LeftOut("dropped", CUT_OFF), items=0)
+_UNKNOWN_SHARE = 10
+"""A format that does not say what completing it takes may take this part of what it has written."""
 
 
 @dataclass(slots=True)
@@ -69,11 +82,12 @@ class FanOut:
         pool: prepares.
         workers: threads of the pool.
         ledger: of the whole run.
-        committed: called with every sample that is in the output, picture included, in a writer's thread: it
-            must be quick and must not raise.
+        committed: called with every sample that is in the output of any format, picture included, in a
+            writer's thread: it must be quick and must not raise.
         sync_s: how often what is written is synced, see ``GroupCommit``.
         durable: called with how far the disk holds what was written, see ``GroupCommit``.
         overload: decides which samples each writer has time for.
+        disk: admits what is written; None: everything is.
         backlog: limits what is under way; default: what suits a pool of so many threads.
         shown: called with the time of each sample in order: whether the writers get it. Others are counted as
             samples all the same, and their pictures are not decoded. None: they get all.
@@ -96,16 +110,20 @@ class FanOut:
         sync_s: float = -1.0,
         durable: Callable[[Mark], None] | None = None,
         overload: Overload | None = None,
+        disk: Disk | None = None,
         backlog: Backlog | None = None,
         shown: Callable[[int], bool] | None = None,
     ) -> None:
         self._shown = shown
         self.samples = 0
+        self._in_all = 0
         self._newest_ns: int | None = None
         self.bytes_written = 0
         self.outputs = {writer.name: Output(writer.unit) for writer in writers}
         self._committed = committed
         self._overload = overload
+        self._disk = disk
+        self._given_up: set[str] = set()
         self._pool = pool
         self._ledger = ledger
         self._lock = threading.Lock()
@@ -121,6 +139,8 @@ class FanOut:
                 if overload is None
                 else partial(_measured, overload.wrote, writer.name, writer.write)
             )
+            if disk is not None:
+                write = partial(_admitted, disk, write)
             thread: OrderedWriter[Any] = OrderedWriter(writer.name, write, self.backlog)
             group = self._observers if isinstance(writer, MeasurementWriter) else self._samplers
             group.append((writer, thread))
@@ -199,7 +219,10 @@ class FanOut:
     def sample(self, delivery: Delivery[Sample]) -> None:
         """Hand a sample to every writer of samples."""
         if self._samplers and (self._shown is None or delivery.takers):
+            delivery.awaited = 1 + len(self._observers)
             self._hand(delivery, self._samplers, self._count)
+            for _, thread in self._observers:  # its measurements went there before it
+                thread.call(partial(self._arrive, delivery, thread))
         else:
             self._follow(delivery)
 
@@ -215,15 +238,52 @@ class FanOut:
 
     def raise_failure(self) -> None:
         """Raise what ended a writer, if anything did."""
-        for failure in (*(thread.failure for _, thread in self._all), self.commits.failure):
+        for failure in (thread.failure for _, thread in self._left()):
             if failure is not None:
                 raise failure
+        if self.commits.failure is not None and self.commits.syncing not in self._given_up:
+            raise self.commits.failure
+
+    def finish_bytes(self) -> int:
+        """By how many bytes, at most, ``complete`` makes grow what is on the disk by now; any thread."""
+        return sum(
+            writer.finish_bytes()
+            if isinstance(writer, Watched)
+            else self.outputs[writer.name].bytes // _UNKNOWN_SHARE
+            for writer, _ in self._left()
+        )
+
+    def lost(self) -> dict[str, Path]:
+        """What grows and is no longer where it was made, by format, see ``Watched``; any thread.
+
+        Raises:
+            OSError: the disk does not answer.
+        """
+        watched = [writer for writer, _ in self._left() if isinstance(writer, Watched)]
+        # What was completed while it was looked at is asked about no more the second time.
+        return {w.name: path for w in watched if w.lost() and (path := w.lost()) is not None}
+
+    def give_up(self, lost: Mapping[str, WriteError]) -> None:
+        """Write nothing more of some formats, by the reasons; the others can be completed."""
+        for writer, thread in self._all:
+            if writer.name in lost:
+                thread.failure = thread.failure or lost[writer.name]
+        self._given_up |= lost.keys()
+
+    @property
+    def given_up(self) -> frozenset[str]:
+        """Formats that were given up."""
+        return frozenset(self._given_up)
+
+    def _left(self) -> Iterator[tuple[Writer, OrderedWriter[Any]]]:
+        """The writers that were not given up."""
+        return (each for each in self._all if each[0].name not in self._given_up)
 
     @property
     def mark(self) -> Mark:
         """How far writing has come; any thread."""
         with self._lock:
-            return Mark(self.samples, self._newest_ns, self.bytes_written)
+            return Mark(self._in_all, self._newest_ns, self.bytes_written)
 
     def join(self) -> None:
         """Wait until everything handed over is written."""
@@ -240,7 +300,10 @@ class FanOut:
         self.raise_failure()
         paths = []
         for writer, _ in self._all:
-            if isinstance(writer, CrashSafe):
+            if writer.name in self._given_up:
+                with suppress(WriteError, OSError):
+                    writer.abort()
+            elif isinstance(writer, CrashSafe):
                 paths += writer.complete()
             else:
                 closed = writer.close()
@@ -254,7 +317,7 @@ class FanOut:
         Raises:
             WriteError: or whatever made a writer fail; recovery gives the names.
         """
-        for writer, _ in self._all:
+        for writer, _ in self._left():
             if isinstance(writer, CrashSafe):
                 writer.close()
         self.commits.complete(self.mark)
@@ -305,13 +368,27 @@ class FanOut:
             if isinstance(result, Written):
                 self.bytes_written += result.bytes
                 self.outputs[name].add(result)
+                if self._disk is not None:
+                    self._disk.wrote(result.bytes)
             is_last = delivery.settle(name, result) == writers
         self.commits.wrote()
         if not is_last:
             return
         if done is not None:
             done(delivery, delivery.outcome)
+            self._arrive(delivery)
         delivery.close(self._ledger)
+
+    def _arrive(self, delivery: Delivery[Any], *threads: OrderedWriter[Any]) -> None:
+        """All writers of samples are done with one, or a writer of measurements with those of its time."""
+        with self._lock:
+            delivery.awaited -= 1
+            delivery.is_lacking |= any(thread.failure is not None for thread in threads)
+            if delivery.awaited or delivery.outcome != SAMPLE:
+                return
+            self._newest_ns = delivery.envelopes[0].time_ns
+            self._in_all += delivery.is_in_all
+        self.commits.wrote()
 
     def _follow(self, delivery: Delivery[Sample]) -> None:
         """Without a format of samples, a sample counts by its reference, which the writers had before it."""
@@ -329,6 +406,10 @@ class FanOut:
 
         def close(outcome: Outcome) -> None:
             self._count(delivery, outcome)
+            if outcome == SAMPLE:
+                with self._lock:
+                    self._newest_ns = delivery.envelopes[0].time_ns
+                    self._in_all += all(thread.failure is None for _, thread in self._observers)
             for envelope in delivery.envelopes:
                 for part in envelope.all_parts:
                     self._ledger.release(part.ticket)
@@ -356,7 +437,6 @@ class FanOut:
         if outcome == SAMPLE:
             with self._lock:
                 self.samples += 1
-                self._newest_ns = reference.time_ns
             if self._committed is not None:
                 self._committed(delivery.item.result())
 
@@ -370,6 +450,11 @@ def _prepared(writer: Writer, item: Sample | Observation) -> Any:  # noqa: ANN40
         if isinstance(item, Sample):
             return Written(left_out=LeftOut("unusable", str(error)))
         return Written(refused=((item.measurement.topic, str(error)),))
+
+
+def _admitted(disk: Disk, write: Callable[[Given], Any], given: Given) -> Any:  # noqa: ANN401 - what it writes
+    """Write an item, if there is space for it."""
+    return write(given) if disk.admits() else _NO_SPACE
 
 
 def _measured(

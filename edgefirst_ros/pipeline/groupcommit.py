@@ -15,8 +15,8 @@ class Mark:
     """How far writing has come.
 
     Attributes:
-        samples: written by all formats.
-        time_ns: acquisition time of the newest of them; None before the first.
+        samples: that every format has; one that takes fewer on purpose does not count.
+        time_ns: acquisition time of the newest that all formats are done with; None before the first.
         bytes: written in all.
     """
 
@@ -42,6 +42,7 @@ class GroupCommit:
         durable: the newest mark that is durable.
         longest_s: the longest time that a sync took.
         failure: what ended the thread; nothing more becomes durable then.
+        syncing: name of the format that is synced, or that failed.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class GroupCommit:
         self.durable = Mark()
         self.longest_s = 0.0
         self.failure: BaseException | None = None
+        self.syncing = ""
         self._writers = [writer for writer in writers if isinstance(writer, CrashSafe)]
         self._sync_s = sync_s
         self._written = written
@@ -98,6 +100,7 @@ class GroupCommit:
             start_s = time.monotonic()
             try:
                 for writer in self._writers:
+                    self.syncing = writer.name
                     writer.sync()
             except BaseException as failure:  # noqa: BLE001 - kept for the caller, who ends the run
                 self.failure = failure

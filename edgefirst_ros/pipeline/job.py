@@ -22,9 +22,10 @@ from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_path
 from edgefirst_ros.formats.datasets import recover
 from edgefirst_ros.formats.format import Target
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.naming import PAGE, REPORT, safe_name
+from edgefirst_ros.naming import PAGE, REPORT, page_path, safe_name
 from edgefirst_ros.pipeline.allocation import keep_freed_memory
 from edgefirst_ros.pipeline.assembly import Pipeline
+from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.groupcommit import Mark
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.sample import Role, Sample
@@ -54,12 +55,14 @@ class Job:
         committed: Callable[[Sample], None] | None = None,
         overload: Overload | None = None,
         durable: Callable[[Mark], None] | None = None,
+        disk: Disk | None = None,
         processes: bool = False,
     ) -> None:
         keep_freed_memory()
         self.dataset = safe_name(dataset)
         self._output = output
         self._config = config
+        self._disk = disk
         if overwrite:
             _finish_earlier(report_path(config, output, self.dataset))
         require_decoder(config.decoder)
@@ -73,7 +76,7 @@ class Job:
         _check_writable(output)
         self.overload = overload
         self.pipeline = Pipeline(
-            config, self.writers, committed, overload, durable=durable, processes=processes
+            config, self.writers, committed, overload, durable=durable, disk=disk, processes=processes
         )
         self.pipeline.notes += FORMATS.faults
 
@@ -84,7 +87,8 @@ class Job:
 
         When this returns all of it survives a power cut. First everything is finished under ``.part`` names,
         the report last: once that is on disk the run counts as complete, and wherever it is killed then,
-        recovery gives the names, in place of an earlier run's files and report. Before, those stay.
+        recovery gives the names, in place of an earlier run's files and report. Before, those stay. The page
+        of an earlier run goes before anything of this one gets a name: none is beside what it does not show.
 
         ``warnings`` come before those that the pipeline has itself.
 
@@ -95,9 +99,12 @@ class Job:
         report = {"dataset": self.dataset, **head, **self.pipeline.report()}
         report["notes"] += [f"{w.name}: {note}" for w in self.writers for note in w.notes]
         report["warnings"] = [*warnings, *report["warnings"]]
+        if self._disk is not None and self._disk.reason not in {"", head.get("ended")}:
+            report["warnings"].append(f"not everything was written: {self._disk.reason}")
         report["warnings"] += [f"{w.name}: {warning}" for w in self.writers for warning in w.warnings]
         if report["samples"]:
-            empty = [w.name for w in self.writers if not self._wrote(w, paths)]
+            given_up = self.pipeline.fanout.given_up
+            empty = [w.name for w in self.writers if w.name not in given_up and not self._wrote(w, paths)]
             report["warnings"] += [f"{name}: {FORMATS[name].nothing}" for name in empty]
         report["files"] = [path.relative_to(self._output).as_posix() for path in paths]
         path = self._report_place(paths)
@@ -112,22 +119,26 @@ class Job:
                 )  # so that no recovery gives the names as well
                 part.append((_as_text(report) + "\n").encode())
                 part.sync()
+                remove(page_path(path))
                 sync_path(path.parent)
                 self.pipeline.close()
                 take_name(path)
-                remove(path.with_name(path.name.removesuffix(REPORT) + PAGE))  # of an earlier run
         return [*paths, path], report
 
     def _report_place(self, paths: Sequence[Path]) -> Path:
         """Where the report goes: not into an earlier run's dataset of which this one replaces nothing."""
-        path = report_path(self._config, self._output, self.dataset)
+        config = self._config
+        if given_up := self.pipeline.fanout.given_up:  # nothing is made where their folders were
+            left = tuple(name for name in config.formats if name not in given_up)
+            config = config.model_copy(update={"formats": left})
+        path = report_path(config, self._output, self.dataset)
         is_dataset = (
             path.name == REPORT
             and path.exists()
             and not {each.name for each in path.parent.iterdir()} <= {REPORT, PAGE}
         )
         if is_dataset and not any(written.parent == path.parent for written in paths):
-            return _loose_report(self._config, self._output, self.dataset)
+            return _loose_report(config, self._output, self.dataset)
         return path
 
     def _wrote(self, writer: Writer, paths: Sequence[Path]) -> bool:

@@ -28,7 +28,7 @@ Span = tuple[float, float]
 class Latency:
     """Minimum time from acquisition to receipt in milliseconds, by sensor; jitter is added to it."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     camera: float = 25.0
     lidar: float = 60.0
@@ -53,7 +53,7 @@ class GpsErrors:
             say that it is unknown, as the device's do.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     sigma_m: tuple[float, float] = (0.0, 0.0)
     drift_m: float = 0.0
@@ -79,7 +79,7 @@ class ImuErrors:
         said_covariance: messages have the variances above; otherwise covariance[0] is -1, as on the device.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     gyroscope_sigma_rad_s: float = 0.0
     gyroscope_bias_rad_s: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -142,7 +142,7 @@ class DriveOptions:
         ConfigError: options are invalid; the message lists every fault.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     seconds: float = 10.0
     seed: int = 0
@@ -231,19 +231,20 @@ class DriveOptions:
             "tiles and jpeg exclude each other": not (self.tiles and self.jpeg),
             "prefix must be empty or one plain name": not self.prefix or bool(PLAIN.fullmatch(self.prefix)),
             "host must be a plain name": bool(PLAIN.fullmatch(self.host)),
-            "lidar_points must be at least 64": self.lidar_points >= 64,
+            "lidar_points must be 64 to 1000000": 64 <= self.lidar_points <= 1_000_000,
+            "start_ns must be 0 to 2**62": 0 <= self.start_ns <= 2**62,
             "lidar_organised needs lidar_missing nan or zero": not self.lidar_organised
             or self.lidar_missing != "left out",
             "lidar_jitter_deg must be 0 to 1": 0 <= self.lidar_jitter_deg <= 1,
             "cube_shape must be four sizes, the doppler bins even": len(self.cube_shape) == 4
             and all(0 < size < 32768 for size in self.cube_shape)
             and self.cube_shape[3] % 2 == 0,
-            **{f"{name} must not be negative": getattr(self, name) >= 0 for name in rates},
+            **{f"{name} must be 0 to 10000": 0 <= getattr(self, name) <= 10_000 for name in rates},
             "gps_hz must be below 25, an epoch's two messages being 40 ms apart": self.gps_hz < 25,
             **{f"{name}: shares must be 0 to 1": all(0 <= s <= 1 for s in of) for name, of in shares.items()},
-            **{f"{name} must not be negative": all(v >= 0 for v in of) for name, of in delays.items()},
-            **{f"{name} must not be negative": all(v >= 0 for v in of) for name, of in noise.items()},
-            "gps.drift_s must be more than 0": self.gps.drift_s > 0,
+            **{f"{name} must be 0 to 1000000": all(0 <= v <= 1e6 for v in of) for name, of in delays.items()},
+            **{f"{name} must be 0 to 1000000": all(0 <= v <= 1e6 for v in of) for name, of in noise.items()},
+            "gps.drift_s must be 0.001 to 1000000": 0.001 <= self.gps.drift_s <= 1e6,
             "silent must be spans from earlier to later": all(
                 _ascending(spans) for spans in self.silent.values()
             ),

@@ -25,6 +25,8 @@ BEGINNING = 64
 MIN_BACKWARD_TOPICS = 2
 """Smallest number of topics that must run backwards within themselves."""
 MAX_PENDING = 1000
+MAX_RECENT = 200_000
+"""Messages of about a second; no recorder takes more."""
 AT_STEP_NS = 1_000_000_000
 """Topics show the same step of the clock within this time."""
 
@@ -91,6 +93,10 @@ class Setbacks:
             self._overlap += 1
             self._repeated += content in self._before_step_messages
         self._recent.append((log_ns, content))
+        if len(self._recent) > MAX_RECENT:
+            self._broken = True
+            self._recent.clear()
+            return
         while self._recent[0][0] < self._latest_ns - STEP_NS - DISORDER_NS:
             self._recent.popleft()
 

@@ -19,8 +19,13 @@ def open_recording(location: Location) -> Recording:
         RecordingError: not a recording, or unreadable.
         ExtraNotInstalled: the library that reads it is missing.
     """
-    if location.suffix.lower() not in BAGS:
-        return McapRecording(location)
-    from edgefirst_ros.sources.rosbag import RosbagRecording  # noqa: PLC0415 - only where a bag is given
+    match location.suffix.lower():
+        case ".db3":
+            from edgefirst_ros.sources.rosbag2 import Rosbag2Recording  # noqa: PLC0415 - only where one is given
 
-    return RosbagRecording(location)
+            return Rosbag2Recording(location)
+        case ".bag":
+            from edgefirst_ros.sources.ros1bag import Ros1Recording  # noqa: PLC0415 - likewise
+
+            return Ros1Recording(location)
+    return McapRecording(location)

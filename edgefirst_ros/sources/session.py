@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
-from edgefirst_ros.messages.camera import CameraInfo
+from edgefirst_ros.messages.camera import CameraInfo, plausible_camera_info
 from edgefirst_ros.messages.detection import ModelInfo
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.radar import RadarInfo
-from edgefirst_ros.messages.transform import Transform
+from edgefirst_ros.messages.transform import Transform, plausible_transform
+from edgefirst_ros.naming import displayed
 from edgefirst_ros.sample import Calibration
 from edgefirst_ros.topics import TYPES, full_type
 
@@ -28,12 +31,15 @@ RESUMED = "/edgefirst_ros/resumed"
 STRING = "std_msgs/msg/String"
 _CDR = b"\0\1\0\0"
 LAYOUT = "1"
+_DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 REPEATED = 0
 """Sequence number of messages from before the session, which are repeated at the beginning of its file; the
 session's own messages count on from there in order of receipt."""
 RAW = "sensor_msgs/msg/Image"
 """Raw pictures, at hundreds of megabytes per second, are recorded only if ``record_topics`` names them."""
 _USABLE = frozenset(kind for kinds in TYPES.values() for kind in kinds) - {RAW}
+_RADAR = ("center_frequency", "frequency_sweep", "range_toggle", "detection_sensitivity")
+_ROUNDING = 1e-9
 _SHAPES: Mapping[str, tuple[int, ...]] = {"k": (3, 3), "r": (3, 3), "p": (3, 4)}
 
 
@@ -99,7 +105,7 @@ def resumed_of(message: RawMessage) -> tuple[str, Calibration] | None:
     try:
         values = json.loads(message.data[len(_CDR) + 4 : -1])
         return str(values["sequence"]), _calibration(json.loads(values["calibration"]))
-    except (KeyError, TypeError, ValueError):
+    except _DAMAGE:
         return None
 
 
@@ -119,10 +125,17 @@ def from_metadata(values: Mapping[str, str]) -> RecordedSession | None:
             settings,
             _calibration(json.loads(known)) if known else None,
             Seam(*map(int, values["seam"].split())) if values["seam"] else None,
-            values["after"],
+            _file_name(values["after"]),
         )
-    except (KeyError, TypeError, ValueError):
+    except _DAMAGE:
         return None
+
+
+def _file_name(name: str) -> str:
+    """A name in the same folder, or nothing."""
+    if name and (PurePath(name).name != name or "\0" in name):
+        raise ValueError("a path instead of a name")
+    return name
 
 
 def _calibration_text(known: Calibration) -> str:
@@ -139,24 +152,60 @@ def _plain(value: object) -> object:
 
 
 def _calibration(values: Mapping[str, Any]) -> Calibration:
+    """What ``_calibration_text`` wrote, held to what messages are held to, as a file may say anything.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is of another shape, or of no sensor.
+    """
     info, radar, model = (values[name] for name in ("camera_info", "radar_info", "model_info"))
     return Calibration(
-        None if info is None else CameraInfo(**{name: _field(name, info[name]) for name in info}),
-        None if radar is None else RadarInfo(**radar),
-        None if model is None else ModelInfo(model["name"], tuple(model["labels"])),
-        {child: _transform(each) for child, each in values["transforms"].items()},
+        None if info is None else _camera_info(info),
+        None
+        if radar is None
+        else RadarInfo(**{n: _text(radar[n]) for n in _RADAR}, cube=bool(radar["cube"])),
+        None if model is None else ModelInfo(_text(model["name"]), tuple(map(_text, model["labels"]))),
+        {made.child: made for made in map(_transform, values["transforms"].values())},
     )
 
 
-def _field(name: str, value: Any) -> Any:  # noqa: ANN401 - of any field of a CameraInfo
-    if name in _SHAPES:
-        return np.array(value, dtype=np.float64).reshape(_SHAPES[name])
-    return tuple(value) if isinstance(value, list) else value
+def _camera_info(values: Mapping[str, Any]) -> CameraInfo:
+    across, down = map(_unsigned, values["binning"])
+    left, top, width, height = map(_unsigned, values["roi"] or (0,) * 4)
+    k, r, p = (np.array(values[name], np.float64).reshape(shape) for name, shape in _SHAPES.items())
+    return plausible_camera_info(
+        CameraInfo(
+            width=_unsigned(values["width"]),
+            height=_unsigned(values["height"]),
+            distortion_model=_text(values["distortion_model"]),
+            d=tuple(map(float, values["d"])),
+            k=k,
+            r=r,
+            p=p,
+            binning=(max(1, across), max(1, down)),
+            roi=(left, top, width, height) if values["roi"] else None,
+        )
+    )
 
 
 def _transform(values: Mapping[str, Any]) -> Transform:
-    translation, rotation = values["translation_m"], values["rotation_xyzw"]
-    return Transform(values["parent"], values["child"], tuple(translation), tuple(rotation))
+    (x, y, z), (i, j, k, w) = (map(float, values[name]) for name in ("translation_m", "rotation_xyzw"))
+    made = plausible_transform(_text(values["parent"]), _text(values["child"]), (x, y, z), (i, j, k, w))
+    # It was normalised when it came; done again, its last digits may be others.
+    is_unit = abs(math.hypot(i, j, k, w) - 1) < _ROUNDING
+    return replace(made, rotation_xyzw=(i, j, k, w)) if is_unit else made
+
+
+def _unsigned(value: object) -> int:
+    if not isinstance(value, int) or not 0 <= value < 1 << 32:
+        raise ValueError(f"expected an unsigned number of 32 bits, found {value!r:.80}")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, found {value!r:.80}")
+    value.encode()  # JSON can have half a character, which cannot be written anywhere
+    return displayed(value)
 
 
 def recorded_topics(pattern: str) -> Callable[[str, str], bool]:

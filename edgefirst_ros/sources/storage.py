@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from edgefirst_ros.errors import RecordingError, RecordingNotFound
+from edgefirst_ros.model.untrusted import open_regular, refusing
 from edgefirst_ros.sources.location import Location, Url
 
 ByteRange = tuple[int, int]
@@ -37,7 +39,7 @@ class StoredFile(Protocol):
 
 
 class LocalFile:
-    """A file on this machine.
+    """An ordinary file on this machine.
 
     Raises:
         RecordingNotFound: no such file.
@@ -45,17 +47,18 @@ class LocalFile:
     """
 
     def __init__(self, path: Path) -> None:
-        if not path.is_file():
-            raise RecordingNotFound(f"{path}: no such recording")
         self._path = path
         try:
-            self.size = path.stat().st_size
-        except OSError as error:
-            raise RecordingError(f"{path}: cannot be read: {error.strerror}") from error
+            with refusing(path, RecordingError), self.open() as file:
+                self.size = os.fstat(file.fileno()).st_size
+        except RecordingError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise RecordingNotFound(f"{path}: no such recording") from error
+            raise
 
     def open(self, ranges: Sequence[ByteRange] | None = None) -> BinaryIO:  # noqa: ARG002 - the disk needs no plan
         """Open it for reading."""
-        return self._path.open("rb")
+        return open_regular(self._path, holes=True)
 
     def pin(self, begin: int, end: int) -> None:
         """Do nothing: the file is near."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,6 +10,7 @@ from edgefirst_ros.errors import ConfigError
 
 OUTSIDE = "outside --start/--end"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST_S = 1e9
 _EXPECTED = "expected seconds from the recording's start, or a time in UTC like 2026-03-14T10:20:30"
 
 
@@ -81,7 +81,7 @@ def _limit(option: str, text: str | None, faults: list[str]) -> _Limit | None:
         seconds = float(text)
     except ValueError:
         return _time(option, text, faults)
-    if not (math.isfinite(seconds) and seconds >= 0):
+    if not 0 <= seconds <= _LATEST_S:  # which is also false for what is no number
         faults.append(f"{option} {text}: {_EXPECTED}")
         return None
     return _Limit(round(seconds * 1e9), is_relative=True)

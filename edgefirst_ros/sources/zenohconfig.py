@@ -18,6 +18,8 @@ with extra("zenoh"):
 
 _TOKEN = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|(//[^\n]*|/\*.*?\*/|\t)|(:)""", re.S)
 """Strings, comments and colons of JSON5."""
+_MOST_NESTED = 2000
+"""Some ten thousand brackets in one another crash Zenoh, and this process."""
 _PLACE = re.compile(r"--> (\d+):(\d+)")
 _UNKNOWN = re.compile(r"unknown field `([^`]*)`")
 
@@ -42,6 +44,9 @@ def load_zenoh_config(path: Path) -> zenoh.Config:
 
 
 def _parsed(path: Path, json5: str, text: str) -> zenoh.Config:
+    # Wherever they close: what is a comment or a string to Zenoh is not known before it reads the text.
+    if json5.count("[") + json5.count("{") > _MOST_NESTED:
+        raise ConfigError([f"{path}: has more than {_MOST_NESTED:,} opening brackets"])
     try:
         return zenoh.Config.from_json5(json5)
     except zenoh.ZError as error:

@@ -20,6 +20,8 @@ _ENDPOINT = re.compile(r"[a-z][a-z0-9_-]*/\S+")
 LARGEST_MB = 64
 """Larger messages are dropped before they take memory; a raw picture of 4K with 16 bits has 50 MB."""
 MOST_PEERS = 64
+LONGEST_TYPE = 200
+"""Bytes of a type's name that are sent; Zenoh has room for 255 with what is before it."""
 _RETRY = {"period_init_ms": 250, "period_max_ms": 2000, "period_increase_factor": 2}
 _ADDRESS = re.compile(
     r"(?:tcp|tls)/(?:\[(?P<bracketed>[^\]]+)\]|(?P<host>[^\]/?#:]+)):(?P<port>\d{1,5})(?:[?#]\S*)?"
@@ -36,8 +38,8 @@ def open_session(
 ) -> zenoh.Session:
     """Open a peer that connects to some endpoints, retrying forever, and listens on others.
 
-    Multicast scouting is off unless the file turns it on, so it only talks to these endpoints and to peers
-    that they know.
+    Multicast scouting and the admin space are off unless the file turns them on, so it only talks to these
+    endpoints and to peers that they know, and answers no queries.
 
     Args:
         connect: endpoints such as ``tcp/192.168.1.5:7447``; they replace those of the file.
@@ -65,6 +67,9 @@ def open_session(
             config.insert_json5("mode", json.dumps("peer"))
         if config.get_json("scouting/multicast/enabled") == "null":
             config.insert_json5("scouting/multicast/enabled", "false")
+        if config.get_json("adminspace/enabled") == zenoh.Config().get_json("adminspace/enabled"):
+            # Off, too, in versions in which it may be on: it answers peers with the whole configuration.
+            config.insert_json5("adminspace/enabled", "false")
         if config_file is not None or any(endpoint.startswith("tls/") for endpoint in connect):
             _refuse_early(config, connect, config_file)
         _set_endpoints(config, connect, listen)
@@ -204,4 +209,6 @@ class Outlet:
 
     def put(self, schema: str, data: bytes) -> None:
         """Publish one message of type ``pkg/msg/Type``, without a Zenoh timestamp."""
-        self._publisher.put(data, encoding=zenoh.Encoding(CDR).with_schema(schema))
+        # A longer one makes Zenoh panic, whatever the recording says that it is from.
+        shown = schema if len(schema.encode()) <= LONGEST_TYPE else ""
+        self._publisher.put(data, encoding=zenoh.Encoding(CDR).with_schema(shown))

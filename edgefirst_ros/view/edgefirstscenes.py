@@ -7,22 +7,33 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import polars as pl
-from PIL import Image
 
-from edgefirst_ros.errors import DatasetError, EdgeFirstError
-from edgefirst_ros.formats.edgefirst.check.container import ZIP_DAMAGE
+from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.edgefirst.finish.table import read_table
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
 from edgefirst_ros.formats.edgefirst.read.pcd import positions, read_pcd
 from edgefirst_ros.formats.edgefirst.read.pictures import acquired_ns
-from edgefirst_ros.view.scene import MOST_POINTS, Box2d, Moment, Scene, opened
+from edgefirst_ros.model.untrusted import refusing
+from edgefirst_ros.view.scene import MOST_POINTS, Box2d, Moment, Scene, opened, shown
 
 Row = Mapping[str, Any]
-DAMAGE = (
-    *ZIP_DAMAGE, ArithmeticError, LookupError, MemoryError, RuntimeError, SyntaxError, TypeError,
-    Image.DecompressionBombError, pl.exceptions.PolarsError, pl.exceptions.PanicException,
-)  # fmt: skip
-"""What libraries raise for damaged files."""
+
+
+def annotation_rows(files: DatasetFiles, *columns: str) -> pl.DataFrame:
+    """The table with ``name`` as text and ``frame`` as a number; empty if there is none.
+
+    Raises:
+        DatasetError: it is damaged, or has no such columns.
+    """
+    if not files.table.is_file():
+        return pl.DataFrame()
+    table = read_table(files.table, *columns, files=len(files.names))
+    if missing := {"name", "frame"} - set(table.columns):
+        raise DatasetError(f"{files.table} has no column {' and no '.join(sorted(missing))}")
+    with refusing(files.table, DatasetError, "has other names and frames than the format"):
+        if table.schema["frame"].is_nested():
+            raise ValueError(f"frame is {table.schema['frame']}")
+        return table.with_columns(pl.col("name").cast(pl.String), pl.col("frame").cast(pl.Int64))
 
 
 def rows_of(table: pl.DataFrame, stem: str) -> list[dict[str, Any]]:
@@ -30,7 +41,7 @@ def rows_of(table: pl.DataFrame, stem: str) -> list[dict[str, Any]]:
     if table.is_empty():
         return []
     name, _, frame = PurePosixPath(stem).name.rpartition("_")
-    return table.filter((pl.col("name").cast(pl.String) == name) & (pl.col("frame") == int(frame))).to_dicts()
+    return table.filter((pl.col("name") == name) & (pl.col("frame") == int(frame))).to_dicts()
 
 
 def boxes_of(rows: Iterable[Row]) -> list[Box2d]:
@@ -43,7 +54,7 @@ def boxes_of(rows: Iterable[Row]) -> list[Box2d]:
     return found
 
 
-_SHOWN = ("name", "frame", "label", "box2d")
+SHOWN = ("name", "frame", "label", "box2d")
 """Columns that are read: masks may be much larger than all others."""
 
 
@@ -57,8 +68,7 @@ class EdgeFirstScenes:
 
     def __init__(self, dataset: Path) -> None:
         self._files = DatasetFiles(dataset)
-        table = self._files.table
-        self._table = read_table(table, *_SHOWN) if table.is_file() else pl.DataFrame()
+        self._table = annotation_rows(self._files, *SHOWN)
         names = {stem: PurePosixPath(stem).name.rpartition("_") for stem in self._files.stems()}
         self._stems = {Moment(name, int(frame)): stem for stem, (name, _, frame) in names.items()}
 
@@ -69,12 +79,12 @@ class EdgeFirstScenes:
     def scene(self, moment: Moment) -> Scene:
         """The sample's picture with its 2-D boxes, and the points of the lidar."""
         stem = self._stems[moment]
-        try:
+        with refusing(stem, DatasetError):
             data = self._files.read(stem, "camera.jpeg", "camera.png")
             picture = None if data is None else opened(data)[0]
             if picture is not None:
                 moment = Moment(moment.sequence, moment.frame, acquired_ns(picture))
-                picture.load()
+                picture = shown(picture)
             cloud = self._files.read(stem, "lidar.pcd")
             points = None if cloud is None else read_pcd(cloud)[:MOST_POINTS]
             return Scene(
@@ -83,7 +93,3 @@ class EdgeFirstScenes:
                 boxes_of(rows_of(self._table, stem)),
                 None if points is None else positions(points),
             )
-        except EdgeFirstError:
-            raise
-        except DAMAGE as error:
-            raise DatasetError(f"{stem} cannot be read: {error}") from error

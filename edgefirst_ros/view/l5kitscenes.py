@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from edgefirst_ros.errors import DatasetError, EdgeFirstError
+from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
+from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.view.scene import MOST_POINTS, Agent, Moment, Scene
 
 MOST_AGENTS = 500
-
-DAMAGE = (ArithmeticError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError)
 
 
 class L5KitScenes:
@@ -26,11 +25,9 @@ class L5KitScenes:
 
     def __init__(self, folder: Path) -> None:
         self._dataset = ChunkedDataset(folder).open()
-        try:
-            times = self._dataset.frames[: len(self._dataset.frames)]["timestamp"]
+        with refusing(folder, DatasetError, "frames cannot be read"):
+            times = self._dataset.frames["timestamp"]
             self._numbers = {int(time_ns): number for number, time_ns in enumerate(times.tolist())}
-        except DAMAGE as error:
-            raise DatasetError(f"{folder}: frames cannot be read: {error}") from error
 
     def moments(self) -> list[Moment]:
         """All frames."""
@@ -39,7 +36,7 @@ class L5KitScenes:
     def scene(self, moment: Moment) -> Scene:
         """The nearest frame, seen from above in the rig's frame."""
         scene = Scene(moment)
-        try:
+        with refusing(self._dataset.path, DatasetError, "a frame cannot be read"):
             nearest = min(self._numbers, key=lambda time_ns: abs(time_ns - (moment.time_ns or 0)))
             number = self._numbers[nearest]
             dataset = self._dataset
@@ -57,8 +54,4 @@ class L5KitScenes:
                 scene.points = (
                     dataset.points[begin : min(end, begin + MOST_POINTS)]["position_cm"].astype(float) / 100.0
                 )
-        except EdgeFirstError:
-            raise
-        except DAMAGE as error:
-            raise DatasetError(f"a frame cannot be read: {error}") from error
         return scene

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,20 +9,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound, EdgeFirstError
+from edgefirst_ros.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES
-from edgefirst_ros.formats.ncore.store.reading import Reading
+from edgefirst_ros.formats.ncore.store.reading import MOST_RAY_BYTES, Reading
 from edgefirst_ros.formats.zarr2.array import read_array
-from edgefirst_ros.view.scene import MOST_POINTS, Box2d, Moment, Points, Scene, opened
+from edgefirst_ros.model.untrusted import parse_json, refusing
+from edgefirst_ros.view.scene import MOST_POINTS, Box2d, Moment, Points, Scene, opened, shown
 
 _FRAMES = re.compile(r"((?:cameras|lidars)/[^/]+/frames)/\.zattrs")
-DAMAGE = (
-    ArithmeticError, LookupError, MemoryError, OSError, RuntimeError, SyntaxError, TypeError, ValueError,
-    Image.DecompressionBombError,
-)  # fmt: skip
-"""What damaged stores lead to."""
 
 
 class NCoreScenes:
@@ -42,15 +36,12 @@ class NCoreScenes:
         if not stores:
             raise DatasetNotFound(f"{folder}: holds no finished store")
         for path in stores:
-            try:
-                with Reading(path) as reading:
-                    for key in reading.store:
-                        if (found := _FRAMES.fullmatch(key)) is not None:
-                            times = json.loads(reading.store.get(key)).get("frames_timestamps_us", [])
-                            self._times_us[found[1]] = np.array(times, np.int64).reshape(-1, 2)
-                            self._stores[found[1]] = path
-            except DAMAGE as error:
-                raise DatasetError(f"{path} cannot be read: {error}") from error
+            with refusing(path, DatasetError), Reading(path) as reading:
+                for key in reading.store:
+                    if (found := _FRAMES.fullmatch(key)) is not None:
+                        times = parse_json(reading.store.get(key)).get("frames_timestamps_us", [])
+                        self._times_us[found[1]] = np.array(times, np.int64).reshape(-1, 2)
+                        self._stores[found[1]] = path
         self._cameras = sorted(g for g, times in self._times_us.items() if g[:3] == "cam" and len(times))
         self._lidars = sorted(g for g, times in self._times_us.items() if g[:3] == "lid" and len(times))
 
@@ -66,15 +57,11 @@ class NCoreScenes:
     def scene(self, moment: Moment) -> Scene:
         """The picture that is nearest in time, its boxes, and the nearest returns of the first lidar."""
         scene = Scene(moment)
-        try:
+        with refusing(self._name, DatasetError, "a frame cannot be read"):
             for group in self._cameras[:1]:
                 self._at(group, moment, lambda get, name: _look(get, name, scene))
             for group in self._lidars[:1]:
                 self._at(group, moment, lambda get, name: _range(get, name, scene))
-        except EdgeFirstError:
-            raise
-        except DAMAGE as error:
-            raise DatasetError(f"{self._name}: a frame cannot be read: {error}") from error
         return scene
 
     def _at(self, group: str, moment: Moment, look: Callable[[Callable[[str], bytes], str], None]) -> None:
@@ -86,8 +73,8 @@ class NCoreScenes:
 
 def _look(get: Callable[[str], bytes], name: str, scene: Scene) -> None:
     data = read_array(get, f"{name}/image").item()
-    scene.picture, (width, height) = opened(data)
-    scene.picture.load()
+    picture, (width, height) = opened(data)
+    scene.picture = shown(picture)
     try:
         corners = read_array(get, f"{name}/generic_data/{FLAT_BOXES}").reshape(-1, 4)
         labels: list[Any] = read_array(get, f"{name}/generic_data/{FLAT_BOXES}_label").tolist()
@@ -99,7 +86,7 @@ def _look(get: Callable[[str], bytes], name: str, scene: Scene) -> None:
 
 
 def _range(get: Callable[[str], bytes], name: str, scene: Scene) -> None:
-    direction = read_array(get, f"{name}/ray_bundle/direction").astype(float)
-    distance = read_array(get, f"{name}/ray_bundle_returns/distance_m").astype(float)
-    points: Points = (direction * distance[0][:, None])[:MOST_POINTS]
+    direction = read_array(get, f"{name}/ray_bundle/direction", "f", MOST_RAY_BYTES)[:MOST_POINTS]
+    distance = read_array(get, f"{name}/ray_bundle_returns/distance_m", "f", MOST_RAY_BYTES)[0, :MOST_POINTS]
+    points: Points = direction.astype(float) * distance.astype(float)[:, None]
     scene.points = points

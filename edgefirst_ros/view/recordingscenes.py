@@ -9,7 +9,7 @@ from edgefirst_ros.formats.base import Written
 from edgefirst_ros.messages.detection import Detections
 from edgefirst_ros.messages.pointcloud import PointCloud
 from edgefirst_ros.sample import Role, Sample, SequenceInfo
-from edgefirst_ros.view.scene import MOST_POINTS, Box2d, Moment, Scene, opened
+from edgefirst_ros.view.scene import MOST_POINTS, Box2d, Moment, Scene, opened, shown
 
 
 class SceneWriter:
@@ -35,8 +35,7 @@ class SceneWriter:
         scene = Scene(Moment(sample.sequence.name, sample.frame, sample.time_ns))
         if sample.image is not None:
             try:
-                scene.picture = opened(sample.image.data)[0]
-                scene.picture.load()
+                scene.picture = shown(opened(sample.image.data)[0])
             except (ValueError, OSError) as error:
                 raise DecodeError(f"picture cannot be shown: {error}") from error
         model, cloud = sample.companions.get(Role.MODEL), sample.companions.get(Role.LIDAR_POINTS)

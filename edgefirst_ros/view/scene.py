@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from io import BytesIO
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
+
+from edgefirst_ros.codecs.pictures import open_picture
 
 Points = npt.NDArray[np.float64]
 
@@ -27,7 +29,6 @@ _RANGE_COLOURS = np.array(
 )
 """From near to far, evenly over the logarithm of the range."""
 _MOST_BOXES = 500
-_MOST_PIXELS = 1 << 26
 MOST_POINTS = 60_000
 
 
@@ -100,12 +101,22 @@ def opened(data: bytes) -> tuple[Image.Image, tuple[int, int]]:
         ValueError: it has more pixels than any camera.
         OSError: it is damaged.
     """
-    picture = Image.open(BytesIO(data), formats=("JPEG", "PNG"))
+    with warnings.catch_warnings(action="ignore"):  # Pillow warns of damaged EXIF, which says nothing
+        picture = open_picture(data)
     size = picture.size
-    if size[0] * size[1] > _MOST_PIXELS:
-        raise ValueError(f"a picture of {size[0]} x {size[1]} pixels")
     picture.draft("RGB", (PICTURE_WIDTH, 1))
     return picture, size
+
+
+def shown(picture: Image.Image) -> Image.Image:
+    """The picture decoded, and no larger than a page shows it: of several only that is kept.
+
+    Raises:
+        OSError: it is damaged.
+    """
+    picture = picture.convert("RGB")
+    picture.thumbnail((PICTURE_WIDTH, 4 * PICTURE_WIDTH), Image.Resampling.BILINEAR)
+    return picture
 
 
 class Projection(NamedTuple):

@@ -8,20 +8,20 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
-from PIL import Image, ImageDraw, ImageFilter, UnidentifiedImageError
+from PIL import Image, ImageDraw, ImageFilter
 from PIL.ExifTags import Base
 
 from edgefirst_ros.errors import ConfigError, OutputExists, RecordingError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
-from edgefirst_ros.formats.edgefirst.finish.table import read_table
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
 from edgefirst_ros.formats.edgefirst.read.pcd import read_pcd
+from edgefirst_ros.model.untrusted import refusing
+from edgefirst_ros.naming import displayed
 from edgefirst_ros.view.cubepower import power_db
-from edgefirst_ros.view.edgefirstscenes import DAMAGE, Row, boxes_of, rows_of
-from edgefirst_ros.view.scene import draw_boxes
+from edgefirst_ros.view.edgefirstscenes import SHOWN, Row, annotation_rows, boxes_of, rows_of
+from edgefirst_ros.view.scene import draw_boxes, opened
 
 CELL = (400, 225)
 GAP = 6
@@ -57,7 +57,7 @@ def _is_sheet(path: Path) -> bool:
     try:
         with Image.open(path, formats=sorted(set(KINDS.values()))) as picture:
             return bool(picture.getexif().get(Base.Software) == SOFTWARE)
-    except (UnidentifiedImageError, *DAMAGE):
+    except Exception:  # noqa: BLE001 - whatever it is, it is no sheet
         return False
 
 
@@ -91,7 +91,7 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
     if not stems:
         raise RecordingError(f"{dataset}: the dataset holds no samples")
     chosen = [stems[i] for i in np.unique(np.linspace(0, len(stems) - 1, rows).round().astype(int))]
-    table = read_table(files.table) if files.table.is_file() else pl.DataFrame()
+    table = annotation_rows(files, *SHOWN)
     width = len(COLUMNS) * (CELL[0] + GAP) + GAP
     sheet = Image.new("RGB", (width, len(chosen) * (CELL[1] + 22 + GAP) + 28), BACKGROUND)
     draw = ImageDraw.Draw(sheet)
@@ -99,11 +99,9 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
         draw.text((GAP + column * (CELL[0] + GAP), 8), title, INK)
     for number, stem in enumerate(chosen):
         top = 28 + number * (CELL[1] + 22 + GAP)
-        draw.text((GAP, top + 4), PurePosixPath(stem).name, INK)
-        try:
+        draw.text((GAP, top + 4), displayed(PurePosixPath(stem).name), INK)
+        with refusing(f"{dataset}: {stem}", RecordingError):
             cells = list(_cells(files, stem, rows_of(table, stem)))
-        except DAMAGE as error:
-            raise RecordingError(f"{dataset}: {stem} cannot be read: {error}") from error
         for column, cell in enumerate(cells):
             sheet.paste(cell, (GAP + column * (CELL[0] + GAP), top + 22))
     return sheet
@@ -126,7 +124,7 @@ def _camera(data: bytes | None, rows: Iterable[Row]) -> Image.Image:
     cell = _empty()
     if data is None:
         return cell
-    picture = Image.open(BytesIO(data)).convert("RGB")
+    picture = opened(data)[0].convert("RGB")
     picture.thumbnail(CELL)
     draw_boxes(picture, boxes_of(rows), width=1)
     cell.paste(picture, ((CELL[0] - picture.width) // 2, (CELL[1] - picture.height) // 2))

@@ -22,7 +22,7 @@ from edgefirst_ros.formats.base import LeftOut, NoPlace, Written
 from edgefirst_ros.formats.crashsafe.names import finished_path, free_name, part_path
 from edgefirst_ros.formats.crashsafe.replacing import remove, take_name
 from edgefirst_ros.formats.crashsafe.report import Recovery
-from edgefirst_ros.formats.findings import Check, Findings, concluded
+from edgefirst_ros.formats.findings import EVERYTHING, Check, Findings, Look, concluded
 from edgefirst_ros.formats.format import Format, Target, below
 from edgefirst_ros.messages.pointcloud import PointCloud
 from edgefirst_ros.sample import Role, Sample, SequenceInfo
@@ -135,7 +135,7 @@ class KittiFormat(Format[KittiOptions]):
         part.rename(done)
         return Recovery(done, kept=Counter(frames=len(committed)), paths=(done,))
 
-    def check(self, path: Path, *, official_python: Path | None = None) -> Check:
+    def check(self, path: Path, *, official_python: Path | None = None, look: Look = EVERYTHING) -> Check:
         findings, names = Findings(), {name: {p.stem for p in path.glob(f"{name}/*")} for name in FOLDERS}
         if part_path(path).exists():
             findings.error(part_path(path).name, "unfinished; edgefirst-ros recover can finish it")

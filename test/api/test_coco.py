@@ -105,7 +105,7 @@ def test_a_damaged_picture_is_named_and_the_folder_can_be_used_again(tmp_path: P
     folder = foreign(tmp_path / "ds", rows, {"s/s_001.jpg": picture(), "s/s_002.jpg": b"no picture"})
     (tmp_path / "empty").mkdir()
     for out in (tmp_path / "coco", tmp_path / "empty"):
-        with pytest.raises(DatasetError, match=r"ds: the picture of s_002 cannot be decoded"):
+        with pytest.raises(DatasetError, match=r"ds: the picture of s_002: cannot be decoded"):
             edgefirst_ros.export_coco(folder, out)
     assert not (tmp_path / "coco").exists()
     assert not list((tmp_path / "empty").iterdir())

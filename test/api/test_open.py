@@ -72,7 +72,7 @@ def test_of_several_datasets_one_must_be_named(tmp_path: Path) -> None:
         ("empty", DatasetNotFound, "empty: holds no finished EdgeFirst dataset"),
         ("report.json", DatasetNotFound, r"report\.json: is no EdgeFirst dataset; give its folder"),
         ("lone.arrow", DatasetNotFound, r"holds neither lone\.zip nor lone/"),
-        ("lone.zip", DatasetError, r"lone\.zip is not a complete ZIP file"),
+        ("lone.zip", DatasetError, r"lone\.zip: is not a complete ZIP file"),
     ],
 )
 def test_what_is_no_dataset_is_refused(tmp_path: Path, path: str, error: type[Exception], said: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -213,17 +214,25 @@ def test_an_interruption_of_the_imports_is_no_traceback(
     assert "interrupted" in capsys.readouterr().err
 
 
-def test_an_output_folder_with_odd_bytes_is_printed_as_it_is(drive: Path, tmp_path: Path) -> None:
-    odd = bytes(tmp_path) + b"/o\xff"
-    done = subprocess.run(
-        [sys.executable, "-m", "edgefirst_ros", "convert", bytes(drive), b"-o", odd],
-        capture_output=True,
-        check=False,
-        timeout=60,
-        env={"PYTHONUTF8": "1", "PYTHONPATH": ":".join(sys.path)},
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(odd)
+def test_an_output_folder_with_an_odd_name_is_printed_escaped_and_is_exact_in_json(
+    drive: Path, tmp_path: Path
+) -> None:
+    """Also where the output is no terminal: a log is looked at on one."""
+    odd = bytes(tmp_path) + "/o\x1b[2J\u202e\u200b".encode() + b"\xff"
+    for more, number in (([], b"1"), ([b"--json"], b"2")):
+        done = subprocess.run(
+            [sys.executable, "-m", "edgefirst_ros", "convert", bytes(drive), b"-o", odd + number, *more],
+            capture_output=True,
+            check=False,
+            timeout=60,
+            env={"PYTHONUTF8": "1", "PYTHONPATH": ":".join(sys.path)},
+        )
+        assert done.returncode == 0, done.stderr
+        if more:
+            assert os.fsencode(json.loads(done.stdout)["paths"][0]).startswith(odd + number)
+            assert done.stdout.isascii()
+        else:
+            assert done.stdout.startswith(bytes(tmp_path) + rb"/o\x1b[2J\u202e\u200b\udcff1")
 
 
 @pytest.mark.parametrize("name", ["edgefirst", "ncore", "l5kit"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fleets import settings
 
-from edgefirst_ros.errors import ConfigError, OutputBusy
+from edgefirst_ros.errors import ConfigError, OutputBusy, WriteError
 from edgefirst_ros.fleet.keys import FleetDrive, InputFile, key_of, settings_hash
 from edgefirst_ros.fleet.notes import LocalNotes
 from edgefirst_ros.fleet.output import LocalOutput, open_output, upload_step
@@ -19,6 +19,7 @@ from edgefirst_ros.fleet.plan import make_plan
     [
         ("edgefirst/d/d.zip", 0),
         ("edgefirst/d/d/1.jpeg", 0),
+        ("edgefirst/d/d.manifest", 0),
         ("edgefirst/d/d.arrow", 1),
         ("edgefirst/d/capture_report.json", 2),
         ("edgefirst/d/capture_report.html", 2),
@@ -27,6 +28,7 @@ from edgefirst_ros.fleet.plan import make_plan
         ("ncore/d.capture_report.json", 2),
         ("l5kit/d.zarr/frames/0", 0),
         ("l5kit/d.zarr/.zattrs", 0),
+        ("l5kit/d.zarr/.manifest", 0),
         ("l5kit/d.zarr/.zgroup", 1),
         ("another/d/d.json", 0),
     ],
@@ -55,6 +57,34 @@ class TestFolder:
         assert left == {*new, "ncore/of_the_user.txt"}
         assert not (folder / "l5kit").exists()
         assert (tmp_path / "precious").exists()
+
+    @pytest.mark.parametrize("target", ["precious", "empty", "nowhere"])
+    def test_nothing_is_removed_through_a_link(self, tmp_path: Path, target: str) -> None:
+        folder = tmp_path / "sets" / "two"
+        self.make(folder, "edgefirst/d/d.arrow")
+        self.make(tmp_path, "precious/file1")
+        (tmp_path / "empty").mkdir()
+        (folder / "lnk").symlink_to(tmp_path / target)
+        output = LocalOutput(tmp_path / "sets")
+        with pytest.raises(WriteError, match="lnk is a symbolic link"):
+            output.publish("two", folder, [folder / "edgefirst/d/d.arrow"], lambda: None, {"lnk/file1": 2})
+        with pytest.raises(WriteError, match="lnk is a symbolic link"), output.place("two"):
+            pass
+        assert (tmp_path / "precious/file1").exists()
+        assert (tmp_path / "empty").exists()
+        (tmp_path / "sets" / "three").symlink_to(folder)
+        with pytest.raises(WriteError, match="three is a symbolic link"), output.place("three"):
+            pass
+
+    def test_no_name_in_a_note_is_a_path(self, tmp_path: Path) -> None:
+        folder = tmp_path / "sets" / "a"
+        self.make(folder, "edgefirst/d/d.arrow", "edgefirst/d/d.zip")
+        names = ["", ".", "edgefirst", "edgefirst/d", "\0", "\ud800", "x" * 5000, "edgefirst//d/d.zip", "/"]
+        wrote = [folder / "edgefirst/d/d.arrow"]
+        files = LocalOutput(tmp_path / "sets").publish(
+            "a", folder, wrote, lambda: None, dict.fromkeys(names, 2)
+        )
+        assert sorted(files) == ["edgefirst/d/d.arrow", "edgefirst/d/d.zip"]
 
     def test_nothing_is_done_with_a_lost_claim(self, tmp_path: Path) -> None:
         def lost() -> None:

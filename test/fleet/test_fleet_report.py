@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from html.parser import HTMLParser
 from typing import Any
@@ -96,15 +98,26 @@ def test_the_page_needs_nothing_else_and_is_for_light_and_dark() -> None:
     assert "color-scheme: light dark" in text
 
 
+def test_nothing_runs_or_loads_in_the_page_even_if_markup_got_into_it() -> None:
+    text = page(fleet_report([], []))
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None
+    assert "default-src 'none'" in policy[1]
+    assert "script-src 'none'" in policy[1]
+    (style,) = re.findall(r"<style>(.*?)</style>", text, re.S)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"style-src 'sha256-{digest}'" in policy[1]
+
+
 def test_names_cannot_be_markup() -> None:
-    hostile = "<script>alert(1)</script>\x1b[2J"
+    hostile = "<script>alert(1)</script>\x1b[2J\u061c\u200b"
     text = page(
         fleet_report(
             [note(hostile, **{hostile: pairing(1.0)})], [{"drive": "c", "reason": hostile, "inputs": []}]
         )
     )
     assert "<script" not in text
-    assert "\x1b" not in text
+    assert not set(text) & set("\x1b\u061c\u200b")
     assert len(re.findall(r"&lt;script&gt;", text)) == 5
 
 

@@ -106,9 +106,10 @@ def test_a_report_stays_with_its_dataset_and_goes_to_no_other(tmp_path: Path) ->
     assert (folder / "capture_report.json").exists()
     (done,) = recover(tmp_path / "out")
     assert done.text.endswith("; the complete d, which it was to replace, stays")
-    assert sorted(p.name for p in folder.iterdir()) == ["capture_report.json", "d.arrow", "d.zip"]
+    ends = ("arrow", "manifest", "zip")
+    assert sorted(p.name for p in folder.iterdir()) == ["capture_report.json", *(f"d.{end}" for end in ends)]
     beside = folder.with_name("d_recovered")
-    assert sorted(p.name for p in beside.iterdir()) == ["d_recovered.arrow", "d_recovered.zip"]
+    assert sorted(p.name for p in beside.iterdir()) == [f"d_recovered.{end}" for end in ends]
 
 
 @pytest.fixture(scope="module")

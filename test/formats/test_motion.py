@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.formats.motion import impossible_moves, impossible_turns
+from edgefirst_ros.formats.motion import BLOCK, Motion, impossible_moves, impossible_turns, location_motion
 
 Floats = npt.NDArray[np.float64]
 Times = npt.NDArray[np.int64]
@@ -84,3 +84,63 @@ def test_turns() -> None:
     (fault,) = impossible_turns(times, rotations)
     assert (fault.index, fault.kind) == (40, "impossible turn")
     assert fault.detail == "98° in 0.050 s"
+
+
+class TestMotion:
+    """What checks and writers share."""
+
+    def faults(self, portion: int) -> tuple[list[tuple[float, str]], str]:
+        times = grid(2 * BLOCK + 300, 20.0)
+        place = circle(times, 8.0, 60.0)
+        place[[77, BLOCK - 1, BLOCK + 3, 2 * BLOCK + 200], 0] += 240.0
+        rotations = np.tile(np.eye(3), (len(times), 1, 1))
+        rotations[BLOCK:] = Rotation.from_euler("z", 95, degrees=True).as_matrix()
+        found: list[tuple[float, str]] = []
+        motion = Motion(0.5, lambda at_s, kind, _: found.append((at_s, kind)))
+        for start in range(0, len(times), portion):
+            part = slice(start, start + portion)
+            motion.move(times[part], place[part])
+            motion.turn(times[part].tolist(), rotations[part])
+        motion.finish()
+        return sorted(found), motion.warning("seq")
+
+    def test_faults_are_found_once_wherever_blocks_and_portions_end(self) -> None:
+        found, warning = self.faults(BLOCK * 3)
+        speeds = [at_s for at_s, kind in found if kind == "impossible speed"]
+        assert speeds == pytest.approx([77 / 20, (BLOCK - 1) / 20, (BLOCK + 3) / 20, (2 * BLOCK + 200) / 20])
+        assert [at_s for at_s, kind in found if kind == "impossible turn"] == [BLOCK / 20]
+        for portion in (1, 999, BLOCK):
+            assert self.faults(portion) == (found, warning)
+        assert warning.startswith(
+            "seq: the rig moves as no vehicle can (impossible speed 4 times, the first after 3.850 s: 239"
+        )
+        assert "; impossible turn once, after 500.000 s: 95° in 0.050 s), which check reports" in warning
+
+    def test_what_is_possible_gives_no_warning(self) -> None:
+        motion = Motion(0.5)
+        times = grid(300, 20.0)
+        motion.move(times, circle(times, 8.0, 60.0))
+        motion.turn(times[:0], np.zeros((0, 3, 3)))
+        motion.finish()
+        assert motion.warning("seq") == ""
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+    def test_values_that_nothing_has_raise_nothing(self, value: float) -> None:
+        motion = Motion(0.5)
+        times = grid(9, 20.0)
+        place, turns = circle(times, 8.0, 60.0), np.tile(np.eye(3), (9, 1, 1))
+        place[4], turns[4] = value, value
+        motion.move(times, place)
+        motion.turn(times, turns)
+        motion.finish()
+
+    def test_locations_are_judged_in_degrees(self) -> None:
+        times = grid(60, 10.0)
+        degrees = np.stack((np.full(60, 48.1), 11.5 + np.arange(60) * 1e-5), axis=1)
+        for jumps, expected in ((0.0, ""), (160.0, "impossible speed")):
+            degrees[30, 1] = 11.5003 + jumps
+            motion = location_motion(single=False)
+            motion.move(times, degrees)
+            motion.finish()
+            assert expected in motion.warning("seq")
+            assert bool(motion.warning("seq")) == bool(expected)

@@ -10,7 +10,7 @@ from typing import Any
 from unittest import mock
 
 import yaml
-from fuzz_outcomes import bounded, command
+from fuzz_outcomes import command
 from fuzzing import FLOATS, NUMBERS, Target, mutate_bytes
 
 from edgefirst_ros.config.files import load_values, read_yaml
@@ -219,5 +219,5 @@ def run_setting(data: bytes, folder: Path) -> str:
     return "taken" if stop.called else "refused"  # type: ignore[attr-defined]
 
 
-YAML = Target("yaml", files, bounded(run_file), mutate_file)
-SET = Target("set", settings, bounded(run_setting), mutate_setting, share=0.3)
+YAML = Target("yaml", files, run_file, mutate_file)
+SET = Target("set", settings, run_setting, mutate_setting, share=0.3)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import io
-import json
 import lzma
 import os
 import random
@@ -24,11 +23,13 @@ from typing import Any
 import cbor2
 import numpy as np
 from drives import simulated
-from edgefirst_mutations import ODD_VALUES, damage
-from fuzz_outcomes import bounded, command
+from edgefirst_mutations import damage
+from fuzz_outcomes import command
 from fuzz_recordings import SMALL
 from fuzzing import Target, UnexpectedError, mutate_bytes
-from numcodecs import blosc
+from hostile_archives import hostile_tar, hostile_zip
+from hostile_arrow import hostile_arrow
+from hostile_files import changed, changed_json, hostile_chunk, hostile_zarray, was_run
 
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
@@ -94,7 +95,7 @@ def _states(format_name: str) -> Iterator[bytes]:
         (folder / ELSEWHERE / "file").write_bytes(b"untouched")
         run = partial(convert, [recording], folder / OUTPUT, config, dataset="ds")
         yield from _killed(folder, run)
-        yield _packed(folder)
+        yield packed_folder(folder)
         yield from _killed(folder, partial(run, overwrite=True))
         shutil.rmtree(folder)
 
@@ -109,12 +110,12 @@ def _killed(folder: Path, run: Callable[..., object]) -> list[bytes]:
         nonlocal count
         count += 1
         if count == COMMITTED:
-            found.append(_packed(folder))
+            found.append(packed_folder(folder))
 
     def renaming() -> None:
         with lock:
             if len(found) == 1:
-                found.append(_packed(folder))
+                found.append(packed_folder(folder))
 
     with _renames(renaming):
         run(committed=committed)
@@ -133,7 +134,7 @@ def _renames(call: Callable[[], None]) -> Iterator[None]:
         _hook = lambda: None  # noqa: E731
 
 
-def _packed(folder: Path) -> bytes:
+def packed_folder(folder: Path) -> bytes:
     """A folder as a tar file; links into it are relative."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as archive:
@@ -150,7 +151,7 @@ def _packed(folder: Path) -> bytes:
     return file.getvalue()
 
 
-def _unpack(data: bytes, folder: Path) -> None:
+def unpack_folder(data: bytes, folder: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         archive.extractall(folder, filter="fully_trusted")
 
@@ -158,10 +159,10 @@ def _unpack(data: bytes, folder: Path) -> None:
 def mutate(rng: random.Random, data: bytes) -> bytes:
     folder = Path(tempfile.mkdtemp(prefix="fuzz-mutated-"))
     try:
-        _unpack(data, folder)
+        unpack_folder(data, folder)
         for _ in range(rng.choice((1, 1, 2, 3))):
             _damage(rng, folder)
-        return _packed(folder)
+        return packed_folder(folder)
     finally:
         shutil.rmtree(folder)
 
@@ -203,16 +204,16 @@ def _member(rng: random.Random, path: Path) -> None:
     each = rng.choice(found)
     old = bytes(data[each.offset : each.offset + each.size])
     if old[:1] in b"{[" and rng.random() < 0.8:
-        new = _changed_json(rng, old)
+        new = changed_json(rng, old)
     else:
-        new = _changed_chunk(rng, old) if rng.random() < 0.7 else mutate_bytes(rng, old)
+        new = hostile_chunk(rng, old) if rng.random() < 0.7 else mutate_bytes(rng, old)
     # Blanks are no part of JSON, and a chunk says how long it is.
     new = new[: each.size].ljust(each.size, b" " if old[:1] in b"{[" else b"\0")
     data[each.offset : each.offset + each.size] = new
     path.write_bytes(data)
 
 
-def _index(rng: random.Random, path: Path) -> None:
+def damage_index(rng: random.Random, path: Path) -> None:
     """Change the index of an ``.itar``, or its trailer."""
     data = path.read_bytes()
     if len(data) < BLOCK:
@@ -242,63 +243,16 @@ def _index(rng: random.Random, path: Path) -> None:
     path.write_bytes(data[:offset] + packed.ljust(end, b"\0") + tail)
 
 
-def _chunk(rng: random.Random, path: Path) -> None:
-    path.write_bytes(_changed_chunk(rng, path.read_bytes()))
-
-
-def _changed_chunk(rng: random.Random, data: bytes) -> bytes:
-    """Other content, compressed as before; or another head."""
-    if len(data) < 16:
-        return mutate_bytes(rng, data)
-    if rng.random() < 0.3:
-        return mutate_bytes(rng, data[:16]) + data[16:]
-    try:
-        raw = bytes(blosc.decompress(data))
-    except (RuntimeError, ValueError):
-        return mutate_bytes(rng, data)
-    raw = rng.choice((mutate_bytes(rng, raw), mutate_bytes(rng, raw), raw[: len(raw) // 2], bytes(100 << 20)))
-    return bytes(blosc.compress(raw, b"lz4", 5, 1)) if raw else b""
-
-
-def _json(rng: random.Random, path: Path) -> None:
-    path.write_bytes(_changed_json(rng, path.read_bytes()))
-
-
-def _changed_json(rng: random.Random, data: bytes) -> bytes:
-    try:
-        content = _changed(rng, json.loads(data))
-    except (ValueError, RecursionError):
-        return mutate_bytes(rng, data)
-    return json.dumps(content).encode()
+def _of(change: Callable[[random.Random, bytes], bytes]) -> Callable[[random.Random, Path], None]:
+    """The same for a file."""
+    return lambda rng, path: path.write_bytes(change(rng, path.read_bytes())) and None
 
 
 def _changed_cbor(rng: random.Random, data: bytes) -> bytes:
     try:
-        return cbor2.dumps(_changed(rng, cbor2.loads(data)))
+        return cbor2.dumps(changed(rng, cbor2.loads(data)))
     except (ValueError, EOFError, RecursionError, TypeError, OverflowError, cbor2.CBORError):
         return mutate_bytes(rng, data)
-
-
-def _changed(rng: random.Random, content: Any) -> Any:  # noqa: ANN401 - JSON or CBOR
-    if isinstance(content, dict) and content and rng.random() < 0.95:
-        key = rng.choice(sorted(content, key=repr))
-        if rng.random() < 0.1:
-            return {k: v for k, v in content.items() if k != key}
-        return {**content, key: _changed(rng, content[key])}
-    if isinstance(content, list | tuple) and content and rng.random() < 0.9:
-        place = rng.randrange(len(content))
-        way = rng.random()
-        if way < 0.05:
-            return [*content, *content]
-        if way < 0.1:
-            return list(content[:place])
-        return [*content[:place], _changed(rng, content[place]), *content[place + 1 :]]
-    number = isinstance(content, int) and not isinstance(content, bool)
-    return (
-        rng.choice((content + 1, -content, content * 2, content << 32))
-        if number and rng.random() < 0.3
-        else rng.choice(ODD_VALUES)
-    )
 
 
 def _journal(rng: random.Random, path: Path) -> None:
@@ -318,7 +272,7 @@ def _journal(rng: random.Random, path: Path) -> None:
     elif way < 0.3:
         records.insert(rng.randrange(len(records)), records[chosen])
     elif records[chosen][:1] in (b"{", b"["):
-        records[chosen] = _changed_json(rng, records[chosen])
+        records[chosen] = changed_json(rng, records[chosen])
     else:
         records[chosen] = _changed_cbor(rng, records[chosen])
     data = bytearray(head + b"\n")
@@ -341,13 +295,15 @@ def _ends(ending: str) -> Callable[[Path], bool]:
 
 
 INSIDE: tuple[tuple[Callable[[Path], bool], Callable[[random.Random, Path], None]], ...] = (
-    (_is_json, _json), (_is_chunk, _chunk), (_ends(".itar"), _member), (_ends(".itar"), _index),
+    (_is_json, _of(changed_json)), (_is_chunk, _of(hostile_chunk)), (_ends(".zarray"), _of(hostile_zarray)),
+    (_ends(".arrow"), _of(hostile_arrow)), (_ends(".zip"), _of(hostile_zip)),
+    (_ends(".itar"), _of(hostile_tar)), (_ends(".itar"), _member), (_ends(".itar"), damage_index),
     (lambda path: "journal" in path.name, _journal),
 )  # fmt: skip
 
 
 def run(format_name: str, data: bytes, folder: Path) -> str:
-    _unpack(data, folder)
+    unpack_folder(data, folder)
     output = folder / OUTPUT
     before = _contents(folder / ELSEWHERE)
     said = []
@@ -355,6 +311,8 @@ def run(format_name: str, data: bytes, folder: Path) -> str:
         said.append(str(command(part, output)))
         if part == "check":
             _look(format_name, output, folder)
+    if was_run():
+        raise UnexpectedError("code of the dataset was run")
     if _contents(folder / ELSEWHERE) != before:
         raise UnexpectedError("a file elsewhere was changed through a link")
     return "-".join(said)
@@ -365,7 +323,7 @@ def _look(format_name: str, output: Path, folder: Path) -> None:
     if format_name == "edgefirst":
         command("sheet", output / "edgefirst" / "ds", "-o", folder / "sheet.png", "--rows", "2")
         with suppress(EdgeFirstError):
-            _read(edgefirst_ros.open(output), folder / "coco")
+            read_samples(edgefirst_ros.open(output), folder / "coco")
     if format_name == "l5kit":
         dataset = next((p for p in sorted((output / "l5kit").glob("*")) if p.name.endswith(".zarr")), output)
         command("l5kit", "show", dataset)
@@ -373,7 +331,7 @@ def _look(format_name: str, output: Path, folder: Path) -> None:
         command("l5kit", "merge", dataset, dataset, "-o", folder / "twice.zarr", "--overwrite")
 
 
-def _read(dataset: EdgeFirstDataset, coco: Path) -> None:
+def read_samples(dataset: EdgeFirstDataset, coco: Path) -> None:
     """Read all samples that can be read; what they are must be what the documentation says."""
     for number in range(len(dataset)):
         try:
@@ -394,7 +352,7 @@ def _contents(folder: Path) -> dict[Path, bytes]:
 
 
 def _target(name: str) -> Target:
-    return Target(name, partial(corpus, name), bounded(partial(run, name)), mutate, limit_s=30.0)
+    return Target(name, partial(corpus, name), partial(run, name), mutate)
 
 
 EDGEFIRST, NCORE, L5KIT = _target("edgefirst"), _target("ncore"), _target("l5kit")

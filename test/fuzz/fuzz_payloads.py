@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-import struct
+from functools import cache
 from pathlib import Path
 
 from fuzzing import Target, UnexpectedError, mutate_bytes
-from hostile_fields import field_change
+from hostile_fields import change_place, field_change, places_of
 from valid_messages import VALUES
 from wire_encoder import encode
 
@@ -19,6 +19,8 @@ from edgefirst_ros.messages.registry import DECODERS, decoder
 
 SCHEMAS = sorted(DECODERS)
 LONGEST_REASON = 300
+REENCODED, IN_PLACE = 0.03, 0.7
+"""Shares of cases that are encoded again, and, with those, that keep the layout of a message."""
 
 
 def corpus() -> list[bytes]:
@@ -31,17 +33,27 @@ def corpus() -> list[bytes]:
     ]
 
 
+@cache
+def _places(schema: str, order: str) -> list[tuple[int, str]]:
+    return places_of(schema, VALUES[schema], order)
+
+
 def mutate(rng: random.Random, data: bytes) -> bytes:
+    """Hostile values where they are, mostly; other lengths of sequences, which takes longer; any bytes."""
     head, payload = data[:2], data[2:]
     schema = SCHEMAS[head[0]]
-    if rng.random() < 0.6:
-        try:
-            name = schema.replace("/", "/msg/")
-            message = RawMessage("/t", name, payload, 0, 0, 0, definition(schema))
-            return head + field_change(rng, message)(message).data
-        except (KeyError, ValueError, struct.error):
-            pass
-    return head + mutate_bytes(rng, payload)
+    way = rng.random()
+    if way < REENCODED:
+        message = RawMessage("/t", schema.replace("/", "/msg/"), payload, 0, 0, 0, definition(schema))
+        return head + field_change(rng, message)(message).data
+    if way > IN_PLACE:
+        return head + mutate_bytes(rng, payload)
+    changed = bytearray(payload)
+    places = _places(schema, "<" if payload[1] else ">")
+    # From the end on, as texts of other lengths move what is behind them.
+    for place in sorted((rng.choice(places) for _ in range(rng.choice((1, 1, 2, 5)))), reverse=True):
+        change_place(rng, changed, place)
+    return head + bytes(changed)
 
 
 def run(data: bytes, folder: Path) -> str:
@@ -57,4 +69,4 @@ def run(data: bytes, folder: Path) -> str:
     return "decoded"
 
 
-PAYLOADS = Target("payloads", corpus, run, mutate, limit_s=20.0)
+PAYLOADS = Target("payloads", corpus, run, mutate, writes=False)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import av
 from clips import STEP_NS, Shot, encode_shots, play, recipe
-from fuzz_outcomes import bounded
 from fuzzing import Target, mutate_bytes
 
 from edgefirst_ros.errors import DecodeError
@@ -122,7 +121,7 @@ def run(codec: Codec, data: bytes, folder: Path) -> str:
 
 
 def _target(codec: Codec) -> Target:
-    return Target(codec, partial(corpus, codec), bounded(partial(run, codec)), partial(mutate, codec))
+    return Target(codec, partial(corpus, codec), partial(run, codec), partial(mutate, codec))
 
 
 H264, H265 = _target("h264"), _target("h265")

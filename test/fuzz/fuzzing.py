@@ -5,22 +5,31 @@ from __future__ import annotations
 import faulthandler
 import logging
 import math
+import os
 import random
+import re
 import resource
 import shutil
 import struct
 import tempfile
+import time
 import traceback
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from edgefirst_ros.messages.guard import LOGGER
 
 MOST_MEMORY_BYTES = 2 << 30
 """Of a process that runs cases; more is a finding (MemoryError)."""
+MOST_MORE_BYTES = 512 << 20
+"""What an input may take at its peak, over what the process holds before it."""
+LEAST_S = 0.03
+"""Taking that much memory takes longer than this."""
 NUMBERS = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 FLOATS = (float("nan"), float("inf"), float("-inf"), 0.0, -0.0, -1.0, 1e-300, 1e38, 1e300, -1e300, 1e9)
 
@@ -40,39 +49,98 @@ class Target:
         run: takes an input and an empty folder of its own; says in a word what became of it, or raises.
         limit_s: a case that takes longer is a finding.
         share: of the time, relative to other targets.
+        writes: into its folder.
     """
 
     name: str
     corpus: Callable[[], Sequence[bytes]]
     run: Callable[[bytes, Path], str]
     mutate: Callable[[random.Random, bytes], bytes]
-    limit_s: float = 30.0
+    limit_s: float = 20.0
     share: float = 1.0
+    writes: bool = True
 
 
 def case(target: Target, corpus: Sequence[bytes], seed: int, number: int) -> bytes:
     """The input of a case: the same for the same target, seed and number."""
-    rng = random.Random(f"{target.name} {seed} {number}")
+    rng = random.Random((zlib.crc32(target.name.encode()) << 96) | (seed << 64) | number)
     return target.mutate(rng, rng.choice(corpus))
 
 
 def outcome(target: Target, data: bytes) -> str:
-    """Run one input; what became of it.
+    """What became of one input; raises as ``judging`` says."""
+    with judging(target) as judge:
+        return judge(data)
 
-    Raises:
-        Exception: a finding. Errors that a guard turned into refusals count as findings, too, because what
-            cannot be used should be refused by what decodes it.
+
+class judging:  # noqa: N801 - a context manager
+    """What runs one input after the other, and says what became of it.
+
+    It raises a finding, whatever that is. Errors that a guard turned into refusals count as findings, too,
+    because what cannot be used should be refused by what decodes it; so do warnings, and memory.
+
+    Attributes:
+        most_bytes: memory that an input took at most, over what there was before; of those that took a while.
     """
-    folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
-    try:
-        with warnings.catch_warnings(), _guarded() as guarded:
-            warnings.simplefilter("error")
-            said = target.run(data, folder)
-        if guarded:
-            raise UnexpectedError(f"{len(guarded)} errors were caught by a guard, the first:\n{guarded[0]}")
+
+    def __init__(self, target: Target) -> None:
+        self.target, self.most_bytes = target, 0
+        self._base = Path(tempfile.mkdtemp(prefix="fuzz-"))
+        self._folders, self._folder = 0, self._base
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._stack.callback(shutil.rmtree, self._base, ignore_errors=True)
+        self._stack.enter_context(warnings.catch_warnings())
+        self._guarded = self._stack.enter_context(_guarded())
+        warnings.simplefilter("error")
+        self._before = _reset()
+        self._new_folder()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def __call__(self, data: bytes) -> str:
+        self._guarded.clear()
+        if self.target.writes:  # else what made the input takes next to nothing
+            self._before = _reset()
+        start_s = time.perf_counter()
+        try:
+            said = self.target.run(data, self._folder)
+        finally:
+            took_s = time.perf_counter() - start_s
+            more = peak_bytes() - self._before if took_s > LEAST_S else 0
+            self.most_bytes = max(self.most_bytes, more)
+            if self.target.writes and os.listdir(self._folder):  # noqa: PTH208 - thousands of times a second
+                shutil.rmtree(self._folder, ignore_errors=True)
+                self._new_folder()
+        if self._guarded:
+            raise UnexpectedError(f"{len(self._guarded)} errors were caught by a guard: {self._guarded[0]}")
+        if more > MOST_MORE_BYTES:
+            raise UnexpectedError(f"took {more >> 20} MB more")
         return said
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+
+    def _new_folder(self) -> None:
+        self._folders += 1
+        self._folder = self._base / str(self._folders)
+        self._folder.mkdir()
+
+
+def _reset() -> int:
+    """Begin to look for the peak of memory anew; what the process has now."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _resident("VmRSS")
+
+
+def peak_bytes() -> int:
+    """The most memory that this process had since that was last reset."""
+    return _resident("VmHWM")
+
+
+def _resident(name: str) -> int:
+    found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return int(found[1]) << 10 if found else 0
 
 
 @contextmanager
@@ -95,10 +163,10 @@ def _guarded() -> Iterator[list[str]]:
         LOGGER.setLevel(level)
 
 
-def limit_process() -> None:
-    """Bound this process's memory, and have it say where it was if it dies."""
+def limit_process(most_bytes: int = MOST_MEMORY_BYTES) -> None:
+    """Bound this process's memory, which -1 allows again, and have it say where it was if it dies."""
     faulthandler.enable()
-    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, -1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

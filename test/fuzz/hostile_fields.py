@@ -5,26 +5,80 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from fuzzing import FLOATS, NUMBERS, mutate_bytes, single
-from wire_encoder import CODES, encode
+from wire_encoder import CODES, Encoder, encode, put_message, types_of
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.definitions import definition, short_name
 from edgefirst_ros.messages.dynamic import Field, parse_definition, read_dynamic
 from edgefirst_ros.messages.measurement import RawMessage
 
+_HEAD = 4
+"""Bytes of encapsulation."""
 HOSTILE_TEXTS = ("", "\0", "\x1b[2J", "a" * 300, "../../x", "\u202e", "camera_optical", "base_link", "[b]")
+_TEXTS = [*(text.encode() for text in HOSTILE_TEXTS), b"\xff\xfe", b"mono16", b"32FC1", b"h265", b"png"]
 
 
-def field_change(rng: random.Random, sample: RawMessage) -> Callable[[RawMessage], RawMessage]:
-    """A change of one field, as it is defined, that fits all messages of the type."""
+class _Noting(Encoder):
+    """An encoder that notes where it puts numbers and texts: offset, and struct's code or ``text``."""
+
+    def __init__(self, order: str) -> None:
+        super().__init__(order)
+        self.places: list[tuple[int, str]] = []
+
+    def put(self, code: str, *values: float) -> None:
+        for value in values:
+            super().put(code, value)
+            self.places.append((_HEAD + len(self.body) - struct.calcsize(code), code))
+
+    def text(self, text: str) -> None:
+        super().text(text)
+        self.places[-1] = self.places[-1][0], "text"
+
+
+def places_of(schema: str, values: dict[str, Any], order: str) -> list[tuple[int, str]]:
+    """Where the numbers and texts of an encoded message are, and what: struct's code, or ``text``."""
+    encoder = _Noting(order)
+    put_message(encoder, types_of(schema), schema, values)
+    return encoder.places
+
+
+def change_place(rng: random.Random, data: bytearray, place: tuple[int, str]) -> None:
+    """Make a number or text hostile where it lies; all that follows stays where it is read, but for cuts."""
+    at, code = place
+    order = "<" if data[1] & 1 else ">"
+    if code == "text":
+        (length,) = struct.unpack_from(order + "I", data, at)
+        text = rng.choice(_TEXTS)
+        text += b"x" * (-(len(text) + 1 - length) % 8) + b"\0"
+        data[at : at + 4 + length] = struct.pack(order + "I", len(text)) + text
+    elif code in "fd":
+        (old,) = struct.unpack_from(order + code, data, at)
+        number = rng.choice((*FLOATS, old * 1e6, -old, old / 1e6, old + 1e3))
+        struct.pack_into(order + code, data, at, number if code == "d" else single(number))
+    else:
+        size = struct.calcsize(code)
+        old = int.from_bytes(data[at : at + size], "little" if order == "<" else "big")
+        number = rng.choice((*NUMBERS, old + 1, old - 1, old * 2, rng.getrandbits(8 * size))) % (
+            1 << 8 * size
+        )
+        data[at : at + size] = number.to_bytes(size, "little" if order == "<" else "big")
+
+
+def field_change(
+    rng: random.Random, sample: RawMessage, avoid: str = "\0"
+) -> Callable[[RawMessage], RawMessage]:
+    """A change of one field, as defined, that fits all messages of the type; ``avoid`` is not in its name."""
     schema = short_name(sample.schema)
-    layouts = parse_definition(schema, sample.definition or definition(schema))
+    layouts = _layouts(schema, sample.definition or definition(schema))
     path, field = _leaf(rng, layouts, schema)
+    while avoid in field.name:
+        path, field = _leaf(rng, layouts, schema)
     seed = rng.randrange(1 << 30)
 
     def change(message: RawMessage) -> RawMessage:
@@ -37,6 +91,9 @@ def field_change(rng: random.Random, sample: RawMessage) -> Callable[[RawMessage
             return message._replace(data=mutate_bytes(own, message.data))
 
     return change
+
+
+_layouts = lru_cache(maxsize=64)(parse_definition)
 
 
 def _leaf(rng: random.Random, layouts: Any, schema: str) -> tuple[tuple[str, ...], Field]:  # noqa: ANN401

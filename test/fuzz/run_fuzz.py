@@ -1,34 +1,77 @@
-"""Runs fuzz targets for some time, or one kept input again; see ``make fuzz``."""
+"""Runs fuzz targets for some time or for some cases, or one kept input again; see ``make fuzz``."""
 
 from __future__ import annotations
 
 import argparse
 import faulthandler
 import hashlib
+import math
 import multiprocessing
+import os
+import signal
 import sys
 import tempfile
 import time
 import traceback
 from collections import Counter
 from collections.abc import Sequence
+from ctypes import c_longlong
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 TESTS = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TESTS.parent), str(TESTS), str(TESTS / "fuzz")]
 
 from fuzz_targets import TARGETS  # noqa: E402
-from fuzzing import Target, case, limit_process, outcome  # noqa: E402
+from fuzzing import Target, case, judging, limit_process, outcome  # noqa: E402
 
+TURN_S = 0.5
+"""A target's turn, in as many cases as fit."""
+SAY_S = 300.0
+"""How often a long run says how far it is."""
 _ENDLESS = "without an end"
 
 
-class Process:
-    """A process of its own that runs the cases of one target, so that a crash or a hang is a finding."""
+@dataclass(slots=True)
+class Tally:
+    """What became of cases, in the order of their numbers.
 
-    def __init__(self, target: Target, seed: int) -> None:
-        self.target = target
+    Attributes:
+        counts: of each outcome.
+        found: number and traceback of each finding.
+        longest: seconds and number of the slowest case.
+        most_bytes: memory that a case took at most, of those that took a while.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    found: list[tuple[int, str]] = field(default_factory=list)
+    longest: tuple[float, int] = (0.0, 0)
+    most_bytes: int = 0
+
+    def add(self, other: Tally) -> None:
+        """Add what became of others."""
+        self.counts += other.counts
+        self.found += other.found
+        self.longest = max(self.longest, other.longest)
+        self.most_bytes = max(self.most_bytes, other.most_bytes)
+
+    @property
+    def text(self) -> str:
+        """One line of figures."""
+        said = ", ".join(f"{count:,} {what}" for what, count in sorted(self.counts.items()))
+        longest_s, number = self.longest
+        return (
+            f"{self.counts.total():,} cases: {said}; longest {longest_s:.2f} s (case {number}), "
+            f"most memory {self.most_bytes >> 20} MB"
+        )
+
+
+class Process:
+    """A process that runs cases, of one target or of several, so that a crash or a hang is a finding."""
+
+    def __init__(self, seed: int) -> None:
         self._seed = seed
         self._stacks = Path(tempfile.mkstemp(prefix="fuzz-stacks-")[1])
         self._start()
@@ -36,35 +79,73 @@ class Process:
     def _start(self) -> None:
         spawn = multiprocessing.get_context("spawn")
         self._pipe, theirs = spawn.Pipe()
-        words = (theirs, self.target.name, self._seed, self._stacks)
+        self._at = spawn.RawValue(c_longlong, 0)
+        self._ready: set[str] = set()
+        words = (theirs, self._at, self._seed, self._stacks)
         self._process = spawn.Process(target=_serve, args=words, daemon=True)
         self._process.start()
         theirs.close()
-        self._pipe.recv()
 
-    def run(self, number: int) -> tuple[str, str]:
-        """Outcome and traceback of a case; the traceback is empty unless it is a finding.
+    def run(self, target: Target, first: int, count: int, seconds: float = math.inf) -> Tally:
+        """Run cases from a number on, as many as fit into that time, but one at least.
 
         A case that does not end gets three times as long once more, as the machine may be busy.
         """
-        said, found = self._try(number, self.target.limit_s)
-        return self._try(number, 3 * self.target.limit_s) if said == _ENDLESS else (said, found)
+        said = self._ask(target, first, count, seconds)
+        if isinstance(said, Tally):
+            return said
+        stuck, what, text = said
+        tally = self.run(target, first, stuck - first) if stuck > first else Tally()
+        if what == _ENDLESS:
+            again = self._ask(target, stuck, 1, math.inf, patience=3)
+            if isinstance(again, Tally):
+                tally.add(again)
+                return tally
+            _, what, text = again
+        tally.add(Tally(Counter({what: 1}), [(stuck, text)], (target.limit_s, stuck)))
+        return tally
 
-    def _try(self, number: int, limit_s: float) -> tuple[str, str]:
-        self._pipe.send((number, 0.9 * limit_s))
+    def _ask(
+        self, target: Target, first: int, count: int, seconds: float, patience: int = 1
+    ) -> Tally | tuple[int, str, str]:
+        """What became of the cases; or the number of one that did not end, what it did, and where it was."""
+        if target.name not in self._ready:  # making the corpus may take long
+            self._pipe.send((target.name, 0, 0, 0))
+            self._pipe.recv()
+            self._ready.add(target.name)
+        limit_s = patience * target.limit_s
+        self._at.value = first
+        self._pipe.send((target.name, first, count, seconds))
+        seen, since_s = first, time.monotonic()
         try:
-            if self._pipe.poll(limit_s):
-                ended: tuple[str, str] = self._pipe.recv()
+            while not self._pipe.poll(min(limit_s, 1.0)):
+                if self._at.value != seen:
+                    seen, since_s = self._at.value, time.monotonic()
+                elif time.monotonic() - since_s > limit_s:
+                    break
+            else:
+                ended: Tally = self._pipe.recv()
                 return ended
-            said, found = _ENDLESS, f"{self._stacks.read_text()}\nno end after {limit_s:g} s"
+            # A signal also reaches a process that is in a library's loop, and has it write where.
+            if self._process.pid is not None:
+                os.kill(self._process.pid, signal.SIGUSR1)
+                time.sleep(0.5)
+            stuck = seen, _ENDLESS, f"{self._stacks.read_text()}\nno end after {limit_s:g} s"
         except (EOFError, ConnectionError):
             self._process.join()
-            said, found = "died", f"the process died, exit code {self._process.exitcode}"
+            text = f"{self._stacks.read_text()}\nthe process died, exit code {self._process.exitcode}"
+            stuck = int(self._at.value), "died", text
+        self._restart()
+        return stuck
+
+    def _restart(self) -> None:
         self._end()
         self._start()
-        return said, found
 
     def close(self) -> None:
+        """End the process."""
+        self._pipe.send(None)
+        self._process.join(5)
         self._end()
         self._stacks.unlink(missing_ok=True)
 
@@ -74,41 +155,86 @@ class Process:
         self._pipe.close()
 
 
-def _serve(pipe: Connection, name: str, seed: int, where: Path) -> None:
-    target = TARGETS[name]
-    corpus = target.corpus()
-    limit_process()
-    stacks = open(where, "w")  # noqa: PTH123, SIM115 - faulthandler writes to it when this process hangs
-    pipe.send("ready")
-    while True:
-        number, limit_s = pipe.recv()
-        faulthandler.dump_traceback_later(limit_s, file=stacks)
-        try:
-            pipe.send((outcome(target, case(target, corpus, seed, number)), ""))
-        except Exception:  # noqa: BLE001 - that is what is looked for
-            pipe.send(("finding", traceback.format_exc()))
+def _serve(pipe: Connection, at: Any, seed: int, where: Path) -> None:  # noqa: ANN401 - ctypes
+    corpora: dict[str, Sequence[bytes]] = {}
+    stacks = where.open("w")
+    faulthandler.register(signal.SIGUSR1, stacks)
+    while (asked := pipe.recv()) is not None:
+        name, first, count, seconds = asked
+        target = TARGETS[name]
+        if name not in corpora:
+            limit_process(-1)
+            corpora[name] = target.corpus()
+            limit_process()
+            faulthandler.enable(stacks)
+        corpus = corpora[name]
+        tally = Tally()
+        begun_s = ended_s = time.perf_counter()
+        with judging(target) as judge:
+            for number in range(first, first + count):
+                at.value = number
+                started_s = ended_s
+                try:
+                    said = judge(case(target, corpus, seed, number))
+                except Exception:  # noqa: BLE001 - that is what is looked for
+                    said = "finding"
+                    tally.found.append((number, traceback.format_exc()))
+                tally.counts[said] += 1
+                ended_s = time.perf_counter()
+                if ended_s - started_s > tally.longest[0]:
+                    tally.longest = ended_s - started_s, number
+                if ended_s - begun_s > seconds:
+                    break
+            tally.most_bytes = judge.most_bytes
+        pipe.send(tally)
 
 
-def run(targets: Sequence[Target], seconds: float, seed: int, kept: Path) -> int:
-    """Run all targets in turn; the number of findings that differ, each kept with its input."""
-    processes = {target.name: Process(target, seed) for target in targets}
+def run(
+    targets: Sequence[Target],
+    seed: int,
+    kept: Path,
+    *,
+    seconds: float = math.inf,
+    cases: int = 0,
+    first: int = 0,
+) -> int:
+    """Run all targets in turn; the number of findings that differ, each kept with its input.
+
+    Args:
+        targets: which.
+        seed: of all cases.
+        kept: folder for inputs of findings.
+        seconds: how long, of all targets together.
+        cases: how many of each target, if not 0.
+        first: number of the first case.
+    """
+    chosen = {target.name: target for target in targets}
+    processes = {name: Process(seed) for name in chosen}
     spent_s = dict.fromkeys(processes, 0.0)
-    done: dict[str, Counter[str]] = {name: Counter() for name in processes}
+    done = {name: Tally() for name in processes}
     kinds: set[str] = set()
-    end_s = time.monotonic() + seconds
+    most = cases or 1 << 62
+    end_s, said_s = time.monotonic() + seconds, time.monotonic()
     while (start_s := time.monotonic()) < end_s:
-        name = min(spent_s, key=lambda name: spent_s[name] / processes[name].target.share)
-        process, number = processes[name], done[name].total()
-        said, found = process.run(number)
-        done[name][said] += 1
+        left = [name for name in processes if done[name].counts.total() < most]
+        if not left:
+            break
+        name = min(left, key=lambda name: spent_s[name] / chosen[name].share)
+        number = done[name].counts.total()
+        tally = processes[name].run(chosen[name], first + number, most - number, TURN_S)
         spent_s[name] += time.monotonic() - start_s
-        if found and (kind := _kind(name, found)) not in kinds:
-            kinds.add(kind)
-            _keep(process.target, seed, number, found, kept)
+        for at, found in tally.found:
+            if (kind := _kind(name, found)) not in kinds:
+                kinds.add(kind)
+                _keep(chosen[name], seed, at, found, kept)
+        tally.found.clear()
+        done[name].add(tally)
+        if time.monotonic() - said_s > SAY_S:
+            said_s = time.monotonic()
+            print(f"... {name}: {spent_s[name]:.0f} s, {done[name].text}", flush=True)  # noqa: T201
     for name, process in processes.items():
         process.close()
-        counts = ", ".join(f"{count} {said}" for said, count in sorted(done[name].items()))
-        print(f"{name}: {done[name].total()} cases in {spent_s[name]:.0f} s: {counts}")  # noqa: T201
+        print(f"{name}: {spent_s[name]:.0f} s, {done[name].text}")  # noqa: T201
     print(f"{len(kinds)} different findings")  # noqa: T201
     return len(kinds)
 
@@ -131,7 +257,9 @@ def _keep(target: Target, seed: int, number: int, found: str, kept: Path) -> Non
 
 def main() -> int:
     words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--seconds", type=float, default=60.0)
+    words.add_argument("--seconds", type=float, default=60.0, help="of all targets together")
+    words.add_argument("--cases", type=int, default=0, help="so many of each target instead, however long")
+    words.add_argument("--first", type=int, default=0, help="number of the first case")
     words.add_argument("--seed", type=int, default=1)
     words.add_argument("--only", nargs="*", choices=sorted(TARGETS), default=sorted(TARGETS))
     words.add_argument("--kept", type=Path, default=Path("fuzz-found"), help="folder for inputs of findings")
@@ -141,7 +269,10 @@ def main() -> int:
         limit_process()
         print(outcome(TARGETS[chosen.again.name.rpartition("-")[0]], chosen.again.read_bytes()))  # noqa: T201
         return 0
-    return int(run([TARGETS[name] for name in chosen.only], chosen.seconds, chosen.seed, chosen.kept) > 0)
+    seconds = math.inf if chosen.cases else chosen.seconds
+    targets = [TARGETS[name] for name in chosen.only]
+    found = run(targets, chosen.seed, chosen.kept, seconds=seconds, cases=chosen.cases, first=chosen.first)
+    return int(found > 0)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,8 @@ def test_a_signal_finishes_the_session(
     assert node.join() == 0
     took_s = time.monotonic() - asked_s
     folder = tmp_path / "out" / "edgefirst" / "monday"
-    assert sorted(p.name for p in folder.iterdir()) == ["capture_report.json", "monday.arrow", "monday.zip"]
+    names = ["capture_report.json", "monday.arrow", "monday.manifest", "monday.zip"]
+    assert sorted(p.name for p in folder.iterdir()) == names
     report = json.loads((folder / "capture_report.json").read_text())
     check_sums(report)
     assert report["samples"] >= 5

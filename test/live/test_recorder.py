@@ -229,7 +229,7 @@ def test_a_recording_cut_anywhere_says_whose_it_is(tmp_path: Path) -> None:
 def calibration() -> Calibration:
     info = next(decode(m).datum for m in messages() if m.topic == "/camera/info")
     assert isinstance(info, CameraInfo)
-    info = replace(info, d=(0.1, float("inf"), -1e-17), roi=(1, 2, 30, 40), binning=(2, 1))
+    info = replace(info, d=(0.1, 1 / 3, -1e-17), roi=(1, 2, 30, 40), binning=(2, 1))
     placed = Transform("base_link", "câm", (0.1, 1 / 3, -2.0), (0.0, 0.0, 2**-0.5, 2**-0.5))
     radar = RadarInfo("77", "short", "on", "high", cube=True)
     return Calibration(info, radar, ModelInfo("yolo", ("car", "bus")), {"câm": placed})

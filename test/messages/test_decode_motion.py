@@ -50,13 +50,63 @@ def test_imu_without_orientation(rotation: tuple[float, ...]) -> None:
     assert made.angular_velocity_rad_s == (0.1, 0.2, 0.3)
 
 
-@given(st.tuples(*[st.floats(-1e6, 1e6)] * 4).filter(lambda values: math.hypot(*values) > 1e-6))
-def test_quaternions_become_unit_quaternions_of_the_same_rotation(values: tuple[float, ...]) -> None:
+@given(st.tuples(*[st.floats(-1, 1)] * 4).filter(lambda v: math.hypot(*v) > 0.1), st.floats(0.91, 1.09))
+def test_quaternions_become_unit_quaternions_of_the_same_rotation(
+    direction: tuple[float, ...], length: float
+) -> None:
+    values = tuple(value / math.hypot(*direction) * length for value in direction)
     made = imu(orientation=quaternion(values)).orientation_xyzw
     assert made is not None
     assert math.hypot(*made) == pytest.approx(1, abs=1e-12)
     norm = math.hypot(*values)
     assert made == pytest.approx([value / norm for value in values], abs=1e-12)
+
+
+@pytest.mark.parametrize("wrong", [(0, 0, 0.6, 3.0), (0, 0, 0.6, 0.1), (1e9, 0, 0, 1)])
+def test_a_measured_orientation_that_is_no_rotation_is_refused(wrong: tuple[float, ...]) -> None:
+    """Normalised, a quaternion with one wrong component would be a rotation that nobody measured."""
+    with pytest.raises(DecodeError, match="the orientation is not a unit quaternion"):
+        imu(orientation=quaternion(wrong))
+    pose = {"pose": {"orientation": quaternion(wrong)}}
+    with pytest.raises(DecodeError, match="the orientation is not a unit quaternion"):
+        decode_odometry(encode("nav_msgs/Odometry", {"pose": pose}))
+
+
+def test_a_mount_may_have_a_quaternion_of_any_length() -> None:
+    made = decode_transform(transform(rotation=quaternion((-1, 1, -1, 1)))).datum.transforms
+    assert made[0].rotation_xyzw == (-0.5, 0.5, -0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"angular_velocity": {"x": 101}}, "an angular velocity in rad/s of more than 100"),
+        ({"angular_velocity": {"x": math.nan, "y": -math.inf}}, "an angular velocity in rad/s of more than"),
+        ({"linear_acceleration": {"z": -5e3}}, "an acceleration in m/s² of more than 4000"),
+    ],
+)
+def test_what_no_sensor_measures_is_refused(changes: FieldValue, reason: str) -> None:
+    for _ in range(2):  # of a frame that is known, messages are read in another way
+        imu()
+        with pytest.raises(DecodeError, match=reason):
+            imu(**changes)
+
+
+def test_rates_that_are_not_measured_are_unknown() -> None:
+    made = imu(angular_velocity={"y": math.nan}, linear_acceleration={"z": math.nan})
+    assert all(map(math.isnan, (*made.angular_velocity_rad_s, *made.linear_acceleration_m_s2)))
+    assert made.orientation_xyzw is not None
+
+
+def test_a_velocity_that_nothing_has_is_refused() -> None:
+    value = VALUES["nav_msgs/Odometry"]
+    for part, reason in (
+        ("linear", "a velocity in m/s of more than 1000"),
+        ("angular", "an angular velocity"),
+    ):
+        twist = {"twist": {"twist": {part: {"y": 2e4}}}}
+        with pytest.raises(DecodeError, match=reason):
+            decode_odometry(encode("nav_msgs/Odometry", {**value, **twist}))
 
 
 def test_fix_is_taken_as_sent() -> None:

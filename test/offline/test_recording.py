@@ -189,7 +189,10 @@ def test_one_worker_and_four_write_the_same_bytes(
         hashes.append(_hashes(out / "edgefirst" / DATASET))
     assert hashes[0] == hashes[1]
     assert hashes[0] == _hashes(converted["2025.01", "zip"].folder)
-    assert set(hashes[0]) == {f"{DATASET}.arrow", f"{DATASET}.zip", "capture_report.json"}
+    assert set(hashes[0]) == {
+        *(f"{DATASET}.{end}" for end in ("arrow", "manifest", "zip")),
+        "capture_report.json",
+    }
 
 
 def _hashes(folder: Path) -> dict[str, str]:

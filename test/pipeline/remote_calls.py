@@ -78,3 +78,15 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+class Unsendable(Exception):
+    """Its arguments are not what it is made of."""
+
+    def __init__(self, text: str, more: int) -> None:
+        super().__init__(text)
+        self.more = more
+
+
+def raise_unsendable(text: str) -> None:
+    raise Unsendable(text, 1)

@@ -6,6 +6,7 @@ import errno
 import gc
 import logging
 import random
+import threading
 import weakref
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -305,3 +306,70 @@ def test_messages_are_freed_as_soon_as_their_sample_is_written() -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("left_out", "in_all"),
+    [
+        (None, 3),
+        (LeftOut("skipped", "not needed for 10 frames a second"), 3),
+        (LeftOut("unusable", "no pose"), 2),
+        (LeftOut("dropped", "shed"), 2),
+    ],
+    ids=["written", "thinned", "unusable", "dropped"],
+)
+def test_a_sample_counts_as_written_once_every_format_has_it(left_out: LeftOut | None, in_all: int) -> None:
+    def second(sample: Sample) -> Written | None:
+        return None if left_out is None or sample.frame != 1 else Written(left_out=left_out, items=0)
+
+    run = Run(Keeper("one"), Keeper("other", second))
+    times = [run.send(number)[0].time_ns for number in range(3)]
+    run.end()
+    assert run.fanout.samples == len(run.committed) == 3
+    assert (run.fanout.mark.samples, run.fanout.mark.time_ns) == (in_all, times[-1])
+
+
+def test_a_sample_does_not_count_as_written_where_a_format_has_failed() -> None:
+    def failing(sample: Sample) -> Written | None:
+        if sample.frame:
+            raise WriteError("disk full")
+        return None
+
+    run = Run(Keeper("one"), Keeper("other", failing))
+    for number in range(3):
+        run.send(number)
+    run.end()
+    assert run.fanout.samples == 3
+    assert run.fanout.mark.samples == 1
+
+
+class Slow(Keeper):
+    """A format of measurements that waits until the test lets it go."""
+
+    needs_pose = False
+
+    def __init__(self) -> None:
+        super().__init__("slow")
+        self.may_write = threading.Event()
+
+    def write(self, prepared: Sample) -> Written:
+        assert self.may_write.wait(20)
+        return super().write(prepared)
+
+    def pose(self, pose: EgoPose) -> None:
+        pass
+
+
+def test_a_sample_counts_as_written_once_its_measurements_are() -> None:
+    """A format of measurements never sees the sample; it may be far behind those that do."""
+    slow, quick = Slow(), Keeper("quick")
+    run = Run(quick, slow)
+    camera = run.post.envelope("camera", 0)
+    run.fanout.measurement(Delivery(lambda _: run._make(0, camera, camera, None), (camera,)))  # type: ignore[arg-type, return-value]
+    run.send(0)
+    while not run.committed:
+        threading.Event().wait(0.005)
+    assert run.fanout.mark.samples == 0
+    slow.may_write.set()
+    run.end()
+    assert run.fanout.mark.samples == 1

@@ -87,6 +87,11 @@ def test_what_a_call_raises_is_raised_here(pool: ProcessPool) -> None:
         pool.call(remote_calls.where, threading.Lock())
     with pytest.raises(Exception, match="pickle"):
         pool.call(threading.Lock)
+    with pytest.raises(RuntimeError, match="Unsendable: torn"):
+        pool.call(remote_calls.raise_unsendable, "torn")
+    with pytest.raises(ZeroDivisionError) as caught:
+        pool.call(remote_calls.fail)
+    assert "in fail" in caught.value.__notes__[0]
     assert pool.call(remote_calls.where)
     assert pool.failure is None
 

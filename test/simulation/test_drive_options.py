@@ -281,6 +281,6 @@ def test_a_fault_says_what_was_given() -> None:
     assert list(caught.value.faults) == [
         "fps must be 1 to 240 (fps is 0)",
         "bframes must be 0 to 4 (bframes is 9)",
-        "imu.orientation_sigma_rad must not be negative (imu.orientation_sigma_rad is -2.0)",
+        "imu.orientation_sigma_rad must be 0 to 1000000 (imu.orientation_sigma_rad is -2.0)",
         "order topic needs splits 1 (order is topic, splits is 3)",
     ]

@@ -20,7 +20,21 @@ from edgefirst_ros.naming import MAX_DISPLAYED, displayed
 from edgefirst_ros.sources import records
 from edgefirst_ros.sources.info import MOST_UNUSED, inspect
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.sources.records import BAD_TIME, FURTHER, IMPLAUSIBLE, MAX_FAULTS, MAX_TIME_NS, TOO_LARGE
+from edgefirst_ros.sources.records import (
+    BAD_TIME,
+    FURTHER,
+    IMPLAUSIBLE,
+    MAGIC,
+    MAX_FAULTS,
+    MAX_TIME_NS,
+    TOO_LARGE,
+    TOO_MANY_CHANNELS,
+    TOO_MANY_CHUNKS,
+    TOO_MANY_RECORDS,
+    TOO_MUCH_TEXT,
+)
+from edgefirst_ros.sources.session import SESSION, from_metadata
+from edgefirst_ros.sources.window import TimeWindow
 
 MOST_MB = 512
 DECLARED = schema(1, "sensor_msgs/msg/Image") + channel(1, 1, "/camera/image")
@@ -210,3 +224,126 @@ def test_a_schema_of_absurd_size_leaves_the_rest_readable(tmp_path: Path) -> Non
     recording = saved(tmp_path / "a.mcap", mcap(DECLARED, huge, message(1), record(0x80, b"private")))
     assert len(list(recording.messages())) == 1
     assert "a schema record of absurd size" in [fault.text for fault in recording.faults]
+
+
+def summarised(*summary: bytes) -> bytes:
+    """A recording of one message with these records in its summary."""
+    data = mcap(DECLARED, message(1))[: -len(END)] + record(15, struct.pack("<I", 0))
+    return data + b"".join(summary) + record(2, struct.pack("<QQI", len(data), 0, 0)) + MAGIC
+
+
+def test_topics_beyond_all_reason_are_left_out_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "MAX_CHANNELS", 100)
+    many = [channel(n, 1, f"/t/{n}") + message(n) for n in range(1, 301)]
+    for name, content in (("a", mcap(DECLARED, *many)), ("b", summarised(schema(1, "a/B"), *many))):
+        recording = saved(tmp_path / f"{name}.mcap", content)
+        assert len(recording.topics()) == 100
+        assert list(recording.messages())
+        assert TOO_MANY_CHANNELS in [fault.text for fault in recording.faults]
+
+
+def test_what_is_declared_again_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = 0
+    parse = records.RecordReader._channel
+
+    def counted(self: records.RecordReader, body: bytes) -> None:
+        nonlocal read
+        read += 1
+        parse(self, body)
+
+    monkeypatch.setattr(records.RecordReader, "_channel", counted)
+    monkeypatch.setattr(records, "MAX_DECLARED", 50)
+    same = mcap(DECLARED, *[channel(1, 1, "/camera/image") + message(1)] * 500)
+    assert len(list(saved(tmp_path / "a.mcap", same).messages())) == 500
+    assert read <= 3
+    read = 0
+    others = [channel(1, 1, f"/t/{n}") for n in range(500)]
+    assert len(list(saved(tmp_path / "b.mcap", mcap(DECLARED, *others, message(1))).messages())) == 1
+    assert read <= 3 * 50
+
+
+def test_a_schema_that_changes_is_that_of_the_channels_after_it(tmp_path: Path) -> None:
+    again = schema(1, "sensor_msgs/msg/Imu") + channel(1, 1, "/camera/image") + message(1)
+    content = mcap(chunk("", DECLARED + message(1), 0), chunk("", again, 0))
+    found = list(saved(tmp_path / "a.mcap", content).messages())
+    assert [each.schema for each in found] == ["sensor_msgs/msg/Image", "sensor_msgs/msg/Imu"]
+
+
+def test_definitions_are_kept_once_and_not_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "MAX_DEFINITION_BYTES", 10_000)
+    for size in (1, 100):  # of other types, and of one
+        texts = [schema(n, f"a/B{n % size}", b"uint8 a\n" * (100 + n)) for n in range(2, 60)]
+        recording = saved(tmp_path / f"{size}.mcap", mcap(DECLARED, *texts, message(1)))
+        (found,) = recording.messages()
+        assert found.definition == "string data"
+        assert [fault.text for fault in recording.faults] == [TOO_MUCH_TEXT]
+
+
+def test_a_summary_of_endless_chunks_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "MAX_INDEXED", 20)
+    index = [record(8, struct.pack("<QQQQI", NOW_NS, NOW_NS, 30 + n, 64, 0)) for n in range(50)]
+    recording = saved(tmp_path / "a.mcap", summarised(DECLARED, *index))
+    assert recording.summary.chunks == []
+    assert recording.spans == [(NOW_NS, NOW_NS)]
+    assert len(list(recording.messages())) == 1
+    assert [fault.text for fault in recording.faults] == [TOO_MANY_CHUNKS]
+    assert list(recording.latched(["/camera/image"], NOW_NS + 1))
+    assert not list(recording.messages(window=TimeWindow(0, 5)))
+
+
+def test_tiny_records_that_compress_to_nothing_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "FREE_RECORDS", 1_000)
+    for tiny in (message(1), record(0x90, b""), channel(1, 1, "/camera/image")):
+        plain = DECLARED + tiny * 20_000
+        packed = lz4.frame.compress(plain)
+        recording = saved(tmp_path / "a.mcap", mcap(chunk("lz4", packed, len(plain))))
+        assert not list(recording.messages())
+        assert [fault.text for fault in recording.faults] == [TOO_MANY_RECORDS]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"settings": "[" * 100_000},
+        {"calibration": "[" * 100_000},
+        {"calibration": '{"camera_info": null, "radar_info": null, "model_info": null, "transforms": [1]}'},
+        {"calibration": '{"camera_info": {"width": "x"}, "radar_info": null, "model_info": null}'},
+        {"seam": "9" * 5_000 + " 1"},
+        {"seam": "1"},
+        {"after": "../other.mcap"},
+        {"after": "a\0b"},
+    ],
+)
+def test_a_session_that_is_described_otherwise_is_none(changed: dict[str, str]) -> None:
+    sound = dict.fromkeys(("dataset", "sequence", "host", "calibration", "seam", "after"), "")
+    sound |= {"layout": "1", "settings": "{}"}
+    assert from_metadata(sound) is not None
+    assert from_metadata(sound | changed) is None
+
+
+def test_a_million_places_of_metadata_are_not_all_looked_at(tmp_path: Path) -> None:
+    text = struct.pack("<QQI", 36, 60, len(SESSION)) + SESSION.encode()
+    recording = saved(tmp_path / "a.mcap", summarised(DECLARED, *[record(13, text)] * 1_000))
+    reads = 0
+
+    class Counting:
+        def __init__(self, file: Any) -> None:  # noqa: ANN401
+            self._file = file
+
+        def read(self, size: int) -> bytes:
+            nonlocal reads
+            reads += 1
+            return bytes(self._file.read(size))
+
+        def seek(self, at: int) -> None:
+            self._file.seek(at)
+
+    with recording.path.open("rb") as file:  # type: ignore[union-attr]
+        assert records.metadata(Counting(file), recording.size, SESSION) is None  # type: ignore[arg-type]
+    assert reads < 20

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from mcap.writer import CompressionType, Writer
 
-from edgefirst_ros.sources import mcap
+from edgefirst_ros.sources import chunked
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.order import RECORD_BYTES
 
@@ -221,10 +221,10 @@ def test_a_file_in_which_everything_spans_everything_is_read_as_it_lies_and_says
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording = write(tmp_path / "a.mcap", by_topic(drive()))
-    monkeypatch.setattr(mcap, "MAX_OPEN_BYTES", 60_000 + RECORD_BYTES * len(drive()))
+    monkeypatch.setattr(chunked, "MAX_OPEN_BYTES", 60_000 + RECORD_BYTES * len(drive()))
     assert read(recording) == drive()
     assert recording.is_sorted
-    monkeypatch.setattr(mcap, "MAX_OPEN_BYTES", 8_000)
+    monkeypatch.setattr(chunked, "MAX_OPEN_BYTES", 8_000)
     assert read(recording) == by_topic(drive())
     assert not recording.is_sorted
     assert recording.displaced["/imu"].messages > 1000

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 
 import pytest
 import zenoh
@@ -327,3 +328,49 @@ def test_a_message_that_nobody_needs_takes_no_memory(monkeypatch: pytest.MonkeyP
         outlet.put(CUBE, bytes(2 << 20))
         outlet.put(CUBE, b"last")
         assert [message.data for message in listening.wait(2)] == [b"first", b"last"]
+
+
+def asked(peer: zenoh.Session, selector: str) -> list[str]:
+    """Keys of whatever answers a peer's query; a session tells itself about its own links."""
+    keys = [str(reply.ok.key_expr) for reply in peer.get(selector, timeout=5.0) if reply.ok]
+    return [key for key in keys if not key.startswith(f"@/{peer.info.zid()}/")]
+
+
+def test_a_peer_is_told_nothing_and_changes_nothing() -> None:
+    """Neither the admin space nor anything else answers; what is put there stays without effect."""
+    with heard() as listening, open_session([listening.endpoint], []) as peer:
+        source = listening.source
+        await_condition("the connection", lambda: source.connections == 1)
+        own = source._session.info.zid()
+        await_condition("the subscriptions", lambda: peer.info.peers_zid() == [own])
+        for key in ("config/connect/endpoints", "config/adminspace/enabled", "config/plugins/storage"):
+            peer.put(f"@/{own}/peer/{key}", "true")
+            peer.delete(f"@/{own}/peer/{key}")
+        for selector in ("@/**", f"@/{own}/**", f"@/{own}/peer", f"@/{own}/peer/config/**", "**"):
+            assert asked(peer, selector) == []
+        assert [reply for reply in peer.liveliness().get("**", timeout=5.0) if reply.ok] == []
+        outlet = Outlet(peer, "rt/radar/cube")
+        await_condition("the subscription", lambda: outlet.wanted)
+        outlet.put(CUBE, b"still")
+        assert [message.data for message in listening.wait(1)] == [b"still"]
+
+
+def test_a_file_may_open_the_admin_space(tmp_path: Path) -> None:
+    """Those of whoever wants it are the user's own words; this shows what the test before would see."""
+    file, endpoint = tmp_path / "admin.json5", free_endpoint()
+    file.write_text("{adminspace: {enabled: true}}")
+    with open_session([], [endpoint], file) as session, open_session([endpoint], []) as peer:
+        own = session.info.zid()
+        await_condition("an answer", lambda: bool(asked(peer, f"@/{own}/**")))
+
+
+def test_odd_encodings_and_attachments_are_only_refused() -> None:
+    with heard() as listening, device(listening.endpoint, "rt/radar/cube") as (outlet,):
+        outlet.put("x" * 100_000, b"long")
+        for text in ("", "\x1b[31m;\u202e", "application/cdr;" + "y" * 150, ";;;", "text/plain"):
+            outlet._publisher.put(b"odd", encoding=text, attachment=bytes(1000))
+        outlet.put(CUBE, b"last")
+        found = listening.wait(7)
+    assert found[0].data == b"long"
+    assert found[-1].schema == CUBE
+    assert not any("\x1b" in f"{m.schema}{m.fault}{m.topic}" for m in found)

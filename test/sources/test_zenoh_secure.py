@@ -162,6 +162,14 @@ def test_a_fault_names_file_and_key_but_no_value(tmp_path: Path, name: str, cont
     assert raised.value.__cause__ is None
 
 
+@pytest.mark.parametrize("name", ["deep.json5", "deep.yaml"])
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"mode":' * 100_000, "/*" + "[" * 100_000])
+def test_brackets_that_would_crash_zenoh_are_refused_before(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError, match=r"brackets|cannot be read as YAML"):
+        load_zenoh_config(tmp_path / name)
+
+
 def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "huge").write_bytes(bytes(17 << 20))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-REPORT = "capture_report.json"
+REPORT, PAGE = "capture_report.json", "capture_report.html"
 _FRAME = re.compile(r"(?P<sequence>.+)_(?P<frame>\d+)\.[a-z0-9.]+")
 _UNFINISHED = re.compile(r".*\.part(\..*)?|.*\.new|\.scene|\.extends|.*\.tmp|\..*\.rows")
 _SETTLED = re.compile(r"(image|ray_bundle/direction|.*distance_m)/[\d.]+")
@@ -28,6 +28,7 @@ class Contents:
             rows, a frame with its agents and points, a measurement.
         datasets: digests of files by path, by dataset; without reports.
         reports: digest of every report by path.
+        pages: likewise of every page.
         left: files that no finished dataset has.
         faults: what cannot be read.
     """
@@ -35,6 +36,7 @@ class Contents:
     units: dict[str, dict[str, str]] = field(default_factory=dict)
     datasets: dict[str, dict[str, str]] = field(default_factory=dict)
     reports: dict[str, str] = field(default_factory=dict)
+    pages: dict[str, str] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
@@ -79,10 +81,12 @@ def _take(found: Contents, file: Path, name: Path) -> None:
             json.loads(data)
         except ValueError as error:
             found.faults.append(f"{name} ({len(data)} bytes): {error}")
+    elif name.name.endswith(PAGE):
+        found.pages[str(name)] = _digest(data)
     elif name.parts[0] in {"edgefirst", "ncore", "l5kit"} and len(name.parts) > 2:
         dataset = found.datasets.setdefault("/".join(name.parts[:2]), {})
         dataset["/".join(name.parts[2:])] = _digest(data)
-    elif name.suffix != ".html":
+    else:
         found.left.append(str(name))
 
 

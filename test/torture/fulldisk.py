@@ -28,6 +28,8 @@ LIVE_MB = {"l5kit": (0.03, 0.06)}
 ANY_LIVE_MB = (0.5, 1.0)
 SPARE_MB = 1.0
 """Free space below which a capture ends by itself."""
+RESERVED_MB = 1.6
+"""At least what a capture keeps beside that, to complete its output with: see pipeline/disk.py."""
 ENLARGED_MB = 256
 LIVE_LIMIT_S = 40.0
 
@@ -119,7 +121,7 @@ def _capture(trial: tuple[str, float, float, Options]) -> list[Result]:
 
 def _disks(sizes_mb: Sequence[float]) -> list[tuple[float, float]]:
     """Size of each disk, and the free space below which the capture ends; in MB."""
-    return [*((size, 0.0) for size in sizes_mb), (sizes_mb[-1] + SPARE_MB, SPARE_MB)]
+    return [*((size, 0.0) for size in sizes_mb), (sizes_mb[-1] + SPARE_MB + RESERVED_MB, SPARE_MB)]
 
 
 def _live_name(kind: str, size_mb: float, spare_mb: float) -> str:

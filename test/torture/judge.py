@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from acknowledged import parsed
-from contents import files, read
+from contents import PAGE, REPORT, files, read
 from forked import Ended, command, run, value_of
 from scenarios import Prepared
 
@@ -55,7 +55,9 @@ def recovered(output: Path) -> Left:
     try:
         looked = value_of(lambda: _looked(output))
     except RuntimeError as error:
-        return Left({"units": {}, "datasets": {}, "reports": {}}, f"cannot be read: {error}", said)
+        return Left(
+            {"units": {}, "datasets": {}, "reports": {}, "pages": {}}, f"cannot be read: {error}", said
+        )
     state = looked["contents"]
     checked, again = (_anywhere(Ended(*looked[name]), output) for name in ("check", "again"))
     faults = (
@@ -79,12 +81,14 @@ def judge(
 
     ``expect`` says what else is wrong with what is there then.
     """
+    old_page = _old_page(prepared, files(output))
     told = parsed(acknowledged)
     count = sum(map(len, told.values()))
     left = recovered(output)
     state = left.state
     found = sum(key in state["units"].get(kind, {}) for kind, keys in told.items() for key in keys)
     faults = (
+        old_page,
         "" if expect is None else expect(state),
         left.fault,
         f"{count - found} of {count} acknowledged are lost; recover said: {left.said[:200]}"
@@ -92,6 +96,7 @@ def judge(
         else "",
         _mixed(prepared, state),
         _replaced(prepared, state),
+        _pages(prepared, state),
     )
     return Verdict(count, found, next(filter(None, faults), ""))
 
@@ -127,12 +132,14 @@ def _check_fault(done: Ended, *, is_there: bool) -> str:
         return f"check: {done.traceback}"
     if done.code and (is_there or done.code != NOTHING_THERE):
         return f"check ends with {done.code}: {_first(done)}"
+    if "has no manifest" in done.out:
+        return "a dataset has no manifest"
     return ""
 
 
 def whole_fault(prepared: Prepared, state: State) -> str:
     """What is not as after an undisturbed conversion."""
-    for kind in ("datasets", "reports"):
+    for kind in ("datasets", "reports", "pages"):
         for name, meant in prepared.new[kind].items():
             if state[kind].get(name) != meant:
                 return f"exit code 0, but {name} is not as it should be"
@@ -182,6 +189,31 @@ def _replaced(prepared: Prepared, state: State) -> str:
             told = "is missing" if there is None else "is of another dataset"
             return f"{name} of the {which} dataset {told}"
     return ""
+
+
+def _old_page(prepared: Prepared, there: dict[str, str]) -> str:
+    """Whether the page of the dataset before is still there although a file of the new one has its name."""
+    if not prepared.old:
+        return ""
+    old, new = (
+        {f"{name}/{file}": digest for name, held in each["datasets"].items() for file, digest in held.items()}
+        for each in (prepared.old, prepared.new)
+    )
+    news = [name for name, digest in there.items() if old.get(name) != digest == new.get(name)]
+    pages = [name for name, digest in prepared.old["pages"].items() if there.get(name) == digest]
+    return f"{pages[0]} is of the dataset before, but {news[0]} is new" if news and pages else ""
+
+
+def _pages(prepared: Prepared, state: State) -> str:
+    """Whether a page is missing after a recovery, or shows another dataset than the report beside it."""
+    sources = [source for source in (prepared.old, prepared.new) if source]
+    for name, report in state["reports"].items():
+        page = name.replace(REPORT, PAGE)
+        meant = {source["pages"].get(page) for source in sources if source["reports"].get(name) == report}
+        if meant and state["pages"].get(page) not in meant:
+            return f"{page} " + ("shows another dataset" if page in state["pages"] else "is missing")
+    alone = [name for name in state["pages"] if name.replace(PAGE, REPORT) not in state["reports"]]
+    return f"{alone[0]} is of no report" if alone else ""
 
 
 def _first(done: Ended) -> str:

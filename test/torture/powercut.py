@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -110,7 +110,11 @@ def _after_conversion(cut: Cut, disk: CutDisk) -> Result:
     if cut.when == SYNCED:
         subprocess.run(["sync", "-f", disk.root], check=True)
     disk.restart()
+    there, pages = files(output), cut.prepared.new["pages"]
+    lost = [name for name, digest in pages.items() if there.get(name) != digest]  # recovery makes them again
     verdict = judge(cut.prepared, output, done.acknowledged, partial(whole_fault, cut.prepared))
+    if lost:
+        verdict = replace(verdict, fault=f"exit code 0, but {lost[0]} is not as it should be")
     what = f"exit code 0 of convert{', and a sync' if cut.when == SYNCED else ''}"
     return Result(cut.name, verdict.acknowledged, verdict.found, verdict.fault, what)
 

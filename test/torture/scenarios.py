@@ -17,7 +17,7 @@ from edgefirst_ros.simulation import DriveOptions
 
 NAME = "d"
 NO_PAGE = ("--no-report",)
-"""The page of a report is made of the finished dataset, and can be made again at any time."""
+"""Of live captures, whose writing is what is tried."""
 FORMATS = ("edgefirst", "ncore", "l5kit")
 
 
@@ -123,7 +123,6 @@ class Prepared:
             NAME,
             "--config",
             config,
-            *NO_PAGE,
             *way,
         ]
 
@@ -185,7 +184,7 @@ def import_everything(work: Path) -> None:
     def act() -> None:
         output = work / "imports"
         config = _write_config(work / "imports.yaml", FORMATS, {"l5kit": {"points": "both"}})
-        _ended(command("convert", recording(4), "-o", output, "--name", NAME, "--config", config, *NO_PAGE))
+        _ended(command("convert", recording(4), "-o", output, "--name", NAME, "--config", config))
         _ended(command("recover", output))
         _ended(command("check", output))
         _read_contents(output)
@@ -206,7 +205,7 @@ def _ended(act: Any) -> None:  # noqa: ANN401
 def _convert(folder: Path, name: str, of: Path, formats: tuple[str, ...], options: Mapping[str, Any]) -> None:
     config = _write_config(folder / f"{name}.yaml", formats, options)
     where: list[str | Path] = ["-o", folder / name, "--name", NAME]
-    done: Ended = run(command("convert", of, *where, "--config", config, *NO_PAGE))
+    done: Ended = run(command("convert", of, *where, "--config", config))
     if done.code:
         raise RuntimeError(f"{folder.name}: the undisturbed conversion ended with {done.code}: {done.err}")
 

@@ -13,6 +13,8 @@ from reports import SECTIONS
 from test_report_page import HOSTILE, hostile
 
 from edgefirst_ros.config.model import build_config
+from edgefirst_ros.fleet.page import page as fleet_page
+from edgefirst_ros.fleet.report import fleet_report
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.view.page.document import document
@@ -147,6 +149,22 @@ def test_a_picture_is_enlarged(browser: Any, page: Path) -> None:  # noqa: ANN40
     assert tab.is_visible("#large")
     tab.locator("#viewer").click()
     assert not tab.is_visible("#large")
+
+
+def test_the_fleets_page_is_styled_and_runs_nothing(browser: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    failed = [{"drive": HOSTILE, "reason": HOSTILE, "inputs": []}]
+    text = fleet_page(fleet_report([], failed))
+    path = tmp_path / "fleet.html"
+    # As if markup had got into it.
+    path.write_text(text.replace("</table>", "</table><script>document.title = 'run'</script>"))
+    tab = browser.new_context(offline=True).new_page()
+    refused: list[str] = []
+    tab.on("console", lambda message: refused.append(message.text))
+    tab.goto(path.as_uri())
+    assert tab.title() == "Fleet report"
+    assert any("Content Security Policy" in each for each in refused)
+    assert tab.evaluate("getComputedStyle(document.querySelector('table')).borderCollapse") == "collapse"
+    assert HOSTILE.partition("\u202e")[0] in tab.inner_text("#failed")
 
 
 def test_hostile_names_do_nothing(browser: Any, tmp_path: Path) -> None:  # noqa: ANN401

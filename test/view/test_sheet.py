@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pytest
+from edgefirst_foreign import foreign
 
+from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
 from edgefirst_ros.messages.radar import Axis, RadarCube
 from edgefirst_ros.view.cubepower import power_db
-from edgefirst_ros.view.sheet import CELL, _cube
+from edgefirst_ros.view.edgefirstscenes import EdgeFirstScenes
+from edgefirst_ros.view.sheet import CELL, _cube, contact_sheet
 
 WIRE = (Axis.SEQUENCE, Axis.RANGE, Axis.RXCHANNEL, Axis.DOPPLER)
 RANGES, DOPPLERS = 200, 128
@@ -47,3 +53,21 @@ def test_a_cube_without_doppler_is_a_column_of_ranges() -> None:
     power = power_db(RadarCube(values, (Axis.RANGE, Axis.RXCHANNEL), (1.0, 1.0), False, 0))
     assert power.shape == (4, 1)
     assert (np.diff(power[:, 0]) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"frame": [0]}, "ds.arrow has no column name"),
+        ({"name": ["s"]}, "ds.arrow has no column frame"),
+        ({"name": [[1]], "frame": [0]}, "other names and frames than the format"),
+        ({"name": ["s"], "frame": [{"a": 1}]}, "other names and frames than the format"),
+    ],
+)
+def test_a_table_without_names_or_frames_is_refused_by_name(
+    tmp_path: Path, columns: dict[str, Any], said: str
+) -> None:
+    dataset = foreign(tmp_path / "ds", columns, ["s/s_000.camera.jpeg"])
+    for look in (contact_sheet, EdgeFirstScenes):
+        with pytest.raises(DatasetError, match=said):
+            look(dataset)

@@ -103,6 +103,21 @@ class AppendFile:
         return size
 
 
+LOST = "is no longer there: removed, renamed or unmounted while it was written"
+
+
+def is_in_place(descriptor: int, path: Path) -> bool:
+    """Whether an open file or folder still has its name: what is written to it cannot be found otherwise.
+
+    Raises:
+        OSError: the disk does not answer.
+    """
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
 @contextmanager
 def disk_errors(path: Path, failed: str = "cannot be written", advice: str = "") -> Iterator[None]:
     """Turn errors of the file system into a WriteError that names the path; the package's own pass.

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgefirst_ros.errors import DatasetError
-from edgefirst_ros.formats.crashsafe.appending import AppendFile
+from edgefirst_ros.formats.crashsafe.appending import AppendFile, is_in_place
 from edgefirst_ros.formats.crashsafe.lock import lock_open_file
-from edgefirst_ros.formats.crashsafe.reading import open_regular
+from edgefirst_ros.model.untrusted import open_regular
 
 _PREFIX = b"edgefirst_ros journal "
 _HEAD_BYTES = 64
@@ -61,6 +61,21 @@ class Journal:
     def is_empty(self) -> bool:
         """Whether the file has no bytes: it was made by opening it."""
         return not self._file.size
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return self._file.size
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the file is open and no longer has its name.
+
+        Raises:
+            OSError: the disk does not answer.
+        """
+        descriptor = self._file.descriptor
+        return descriptor >= 0 and not is_in_place(descriptor, self.path)
 
     def begin(self) -> None:
         """Begin anew, with nothing committed.

@@ -8,8 +8,8 @@ from itertools import count
 from pathlib import Path
 
 from edgefirst_ros.formats.crashsafe.links import refuse_links
-from edgefirst_ros.formats.crashsafe.reading import read_regular
 from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_file, sync_path, sync_paths
+from edgefirst_ros.model.untrusted import read_regular
 
 PART = ".part"
 OLD = ".old.part"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path
@@ -27,12 +28,18 @@ def replace_file(path: Path, data: bytes, *, sync: bool = True) -> int:
     """
     new = path.with_name(path.name + NEW)
     new.unlink(missing_ok=True)  # a link to elsewhere is not written through
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), "wb") as file:
-        file.write(data)
-        if sync:
-            file.flush()
-            sync_file(file.fileno())
-    new.replace(path)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with os.fdopen(os.open(new, flags, 0o644), "wb") as file:
+            file.write(data)
+            if sync:
+                file.flush()
+                sync_file(file.fileno())
+        new.replace(path)
+    except OSError:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise
     if sync:
         sync_path(path.parent)
     return len(data)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.crashsafe.names import part_path
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+from edgefirst_ros.formats.findings import EVERYTHING, Look
 from edgefirst_ros.formats.format import Format, Target, below
 from edgefirst_ros.naming import REPORT
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
     from edgefirst_ros.formats.findings import Check
 
-_TABLE, _ARCHIVE, _JOURNAL = ".arrow", ".zip", ".journal.part"
+_TABLE, _ARCHIVE, _JOURNAL, _MANIFEST = ".arrow", ".zip", ".journal.part", ".manifest"
 
 
 class EdgeFirstFormat(Format[EdgeFirstOptions]):
@@ -37,8 +38,8 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
 
     def find(self, path: Path) -> list[Path]:
         """Folders with files of their own name; a table in a folder of another name is a dataset itself."""
-        # Of a dataset whose table and archive are lost the report is left.
-        files = below(path, f"*{_TABLE}", f"*{_ARCHIVE}", f"*{_JOURNAL}", REPORT)
+        # Of a dataset whose table and archive are lost the manifest or the report is left.
+        files = below(path, f"*{_TABLE}", f"*{_ARCHIVE}", f"*{_JOURNAL}", f"?*{_MANIFEST}", REPORT)
         return sorted({dataset for file in files if (dataset := _dataset(file, is_given=file == path))})
 
     def recover(self, path: Path, *, complete: bool = False) -> Recovery:
@@ -51,11 +52,17 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
         is_there = any(each.exists() for each in (*paths.finished(), *paths.unfinished()))
         return recover(path, complete=complete) if is_there else Recovery(path, was_finished=True)
 
-    def check(self, path: Path, *, official_python: Path | None = None) -> Check:  # noqa: ARG002
-        """Check every file's CRC-32, name and header, the table's columns and values, the report's counts."""
+    def check(
+        self,
+        path: Path,
+        *,
+        official_python: Path | None = None,  # noqa: ARG002
+        look: Look = EVERYTHING,
+    ) -> Check:
+        """Check files and table by themselves, and against the manifest, each other and the report."""
         from edgefirst_ros.formats.edgefirst.check.dataset import check
 
-        return check(path)
+        return check(path, look)
 
     def locks(self, path: Path) -> tuple[Path, ...]:
         """The journal, and the report of a run whose datasets get their names."""

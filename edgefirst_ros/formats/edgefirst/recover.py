@@ -14,6 +14,7 @@ from edgefirst_ros.formats.crashsafe.links import refuse_links
 from edgefirst_ros.formats.crashsafe.names import move_aside, part_path
 from edgefirst_ros.formats.crashsafe.replacing import remove, restore_old
 from edgefirst_ros.formats.crashsafe.report import Recovery
+from edgefirst_ros.formats.crashsafe.sync import sync_path
 from edgefirst_ros.formats.edgefirst.finish.dataset import complete_dataset, publish_dataset
 from edgefirst_ros.formats.edgefirst.finish.table import count_samples
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
@@ -134,12 +135,13 @@ def _with_journal(
             return _nothing_committed(paths, kept.lost, dropped, beside)
         journal.cut(kept.end)
         rows = complete_dataset(paths, archive if growing else None, journal, options)
+        if not (beside or has_report):  # they are of an earlier dataset: a run writes its own at its end
+            for name in (PAGE, REPORT):
+                (paths.folder / name).unlink(missing_ok=True)
+            sync_path(paths.folder)
         publish_dataset(paths, journal, options)
     finally:
         archive.abort()
-    if not (beside or has_report):  # the report is of an earlier dataset: a run writes its own at its end
-        for name in (REPORT, PAGE):
-            (paths.folder / name).unlink(missing_ok=True)
     return Recovery(
         paths.folder,
         kept=Counter(samples=kept.samples, files=kept.files, rows=rows),

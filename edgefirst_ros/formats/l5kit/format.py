@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgefirst_ros.formats.crashsafe.names import PART, finished_path, old_path, part_path
+from edgefirst_ros.formats.findings import EVERYTHING, Look
 from edgefirst_ros.formats.format import Format, Target, below
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.sample import Role
@@ -50,11 +51,17 @@ class L5KitFormat(Format[L5KitOptions]):
 
         return recover(path, complete=complete)
 
-    def check(self, path: Path, *, official_python: Path | None = None) -> Check:  # noqa: ARG002
+    def check(
+        self,
+        path: Path,
+        *,
+        official_python: Path | None = None,  # noqa: ARG002
+        look: Look = EVERYTHING,
+    ) -> Check:
         """Arrays, chunks, intervals, times, rotations and probabilities."""
         from edgefirst_ros.formats.l5kit.check.dataset import check
 
-        return check(path)
+        return check(path, look)
 
     def locks(self, path: Path) -> tuple[Path, ...]:
         """The journal in the folder that grows, or that has just got its name."""

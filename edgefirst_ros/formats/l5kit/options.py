@@ -40,6 +40,7 @@ class L5KitOptions(BaseModel):
     rate_hz: float = Field(
         default=10.0,
         ge=0.0,
+        le=1000.0,
         description="Frames per second, evenly spaced from the first sample of a scene on; ego and agents "
         "are interpolated to these times. 0: one frame per sample, at its time. Models trained on L5Kit's "
         "own data expect 10. Where samples are more than 0.3 s apart, only the times next to a sample get a "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -12,9 +13,12 @@ from edgefirst_ros.formats.crashsafe.names import old_path, part_path
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
 from edgefirst_ros.formats.l5kit.store.schema import INTERVALS
+from edgefirst_ros.formats.l5kit.store.vouched import refuse_changed
 
 _BLOCK = 20_000
 _SUFFIX = ".zarr"
+_MOST_PARTS = 10_000
+"""Folders that one call makes."""
 
 
 def merge(paths: Sequence[Path], out: Path, *, overwrite: bool = False) -> Path:
@@ -27,18 +31,19 @@ def merge(paths: Sequence[Path], out: Path, *, overwrite: bool = False) -> Path:
 
     Raises:
         DatasetNotFound: one is not there.
-        DatasetError: one is damaged, there is none, a scene name comes twice, or ``out`` is inside one.
+        DatasetError: one is damaged or not as its manifest says, there is none, a scene name comes twice, or
+            ``out`` is inside one.
         OutputExists: ``out`` is there.
         WriteError: it cannot be written.
     """
-    sources = [ChunkedDataset(path).open() for path in paths]
+    sources = [_opened(path) for path in paths]
     if not sources:
         raise DatasetError("no datasets to merge")
     for path in paths:
         if path.resolve() in out.resolve().parents:
             raise DatasetError(f"{out}: lies inside {path}, and would go with it; choose another place")
     names = [note.name for source in sources for note in source.notes if note.name is not None]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := sorted(name for name, count in Counter(names).items() if count > 1):
         raise DatasetError(f"scene {twice[0]} is in more than one of the datasets")
     return _write([(source, 0, len(source.scenes)) for source in sources], out, overwrite=overwrite)
 
@@ -54,11 +59,12 @@ def split(path: Path, out: Path, at: Sequence[int] | None = None, *, overwrite: 
 
     Raises:
         DatasetNotFound: there is no dataset at ``path``.
-        DatasetError: it is damaged, ``at`` names no boundary between scenes, or ``out`` is inside it.
+        DatasetError: it is damaged or not as its manifest says, ``at`` names no boundary between scenes, or
+            ``out`` is inside it.
         OutputExists: a part is there.
         WriteError: a part cannot be written.
     """
-    source = ChunkedDataset(path).open()
+    source = _opened(path)
     if out.resolve().is_relative_to(path.resolve()):
         raise DatasetError(f"{out}: lies inside the dataset, and would go with it; choose another folder")
     count = len(source.scenes)
@@ -68,6 +74,8 @@ def split(path: Path, out: Path, at: Sequence[int] | None = None, *, overwrite: 
         raise DatasetError(
             f"{path}: cannot cut {count} scenes at {cuts}: ascending numbers below {count} wanted"
         )
+    if len(edges) > _MOST_PARTS:
+        raise DatasetError(f"{path}: has {count:,} scenes; name with --at where parts begin")
     stem = path.name.removesuffix(_SUFFIX)
     targets = [out / f"{stem}_{number:03d}{_SUFFIX}" for number in range(len(edges) - 1)]
     for target in targets:
@@ -76,6 +84,11 @@ def split(path: Path, out: Path, at: Sequence[int] | None = None, *, overwrite: 
         _write([(source, low, high)], target, overwrite=overwrite)
         for target, low, high in zip(targets, edges, edges[1:], strict=False)
     ]
+
+
+def _opened(path: Path) -> ChunkedDataset:
+    refuse_changed(path)
+    return ChunkedDataset(path).open()
 
 
 def _write(parts: Sequence[tuple[ChunkedDataset, int, int]], out: Path, *, overwrite: bool) -> Path:

@@ -16,6 +16,7 @@ from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.journal import Journal
 from edgefirst_ros.formats.crashsafe.names import finished_path, move_part, old_path, part_path
 from edgefirst_ros.formats.crashsafe.report import Recovery
+from edgefirst_ros.formats.crashsafe.sync import sync_path
 from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, OwnFiles
 from edgefirst_ros.formats.l5kit.store.growingarray import StoredRows, stored_rows
@@ -53,7 +54,7 @@ def recover(path: Path, *, complete: bool = False) -> Recovery:
             raise DatasetNotFound(f"{path}: no dataset, finished or not")
         if not path.is_symlink():
             (path / JOURNAL).unlink(missing_ok=True)  # killed behind the rename
-        sizes = {name: Files(path, name).header().length for name in (SCENES, FRAMES)}
+        sizes = {name: Files(path, name).header().shape[0] for name in (SCENES, FRAMES)}
         return Recovery(path, True, Counter(sizes), paths=(path,))
 
 
@@ -118,8 +119,9 @@ def _recover_part(path: Path, *, complete: bool) -> Recovery:
             path = move_part(path)
             journal.path = part_path(path) / JOURNAL
         if kept.extended and not complete:  # the report describes the shorter dataset
-            for name in (REPORT, PAGE):
+            for name in (PAGE, REPORT):
                 path.with_name(f"{path.name.removesuffix('.zarr')}.{name}").unlink(missing_ok=True)
+            sync_path(path.parent)
         _finish(path, journal, kept)
     return Recovery(
         path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Container, Iterable, Mapping
 
 import numpy as np
@@ -18,6 +19,7 @@ RIG = "rig"
 WORLD = "world"
 WORLD_GLOBAL = "world_global"
 
+_LONGEST_KEY = 600
 _OPTICAL_XYZW = (-0.5, 0.5, -0.5, 0.5)
 """Optical axes (x right, y down, z forward) in a frame with x forward, y left, z up (REP 103)."""
 
@@ -105,3 +107,16 @@ def sensor_edges(
             edges[name] = matrix((0.0, 0.0, 0.0), _OPTICAL_XYZW) if camera else np.eye(4)
             assumed.append(name)
     return edges, sorted(assumed)
+
+
+def edge_of(key: str) -> tuple[str, str]:
+    """Source and target of a pose, by its key in a store: a pair of names as Python writes it.
+
+    Raises:
+        ValueError: it is none.
+        SyntaxError: likewise.
+    """
+    if len(key) > _LONGEST_KEY:  # it may be nested deeply
+        raise ValueError(f"{key:.80} names no pose")
+    source, target = literal_eval(key)
+    return str(source), str(target)

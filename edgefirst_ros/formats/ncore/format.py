@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound, OutputExists
+from edgefirst_ros.errors import DatasetNotFound, OutputExists
 from edgefirst_ros.formats.crashsafe.links import refuse_links
+from edgefirst_ros.formats.findings import EVERYTHING, Look
 from edgefirst_ros.formats.format import Format, Target, below
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.naming import safe_name
@@ -57,11 +58,17 @@ class NCoreFormat(Format[NCoreOptions]):
 
         return recover(path, complete=complete)
 
-    def check(self, path: Path, *, official_python: Path | None = None) -> Check:
+    def check(
+        self,
+        path: Path,
+        *,
+        official_python: Path | None = None,
+        look: Look = EVERYTHING,
+    ) -> Check:
         """Container, index, metadata, times, rays and poses; NCore's own reader where it is installed."""
         from edgefirst_ros.formats.ncore.check.sequence import check_sequence
 
-        return check_sequence(path, official_python)
+        return check_sequence(path, official_python, look)
 
     def locks(self, path: Path) -> tuple[Path, ...]:
         """The journal."""
@@ -76,10 +83,7 @@ class NCoreFormat(Format[NCoreOptions]):
         stores = [p for p in below(path, "*.ncore4*") if p.name.endswith((".zarr", ".zarr.itar"))]
         if not stores:
             raise DatasetNotFound(f"{path}: no finished NCore sequence")
-        try:
-            return {store.name: Reading(store).store for store in sorted(stores)}
-        except (OSError, ValueError) as error:
-            raise DatasetError(f"{path}: {error}") from error
+        return {store.name: Reading(store).store for store in sorted(stores)}
 
     def companions(self, options: NCoreOptions) -> frozenset[Role]:  # noqa: ARG002
         """None: sequences are made of measurements."""

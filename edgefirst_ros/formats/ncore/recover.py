@@ -15,7 +15,6 @@ from edgefirst_ros.errors import DatasetError, DatasetNotFound, EdgeFirstError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.lock import Lock
 from edgefirst_ros.formats.crashsafe.names import PART, move_aside
-from edgefirst_ros.formats.crashsafe.reading import MOST_REPORT_BYTES, read_regular
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.ncore.finish.facts import Facts
@@ -28,6 +27,7 @@ from edgefirst_ros.formats.ncore.store.journal import read_batches
 from edgefirst_ros.formats.ncore.store.reading import entry_counts
 from edgefirst_ros.formats.ncore.write.cubes import CubePairing, HeldCubes
 from edgefirst_ros.formats.ncore.write.stores import StoreSet
+from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, read_regular
 
 _DAMAGE = (
     ValueError,

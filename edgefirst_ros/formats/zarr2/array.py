@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.zarr2.compression import Blosc, decode
+from edgefirst_ros.formats.zarr2.compression import Blosc, decode, known_compressor
 from edgefirst_ros.formats.zarr2.metadata import (
     ARRAY_KEY,
     ATTRIBUTES_KEY,
@@ -21,12 +22,16 @@ from edgefirst_ros.formats.zarr2.metadata import (
     dtype_json,
     dtype_of,
     fill_json,
+    fill_of,
     join,
     json_bytes,
 )
 
 MOST_BYTES = 1 << 28
 """Of an array that is read at once, or of a chunk of it."""
+_SMALL_BYTES, _MOST_GROWTH = 32 << 20, 16
+"""An array of more bytes than the first holds no more than so many times what is stored of it: real ones are
+below 4 times, and Blosc's worst is 255 times."""
 _CHUNK_COST_BYTES = 256
 """What asking for a chunk costs, whether it is there or not, in time to read so many bytes."""
 
@@ -138,39 +143,122 @@ def blob_records(name: str, data: bytes, attributes: Mapping[str, Any]) -> list[
     ]
 
 
-def read_array(get: Callable[[str], bytes], name: str) -> npt.NDArray[Any]:
+@dataclass(frozen=True, slots=True)
+class ArrayHeader:
+    """What ``.zarray`` says of an array, as far as it is read here.
+
+    Attributes:
+        compressor: as in ``.zarray``; None stores the bytes as they are.
+        fill: what absent chunks read as, an array without dimensions.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    compressor: Mapping[str, object] | None
+    fill: npt.NDArray[Any]
+
+    @classmethod
+    def parse(cls, payload: bytes) -> Self:
+        """The header in a ``.zarray``.
+
+        Raises:
+            ValueError: it is none, or of an array that no format here has.
+        """
+        try:
+            meta = json.loads(payload)
+            if meta["zarr_format"] != 2 or meta["order"] != "C" or meta["filters"]:
+                raise ValueError("expected zarr format 2, order C, no filters")
+            dtype = dtype_of(meta["dtype"])
+            if dtype.itemsize > MOST_BYTES:  # before memory is taken for the fill value
+                raise ValueError(f"elements of {dtype} are larger than any array here")
+            header = cls(
+                dtype,
+                tuple(meta["shape"]),
+                tuple(meta["chunks"]),
+                known_compressor(meta["compressor"]),
+                fill_of(dtype, meta["fill_value"]),
+            )
+        except (LookupError, TypeError, RecursionError) as error:
+            raise ValueError(f"{error!r:.200}") from error
+        header._check_sizes()
+        return header
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Of a decoded chunk."""
+        return prod(self.chunks) * self.dtype.itemsize
+
+    def decode(self, data: bytes) -> npt.NDArray[Any]:
+        """A whole chunk, of the shape ``chunks``.
+
+        Raises:
+            ValueError: the bytes are not a chunk of this array, or blow up beyond what an array here takes.
+        """
+        self.check_growth(self.chunk_bytes, len(data))
+        raw = decode(self.compressor, data, self.chunk_bytes)
+        return (raw.view(self.dtype) if raw.size else np.zeros(prod(self.chunks), self.dtype)).reshape(
+            self.chunks
+        )
+
+    def check_growth(self, wanted: int, stored: int) -> None:
+        """Refuse to take ``wanted`` bytes of memory for ``stored`` bytes of chunks.
+
+        Raises:
+            ValueError: no array of the formats is so much larger than its chunks.
+        """
+        if wanted > max(_SMALL_BYTES, _MOST_GROWTH * stored):
+            raise ValueError(f"{wanted:,} bytes of {self.dtype} are in {stored:,} bytes of chunks")
+
+    def _check_sizes(self) -> None:
+        sizes = (*self.shape, *self.chunks)
+        if (
+            len(self.shape) != len(self.chunks)
+            or not all(type(size) is int and 0 <= size < 1 << 63 for size in sizes)  # a bool is an int, too
+            or 0 in self.chunks
+        ):
+            raise ValueError(f"no array has the shape {self.shape!r:.80} in chunks of {self.chunks!r:.80}")
+        if self.chunk_bytes > MOST_BYTES:
+            raise ValueError(f"chunks of {self.chunks!r:.80} {self.dtype} are larger than any here")
+
+
+def read_array(
+    get: Callable[[str], bytes], name: str, kinds: str = "", most_bytes: int = MOST_BYTES
+) -> npt.NDArray[Any]:
     """The array whose records ``get`` returns by key; absent chunks read as the fill value.
+
+    Args:
+        get: payload of a record.
+        name: of the array.
+        kinds: of numpy's types, as ``iu``, of which its elements must be one; by default any.
+        most_bytes: that it may take.
 
     Raises:
         ValueError: metadata or a chunk that is not what zarr format 2 says.
         KeyError: no such array (from ``get``).
     """
-    meta = json.loads(get(join(name, ARRAY_KEY)))
-    if meta.get("zarr_format") != 2 or meta.get("order") != "C" or meta.get("filters"):
-        raise ValueError(f"{name}: only zarr format 2, order C, without filters is read here, found {meta}")
-    dtype = dtype_of(meta["dtype"])
-    shape, chunks = tuple(meta["shape"]), tuple(meta["chunks"])
-    if not all(isinstance(size, int) and size >= 0 for size in (*shape, *chunks)) or 0 in chunks:
-        raise ValueError(f"{name}: no array has the shape {shape} in chunks of {chunks}")
-    expected = prod(chunks) * dtype.itemsize
+    header = ArrayHeader.parse(get(join(name, ARRAY_KEY)))
+    if kinds and header.dtype.kind not in kinds:
+        raise ValueError(f"{name}: its elements are {header.dtype}")
+    shape, chunks = header.shape, header.chunks
     most_chunks = prod(max(1, -(-size // chunk)) for size, chunk in zip(shape, chunks, strict=True))
-    if max(prod(shape) * dtype.itemsize, expected, *shape, most_chunks * _CHUNK_COST_BYTES) > MOST_BYTES:
+    size = prod(shape) * header.dtype.itemsize
+    if max(size, *shape, most_chunks * _CHUNK_COST_BYTES, 0) > most_bytes:
         raise ValueError(f"{name}: an array of shape {shape} in chunks of {chunks} is larger than any here")
-    array = np.zeros(shape, dtype)
-    if dtype.kind in "fiu" and meta["fill_value"] is not None:
-        array[...] = float(meta["fill_value"]) if dtype.kind == "f" else meta["fill_value"]
+    stored: dict[tuple[int, ...], bytes] = {}
     for index in grid(shape, chunks):
-        key = join(name, chunk_key(index))
+        with suppress(KeyError):
+            stored[index] = get(join(name, chunk_key(index)))
+    try:
+        header.check_growth(size, sum(map(len, stored.values())))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    array = np.full(shape, header.fill, header.dtype)
+    for index, data in stored.items():
         try:
-            data = get(key)
-        except KeyError:
-            continue
-        if isinstance(meta["compressor"], dict) and int.from_bytes(data[4:8], "little") != expected:
-            raise ValueError(f"{key}: its header does not declare {expected} bytes")
-        block = decode(meta["compressor"], data).view(dtype) if dtype.itemsize else np.zeros(0, dtype)
-        if block.size != int(np.prod(chunks)):
-            raise ValueError(f"{key} holds {block.size} elements, chunks are {chunks}")
+            block = header.decode(data)
+        except ValueError as error:
+            raise ValueError(f"{join(name, chunk_key(index))}: {error}") from error
         where = tuple(slice(i * c, min((i + 1) * c, s)) for i, c, s in zip(index, chunks, shape, strict=True))
-        part = tuple(slice(s.stop - s.start) for s in where)
-        array[where] = block.reshape(chunks)[part]
+        array[where] = block[tuple(slice(s.stop - s.start) for s in where)]
     return array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, cached_property
@@ -47,18 +48,46 @@ class Blosc:
         return bytes(self._codec.encode(chunk))
 
 
-def decode(config: dict[str, object] | None, data: bytes) -> npt.NDArray[np.uint8]:
-    """Chunk bytes behind the compressor of ``config``, None for none.
+_HEADER_BYTES = 16
+"""Of a Blosc chunk; its second word is the number of bytes behind it."""
+
+
+def known_compressor(config: object) -> Mapping[str, object] | None:
+    """The compressor that ``.zarray`` names, if it is one that the formats use: Blosc, or None for none.
+
+    Codecs are not looked up by name in numcodecs' registry: some of them run code from the data (``pickle``).
 
     Raises:
-        ValueError: an unknown compressor, or damaged data.
+        ValueError: any other.
     """
     if config is None:
-        return np.frombuffer(data, np.uint8)
+        return None
+    if not isinstance(config, dict) or config.get("id") != "blosc":
+        name = config.get("id") if isinstance(config, dict) else config
+        raise ValueError(f"compressor {name!r:.80} is not read here; the formats use blosc, or none")
+    return config
+
+
+def decode(config: Mapping[str, object] | None, data: bytes, expected: int) -> npt.NDArray[np.uint8]:
+    """The ``expected`` bytes of a chunk behind a known compressor; no more memory than these is taken.
+
+    Raises:
+        ValueError: damaged data, or another number of bytes.
+    """
+    if config is None:
+        raw = np.frombuffer(data, np.uint8)
+        if len(raw) != expected:
+            raise ValueError(f"holds {len(raw):,} bytes, expected {expected:,}")
+        return raw
+    if len(data) < _HEADER_BYTES or int.from_bytes(data[4:8], "little") != expected:
+        raise ValueError(f"its header does not declare {expected:,} bytes")
     try:
-        return np.frombuffer(_numcodecs().get_codec(dict(config)).decode(data), np.uint8)
+        raw = np.frombuffer(_numcodecs().blosc.decompress(data), np.uint8)
     except (RuntimeError, ValueError, TypeError) as error:
-        raise ValueError(f"chunk of {len(data)} bytes does not decode with {config}: {error}") from error
+        raise ValueError(f"{len(data):,} bytes do not decode: {error}") from error
+    if len(raw) != expected:
+        raise ValueError(f"holds {len(raw):,} bytes, expected {expected:,}")
+    return raw
 
 
 @cache

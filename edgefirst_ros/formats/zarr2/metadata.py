@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
+import re
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -90,13 +92,33 @@ def _fields(dtype: np.dtype[Any]) -> Iterable[tuple[str, np.dtype[Any], tuple[in
         raise ValueError(f"{dtype} ends with {dtype.itemsize - offset} bytes of padding; pack the structure")
 
 
-def dtype_of(value: Any) -> np.dtype[Any]:  # noqa: ANN401  JSON of either kind
-    """The dtype that ``dtype_json`` wrote."""
+_SCALAR = re.compile(r"[<>|][biufSU]\d{1,9}")
+_MOST_FIELDS = 64
+_DEEPEST = 4
+
+
+def dtype_of(value: object, depth: int = 0) -> np.dtype[Any]:
+    """The dtype that ``dtype_json`` wrote: numbers, booleans and strings, and structures of these.
+
+    Raises:
+        ValueError: anything else that numpy would take for a type, Python objects among it.
+    """
     if isinstance(value, str):
-        return np.dtype(value)
-    return np.dtype(
-        [(name, dtype_of(base), *(tuple(shape) for shape in rest)) for name, base, *rest in value]
-    )
+        if not _SCALAR.fullmatch(value):
+            raise ValueError(f"dtype {value!r:.80} is not read here")
+        try:
+            return np.dtype(value)
+        except TypeError as error:  # a number of 3 bytes
+            raise ValueError(f"dtype {value!r:.80} is not read here") from error
+    if not isinstance(value, list) or not 0 < len(value) <= _MOST_FIELDS or depth == _DEEPEST:
+        raise ValueError(f"dtype {value!r:.80} is not read here")
+    try:
+        return np.dtype([
+            (str(name), dtype_of(base, depth + 1), *(tuple(map(index, shape)) for shape in rest))
+            for name, base, *rest in value
+        ])  # fmt: skip
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"dtype {value!r:.80} is not read here: {error}") from error
 
 
 def fill_json(dtype: np.dtype[Any], fill: object) -> object:
@@ -113,3 +135,28 @@ def fill_json(dtype: np.dtype[Any], fill: object) -> object:
     if dtype.kind == "f" and not np.isfinite(value):
         return "NaN" if np.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     return value.item()
+
+
+def fill_of(dtype: np.dtype[Any], value: object) -> npt.NDArray[Any]:
+    """The element that ``fill_json`` wrote, as an array without dimensions; zero for None.
+
+    Raises:
+        ValueError: no such element.
+    """
+    element: npt.NDArray[Any] = np.zeros((), dtype)
+    try:
+        if dtype.kind in "SV" and isinstance(value, str):
+            raw = b64decode(value, validate=True)
+            return np.frombuffer(raw.ljust(dtype.itemsize, b"\0"), dtype, 1).reshape(()) if raw else element
+        if isinstance(value, int | float) or (dtype.kind == "f" and isinstance(value, str)):
+            with np.errstate(over="raise"):
+                element[()] = float(value) if dtype.kind == "f" else value
+            return element
+        if dtype.kind == "U" and isinstance(value, str):
+            element[()] = value
+            return element
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise ValueError(f"fill value {value!r:.80} is none of {dtype}: {error}") from error
+    if value is not None:
+        raise ValueError(f"fill value {value!r:.80} is none of {dtype}")
+    return element

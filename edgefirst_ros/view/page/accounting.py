@@ -87,7 +87,10 @@ def configuration(report: Report) -> Html:
         shown = ", ".join(f"{name} {value}" for name, value in list(report.versions.items())[:20])
         parts.append(tag("p", f"Made with {shown}."))
     if report.configuration:
-        written = json.dumps(report.configuration, indent=2, ensure_ascii=False)[:MOST_CONFIGURATION]
+        try:
+            written = json.dumps(report.configuration, indent=2, ensure_ascii=False)[:MOST_CONFIGURATION]
+        except RecursionError:  # writing needs more levels than reading does
+            written = "nested too deeply"
         block = joined(*(Html(joined(line, "\n")) for line in written.splitlines()))
         parts.append(folded("All settings", tag("pre", block)))
     else:

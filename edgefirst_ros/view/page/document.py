@@ -1,10 +1,10 @@
-"""The whole page: one HTML file that needs nothing else, neither files nor a network."""
+"""A whole page: one HTML file that needs nothing else, neither files nor a network."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -53,7 +53,32 @@ def document(report: Report, title: str, pictures: Sequence[Thumbnail], lacking:
         ),
         tag("noscript", tag("p", "The plots need JavaScript, which is in this file.", class_="missing")),
     )
-    scripts, styles = [_asset(name) for name in _SCRIPTS], [_asset(name) for name in _STYLES]
+    return whole(
+        f"{title}: {verdict.grade}",
+        body,
+        styles=[_asset(name) for name in _STYLES],
+        scripts=[_asset(name) for name in _SCRIPTS],
+        data=data,
+    )
+
+
+def whole(
+    title: str,
+    body: Html,
+    *,
+    styles: Sequence[str],
+    scripts: Sequence[str] = (),
+    data: Mapping[str, Any] | None = None,
+) -> str:
+    """A page that needs nothing else, and in which nothing runs or loads but what is given.
+
+    Args:
+        title: of the window.
+        body: what is shown.
+        styles: CSS.
+        scripts: JavaScript, run in this order when the body is there.
+        data: JSON for them, the text of the element ``data``.
+    """
     # What is not listed here cannot run or load, even if something of a recording got into the markup.
     policy = (
         f"default-src 'none'; img-src data:; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; "
@@ -64,11 +89,11 @@ def document(report: Report, title: str, pictures: Sequence[Thumbnail], lacking:
         Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
         Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Html('<meta name="color-scheme" content="light dark">'),
-        tag("title", f"{title}: {verdict.grade}"),
+        tag("title", title),
         *(Html(f"<style>{text}</style>") for text in styles),
     )
     tail = joined(
-        tag("script", embedded_json(data), type="application/json", id="data"),
+        "" if data is None else tag("script", embedded_json(data), type="application/json", id="data"),
         *(Html(f"<script>{text}</script>") for text in scripts),
     )
     page = tag("html", tag("head", head), tag("body", body, tail), lang="en")
@@ -92,4 +117,4 @@ def _asset(name: str) -> str:
 
 def _hashes(texts: Sequence[str]) -> str:
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
-    return " ".join(f"'sha256-{digest}'" for digest in digests)
+    return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -11,8 +12,9 @@ from typing import Any
 from edgefirst_ros.errors import DatasetError, DatasetNotFound, EdgeFirstError, OutputExists
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
-from edgefirst_ros.formats.datasets import find
-from edgefirst_ros.naming import PAGE, REPORT, readable
+from edgefirst_ros.formats.datasets import find, output_of, refuse_linked
+from edgefirst_ros.model.untrusted import refusing
+from edgefirst_ros.naming import PAGE, REPORT, page_path, readable
 from edgefirst_ros.view.edgefirstscenes import EdgeFirstScenes
 from edgefirst_ros.view.l5kitscenes import L5KitScenes
 from edgefirst_ros.view.ncorescenes import NCoreScenes
@@ -50,11 +52,6 @@ class Run:
         return dataset / PAGE if name == "edgefirst" else dataset.with_name(f"{dataset.stem}.{PAGE}")
 
 
-def page_path(report: Path) -> Path:
-    """The page beside a report."""
-    return report.with_name(report.name.removesuffix(REPORT) + PAGE)
-
-
 def make_page(path: Path, output: Path | None = None) -> Path:
     """Make the page of a dataset, of a report, or of the only run below a folder; returns where it is.
 
@@ -80,12 +77,28 @@ def make_page(path: Path, output: Path | None = None) -> Path:
 def make_pages(paths: Iterable[Path]) -> tuple[list[Path], str]:
     """Make the page of every report among the paths that a run wrote.
 
-    Returns: where they are, and why they could not be made; that is a warning, as the datasets are complete.
+    Returns: where they are, and why some could not be made; that is a warning, as the datasets are complete.
     """
-    try:
-        return [make_page(path) for path in paths if path.name.endswith(REPORT)], ""
-    except Exception as error:  # noqa: BLE001 - whatever it is, the run has succeeded
-        return [], f"the report page could not be made: {error or type(error).__name__}"
+    pages, faults = [], []
+    for report in (path for path in paths if path.name.endswith(REPORT)):
+        try:
+            pages.append(make_page(report))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run has succeeded
+            faults.append(f"the report page could not be made: {error or type(error).__name__}")
+    return pages, "; ".join(faults)
+
+
+def without_page(path: Path) -> list[Path]:
+    """The reports at or below a path, or of the dataset that it is, that have no page; no links."""
+    whole = path.absolute()  # "." has no name
+    own = whole.parent / f"{whole.name.removesuffix('.zarr')}.{REPORT}"
+    reports = {own, *path.rglob(f"*{REPORT}")} if path.is_dir() else {path, own, whole.parent / REPORT}
+    found = (
+        report
+        for report in sorted(reports)
+        if report.name.endswith(REPORT) and report.is_file() and not report.is_symlink()
+    )
+    return [report for report in found if not os.path.lexists(page_path(report))]
 
 
 def make_recording_page(values: Any, scenes: Sequence[Scene], output: Path) -> None:  # noqa: ANN401 - JSON
@@ -126,12 +139,14 @@ def find_run(path: Path) -> Run:
 
     Raises:
         DatasetNotFound: there is none, or there are several.
+        DatasetError: a symbolic link is in it, or leads to it.
     """
     if path.name.endswith(REPORT) and path.is_file():
         return Run(path, _of_report(path))
     found = [(each.name, dataset) for each, dataset in find(path)]
     runs: dict[Path | None, list[tuple[str, Path]]] = {}
     for name, dataset in found:
+        refuse_linked(path, dataset)
         runs.setdefault(_report_of(name, dataset), []).append((name, dataset))
     if len(runs) > 1:
         some = ", ".join(str(dataset) for datasets in islice(runs.values(), 3) for _, dataset in datasets[:1])
@@ -144,7 +159,7 @@ def find_run(path: Path) -> Run:
 
 def _of_report(report: Path) -> list[tuple[str, Path]]:
     """The datasets that a report says it is of, as far as they are there and below the output folder."""
-    output = report.parents[2] if report.name == REPORT else report.parents[1]
+    output = output_of(report)
     found: dict[Path, str] = {}
     for file in read_report(report).files[: 8 * MOST_FOLDERS]:
         parts = PurePosixPath(file).parts
@@ -152,6 +167,7 @@ def _of_report(report: Path) -> list[tuple[str, Path]]:
             continue
         dataset = output / parts[0] / parts[1]
         if dataset.is_dir():
+            refuse_linked(output, dataset)
             found[dataset] = parts[0]
     return sorted(((name, dataset) for dataset, name in found.items()), key=_rank)
 
@@ -164,11 +180,11 @@ def _report_of(name: str, dataset: Path) -> Path | None:
     """The report of the run that wrote a dataset."""
     loose = dataset.with_name(f"{dataset.name.removesuffix('.zarr')}.{REPORT}")
     for report in (dataset / REPORT, loose):
-        if report.is_file():
+        if report.is_file() and not report.is_symlink():
             return report
     output = dataset.parent.parent
     patterns = (f"*/*/{REPORT}", f"*/*.{REPORT}")
-    others = (report for pattern in patterns for report in output.glob(pattern))
+    others = (each for pattern in patterns for each in output.glob(pattern) if not each.is_symlink())
     for report in sorted(islice(others, MOST_REPORTS)):
         try:
             files = read_report(report).files
@@ -199,7 +215,8 @@ def _count(run: Run) -> int | None:
     for name, kind in SCENES.items():
         folders = [dataset for other, dataset in run.datasets if other == name]
         try:
-            counts = [len(kind(folder).moments()) for folder in folders]
+            with refusing(name, DatasetError):
+                counts = [len(kind(folder).moments()) for folder in folders]
         except EdgeFirstError:
             continue
         if counts:
@@ -215,7 +232,8 @@ def _pictures(run: Run, report: Report) -> tuple[list[Thumbnail], str]:
         opened: list[Scenes] = []
         for folder in folders:
             try:
-                opened.append(kind(folder))
+                with refusing(folder, DatasetError):
+                    opened.append(kind(folder))
             except EdgeFirstError as error:
                 faults.append(str(error))
         if opened:
@@ -244,7 +262,7 @@ def refuse_output(path: Path) -> None:
 
 
 def write_page(path: Path, page: str) -> None:
-    """Write a page, in place of an earlier one.
+    """Write a page, in place of an earlier one, so that a power cut leaves all of it, or what was there.
 
     Raises:
         OutputExists: something else is there.
@@ -252,4 +270,4 @@ def write_page(path: Path, page: str) -> None:
     """
     refuse_output(path)
     with disk_errors(path):
-        replace_file(path, page.encode("utf-8", "replace"), sync=False)
+        replace_file(path, page.encode("utf-8", "replace"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from edgefirst_ros.errors import DatasetError
-from edgefirst_ros.formats.crashsafe.reading import MOST_REPORT_BYTES, read_regular
+from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, parse_json, read_regular, refusing
 
 Count = Annotated[int, Field(ge=0, le=2**53)]
 Nanoseconds = Annotated[int, Field(ge=0, le=2**63)]
@@ -319,7 +318,9 @@ def read_report(path: Path) -> Report:
     Raises:
         DatasetError: it cannot be read, is larger than any report, or is none.
     """
+    with refusing(path, DatasetError, "cannot be read as a capture report"):
+        values = parse_json(read_regular(path, MOST_REPORT_BYTES))
     try:
-        return parsed(json.loads(read_regular(path, MOST_REPORT_BYTES)))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DatasetError(f"{path}: cannot be read as a capture report: {error}") from error
+        return parsed(values)
+    except DatasetError as error:
+        raise DatasetError(f"{path}: {error}") from error

@@ -12,7 +12,8 @@ from zlib import crc32
 
 import numpy as np
 
-from edgefirst_ros.errors import EdgeFirstError
+from edgefirst_ros.errors import DatasetError, EdgeFirstError
+from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.view.page.reportfile import Report
 from edgefirst_ros.view.page.reportfile import Sequence as ReportSequence
 from edgefirst_ros.view.scene import (
@@ -79,7 +80,8 @@ def thumbnails(scenes: Scenes, report: Report) -> tuple[list[Thumbnail], str]:
     faults: list[str] = []
     for moment, why in chosen(scenes.moments(), report):
         try:
-            found.append((scenes.scene(moment), why))
+            with refusing(moment.sequence, DatasetError):
+                found.append((scenes.scene(moment), why))
         except EdgeFirstError as error:
             faults.append(str(error))
     return encoded(found, report), "; ".join(faults[:3])

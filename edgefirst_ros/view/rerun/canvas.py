@@ -12,6 +12,7 @@ import numpy as np
 import rerun as rr
 
 from edgefirst_ros.messages.calibration import Intrinsics
+from edgefirst_ros.naming import displayed
 from edgefirst_ros.view.rerun import marks
 from edgefirst_ros.view.rerun.layout import blueprint
 
@@ -187,6 +188,7 @@ class Canvas:
         self._stream.flush()
 
     def _log(self, path: str, what: Any) -> None:  # noqa: ANN401 - Rerun's
+        path = displayed(path)
         self._note(path)
         self._stream.log(path, what)
 
@@ -250,6 +252,7 @@ class Canvas:
         )
 
     def _put_into(self, path: str, frame: str) -> None:
+        path = displayed(path)
         if self._frames.get(path) != frame:
             self._frames[path] = frame
             self._stream.log(path, rr.CoordinateFrame(frame), static=True)
@@ -259,7 +262,7 @@ def _own(frame: str) -> str:
     """The name of a recording's frame, which cannot be taken for one of ours."""
     if isinstance(frame, Frame):
         return frame
-    name = frame.strip().lstrip("/")
+    name = displayed(frame.strip().lstrip("/"))
     if not name:
         return RIG
     return f"/{name}" if name in {DRIVE, RIG} or name.startswith("tf#") else name

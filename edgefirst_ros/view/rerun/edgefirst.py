@@ -14,8 +14,7 @@ import polars as pl
 import pymap3d
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.errors import DatasetError, DecodeError, EdgeFirstError
-from edgefirst_ros.formats.edgefirst.finish.table import read_table
+from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.formats.edgefirst.read.batches import TableFile
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
@@ -24,7 +23,8 @@ from edgefirst_ros.formats.edgefirst.read.pcd import positions, read_pcd
 from edgefirst_ros.formats.edgefirst.read.pictures import acquired_ns
 from edgefirst_ros.messages.boxes3d import BoxAxes
 from edgefirst_ros.messages.calibration import Intrinsics
-from edgefirst_ros.view.edgefirstscenes import DAMAGE, boxes_of
+from edgefirst_ros.model.untrusted import refusing
+from edgefirst_ros.view.edgefirstscenes import annotation_rows, boxes_of
 from edgefirst_ros.view.page.reportfile import Report
 from edgefirst_ros.view.page.reportfile import Sequence as ReportSequence
 from edgefirst_ros.view.rerun import marks
@@ -50,8 +50,8 @@ def edgefirst_drawings(dataset: Path, report: Report) -> list[EdgeFirstDrawing]:
         DatasetError: its table is damaged.
     """
     files = DatasetFiles(dataset)
-    table = read_table(files.table) if files.table.is_file() else pl.DataFrame()
-    version = TableFile(files.table).notes.version if files.table.is_file() else None
+    table = annotation_rows(files)
+    version = TableFile(files.table, len(files.names)).notes.version if files.table.is_file() else None
     doubles = {
         name: getattr(table.schema.get(name), "inner", None) == pl.Float64 for name in ("location", "pose")
     }
@@ -59,10 +59,9 @@ def edgefirst_drawings(dataset: Path, report: Report) -> list[EdgeFirstDrawing]:
     yaw_first = is_yaw_first(version, is_double=doubles["pose"])
     numbers: dict[tuple[str, int], list[int]] = {}
     if not table.is_empty():
-        keys = table.select(pl.col("name").cast(pl.String), pl.col("frame")).rows()
-        for number, (name, frame) in enumerate(keys):
+        for number, (name, frame) in enumerate(table.select("name", "frame").rows()):
             if frame is not None:  # one of a picture of no sequence, which is not drawn
-                numbers.setdefault((name, int(frame)), []).append(number)
+                numbers.setdefault((name, frame), []).append(number)
     sequences: dict[str, list[_Place]] = {}
     for stem in files.stems():
         name, _, frame = PurePosixPath(stem).name.rpartition("_")
@@ -106,20 +105,18 @@ class EdgeFirstDrawing:
         """All samples by frame."""
         for _, stem, numbers in self._places:
             data = self._files.read(stem, "camera.jpeg", "camera.png")
-            try:
+            with refusing(stem, DatasetError):
                 found = None if data is None else opened(data)
                 time_ns = None if found is None else acquired_ns(found[0])
                 size = None if found is None else found[1]
                 rows = self._table[numbers].to_dicts() if numbers else []
-            except DAMAGE as error:
-                raise DatasetError(f"{stem} cannot be read: {error}") from error
             yield Instant(time_ns, partial(self._draw, _Sample(stem, time_ns, data, size, rows)))
 
     def _draw(self, sample: _Sample, canvas: Canvas, number: int) -> None:
         sequence = self._sequence
         stem, data, size, rows, time_ns = sample.stem, sample.data, sample.size, sample.rows, sample.time_ns
         sequence.begin(canvas, size)
-        try:
+        with refusing(stem, DatasetError):
             sequence.move(canvas, rows, time_ns, number)
             canvas.at(time_ns, number)
             if data is not None and size is not None:
@@ -141,12 +138,6 @@ class EdgeFirstDrawing:
             cube = self._files.read(stem, "radar.png")
             if cube is not None:
                 canvas.draw(marks.CUBE, marks.cube(read_cube(cube)))
-        except DecodeError as error:
-            raise DatasetError(f"{stem} cannot be read: {error}") from error
-        except EdgeFirstError:
-            raise
-        except DAMAGE as error:
-            raise DatasetError(f"{stem} cannot be read: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

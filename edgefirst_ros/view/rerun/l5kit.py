@@ -10,10 +10,10 @@ from typing import Any
 
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.errors import DatasetError, EdgeFirstError
+from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.store.schema import LABELS, LIDAR, RADAR
-from edgefirst_ros.view.l5kitscenes import DAMAGE
+from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.view.rerun import marks
 from edgefirst_ros.view.rerun.canvas import DRIVE, RIG, Canvas
 from edgefirst_ros.view.rerun.instants import Instant
@@ -30,10 +30,8 @@ def l5kit_drawings(folder: Path) -> list[L5KitDrawing]:
         DatasetError: an array is damaged.
     """
     dataset = ChunkedDataset(folder).open()
-    try:
-        spans = dataset.scenes[: len(dataset.scenes)]["frame_index_interval"].tolist()
-    except DAMAGE as error:
-        raise DatasetError(f"{folder}: scenes cannot be read: {error}") from error
+    with refusing(folder, DatasetError, "scenes cannot be read"):
+        spans = dataset.scenes["frame_index_interval"].tolist()
     most = len(dataset.frames)
     return [L5KitDrawing(folder, dataset, range(max(0, a), min(b, most))) for a, b in spans]
 
@@ -53,16 +51,14 @@ class L5KitDrawing:
     def instants(self) -> Iterator[Instant]:
         """All frames."""
         for number in self._frames:
-            try:
+            with refusing(self._folder, DatasetError, f"frame {number} cannot be read"):
                 frame = self._dataset.frames[number : number + 1][0]
                 time_ns = int(frame["timestamp"])
-            except DAMAGE as error:
-                raise DatasetError(f"{self._folder}: frame {number} cannot be read: {error}") from error
             yield Instant(time_ns, partial(self._draw, number, frame, time_ns))
 
     def _draw(self, row: int, frame: Any, time_ns: int, canvas: Canvas, number: int) -> None:  # noqa: ANN401
         dataset = self._dataset
-        try:
+        with refusing(self._folder, DatasetError, "a frame cannot be read"):
             position, rotation = frame["ego_translation"].astype(float), frame["ego_rotation"].astype(float)
             turned = Rotation.from_matrix(rotation)
             canvas.pose(time_ns, tuple(position.tolist()), tuple(turned.as_quat().tolist()), number)
@@ -80,10 +76,6 @@ class L5KitDrawing:
                     found = points["position_cm"][points["sensor"] == sensor].astype(float) / 100.0
                     if len(found) or path in canvas.seen:
                         canvas.draw(path, marks.by_range(found), frame=RIG)
-        except EdgeFirstError:
-            raise
-        except DAMAGE as error:
-            raise DatasetError(f"{self._folder}: a frame cannot be read: {error}") from error
 
 
 def _box(agent: Any, ground_m: float) -> marks.Box3d:  # noqa: ANN401 - a row

@@ -16,6 +16,7 @@ from PIL import Image, ImageChops, ImageDraw
 from scipy.ndimage import maximum_filter
 
 from edgefirst_ros.messages.radar import Axis, RadarCube
+from edgefirst_ros.naming import displayed
 from edgefirst_ros.view.cubepower import power_db
 from edgefirst_ros.view.scene import Box2d, Points, range_colours
 
@@ -78,7 +79,7 @@ def boxes_2d(boxes: Iterable[Box2d], size: tuple[int, int]) -> Any:  # noqa: ANN
     return rr.Boxes2D(
         centers=centres,
         sizes=np.abs(sizes),
-        labels=[box.label for box in known],
+        labels=[displayed(box.label) for box in known],
         colors=[colour_of(box.label) for box in known],
         draw_order=20.0,
     )
@@ -171,6 +172,6 @@ def boxes_3d(boxes: Iterable[Box3d]) -> Any:  # noqa: ANN401
         centers=np.array([box.centre_m for box in known], np.float32).reshape(-1, 3),
         sizes=np.abs(np.array([box.size_m for box in known], np.float32).reshape(-1, 3)),
         quaternions=[box.rotation_xyzw for box in known],
-        labels=[box.label for box in known],
+        labels=[displayed(box.label) for box in known],
         colors=[colour_of(box.label) for box in known],
     )

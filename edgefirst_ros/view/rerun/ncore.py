@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import heapq
-import json
 import re
-from ast import literal_eval
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -16,12 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound, EdgeFirstError
+from edgefirst_ros.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.formats.ncore.extrinsics import edge_of
 from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, REFERENCE
-from edgefirst_ros.formats.ncore.store.reading import Reading
+from edgefirst_ros.formats.ncore.store.reading import MOST_RAY_BYTES, Reading
 from edgefirst_ros.formats.zarr2.array import read_array
 from edgefirst_ros.messages.calibration import Intrinsics
-from edgefirst_ros.view.ncorescenes import DAMAGE
+from edgefirst_ros.model.untrusted import parse_json, refusing
 from edgefirst_ros.view.rerun import marks
 from edgefirst_ros.view.rerun.canvas import DRIVE, RIG, Canvas, Mount
 from edgefirst_ros.view.rerun.instants import Instant
@@ -111,24 +110,24 @@ class NCoreDrawing:
             for key in reading.store:
                 found = _FRAMES.fullmatch(key)
                 if found is not None:
-                    times = json.loads(reading.store.get(key)).get("frames_timestamps_us", [])
+                    times = parse_json(reading.store.get(key)).get("frames_timestamps_us", [])
                     self._frames[found[1]] = path, [(int(begin), int(end)) for begin, end in times]
                     entity = _ENTITIES[found[2]]
                     taken = entity in self._paths.values()
                     self._paths[found[1]] = f"{entity}_{found[3]}" if taken else entity
                 elif key == "cuboids/default/cuboids/.zattrs":
-                    self._cuboids += _cuboids(json.loads(reading.store.get(key))["cuboid_track_observations"])
+                    self._cuboids += _cuboids(parse_json(reading.store.get(key))["cuboid_track_observations"])
 
     def _draw_facts(self, path: Path, canvas: Canvas) -> None:
         with Reading(path) as reading:
             get, keys = reading.store.get, frozenset(reading.store)
             if "poses/default/static_poses/.zattrs" in keys:
-                canvas.mount(_mounts(json.loads(get("poses/default/static_poses/.zattrs"))))
+                canvas.mount(_mounts(parse_json(get("poses/default/static_poses/.zattrs"))))
             for key in sorted(keys):
                 found = _INTRINSICS.fullmatch(key)
                 entity = None if found is None else self._paths.get(f"cameras/{found[1]}/frames")
                 if found is not None and entity is not None:
-                    model = json.loads(get(key))["camera_model_parameters"]
+                    model = parse_json(get(key))["camera_model_parameters"]
                     if "focal_length" in model:
                         seen = (model[part] for part in ("focal_length", "principal_point", "resolution"))
                         focal, principal, size = (tuple(each) for each in seen)
@@ -138,20 +137,16 @@ class NCoreDrawing:
             if f"{_SERIES}/imu_timestamps_us/.zarray" in keys:
                 _draw_imu(get, canvas)
             if "poses/default/dynamic_poses/.zattrs" in keys:
-                _draw_way(json.loads(get("poses/default/dynamic_poses/.zattrs")), canvas)
+                _draw_way(parse_json(get("poses/default/dynamic_poses/.zattrs")), canvas)
 
     def _guarded(self, work: Callable[[], None], where: object) -> None:
-        try:
+        with refusing(self._folder, DatasetError, f"{where} cannot be read"):
             work()
-        except EdgeFirstError:
-            raise
-        except DAMAGE as error:
-            raise DatasetError(f"{self._folder}: {where} cannot be read: {error}") from error
 
 
 def _mounts(static: dict[str, Any]) -> Iterator[Mount]:
     for names, value in static.items():
-        child, parent = literal_eval(names)
+        child, parent = edge_of(names)
         if parent == RIG:
             pose = np.array(value["pose"], float)
             turned = Rotation.from_matrix(pose[:3, :3]).as_quat().tolist()
@@ -208,8 +203,8 @@ def _picture(get: Get, where: str, name: str, path: str, canvas: Canvas) -> None
 
 
 def _rays(get: Get, where: str) -> Points:
-    direction = read_array(get, f"{where}/ray_bundle/direction").astype(float)
-    distance = read_array(get, f"{where}/ray_bundle_returns/distance_m").astype(float)
+    direction = read_array(get, f"{where}/ray_bundle/direction", "f", MOST_RAY_BYTES).astype(float)
+    distance = read_array(get, f"{where}/ray_bundle_returns/distance_m", "f", MOST_RAY_BYTES).astype(float)
     points: Points = direction * distance[0][:, None]
     return points
 
@@ -220,7 +215,7 @@ def _lidar(get: Get, where: str, name: str, path: str, canvas: Canvas) -> None:
 
 def _radar(get: Get, where: str, name: str, path: str, canvas: Canvas) -> None:
     try:
-        speed = read_array(get, f"{where}/generic_data/{_NUMBER}").astype(float)
+        speed = read_array(get, f"{where}/generic_data/{_NUMBER}", "f", MOST_RAY_BYTES).astype(float)
     except KeyError:
         canvas.draw(path, marks.by_range(_rays(get, where)), frame=name)
     else:

@@ -18,6 +18,7 @@ import rerun as rr
 from edgefirst_ros.errors import ConfigError, OutputExists, WriteError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.names import part_path
+from edgefirst_ros.naming import displayed
 from edgefirst_ros.view.rerun.canvas import Canvas
 
 SUFFIX = ".rrd"
@@ -200,5 +201,5 @@ def _stream(name: str) -> rr.RecordingStream:
     # The time at which something was drawn says nothing about the drive.
     stream.set_log_time_enabled(False)
     stream.set_log_tick_enabled(False)
-    stream.send_recording_name(name)
+    stream.send_recording_name(displayed(name))
     return stream

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from edgefirst_ros.errors import DatasetNotFound
+from edgefirst_ros.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.view.page.make import Run
 from edgefirst_ros.view.page.reportfile import Report, read_report
 from edgefirst_ros.view.rerun.instants import Drawable
@@ -31,6 +32,7 @@ def drawables_of(run: Run) -> list[Drawable]:
     for name, kind in kinds.items():
         folders = [dataset for other, dataset in run.datasets if other == name]
         if folders:
-            return [drawable for folder in folders for drawable in kind(folder)]
+            with refusing(folders[0], DatasetError):
+                return [drawable for folder in folders for drawable in kind(folder)]
     others = ", ".join(sorted({name for name, _ in run.datasets})) or "none"
     raise DatasetNotFound(f"no dataset of edgefirst, ncore or l5kit is there to draw; found: {others}")

@@ -1,19 +1,26 @@
-"""Nothing is written through a symbolic link below the output folder, which itself may be one."""
+"""Nothing is written or read through a symbolic link in an output or a dataset, which itself may be one."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 from livedrive import FORMATS, drive
 from typer.testing import CliRunner
 
+from edgefirst_ros.api.coco import export_coco
+from edgefirst_ros.api.reading import open as open_dataset
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.errors import WriteError
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.errors import DatasetError, EdgeFirstError, WriteError
 from edgefirst_ros.formats.crashsafe.links import refuse_links
 from edgefirst_ros.formats.crashsafe.names import move_aside
 from edgefirst_ros.live.recorder import FOLDER
 from edgefirst_ros.naming import safe_name
+from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.view.page.make import make_page
 
 SEQUENCE = safe_name(drive().stem)
 PLACES = {
@@ -63,6 +70,105 @@ def test_every_folder_on_the_way_counts(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").symlink_to(tmp_path / "nowhere")
     with pytest.raises(WriteError, match="a/b is a symbolic link"):
         refuse_links(tmp_path, tmp_path / "x", tmp_path / "a" / "b" / "c")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Datasets of all formats, of plain files."""
+    out = tmp_path_factory.mktemp("made") / "out"
+    config = {"formats": list(FORMATS), "ncore": {"store": "directory"}, "edgefirst": {"container": "folder"}}
+    convert([drive()], out, build_config({**config, "rate_hz": 2}), dataset="d")
+    make_page(out / "edgefirst" / "d")
+    return out
+
+
+def said(*arguments: str | Path) -> tuple[int, str]:
+    done = CliRunner().invoke(app, [*map(str, arguments)], catch_exceptions=False)
+    return done.exit_code, done.output
+
+
+LINKED = (
+    "edgefirst", "edgefirst/d", "edgefirst/d/d", "edgefirst/d/d.arrow", "edgefirst/d/capture_report.json",
+    f"edgefirst/d/d/{SEQUENCE}", "edgefirst/d/d/*/*.camera.jpeg",
+    "ncore", f"ncore/{SEQUENCE}", f"ncore/{SEQUENCE}/*.json", f"ncore/{SEQUENCE}/*.zarr/.zattrs",
+    "l5kit/d.zarr", "l5kit/d.zarr/frames", "l5kit/d.zarr/frames/0", "l5kit/d.zarr/.zattrs",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("place", LINKED)
+def test_no_link_inside_is_read_through(made: Path, tmp_path: Path, place: str) -> None:
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    shutil.copytree(made, out)
+    link = next(out.glob(place))
+    link.rename(elsewhere)
+    link.symlink_to(elsewhere)
+    before = [(path, path.stat().st_mtime_ns) for path in (elsewhere, *elsewhere.rglob("*"))]
+    if place not in {"edgefirst", "ncore"}:  # what is in these is not found at all
+        code, text = said("check", out)
+        assert code == 1
+        assert "is a symbolic link, and none inside a dataset is followed" in text
+        code, text = said("recover", out)
+        assert code == 2
+        assert "is a symbolic link" in text
+    kind, _, below = place.partition("/")
+    (dataset,) = {out / kind / name for name in ("d", "d.zarr", SEQUENCE) if (out / kind / name).exists()}
+    if below.count("/"):
+        assert said("view", dataset, "-o", tmp_path / "x.rrd")[0] == 2
+        assert said("report", dataset, "-o", tmp_path / "x.html")[0] == 2
+        if kind == "l5kit":
+            assert said("l5kit", "show", dataset)[0] == 2
+            assert said("l5kit", "merge", dataset, "-o", tmp_path / "all.zarr")[0] == 2
+            assert said("l5kit", "split", dataset, "-o", tmp_path / "parts")[0] == 2
+    if kind == "edgefirst" and "report" not in place:
+        if below.count("/"):
+            assert said("sheet", dataset, "-o", tmp_path / "x.png")[0] == 2
+        with pytest.raises(EdgeFirstError):
+            export_coco(out, tmp_path / "coco")
+    assert {path.name for path in tmp_path.iterdir()} <= {"out", "elsewhere", "coco"}
+    assert not [*(tmp_path / "coco").rglob("*.jpg")]
+    assert [(path, path.stat().st_mtime_ns) for path in (elsewhere, *elsewhere.rglob("*"))] == before
+
+
+def test_what_the_user_names_may_be_a_link(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to(made)
+    (tmp_path / "d").symlink_to(made / "edgefirst" / "d")
+    (tmp_path / "w.zarr").symlink_to(made / "l5kit" / "d.zarr")
+    assert said("check", tmp_path / "out") == said("check", made)
+    assert said("check", tmp_path / "out")[0] == 0
+    assert said("recover", tmp_path / "out")[0] == 0
+    assert said("check", tmp_path / "w.zarr")[0] == 0
+    assert said("l5kit", "show", tmp_path / "w.zarr")[0] == 0
+    assert said("report", tmp_path / "out", "-o", tmp_path / "x.html")[0] == 0
+    assert said("sheet", tmp_path / "d", "-o", tmp_path / "x.png")[0] == 0
+    assert export_coco(made / "edgefirst" / "d" / "d.arrow", tmp_path / "coco")
+    (tmp_path / "flat").mkdir()
+    (tmp_path / "flat" / "d.arrow").symlink_to(made / "edgefirst" / "d" / "d.arrow")
+    shutil.copytree(made / "edgefirst" / "d" / "d", tmp_path / "flat" / "d")
+    assert len(open_dataset(tmp_path / "flat" / "d.arrow")) > 0
+    with pytest.raises(DatasetError, match="is a symbolic link"):
+        open_dataset(tmp_path / "flat")
+
+
+@pytest.mark.parametrize(
+    "files", [["/PLACE"], ["../../PLACE"], ["edgefirst/../../PLACE"], [7], "x", [""], {}]
+)
+def test_a_report_cannot_name_what_recovery_is_to_finish_elsewhere(
+    tmp_path: Path, files: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = tmp_path / "theirs" / "edgefirst" / "t"
+    theirs.mkdir(parents=True)
+    (theirs / "t.journal.part").write_bytes(b"")
+    here = tmp_path / "here" / "edgefirst" / "d"
+    here.mkdir(parents=True)
+    listed = json.dumps({"files": files}).replace("PLACE", str(theirs)[1:])
+    (here / "capture_report.json.part").write_text(listed)
+    said("recover", tmp_path / "here")
+    assert (theirs / "t.journal.part").exists()
+    monkeypatch.chdir(tmp_path)
+    Path("capture_report.json.part").write_text(listed)
+    said("recover", ".")
+    Path("capture_report.json").write_text('{"topics": {}, "sequences": []}')
+    assert said("report", "capture_report.json", "-o", "x.html")[0] == 0
 
 
 @pytest.mark.parametrize(

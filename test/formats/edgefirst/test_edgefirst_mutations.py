@@ -15,8 +15,10 @@ from edgefirst_mutations import damage
 from edgefirst_samples import SEQUENCE, full_sample
 from typer.testing import CliRunner
 
+import edgefirst_ros
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.errors import DatasetError
+from edgefirst_ros.formats import datasets
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.store.archive import FileRecord
 from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
@@ -183,3 +185,28 @@ def test_a_table_on_which_polars_panics_is_refused_before(
     assert "column label: damaged _PL_ENUM_VALUES2" in said("check", tmp_path)[1]
     assert "column label: damaged" in said("sheet", folder, "-o", tmp_path / "sheet.png")[1]
     assert "panicked" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("container", ["zip", "folder"])
+def test_what_check_calls_ok_open_opens(tmp_path: Path, container: str) -> None:
+    """Whatever was done to it; what does not reach the reader, as another's report, is OK."""
+    finished(tmp_path / "whole", container)
+    rng = random.Random(f"{SEED} open {container}")
+    sound = 0
+    for number in range(5 * ROUNDS):
+        output, elsewhere = tmp_path / "damaged", tmp_path / "elsewhere"
+        shutil.copytree(tmp_path / "whole", output)
+        elsewhere.mkdir()
+        (elsewhere / "file").write_bytes(b"untouched")
+        folder = output / "edgefirst" / "ds"
+        done = f"round {number}: {damage(folder, elsewhere / 'file', rng)}"
+        ok = [found for found in datasets.check(folder) if found.ok] if any(folder.iterdir()) else []
+        for found in ok:
+            opened = edgefirst_ros.open(folder)
+            assert found.counts["samples"] <= len(opened), done
+            for sample in opened:
+                assert sample["name"], done
+            sound += 1
+        shutil.rmtree(output)
+        shutil.rmtree(elsewhere)
+    assert sound

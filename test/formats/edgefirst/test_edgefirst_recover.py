@@ -170,7 +170,17 @@ def test_a_file_of_a_folder_that_is_not_whole_ends_what_is_kept(
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("complete", [False, True])
 @pytest.mark.parametrize(
-    "step", ["finish", "write_table", "sync names", "replace table", "remove other", "unlink journal"]
+    "step",
+    [
+        "finish",
+        "write_table",
+        "write_manifest",
+        "sync names",
+        "replace table",
+        "replace manifest",
+        "remove other",
+        "unlink journal",
+    ],
 )
 def test_closing_may_be_interrupted_at_any_step(  # noqa: PLR0917 - what is parametrized
     tmp_path: Path,
@@ -189,19 +199,19 @@ def test_closing_may_be_interrupted_at_any_step(  # noqa: PLR0917 - what is para
     with monkeypatch.context() as patch:
         if step == "finish":
             patch.setattr(type(writer._archive), "finish", stop)
-        elif step == "write_table":
-            patch.setattr(finish, "write_table", stop)
+        elif step in {"write_table", "write_manifest"}:
+            patch.setattr(finish, step, stop)
         elif step in {"sync names", "remove other"}:
             patch.setattr(finish, "sync_path" if step == "sync names" else "remove", stop)
         else:
-            _stop_at(patch, "replace" if step == "replace table" else "unlink", stop)
+            _stop_at(patch, step, stop)
         with pytest.raises(KeyboardInterrupt):
             writer.close()
     writer.abort()
     done = recover(tmp_path / "ds", complete=complete)
     assert (done.kept["samples"], done.lost["samples"]) == (COUNT, 0)
     # Nothing had been replaced; whether it is to be, only a complete run knows.
-    beside = step in {"finish", "write_table", "sync names"} and not complete
+    beside = step in {"finish", "write_table", "write_manifest", "sync names"} and not complete
     assert done.beside == (tmp_path / "ds" if beside else None)
     new = "ds_recovered" if beside else "ds"
     assert contents(tmp_path / new) == killed[container].named(new)
@@ -210,10 +220,11 @@ def test_closing_may_be_interrupted_at_any_step(  # noqa: PLR0917 - what is para
     assert recover(tmp_path / "ds").was_finished
 
 
-def _stop_at(patch: pytest.MonkeyPatch, method: str, stop: object) -> None:
-    """Stop before the table gets its name, or before the journal goes; the container has its name by then."""
+def _stop_at(patch: pytest.MonkeyPatch, step: str, stop: object) -> None:
+    """Stop before a file gets its name, or before the journal goes; the container has its name by then."""
+    method, what = step.split()
     original = getattr(Path, method)
-    target = "ds.arrow.part" if method == "replace" else "ds.journal.part"
+    target = {"table": "ds.arrow.part", "manifest": "ds.manifest.part", "journal": "ds.journal.part"}[what]
 
     def only(self: Path, *args: object, **kwargs: object) -> object:
         if self.name == target:

@@ -95,6 +95,7 @@ def test_conformance_checker_finds_nothing(tmp_path: Path) -> None:
 def test_datasets_from_elsewhere_can_be_merged(tmp_path: Path) -> None:
     path = random_dataset(tmp_path / "theirs.zarr", np.random.default_rng(0), [3, 2])
     (path / ".zattrs").write_text(json.dumps({"format_version": 2, "labels": [*schema.LABELS]}, indent=4))
+    (path / ".manifest").unlink()
     ours = random_dataset(tmp_path / "ours.zarr", np.random.default_rng(1), [1])
     merged = merge([path, ours], tmp_path / "all.zarr")
     attributes = json.loads((merged / ".zattrs").read_text())

@@ -512,7 +512,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, name: str) -> None:
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     (found,) = datasets.recover(tmp_path / "ds.zarr")
     assert found.failed
-    assert "is neither a file nor a folder" in found.text
+    assert "is a symbolic link" in found.text
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     assert place.is_symlink()
     if name in {".", schema.JOURNAL}:
@@ -601,7 +601,7 @@ def test_a_finished_one_with_damaged_metadata_is_said_to_be_damaged(tmp_path: Pa
     (tmp_path / "ds.zarr" / "frames" / ".zarray").write_bytes(zarray)
     (found,) = datasets.recover(tmp_path / "ds.zarr")
     assert found.failed
-    assert "frames/.zarray: not the metadata of a zarr array" in found.text
+    assert "frames/.zarray: cannot be read: " in found.text
 
 
 def test_killed_behind_its_rename_it_is_as_any_other(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from edgefirst_ros.formats.zarr2.array import ArraySpec, array_records, blob_records, read_array
-from edgefirst_ros.formats.zarr2.compression import Blosc, Shuffle, decode
+from edgefirst_ros.formats.zarr2.compression import Blosc, Shuffle
 from edgefirst_ros.formats.zarr2.metadata import dtype_json, fill_json, group, is_metadata, json_bytes
 
 LZ4 = Blosc()
@@ -158,22 +158,15 @@ def test_shapes_that_no_writer_makes_are_refused_before_their_chunks_are_asked_f
 def test_damage_is_named() -> None:
     records = dict(array_records("a", np.arange(40, dtype="<i4"), LZ4))
     records["a/0"] = records["a/0"][:20]
-    with pytest.raises(ValueError, match="does not decode"):
+    with pytest.raises(ValueError, match="do not decode"):
         read(list(records.items()))
     plain = dict(array_records("a", np.arange(4, dtype="<i4"), None))
     plain["a/0"] = plain["a/0"][:8]
-    with pytest.raises(ValueError, match="holds 2 elements"):
+    with pytest.raises(ValueError, match="holds 8 bytes, expected 16"):
         read(list(plain.items()))
     plain["a/.zarray"] = plain["a/.zarray"].replace(b'"order":"C"', b'"order":"F"')
     with pytest.raises(ValueError, match="order C"):
         read(list(plain.items()))
-
-
-def test_unknown_compressors_are_named() -> None:
-    with pytest.raises(ValueError, match="nosuchcodec"):
-        decode({"id": "nosuchcodec"}, b"")
-    with pytest.raises(ValueError, match="does not decode"):
-        decode({"id": "blosc", "c9evel": 5}, b"")
 
 
 def test_shapes_and_chunks_must_have_the_same_dimensions() -> None:

@@ -11,10 +11,11 @@ from datetime import datetime
 from edgefirst_ros.formats.edgefirst.check.container import File, is_junk
 from edgefirst_ros.formats.edgefirst.check.motion import FrameTimes
 from edgefirst_ros.formats.edgefirst.check.pcd import check_pcd
-from edgefirst_ros.formats.edgefirst.check.pictures import check_picture
+from edgefirst_ros.formats.edgefirst.check.pictures import PictureHeader, check_picture
 from edgefirst_ros.formats.edgefirst.check.samples import BIT, CAMERA, KINDS, Samples
+from edgefirst_ros.formats.edgefirst.read.decoding import DECODERS
 from edgefirst_ros.formats.edgefirst.store.archive import sample_name
-from edgefirst_ros.formats.findings import Findings
+from edgefirst_ros.formats.findings import Findings, reading
 
 _NAME = re.compile(
     r"(?P<sequence>.+)_(?P<digits>[0-9]{1,18})\.(?P<kind>" + "|".join(map(re.escape, KINDS)) + ")"
@@ -73,7 +74,8 @@ def check_files(files: Iterable[File], container: str, findings: Findings) -> Se
             findings.error(where, "frame number is not padded to three digits")
         _add(seen, file, findings)
         if data is not None:
-            _check_content(seen, file, data, findings)
+            with reading(findings, where, "file"):
+                _check_content(seen, file, data, findings)
     _check_sequences(seen.samples, container, findings)
     return seen
 
@@ -91,12 +93,21 @@ def _check_content(seen: SensorFiles, file: _SensorFile, data: bytes, findings: 
     if not data:
         findings.error(file.where, "is empty")
         return
+    errors = findings.counts["error"]
     if file.kind.endswith(".pcd"):
         check_pcd(file.kind, data, file.where, findings)
+    elif (picture := check_picture(file.kind, data, file.where, findings)) is not None:
+        _check_picture(seen, file, picture, findings)
+    if findings.look.quick or findings.counts["error"] > errors:
         return
-    picture = check_picture(file.kind, data, file.where, findings)
-    if picture is None:
-        return
+    with reading(findings, file.where, "content"):
+        for kinds, decode in DECODERS.values():
+            if file.kind in kinds:
+                decode(data)
+
+
+def _check_picture(seen: SensorFiles, file: _SensorFile, picture: PictureHeader, findings: Findings) -> None:
+    """Compare with the other pictures of the sequence."""
     sensor = "camera" if file.kind.startswith("camera.") else file.kind
     first = seen.sizes.setdefault((file.sequence, sensor), picture.size)
     if picture.size != first:

@@ -8,15 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-import pymap3d
 
 from edgefirst_ros.formats.findings import Findings
-from edgefirst_ros.formats.motion import impossible_moves, report
-
-_NOISE_M = 2.0
-"""Error of locations; other tools write unfiltered fixes."""
-_NOISE_FLOAT32_M = 4.0
-"""Degrees in single precision are up to 0.85 m apart."""
+from edgefirst_ros.formats.motion import location_motion
 
 
 @dataclass(slots=True)
@@ -67,7 +61,6 @@ def check_motion(
     if np.count_nonzero(known) < 2:
         return
     latitude, longitude, taken_ns = latitude[known], longitude[known], taken_ns[known]
-    # The table has no heights; they change distances by less than one in a thousand.
-    ecef = np.stack(pymap3d.geodetic2ecef(latitude, longitude, np.zeros(len(latitude))), axis=1)
-    noise_m = _NOISE_M if version == "2025.01" else _NOISE_FLOAT32_M
-    report(impossible_moves(taken_ns, ecef, noise_m), where, taken_ns, findings)
+    motion = location_motion(findings.at(where), single=version != "2025.01")
+    motion.move(taken_ns, np.stack((latitude, longitude), axis=1))
+    motion.finish()

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import re
-import struct
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from PIL import Image
-
+from edgefirst_ros.codecs.pictures import check_size, open_picture
 from edgefirst_ros.codecs.png import GRAY, chunks, read_header
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.findings import Findings
+from edgefirst_ros.formats.findings import Findings, reading
 
 GRAY_DEPTHS: Mapping[str, tuple[int, ...]] = {"depth.png": (16,), "radar.png": (16,), "lidar.png": (8, 16)}
 """Allowed bits per pixel of the gray pictures."""
@@ -42,9 +39,11 @@ class _Png:
 
 def check_picture(kind: str, data: bytes, where: str, findings: Findings) -> PictureHeader | None:
     """Check structure and header of a picture; returns its header, None if it cannot be read."""
-    try:
+    with reading(findings, where, "picture"), warnings.catch_warnings():
+        warnings.simplefilter("error")  # Pillow reports damaged EXIF as a warning
         if kind.endswith(".png"):
             png = read_png(data)
+            check_size(*png.size)
             if kind in GRAY_DEPTHS and (png.colour != GRAY or png.depth not in GRAY_DEPTHS[kind]):
                 found = f"colour type {png.colour}, {png.depth} bits"
                 findings.error(where, "is not a gray PNG of the required bit depth", found)
@@ -52,13 +51,7 @@ def check_picture(kind: str, data: bytes, where: str, findings: Findings) -> Pic
                 _check_grid(png, where, findings)
             if kind != "camera.png":
                 return PictureHeader(png.size)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # Pillow reports damaged EXIF as a warning
-            return _check_image(kind, data, where, findings)
-    except (ValueError, OSError, SyntaxError, KeyError, TypeError, struct.error, Warning) as error:
-        findings.error(where, "picture cannot be read", str(error))
-    except Image.DecompressionBombError as error:
-        findings.error(where, "picture is too large", str(error))
+        return _check_image(kind, data, where, findings)
     return None
 
 
@@ -102,7 +95,9 @@ def _check_image(kind: str, data: bytes, where: str, findings: Findings) -> Pict
     wanted = "PNG" if kind.endswith("png") else "JPEG"
     if wanted == "JPEG" and _JPEG_END not in data[-_END_WITHIN:]:
         raise ValueError("JPEG ends before its end marker")
-    with Image.open(io.BytesIO(data), formats=[wanted]) as image:
+    with open_picture(data) as image:
+        if image.format != wanted:
+            raise ValueError(f"it is a {image.format}")
         if image.mode not in {"RGB", "L"}:
             findings.error(where, "picture is neither RGB nor gray", image.mode)
         if not kind.startswith("camera."):

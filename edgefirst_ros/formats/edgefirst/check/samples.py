@@ -28,7 +28,8 @@ BARE = 1 << 9
 """The table has a row without annotation for the sample."""
 ROWS = ANNOTATED | BARE
 
-_PAGE = 1024
+_PAGE = 64
+"""Frames that are noted together; few, as a damaged table may have any numbers of frames."""
 
 
 class Samples:

@@ -9,13 +9,16 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.edgefirst.check.files import SensorFiles
 from edgefirst_ros.formats.edgefirst.check.motion import FrameLocations, check_motion
 from edgefirst_ros.formats.edgefirst.check.samples import ANNOTATED, BARE, FILES, ROWS
 from edgefirst_ros.formats.edgefirst.check.values import Table, check_values
 from edgefirst_ros.formats.edgefirst.finish.columns import columns
-from edgefirst_ros.formats.edgefirst.finish.table import UNREADABLE, refuse_unsound
+from edgefirst_ros.formats.edgefirst.finish.table import refuse_unsound
+from edgefirst_ros.formats.edgefirst.store.arrowfile import ArrowTable, is_plain
 from edgefirst_ros.formats.findings import Findings
+from edgefirst_ros.model.untrusted import refusing
 
 ROWS_AT_ONCE = 1 << 15
 GROUPS = frozenset({"train", "val", "test"})
@@ -55,18 +58,17 @@ _CLIENT_PANICS = (
 
 def check_table(path: Path, seen: SensorFiles, findings: Findings) -> int:
     """Check the table, also against the sensor files; returns the number of rows."""
-    where = path.name
+    where, files = path.name, seen.counts.total()
     try:
-        with pa.memory_map(str(path)) as source:
-            file = pa.ipc.open_file(source)
-            refuse_unsound(file.schema)
-            version = _version(file.schema.metadata or {}, where, findings)
-            table = Table(path, version, _check_columns(path, version, findings))
+        schema = ArrowTable(path, files=files, columns=()).schema
+        with refusing(path, DatasetError, "is not a complete Arrow file"):
+            version = _version(schema.metadata or {}, where, findings)
+            table = Table(path, version, _check_columns(where, schema, version, findings))
             if {"name", "frame"} <= set(table.usable):
-                for batch in _batches(file):
-                    _check_batch(table, batch, seen, findings)
-    except UNREADABLE as error:
-        findings.error(where, "is not a complete Arrow file", str(error))
+                for frame in _frames(ArrowTable(path, files=files, columns=table.usable)):
+                    _check_batch(table, frame, seen, findings)
+    except DatasetError as error:
+        findings.error(where, "cannot be read", str(error).removeprefix(f"{path}: "))
         return 0
     _check_samples(table, seen, findings)
     for sequence, locations in table.locations.items():
@@ -84,12 +86,18 @@ def _version(metadata: Mapping[bytes, bytes], where: str, findings: Findings) ->
     return version
 
 
-def _check_columns(path: Path, version: str, findings: Findings) -> tuple[str, ...]:
+def _check_columns(where: str, schema: pa.Schema, version: str, findings: Findings) -> tuple[str, ...]:
     """Names of the columns of a correct type."""
-    where, good = path.name, []
+    good = []
     wanted = _wanted(version)
-    schema = pl.read_ipc_schema(path)
-    for name, dtype in schema.items():
+    for field in schema:
+        name = field.name
+        if not is_plain(field.type):
+            findings.error(where, f"column {name} has a type that is not read", f"{field.type}"[:80])
+            continue
+        alone = pa.schema([field])
+        refuse_unsound(alone)
+        (dtype,) = pl.DataFrame(alone.empty_table()).dtypes
         if dtype.base_type() in _CLIENT_PANICS:
             findings.error(where, f"column {name} has a type that crashes the vendor's client", str(dtype))
         elif name not in wanted:
@@ -104,7 +112,7 @@ def _check_columns(path: Path, version: str, findings: Findings) -> tuple[str, .
             findings.error(where, f"column {name} is {dtype}, expected {expected}")
     must = columns("2025.01", ()) if version == "2025.01" else ("name", "frame", "group")
     for name in must:
-        if name in schema or name in {"degradation", "status"}:
+        if name in schema.names or name in {"degradation", "status"}:
             continue
         if name in {"name", "frame", "group"}:
             findings.error(where, f"no column {name}")
@@ -127,14 +135,10 @@ def _wanted(version: str) -> dict[str, tuple[Any, ...]]:
     return wanted
 
 
-def _batches(file: Any) -> Iterator[pl.DataFrame]:  # noqa: ANN401  pyarrow has no types
-    for number in range(file.num_record_batches):
-        batch = file.get_batch(number)
-        batch.validate(full=True)  # polars does not check offsets
+def _frames(file: ArrowTable) -> Iterator[pl.DataFrame]:
+    for batch in file.batches():
         for start in range(0, batch.num_rows, ROWS_AT_ONCE):
-            frame = pl.from_arrow(pa.Table.from_batches([batch.slice(start, ROWS_AT_ONCE)]))
-            if isinstance(frame, pl.DataFrame):
-                yield frame
+            yield pl.DataFrame(pa.Table.from_batches([batch.slice(start, ROWS_AT_ONCE)]))
 
 
 def _check_batch(table: Table, frame: pl.DataFrame, seen: SensorFiles, findings: Findings) -> None:

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
 
 import polars as pl
 import pyarrow as pa
 
+from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.errors import DatasetError, WriteError
-from edgefirst_ros.formats.crashsafe.reading import open_regular
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.sync import sync_file
 from edgefirst_ros.formats.edgefirst.finish.columns import Column, TableRow, columns
 from edgefirst_ros.formats.edgefirst.finish.split import BlockSplit
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+from edgefirst_ros.formats.edgefirst.store.arrowfile import ArrowTable
 from edgefirst_ros.formats.edgefirst.store.journal import Annotation, SampleJournal, SampleRecord
+from edgefirst_ros.model.untrusted import refusing
 
 BATCH_BYTES = 8 << 20
 """A record batch ends with the sample that reaches this many bytes of the journal."""
 ALWAYS = frozenset({"name", "frame", "group"})
-
-
-UNREADABLE = (
-    pa.ArrowException,
-    pl.exceptions.PolarsError,
-    pl.exceptions.PanicException,
-    MemoryError,
-    OSError,
-    UnicodeDecodeError,
-)
-"""What libraries raise for a damaged table; Arrow has no checksums."""
 _CATEGORICAL = re.compile(rb"\d{1,9};\d{1,9};u(?:8|16|32);\w*")
 
 
@@ -45,8 +38,16 @@ class _Summary:
     span_ns: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -> int:
-    """Write the journal's samples as an Arrow IPC file; returns the number of rows.
+class TableFile(NamedTuple):
+    """What was written: number of rows, bytes, and the CRC-32 of these."""
+
+    rows: int
+    size: int
+    crc: int
+
+
+def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -> TableFile:
+    """Write the journal's samples as an Arrow IPC file.
 
     Its metadata have the ``schema_version``. Version 2025.01 always has all columns, 2026.10 omits those that
     are null in all rows.
@@ -67,13 +68,31 @@ def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -
     rows = 0
     remove(path)  # a link to elsewhere is not written through
     with path.open("xb") as file:
-        with pa.ipc.new_file(file, schema) as writer:
+        summed = _Summed(file)
+        with pa.ipc.new_file(summed, schema) as writer:
             for batch in _batches(journal, splits):
                 writer.write_table(_to_arrow(batch, schema_columns).replace_schema_metadata(schema.metadata))
                 rows += len(batch)
         file.flush()
         sync_file(file.fileno())
-    return rows
+    return TableFile(rows, summed.size, summed.crc)
+
+
+class _Summed(io.RawIOBase):
+    """Passes on what is written, and knows the size and CRC-32 of all of it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.size = self.crc = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
+        self.crc = crc32(data, self.crc)
+        written = self._file.write(data)
+        self.size += written
+        return written
 
 
 def refuse_unsound(schema: pa.Schema) -> None:
@@ -107,23 +126,24 @@ def _are_categories(value: bytes) -> bool:
     return True
 
 
-def read_table(path: Path, *wanted: str) -> pl.DataFrame:
+def read_table(path: Path, *wanted: str, files: int | None = None) -> pl.DataFrame:
     """The rows of a table; of those columns only that are ``wanted`` and there, if any are named.
+
+    Args:
+        path: the file.
+        wanted: names of columns.
+        files: how many sensor files are beside it, which bound its rows; None if they are not known.
 
     Raises:
         DatasetError: it is not an Arrow file, or damaged.
     """
-    try:
-        open_regular(path).close()
-        with pa.memory_map(str(path)) as file:
-            table = pa.ipc.open_file(file)
-            refuse_unsound(table.schema)
-            names = [name for name in table.schema.names if not wanted or name in wanted]
-            for number in range(table.num_record_batches):
-                table.get_batch(number).select(names).validate(full=True)  # polars does not check offsets
-        return pl.read_ipc(path, columns=names)
-    except UNREADABLE as error:
-        raise DatasetError(f"{path} is not a complete Arrow file: {error}") from error
+    table = ArrowTable(path, files=files, columns=wanted or None)
+    with table.readable():
+        names = [name for name in table.schema.names if not wanted or name in wanted]
+        schema = pa.schema([table.schema.field(name) for name in names])
+        refuse_unsound(schema)
+        found = pl.from_arrow(pa.Table.from_batches([b.select(names) for b in table.batches()], schema))
+    return found if isinstance(found, pl.DataFrame) else found.to_frame()
 
 
 def count_samples(path: Path) -> tuple[int, int]:
@@ -132,22 +152,19 @@ def count_samples(path: Path) -> tuple[int, int]:
     Raises:
         WriteError: it is not an Arrow file with the columns name and frame.
     """
-    samples = rows = 0
+    samples = 0
     last = None
+    what = "not an annotation table of this package"
     try:
-        open_regular(path).close()
-        with pa.memory_map(str(path)) as file:
-            table = pa.ipc.open_file(file)
-            for number in range(table.num_record_batches):
-                batch = table.get_batch(number)
-                batch.validate(full=True)  # Arrow has no checksums, and does not check offsets by itself
-                rows += batch.num_rows
-                for key in zip(batch["name"].to_pylist(), batch["frame"].to_pylist(), strict=True):
-                    samples += key != last
-                    last = key
-    except (KeyError, *UNREADABLE) as error:
-        raise WriteError(f"{path}: not an annotation table of this package: {error}") from error
-    return samples, rows
+        table = ArrowTable(path, columns=("name", "frame"))
+    except DatasetError as error:
+        raise WriteError(f"{what}: {error}") from error
+    with refusing(path, WriteError, what):
+        for batch in table.batches():
+            for key in zip(batch["name"].to_pylist(), batch["frame"].to_pylist(), strict=True):
+                samples += key != last
+                last = key
+    return samples, sum(table.rows)
 
 
 def _summarise(journal: SampleJournal) -> _Summary:

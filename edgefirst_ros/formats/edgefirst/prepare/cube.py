@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from edgefirst_ros.codecs.png import encode_gray
+from edgefirst_ros.codecs.pictures import check_size
+from edgefirst_ros.codecs.png import encode_gray, read_header
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.radar import Axis, RadarCube
+from edgefirst_ros.model.untrusted import refusing
 
 OFFSET = 32768
 """Added to int16 values, as the pixels of a PNG are unsigned."""
@@ -28,6 +30,8 @@ ORDER = (
 )
 """The axes of the grid, slowest first: two of rows, then those of columns."""
 ROW_AXES = ORDER[:2]
+_MOST_PIXELS = 1 << 24
+"""Of a cube, twenty times the device's."""
 PUBLISHED = (2, 4)
 """Sequences and receivers in the grid of the vendor's article."""
 _TEXTS = frozenset({"shape", "layout", "lengths", "scales", "is_complex", "offset", "radar_time_us"})
@@ -89,7 +93,8 @@ def read_cube(png: bytes) -> RadarCube:
     Raises:
         DecodeError: it is not a 16-bit gray PNG with the texts of ``encode_cube``, nor one of that layout.
     """
-    try:
+    with refusing("radar.png", DecodeError, "not a radar.png of this package"):
+        check_size(*(read_header(png) or (0, 0))[:2], _MOST_PIXELS)
         with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
             pixels = np.asarray(image)
             text = dict(getattr(image, "text", {}))
@@ -112,8 +117,6 @@ def read_cube(png: bytes) -> RadarCube:
             is_complex=is_complex,
             radar_time_us=int(text["radar_time_us"]),
         )
-    except (KeyError, ValueError, OSError) as error:
-        raise DecodeError(f"not a radar.png of this package: {error!r}") from error
 
 
 def _published(pixels: npt.NDArray[Any]) -> RadarCube:

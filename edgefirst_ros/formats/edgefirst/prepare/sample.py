@@ -74,6 +74,7 @@ class PreparedSample:
         sequence: name of the sequence, as a file name.
         frame: frame number.
         time_ns: acquisition, in nanoseconds since 1970.
+        location: latitude and longitude, if it is known.
         files: its files in order.
         record_json: its record for the journal.
         annotations: for each topic, bytes of annotations in that record.
@@ -83,6 +84,7 @@ class PreparedSample:
     sequence: str
     frame: int
     time_ns: int
+    location: tuple[float, float] | None
     files: tuple[PreparedFile, ...]
     record_json: str
     annotations: Mapping[str, int]
@@ -148,6 +150,7 @@ def prepare_sample(
         sequence=sequence,
         frame=sample.frame,
         time_ns=sample.time_ns,
+        location=record.location,
         files=tuple(out.files),
         record_json=record.to_json(),
         annotations=annotations.stored,

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
-from edgefirst_ros.formats.crashsafe.reading import open_regular
 from edgefirst_ros.formats.edgefirst.read.files import Version, refuse_other
 from edgefirst_ros.formats.edgefirst.read.forklock import ForkLock
 from edgefirst_ros.formats.edgefirst.read.notes import Notes
+from edgefirst_ros.formats.edgefirst.store.arrowfile import ArrowTable
+from edgefirst_ros.model.untrusted import refusing
 
 MOST_BATCHES = 8
 """Batches in memory; those of a packed file are unpacked, and may be its whole masks."""
-DAMAGE = (pa.ArrowException, MemoryError, OSError, UnicodeDecodeError, LookupError, TypeError, ValueError)
-"""What reading a damaged table raises; Arrow has no checksums."""
 
 
 class TableFile:
     """An Arrow file, mapped into memory, for any number of threads and processes.
+
+    Args:
+        path: the file.
+        files: how many sensor files the dataset has, which bound its rows.
 
     Attributes:
         count: number of its batches.
@@ -34,8 +33,8 @@ class TableFile:
         DatasetError: it is damaged.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, files: int) -> None:
+        self._path, self._sensor_files = path, files
         if not path.exists():
             part = path.with_name(f"{path.stem}.journal.part")
             advice = (
@@ -45,37 +44,19 @@ class TableFile:
             )
             raise DatasetNotFound(f"{path}: no annotation table; {advice}")
         self._lock = ForkLock()
-        self._files: dict[tuple[str, ...], Any] = {}
+        self._files: dict[tuple[str, ...], ArrowTable] = {}
         self._batches: dict[tuple[int, tuple[str, ...]], Any] = {}
         with self.readable():
             self._opened = Version.of(path)
-            with pa.memory_map(str(self._regular())) as mapped:
-                file = pa.ipc.open_file(mapped)
-                self.count, schema = file.num_record_batches, file.schema
-            self.types = {field.name: field.type for field in schema}
-            self._columns = tuple(schema.names)
-            try:
-                self.notes = Notes.of(schema.metadata or {})
-            except (RecursionError, ValueError) as error:
-                raise DatasetError(f"{path}: its metadata cannot be read: {error}") from error
+            file = ArrowTable(path, files=files, columns=())
+            self.count = len(file.rows)
+            self.types = {field.name: field.type for field in file.schema}
+        with refusing(path, DatasetError, "its metadata cannot be read"):
+            self.notes = Notes.of(file.schema.metadata or {})
 
-    @contextmanager
-    def readable(self) -> Iterator[None]:
-        """Name the file in errors of Arrow.
-
-        Raises:
-            DatasetError: instead of these errors.
-        """
-        try:
-            yield
-        except DatasetError:
-            raise
-        except DAMAGE as error:
-            raise DatasetError(f"{self._path} is not a complete Arrow file: {error}") from error
-
-    def _regular(self) -> Path:
-        open_regular(self._path).close()
-        return self._path
+    def readable(self) -> Any:  # noqa: ANN401 - a context
+        """A block in which errors of Arrow name the file, as ``DatasetError``."""
+        return refusing(self._path, DatasetError, "is not a complete Arrow file")
 
     def batch(self, number: int, columns: tuple[str, ...]) -> Any:  # noqa: ANN401 - pyarrow has no types
         """A batch with those of the columns that are there; its offsets were checked, as Arrow does not."""
@@ -83,21 +64,16 @@ class TableFile:
         with self._lock:
             batch = self._batches.pop(key, None)
             if batch is None:
-                batch = self._file(columns).get_batch(number)
-                batch.validate(full=True)
+                batch = self._file(columns).batch(number)
             self._batches[key] = batch  # the last one that was used is the last
             while len(self._batches) > MOST_BATCHES:
                 del self._batches[next(iter(self._batches))]
         return batch
 
-    def _file(self, columns: tuple[str, ...]) -> Any:  # noqa: ANN401 - pyarrow has no types
+    def _file(self, columns: tuple[str, ...]) -> ArrowTable:
         if columns not in self._files:
             refuse_other(self._path, self._opened)
-            wanted = [place for place, name in enumerate(self._columns) if name in columns]
-            # An empty list would be all columns. Threads of Arrow would not survive a fork, either.
-            options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=wanted or [0])
-            mapped = pa.memory_map(str(self._regular()))
-            self._files[columns] = pa.ipc.open_file(mapped, options=options)
+            self._files[columns] = ArrowTable(self._path, files=self._sensor_files, columns=columns)
         return self._files[columns]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -10,68 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL.Image import DecompressionBombError, DecompressionBombWarning
 
 from edgefirst_ros.errors import ConfigError, DatasetError
-from edgefirst_ros.formats.edgefirst.check.container import ZIP_DAMAGE
-from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
+from edgefirst_ros.formats.edgefirst.read.decoding import DECODERS
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
-from edgefirst_ros.formats.edgefirst.read.pcd import read_pcd
-from edgefirst_ros.formats.edgefirst.read.pictures import decode_gray, decode_rgb, taken_ns
 from edgefirst_ros.formats.edgefirst.read.rows import AnnotationTable, Facts, Row
 from edgefirst_ros.formats.edgefirst.read.stems import Entry, find_stems, in_order
-from edgefirst_ros.messages.radar import Axis
+from edgefirst_ros.model.untrusted import refusing
 
 if TYPE_CHECKING:
     import polars as pl
 
 Sample = dict[str, Any]
-Axes = dict[str, npt.NDArray[np.float64]]
-
-
-def decode_cube(data: bytes) -> tuple[npt.NDArray[np.complex64] | npt.NDArray[np.float32], Axes]:
-    """A radar.png as an array with the axes of the message, and the place of each bin on each axis.
-
-    Range bins begin at the radar; the middle Doppler bin (number bins ÷ 2) has speed 0, positive is receding.
-    Bins of other axes are counted from 0. Where the file does not say how large a bin is, places are NaN.
-
-    Raises:
-        DecodeError: it is neither a radar.png of this package nor one of the vendor's layout.
-    """
-    found = read_cube(data)
-    values = found.cube.astype(np.float32)
-    array = values.view(np.complex64) if found.is_complex else values
-    axes: Axes = {}
-    for axis, bins, scale in zip(found.layout, array.shape, found.scales, strict=True):
-        name, first = axis.name.lower(), bins // 2 if axis is Axis.DOPPLER else 0
-        if name in axes:
-            name = f"{name}_{len(axes)}"
-        axes[name] = (np.arange(bins) - first) * (scale if axis in {Axis.RANGE, Axis.DOPPLER} else 1.0)
-    return array, axes
-
-
-CAMERA = ("camera.jpeg", "camera.png", "camera.jpg", "jpeg", "jpg", "png")
-"""The files of which a sample has one for its picture."""
-_FILES: dict[str, tuple[tuple[str, ...], Callable[[bytes], Any]]] = {
-    "time_ns": (CAMERA, taken_ns),
-    "image": (CAMERA, decode_rgb),
-    "lidar": (("lidar.pcd",), read_pcd),
-    "radar": (("radar.pcd",), read_pcd),
-    "cube": (("radar.png",), decode_cube),
-    "depth": (("depth.png",), decode_gray),
-    "lidar_depth": (("lidar.png",), decode_gray),
-    "lidar_reflect": (("lidar.jpeg",), decode_gray),
-}
-"""By key, the files that it is in and what decodes them."""
 ANNOTATIONS = ("boxes2d", "boxes3d", "masks")
-KEYS = (*_FILES, *ANNOTATIONS)
+KEYS = (*DECODERS, *ANNOTATIONS)
 """What ``keys`` may name; the other keys are in every sample."""
 NO_LABEL = -1
-_DAMAGE = (
-    *ZIP_DAMAGE, ArithmeticError, LookupError, MemoryError, RuntimeError, SyntaxError, TypeError,
-    DecompressionBombError, DecompressionBombWarning,
-)  # fmt: skip
-"""What libraries raise for damaged files."""
 
 
 class EdgeFirstDataset:
@@ -149,7 +103,7 @@ class EdgeFirstDataset:
     ) -> None:
         self.path = folder.absolute()
         self._files = DatasetFiles(self.path, name)
-        self._table = AnnotationTable(self._files.table)
+        self._table = AnnotationTable(self._files.table, len(self._files.names))
         self._keys = _known(keys)
         self._group, self._transform = group, transform
         groups = {found for _, _, found in self._table.samples if found is not None}
@@ -215,7 +169,7 @@ class EdgeFirstDataset:
 
         from edgefirst_ros.formats.edgefirst.finish.table import read_table
 
-        table = read_table(self._table.path)
+        table = read_table(self._table.path, files=len(self._files.names))
         return table if self._group is None else table.filter(pl.col("group").cast(pl.String) == self._group)
 
     def _entry(self, index: int) -> Entry:
@@ -248,19 +202,17 @@ class EdgeFirstDataset:
 
     def _add_files(self, sample: Sample, entry: Entry) -> None:
         read: dict[tuple[str, ...], tuple[str | None, bytes]] = {}
-        for key, (kinds, decode) in _FILES.items():
+        for key, (kinds, decode) in DECODERS.items():
             if key not in self._keys:
                 continue
             if kinds not in read:
                 name = self._find(entry, kinds)
                 read[kinds] = name, b"" if name is None else self._files.read_path(name)
             name, data = read[kinds]
-            try:
+            where = f"{self.path}@{name}"
+            advice = "" if key in {"image", "time_ns"} else "; keys=[...] without it reads the rest"
+            with refusing(where, DatasetError, f"cannot be decoded (key {key}{advice})"):
                 sample[key] = None if name is None else decode(data)
-            except _DAMAGE as error:
-                advice = "; keys=[...] without it reads the rest" if key not in {"image", "time_ns"} else ""
-                where = f"{self.path}@{name} cannot be decoded"
-                raise DatasetError(f"{where}: {error} (key {key}{advice})") from error
         if "cube" in self._keys:
             cube = sample["cube"]
             sample["cube"], sample["cube_axes"] = cube or (None, None)

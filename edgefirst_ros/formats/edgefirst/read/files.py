@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-import struct
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
-from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
-from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
-from edgefirst_ros.formats.crashsafe.reading import open_regular, read_regular
-from edgefirst_ros.formats.edgefirst.check.container import MOST_BYTES, ZIP_DAMAGE
+from edgefirst_ros.formats.crashsafe.links import refuse_links_in
 from edgefirst_ros.formats.edgefirst.read.forklock import ForkLock
 from edgefirst_ros.formats.edgefirst.read.stems import split
-from edgefirst_ros.formats.edgefirst.store.archive import LOCAL, LOCAL_SIGNATURE
+from edgefirst_ros.formats.edgefirst.store.zipreading import MOST_BYTES, Entry, read_directory, read_entry
+from edgefirst_ros.model.untrusted import open_regular, read_regular, refusing
 
 _SAMPLE = re.compile(r"([^\x00-\x1f]+_[0-9]{1,9})\.[a-z.]+")
-_ENCRYPTED = 1
 _LONGEST_KIND = len("camera.jpeg")
 
 
@@ -68,16 +63,6 @@ class _Container(Protocol):
         """
 
 
-class _Entry(NamedTuple):
-    header: int
-    """Offset of its local header."""
-    packed: int
-    size: int
-    crc: int
-    method: int
-    flags: int
-
-
 class _Zip:
     """Files of a ZIP. Its directory is read once; each process opens the file for itself, at its first read.
 
@@ -86,23 +71,11 @@ class _Zip:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        try:
-            with open_regular(path) as file, ZipFile(file) as archive:
-                self._version = Version.of(path)
-                self._entries = {
-                    info.filename: _Entry(
-                        info.header_offset,
-                        info.compress_size,
-                        info.file_size,
-                        info.CRC,
-                        info.compress_type,
-                        info.flag_bits,
-                    )
-                    for info in archive.infolist()
-                    if not info.is_dir()
-                }
-        except ZIP_DAMAGE as error:
-            raise DatasetError(f"{path} is not a complete ZIP file; was it copied completely?") from error
+        with refusing(path, DatasetError), open_regular(path) as file:
+            self._version = Version.of(path)
+            archive, _ = read_directory(file, path)
+            entries = (Entry.of(info) for info in archive.filelist if not info.is_dir())
+            self._entries = {entry.name: entry for entry in entries}
         self._descriptor = _Descriptor(path, self._version)
 
     @property
@@ -110,23 +83,9 @@ class _Zip:
         return frozenset(self._entries)
 
     def read(self, name: str) -> bytes:
-        entry, where = self._entries[name], f"{self._path}@{name}"
-        if max(entry.size, entry.packed) > MOST_BYTES:
-            raise DatasetError(f"{where} has {entry.size:,} bytes, more than any sensor file")
-        if entry.flags & _ENCRYPTED or entry.method not in {ZIP_STORED, ZIP_DEFLATED}:
-            raise DatasetError(f"{where} is encrypted, or compressed by method {entry.method}")
-        try:
+        with refusing(self._path, DatasetError):
             descriptor = self._descriptor.get()
-            local = LOCAL.unpack(os.pread(descriptor, LOCAL.size, entry.header))
-            begin = entry.header + LOCAL.size + local[-2] + local[-1]
-            data = os.pread(descriptor, entry.packed, begin)
-            if local[0] == LOCAL_SIGNATURE and entry.method == ZIP_DEFLATED:
-                data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, entry.size + 1)
-        except (OSError, OverflowError, struct.error, zlib.error) as error:
-            raise DatasetError(f"{where} cannot be read: {error}") from error
-        if local[0] != LOCAL_SIGNATURE or len(data) != entry.size or crc32(data) != entry.crc:
-            raise DatasetError(f"{where} is damaged: its length or CRC-32 is wrong")
-        return data
+        return read_entry(descriptor, self._entries[name], self._path)
 
 
 class _Descriptor:
@@ -167,10 +126,8 @@ class _Folder:
         self.names = frozenset(_below(path))
 
     def read(self, name: str) -> bytes:
-        try:
-            return read_regular(self._path / name, MOST_BYTES)
-        except OSError as error:
-            raise DatasetError(f"{self._path / name} cannot be read: {error.strerror or error}") from error
+        with refusing(self._path / name, DatasetError):
+            return read_regular(self._path / name, MOST_BYTES, follow=False)
 
 
 def _below(path: Path) -> Iterator[str]:
@@ -188,15 +145,17 @@ class DatasetFiles:
 
     Raises:
         DatasetNotFound: there is no dataset.
-        DatasetError: its ZIP is damaged.
+        DatasetError: its ZIP is damaged, or it holds a symbolic link.
     """
 
     def __init__(self, dataset: Path, name: str = "") -> None:
         if dataset.suffix in {".zip", ".arrow"} and dataset.is_file():
+            dataset = dataset.resolve() if dataset.is_symlink() else dataset
             name, dataset = name or dataset.stem, dataset.parent
         name = name or dataset.name
         self.table = dataset / f"{name}.arrow"
         self.archive, folder = dataset / f"{name}.zip", dataset / name
+        refuse_links_in(folder, folder, self.table, self.archive)
         self._container: _Container
         if self.archive.is_file():
             self._container = _Zip(self.archive)

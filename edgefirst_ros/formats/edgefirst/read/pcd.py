@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from io import BytesIO
+from itertools import islice
 from math import prod
 
 import numpy as np
@@ -10,6 +12,10 @@ import numpy.typing as npt
 
 _KINDS = {"F": "f", "U": "u", "I": "i"}
 _DATA = re.compile(rb"^DATA[ \t]+(\w+)[ \t]*\r?\n", re.MULTILINE)
+_LONGEST_HEADER, _MOST_FIELDS = 1 << 16, 256
+_MOST_LINES = 1 << 20
+"""Points in text, of which a million take a second; a sweep of the largest lidars has a quarter of that."""
+_LINES_AT_ONCE = 1 << 14
 
 
 def read_pcd(data: bytes) -> npt.NDArray[np.void]:
@@ -18,7 +24,7 @@ def read_pcd(data: bytes) -> npt.NDArray[np.void]:
     Raises:
         ValueError: it is not a PCD file, packed, or shorter than its header says.
     """
-    found = _DATA.search(data)
+    found = _DATA.search(data, 0, _LONGEST_HEADER)
     if found is None:
         raise ValueError("it is not a PCD file")
     fields = dict(
@@ -30,6 +36,8 @@ def read_pcd(data: bytes) -> npt.NDArray[np.void]:
         raise ValueError(f"its header has no {', '.join(sorted(missing))}")
     names = fields["FIELDS"].split()
     counts = [int(count) for count in fields.get("COUNT", "1 " * len(names)).split()]
+    if len(names) > _MOST_FIELDS:
+        raise ValueError(f"it has {len(names):,} fields")
     columns = list(zip(names, fields["TYPE"].split(), fields["SIZE"].split(), counts, strict=True))
     dtype = np.dtype(
         [
@@ -48,10 +56,16 @@ def read_pcd(data: bytes) -> npt.NDArray[np.void]:
 
 def _of_text(body: bytes, dtype: np.dtype[np.void], number: int) -> npt.NDArray[np.void]:
     """Points of which each is a line of numbers."""
-    lines = [line for line in body.decode("ascii").splitlines() if line.strip()]
-    if not 0 <= number <= len(lines):
-        raise ValueError(f"it has {len(lines)} points instead of {number}")
-    return np.loadtxt(lines[:number], dtype, comments=None, ndmin=1) if number else np.zeros(0, dtype)
+    if not 0 <= number <= _MOST_LINES:
+        raise ValueError(f"it has {number:,} points in text")
+    lines = (line for line in BytesIO(body) if line.strip())
+    points, done = np.zeros(number, dtype), 0
+    while done < number and (some := list(islice(lines, min(_LINES_AT_ONCE, number - done)))):
+        points[done : done + len(some)] = np.loadtxt(some, dtype, comments=None, ndmin=1, encoding="ascii")
+        done += len(some)
+    if done < number:
+        raise ValueError(f"it has {done} points instead of {number}")
+    return points
 
 
 def positions(points: npt.NDArray[np.void]) -> npt.NDArray[np.float64]:

@@ -7,7 +7,6 @@ import re
 import warnings
 from collections.abc import Iterable
 from datetime import datetime
-from io import BytesIO
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +14,17 @@ import simplejpeg
 from PIL import Image
 from PIL.ExifTags import IFD, Base
 
+from edgefirst_ros.codecs.pictures import JPEG, check_header, open_picture
 from edgefirst_ros.formats.edgefirst.read.forklock import ForkLock
 
-_JPEG = b"\xff\xd8"
-_MOST_PIXELS = 1 << 26
 _QUIET = ForkLock()
 """What is done with warnings is the same for all threads."""
+
+
+def _quiet(data: bytes) -> Image.Image:
+    """The picture, not decoded yet; Pillow warns of damaged EXIF, which says nothing."""
+    with _QUIET, warnings.catch_warnings(action="ignore"):
+        return open_picture(data)
 
 
 def decode_rgb(data: bytes) -> npt.NDArray[np.uint8]:
@@ -30,14 +34,12 @@ def decode_rgb(data: bytes) -> npt.NDArray[np.uint8]:
         ValueError: it is damaged, or has more pixels than any camera.
         OSError: it is damaged.
     """
-    if data.startswith(_JPEG):
-        height, width, _, _ = simplejpeg.decode_jpeg_header(data)
-        check_size(width, height)
+    if data.startswith(JPEG):
+        check_header(data)
         rgb: npt.NDArray[np.uint8] = simplejpeg.decode_jpeg(data, "RGB")
         return rgb
-    with Image.open(BytesIO(data), formats=("PNG",)) as image:
-        check_size(*image.size)
-        return np.array(image.convert("RGB"))
+    with _quiet(data) as image:
+        return np.array(image if image.mode == "RGB" else image.convert("RGB"))
 
 
 def decode_gray(data: bytes) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
@@ -47,8 +49,7 @@ def decode_gray(data: bytes) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
         ValueError: it is neither, or has more pixels than any camera.
         OSError: it is damaged.
     """
-    with Image.open(BytesIO(data), formats=("JPEG", "PNG")) as image:
-        check_size(*image.size)
+    with _quiet(data) as image:
         if image.mode == "L":
             return np.array(image, np.uint8)
         if image.mode in {"I;16", "I;16B", "I"}:
@@ -56,29 +57,19 @@ def decode_gray(data: bytes) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
         raise ValueError(f"it is a picture of mode {image.mode}, not a gray one")
 
 
-def check_size(width: int, height: int) -> None:
-    """Refuse a picture that would take all memory.
-
-    Raises:
-        ValueError: it has more pixels than any camera.
-    """
-    if width * height > _MOST_PIXELS:
-        raise ValueError(f"a picture of {width} x {height} pixels")
-
-
 def taken_ns(data: bytes) -> int | None:
     """When a picture was taken by its EXIF, in nanoseconds since 1970 UTC; None if that does not say.
 
     Raises:
-        OSError: it is not a picture.
+        ValueError, OSError: it is not a picture.
     """
-    with Image.open(BytesIO(data), formats=("JPEG", "PNG")) as image:
+    with _quiet(data) as image:
         return acquired_ns(image)
 
 
 def acquired_ns(image: Image.Image) -> int | None:
     """The same of a picture that is open."""
-    with _QUIET, warnings.catch_warnings(action="ignore"):  # Pillow warns of damaged EXIF, which says nothing
+    with _QUIET, warnings.catch_warnings(action="ignore"):
         tags = image.getexif().get_ifd(IFD.Exif)
     try:
         text, fraction = str(tags[Base.DateTimeOriginal]), str(tags[Base.SubsecTimeOriginal])

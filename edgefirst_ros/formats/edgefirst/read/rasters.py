@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from io import BytesIO
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
+from edgefirst_ros.codecs.pictures import check_size, open_picture
 from edgefirst_ros.formats.edgefirst.prepare.masks import outline
-from edgefirst_ros.formats.edgefirst.read.pictures import check_size
 
 Ring = npt.NDArray[np.float32]
 _DEPTH_AT, _CHUNKS_AT = 24, 8
+_MOST_PIXELS, _MOST_TRACED = 1 << 23, 1 << 28
+"""Of a mask: 4K fits; and times its classes, as each outline is traced over the whole mask."""
 _PIXELS = 0
 """The unit of an offset in pixels."""
 
@@ -42,14 +42,16 @@ def object_rings(png: bytes, size: list[int] | None) -> list[Ring]:
 def class_rings(png: bytes, size: list[int] | None) -> Iterator[tuple[int, list[Ring]]]:
     """Each value in a mask of classes, ascending, and its outline; see ``object_rings``."""
     values, _ = _values(png)
-    for value in np.unique(values).tolist():
+    classes = np.unique(values).tolist()
+    check_size(values.shape[1], values.shape[0] * len(classes), _MOST_TRACED)
+    for value in classes:
         yield value, _placed(outline(values == value), values.shape, png, size)
 
 
 def _values(png: bytes) -> tuple[npt.NDArray[np.uint16], int]:
     """The values as they are stored, (height, width), and the largest that their bits can hold."""
-    with Image.open(BytesIO(png), formats=("PNG",)) as image:
-        check_size(*image.size)
+    with open_picture(png) as image:
+        check_size(*image.size, _MOST_PIXELS)
         bits = png[_DEPTH_AT]
         if image.mode in {"I;16", "I;16B", "I"}:
             return np.asarray(image).astype(np.uint16), 65535

@@ -15,18 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from PIL.Image import DecompressionBombError, DecompressionBombWarning
 
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.edgefirst.read.batches import TableFile
 from edgefirst_ros.formats.edgefirst.read.orders import is_longitude_first, is_yaw_first
 from edgefirst_ros.formats.edgefirst.read.rasters import Ring, class_rings, object_rings
+from edgefirst_ros.model.untrusted import refusing
 
-_DAMAGE = (
-    ArithmeticError, LookupError, MemoryError, OSError, RuntimeError, SyntaxError, TypeError, ValueError,
-    DecompressionBombError, DecompressionBombWarning,
-)  # fmt: skip
-"""What libraries raise for odd values in a sound file."""
 _INDEX = ("name", "frame", "group", "label", "exclude")
 _CROWD = ("ignore", "iscrowd")
 """Columns that say what is to be ignored; the second was its name before 2026.10."""
@@ -78,6 +73,10 @@ class AnnotationTable:
 
     Rows that are to be excluded, which are objects of no class, are not read.
 
+    Args:
+        path: the file.
+        files: how many sensor files the dataset has, which bound its rows.
+
     Attributes:
         path: the file.
         version: the schema version that it states, or None.
@@ -91,9 +90,9 @@ class AnnotationTable:
         DatasetError: it is damaged, or has no names and frames.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, files: int) -> None:
         self.path = path
-        self._file = TableFile(path)
+        self._file = TableFile(path, files)
         self._notes = self._file.notes
         self.version = self._notes.version
         with self._file.readable():
@@ -240,13 +239,11 @@ class AnnotationTable:
         for name in ("polygon", "mask"):
             if name not in there or not (value := masks.column(name)[0]).is_valid:
                 continue
-            try:
+            with refusing(f"{self.path}@row {at}", DatasetError, f"column {name} cannot be read"):
                 if pa.types.is_nested(value.type):
                     return [replace(row, rings=_polygon(value))]
                 size = masks.column("size")[0].as_py() if "size" in there else None
                 return self._with_raster(row, value.as_py(), size)
-            except _DAMAGE as error:
-                raise self._odd(at, name, error) from error
         return [row]
 
     def _with_raster(self, row: Row, png: bytes, size: list[int] | None) -> list[Row]:

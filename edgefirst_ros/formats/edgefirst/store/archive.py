@@ -19,9 +19,9 @@ from typing import Protocol
 from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.formats.crashsafe.appending import AppendFile
 from edgefirst_ros.formats.crashsafe.links import refuse_links
-from edgefirst_ros.formats.crashsafe.reading import open_regular
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.sync import Unsynced, sync_trees
+from edgefirst_ros.model.untrusted import open_regular
 
 LOCAL = struct.Struct("<4sHHHHHIIIHH")
 CENTRAL = struct.Struct("<4sHHHHHHIIIHHHHHII")
@@ -91,6 +91,10 @@ class Archive(Protocol):
             OSError: the disk refuses.
         """
 
+    @property
+    def finish_bytes(self) -> int:
+        """How many bytes ``finish`` appends, about."""
+
     def finish(self) -> None:
         """Complete the container, synced, and close it."""
 
@@ -110,6 +114,7 @@ class ZipArchive:
             path.unlink(missing_ok=True)
         self._file = AppendFile(path)
         self._directory = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115 - lives as long as the archive
+        self._directory_size = 0
         self._count = 0
         self._offset = 0
         self._whole = self._scan()
@@ -140,6 +145,11 @@ class ZipArchive:
         """Wait for the disk; see Archive."""
         self._file.sync()
 
+    @property
+    def finish_bytes(self) -> int:
+        """The central directory; see Archive."""
+        return self._directory_size
+
     def finish(self) -> None:
         """Append the central directory and close; see Archive."""
         size = self._directory.seek(0, os.SEEK_END)
@@ -157,7 +167,7 @@ class ZipArchive:
             self._directory.close()
 
     def _adopt(self, entry: ZipEntry) -> None:
-        self._directory.write(central_header(entry))
+        self._directory_size += self._directory.write(central_header(entry))
         self._count += 1
         self._offset = entry.offset + len(local_header(entry)) + entry.size
 
@@ -233,6 +243,11 @@ class FolderArchive:
     def sync(self) -> None:
         """Wait for the disk; see Archive."""
         self._unsynced.sync()
+
+    @property
+    def finish_bytes(self) -> int:
+        """Nothing; see Archive."""
+        return 0
 
     def finish(self) -> None:
         """Only the disk may lack something; see Archive."""

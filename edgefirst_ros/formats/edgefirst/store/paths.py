@@ -8,6 +8,9 @@ from pathlib import Path
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path
 from edgefirst_ros.formats.edgefirst.options import Container
 
+MANIFEST, TABLE = ".manifest", ".arrow"
+"""How the names of manifest and table go on behind the dataset's."""
+
 
 @dataclass(frozen=True, slots=True)
 class DatasetPaths:
@@ -23,7 +26,7 @@ class DatasetPaths:
     @property
     def arrow(self) -> Path:
         """The annotation table."""
-        return self.folder / f"{self.name}.arrow"
+        return self.folder / f"{self.name}{TABLE}"
 
     @property
     def journal(self) -> Path:
@@ -39,10 +42,16 @@ class DatasetPaths:
         """The ZIP or folder of sensor files."""
         return self.folder / (f"{self.name}.zip" if kind == "zip" else self.name)
 
+    @property
+    def manifest(self) -> Path:
+        """Size and CRC-32 of every sensor file and of the table, which is ``.arrow`` there."""
+        return self.folder / f"{self.name}{MANIFEST}"
+
     def finished(self) -> list[Path]:
-        """All paths that a finished dataset may have."""
+        """All paths that a finished dataset may have, and by which it is one."""
         return [self.arrow, self.container("zip"), self.container("folder")]
 
     def unfinished(self) -> list[Path]:
         """All paths that a crash may leave, the journal last."""
-        return [*map(part_path, self.finished()), old_path(self.container("folder")), self.note, self.journal]
+        growing = map(part_path, (*self.finished(), self.manifest))
+        return [*growing, old_path(self.container("folder")), self.note, self.journal]

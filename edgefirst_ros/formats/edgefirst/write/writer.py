@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import numpy as np
+
 from edgefirst_ros.errors import OutputExists, WriteError
 from edgefirst_ros.formats.base import Call, LeftOut, Written
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
@@ -23,6 +25,7 @@ from edgefirst_ros.formats.edgefirst.recover import finish_replacement
 from edgefirst_ros.formats.edgefirst.store.archive import Archive, open_archive
 from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
 from edgefirst_ros.formats.edgefirst.store.paths import DatasetPaths
+from edgefirst_ros.formats.motion import location_motion
 from edgefirst_ros.naming import safe_name
 from edgefirst_ros.sample import Sample, SequenceInfo
 
@@ -59,7 +62,7 @@ class EdgeFirstWriter:
         self._warnings: list[str] = []
         self.paths = DatasetPaths(root / safe_name(dataset))
         self._overwrite = overwrite
-        refuse_links(root, *self.paths.finished(), *self.paths.unfinished())
+        refuse_links(root, *self.paths.finished(), self.paths.manifest, *self.paths.unfinished())
         refuse_busy(self.paths.journal)
         if not overwrite:
             _refuse_existing(self.paths)
@@ -71,6 +74,8 @@ class EdgeFirstWriter:
         self._last_frame = -1
         self._has_samples = False
         self._sizes: dict[str, tuple[int, int]] = {}
+        self._is_single = options.schema_version != "2025.01"  # precision of the table's locations
+        self._motion = location_motion(single=self._is_single)
 
     def begin(self, sequence: SequenceInfo) -> None:
         """Begin a sequence; the first one creates the output's ``.part`` files.
@@ -85,6 +90,7 @@ class EdgeFirstWriter:
         if self._journal is None:
             with self._abort_on_error():
                 self._open()
+        self._judge_motion()
         self._sequences.add(name)
         self._sequence, self._last_frame, self._sizes = name, -1, {}
 
@@ -124,6 +130,7 @@ class EdgeFirstWriter:
                 archive.add(file.record, file.data, prepared.time_ns)
             journal.commit([file.record for file in files], prepared.record_json)
         self._last_frame, self._has_samples = prepared.frame, True
+        self._move(prepared, files)
         stored = Counter(prepared.annotations)
         for file in files:
             if file.topic:
@@ -162,6 +169,7 @@ class EdgeFirstWriter:
         if self._journal is None:
             return []
         if not self._is_complete:
+            self._judge_motion()
             journal, archive = self._open_parts()
             if not self._has_samples:
                 self.abort()
@@ -186,6 +194,21 @@ class EdgeFirstWriter:
             with disk_errors(self.paths.folder, advice=self._advice()):
                 archive.sync()
                 journal.sync()
+
+    def finish_bytes(self) -> int:
+        """The table, made of the journal, and the container's directory; see Watched."""
+        journal, archive = self._journal, self._archive
+        return 0 if journal is None or archive is None else 2 * journal.size + archive.finish_bytes
+
+    def lost(self) -> Path | None:
+        """The dataset's folder or its container; see Watched."""
+        journal, archive = self._journal, self._archive
+        if journal is None or archive is None:
+            return None
+        if journal.is_lost:
+            return self.paths.folder
+        container = part_path(self.paths.container(self.options.container))
+        return None if container.exists() else container
 
     def abort(self) -> None:
         """Close the files without finishing the dataset; they stay as ``.part``."""
@@ -225,6 +248,19 @@ class EdgeFirstWriter:
         if self._failed or self._journal is None or self._archive is None:
             raise WriteError(f"{self.paths.folder}: not being written; {self._advice()}")
         return self._journal, self._archive
+
+    def _move(self, prepared: PreparedSample, files: Sequence[PreparedFile]) -> None:
+        """Note where the rig was, as the table and the picture's EXIF say."""
+        if prepared.location is not None and any(file.kind.startswith("camera.") for file in files):
+            degrees = np.array([prepared.location], "f4" if self._is_single else "f8").astype(np.float64)
+            self._motion.move([prepared.time_ns], degrees)
+
+    def _judge_motion(self) -> None:
+        """Warn if the sequence's samples lie where no vehicle can have been in time."""
+        self._motion.finish()
+        if warning := self._motion.warning(self._sequence):
+            self._warnings.append(warning)
+        self._motion = location_motion(single=self._is_single)
 
     def _fits(self, file: PreparedFile, refused: list[tuple[str, str]]) -> bool:
         if file.size is None or self._sizes.setdefault(file.kind, file.size) == file.size:

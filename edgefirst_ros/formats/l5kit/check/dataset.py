@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.formats.crashsafe.manifest import NO_MANIFEST
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path
-from edgefirst_ros.formats.findings import Check, Findings, concluded, reading
+from edgefirst_ros.formats.findings import EVERYTHING, Check, Findings, Look, concluded, reading
 from edgefirst_ros.formats.l5kit.check.rows import check_coverage, check_rows
+from edgefirst_ros.formats.l5kit.read.agentmask import holds_counts
+from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.store.attributes import NAMES, read_attributes
 from edgefirst_ros.formats.l5kit.store.chunkedarray import ChunkCache, ChunkedArray
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files
@@ -18,17 +21,21 @@ from edgefirst_ros.formats.l5kit.store.schema import (
     FORMAT_VERSION,
     JOURNAL,
     LABELS,
+    MANIFEST,
     SCENES,
     SIDE,
     SPECS,
 )
+from edgefirst_ros.formats.l5kit.store.vouched import differences, has_manifest
 from edgefirst_ros.formats.zarr2.metadata import GROUP_KEY
 
 _CACHE_BYTES = 64 << 20
 _SUFFIX = ".zarr"
+_MOST_MASKS = 8
+"""One for each filter that was trained with; each costs going through all agents."""
 
 
-def check(path: Path) -> Check:
+def check(path: Path, look: Look = EVERYTHING) -> Check:
     """Check the dataset at ``path``, its ``.zarr`` folder; a block of rows is in memory at a time.
 
     Raises:
@@ -37,20 +44,23 @@ def check(path: Path) -> Check:
     parts = [p for p in (part_path(path), old_path(path)) if p.exists()]
     if not path.is_dir() and not parts:
         raise DatasetNotFound(f"{path}: no such dataset")
-    findings = Findings()
+    findings = Findings(look)
     for part in parts:
         findings.error(part.name, "unfinished; edgefirst-ros recover can finish it")
     counts: dict[str, int] = {}
     if path.is_dir():
-        _check_group(path, findings)
+        with reading(findings, path.name, "folder"):
+            _check_group(path, findings)
+        _check_manifest(path, findings)
         cache = ChunkCache(_CACHE_BYTES)
         with reading(findings, path.name, "content"):
             arrays = dict(_arrays(path, cache, findings))
             counts = {name: len(array) for name, array in arrays.items()}
             _check_attributes(path, counts.get(SCENES, 0), findings)
             sound = {name: array for name, array in arrays.items() if _has_fields(name, array)}
-            check_coverage(sound, findings)
-            check_rows(sound, findings)
+            covered = check_coverage(sound, findings)
+            check_rows(sound, findings, covered=covered)
+            _check_masks(path, findings)
     return concluded("l5kit", path.name.removesuffix(_SUFFIX), findings, counts)
 
 
@@ -62,6 +72,37 @@ def _check_group(path: Path, findings: Findings) -> None:
     for name in SPECS:
         for _, tail in Files(path, name).tails():
             findings.error(tail.name, "unfinished rows in a finished dataset")
+
+
+def _check_manifest(path: Path, findings: Findings) -> None:
+    if not has_manifest(path):
+        findings.note(path.name, NO_MANIFEST)
+        return
+    with reading(findings, MANIFEST, "what it lists"):
+        for fault in differences(path):
+            findings.error(MANIFEST, fault)
+
+
+def _check_masks(path: Path, findings: Findings) -> None:
+    """Check what readers keep beside the arrays: it decides which agents are trained on."""
+    masks = sorted(path.glob("agents_mask*"))
+    if masks and findings.counts["error"]:
+        findings.note(masks[0].name, "is not looked at, because of the errors")
+        return
+    # Nothing here reads what is not its own; but what a manifest vouches for has nothing beside it.
+    unknown = findings.error if has_manifest(path) else findings.note
+    for mask in masks[:_MOST_MASKS]:
+        try:
+            if not holds_counts(mask, ChunkedDataset(path).open(_CACHE_BYTES)):
+                unknown(
+                    mask.name, "is kept by another reader, and not checked; delete it: readers make it again"
+                )
+        except (DatasetError, OSError) as error:
+            findings.error(mask.name, f"{error}; delete it: readers make it again")
+    if len(masks) > _MOST_MASKS:
+        findings.error(
+            masks[_MOST_MASKS].name, f"is one of more than {_MOST_MASKS}, and not checked; delete it"
+        )
 
 
 def _check_attributes(path: Path, scenes: int, findings: Findings) -> None:
@@ -114,6 +155,7 @@ def _check_chunks(name: str, files: Files, array: ChunkedArray, findings: Findin
         there += 1
         try:
             array[number * array.chunk_length]
+            findings.look.passed(file.stat().st_size)
         except (DatasetError, OSError) as error:
             findings.error(f"{name}@{file.name}", "chunk does not decompress", str(error))
             sound = False

@@ -22,28 +22,26 @@ from edgefirst_ros.formats.l5kit.store.schema import (
     SPANS,
     Records,
 )
-from edgefirst_ros.formats.motion import impossible_moves, impossible_turns, report
+from edgefirst_ros.formats.motion import POSE_NOISE_M, Motion
 
 BLOCK = 10_000
 """Rows looked at together."""
-_OVERLAP = 50
-"""Frames that are looked at with those before them and with those after."""
 _ORTHONORMAL = 1e-6
 _SUM_TOLERANCE = 1e-3
-_NOISE_M = 0.5
-"""Ego poses are estimates, smoother than the fixes they come from."""
 
 Arrays = Mapping[str, ChunkedArray]
 
 
-def check_coverage(arrays: Arrays, findings: Findings) -> None:
-    """Check that intervals are contiguous and cover their arrays, and that every frame has a span."""
+def check_coverage(arrays: Arrays, findings: Findings) -> bool:
+    """Whether intervals are contiguous and cover their arrays, and every frame has a span."""
+    before = findings.counts["error"]
     for covered, (owner, field) in INTERVALS.items():
         if covered in arrays and owner in arrays:
             _check_interval(arrays[owner], field, f"{owner}.{field}", len(arrays[covered]), findings)
     if SPANS in arrays and FRAMES in arrays and len(arrays[SPANS]) != len(arrays[FRAMES]):
         text = f"{len(arrays[SPANS])}, {len(arrays[FRAMES])} frames"
         findings.error(SPANS, "not one span per frame", text)
+    return findings.counts["error"] == before
 
 
 def _check_interval(owner: ChunkedArray, field: str, where: str, covered: int, findings: Findings) -> None:
@@ -65,15 +63,15 @@ def _check_interval(owner: ChunkedArray, field: str, where: str, covered: int, f
         findings.error(where, "intervals do not cover all rows", f"{last}, {covered} rows")
 
 
-def check_rows(arrays: Arrays, findings: Findings) -> None:
-    """Check times, poses, agents, lights and points."""
+def check_rows(arrays: Arrays, findings: Findings, *, covered: bool) -> None:
+    """Check poses, agents, lights and points; times and tracks only if intervals were found to be sound."""
     for name, look in _ROWS.items():
         if name in arrays:
             for start, rows in _blocks(arrays[name]):
                 look(start, rows, findings)
-    if SCENES in arrays and FRAMES in arrays:
+    if covered and SCENES in arrays and FRAMES in arrays:
         _check_times(arrays[SCENES], arrays[FRAMES], findings)
-    if FRAMES in arrays and AGENTS in arrays:
+    if covered and FRAMES in arrays and AGENTS in arrays:
         _check_tracks(arrays[FRAMES], arrays[AGENTS], findings)
 
 
@@ -120,13 +118,12 @@ def _check_scene_frames(frames: ChunkedArray, first: int, stop: int, findings: F
 
 def _check_motion(frames: ChunkedArray, first: int, stop: int, where: str, findings: Findings) -> None:
     """Check that the ego vehicle of a scene moves as a vehicle can."""
+    motion = Motion(POSE_NOISE_M, findings.at(where))
     for at in range(first, stop, BLOCK):
-        rows = frames[max(first, at - _OVERLAP) : min(at + BLOCK, stop)]
-        times_ns, rotations = rows["timestamp"], rows["ego_rotation"].astype(np.float64)
-        places = rows["ego_translation"].astype(np.float64)
-        report(impossible_moves(times_ns, places, _NOISE_M), where, times_ns, findings)
-        if np.isfinite(rotations).all():
-            report(impossible_turns(times_ns, rotations), where, times_ns, findings)
+        rows = frames[at : min(at + BLOCK, stop)]
+        motion.move(rows["timestamp"], rows["ego_translation"].astype(np.float64))
+        motion.turn(rows["timestamp"], rows["ego_rotation"].astype(np.float64))
+    motion.finish()
 
 
 def _check_poses(start: int, rows: Records, findings: Findings) -> None:

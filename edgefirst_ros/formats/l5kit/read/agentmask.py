@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.l5kit.geometry import wrapped
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
-from edgefirst_ros.formats.l5kit.read.window import counts_as_agent
+from edgefirst_ros.formats.l5kit.read.window import contiguous, counts_as_agent
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files
 from edgefirst_ros.formats.l5kit.store.schema import AGENTS, FRAMES, Records
+from edgefirst_ros.model.untrusted import open_regular, read_regular, refusing
 
 Counts = npt.NDArray[np.uint32]
 """(N, 2): frames before and after in which the agent is seen without a break."""
@@ -54,8 +57,9 @@ def agent_counts(dataset: ChunkedDataset, choice: AgentFilter) -> Counts:
         if first == stop:
             continue
         frames = dataset.frames[first:stop]
-        start, end = int(frames["agent_index_interval"][0, 0]), int(frames["agent_index_interval"][-1, 1])
-        counts[start:end] = _scene_counts(frames, dataset.agents[start:end], choice)
+        with refusing(dataset.path, DatasetError, f"the scene from frame {first} on cannot be read"):
+            rows = contiguous(frames["agent_index_interval"], len(dataset.agents))
+            counts[rows] = _scene_counts(frames, dataset.agents[rows], choice)
     return counts
 
 
@@ -67,8 +71,9 @@ def cached_agent_counts(dataset: ChunkedDataset, choice: AgentFilter) -> Counts:
     """
     if dataset.path is None:
         return agent_counts(dataset, choice)
-    path = dataset.path / f"agents_mask.{_fingerprint(dataset, choice)}.npy"
+    path = dataset.path / _cache_name(dataset, choice)
     with suppress(OSError, ValueError):
+        open_regular(path).close()
         kept: Counts = np.load(path, mmap_mode="r")
         if kept.shape == (len(dataset.agents), 2) and kept.dtype == np.uint32:
             return kept
@@ -78,6 +83,46 @@ def cached_agent_counts(dataset: ChunkedDataset, choice: AgentFilter) -> Counts:
     with suppress(OSError):
         replace_file(path, array_file.getvalue())
     return counts
+
+
+def holds_counts(path: Path, dataset: ChunkedDataset) -> bool:
+    """Whether ``cached_agent_counts`` takes a file for its own; then it holds what the agents give.
+
+    Raises:
+        DatasetError: it does not, or there are too many agents to see that.
+        OSError: it is no ordinary file, or cannot be read.
+    """
+    found = _CACHE.fullmatch(path.name)
+    try:
+        choice = AgentFilter(*map(float, found[1].split("_"))) if found else AgentFilter()
+    except (TypeError, ValueError):
+        return False
+    if path.name != _cache_name(dataset, choice):
+        return False
+    for first, stop in dataset.scenes["frame_index_interval"].tolist():
+        ends = dataset.frames[[first, stop - 1]]["agent_index_interval"] if first < stop else np.zeros((2, 2))
+        if ends[1, 1] - ends[0, 0] > _MOST_AGENTS:
+            raise DatasetError(f"is of scenes with more than {_MOST_AGENTS:,} agents")
+    counts = agent_counts(dataset, choice)
+    data = BytesIO(read_regular(path, counts.nbytes + _MOST_HEADER_BYTES))
+    with refusing(path.name, DatasetError):
+        is_simple = np.lib.format.read_magic(data) == (1, 0)
+        header = np.lib.format.read_array_header_1_0(data) if is_simple else None
+    if header != (counts.shape, False, counts.dtype) or data.read() != counts.tobytes():
+        raise DatasetError("holds other counts than the agents give")
+    return True
+
+
+_CACHE = re.compile(r"agents_mask\.(.{1,99})\.[0-9a-f]{16}\.npy")
+_MOST_AGENTS = 1_000_000
+"""Of a scene; each takes a quarter of a kilobyte while it is gone through."""
+_MOST_HEADER_BYTES = 1024
+
+
+def _cache_name(dataset: ChunkedDataset, choice: AgentFilter) -> str:
+    """It tells the filter, so that a check can make the same again."""
+    words = "_".join(str(float(value)) for value in astuple(choice))
+    return f"agents_mask.{words}.{_fingerprint(dataset)}.npy"
 
 
 def _scene_counts(frames: Records, agents: Records, choice: AgentFilter) -> Counts:
@@ -105,13 +150,13 @@ def _scene_counts(frames: Records, agents: Records, choice: AgentFilter) -> Coun
     return counts
 
 
-def _fingerprint(dataset: ChunkedDataset, choice: AgentFilter) -> str:
-    """A hash of the filter, the lengths of the arrays and the sizes of their files."""
+def _fingerprint(dataset: ChunkedDataset) -> str:
+    """A hash of the lengths of the arrays and the sizes of their files."""
     root = dataset.path or Path()
     sizes = [
         [file.name, file.stat().st_size]
         for name in (FRAMES, AGENTS)
         for _, file in Files(root, name).chunks()
     ]
-    state = [asdict(choice), len(dataset.scenes), len(dataset.frames), len(dataset.agents), sizes]
+    state = [len(dataset.scenes), len(dataset.frames), len(dataset.agents), sizes]
     return hashlib.blake2b(json.dumps(state).encode(), digest_size=8).hexdigest()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.formats.crashsafe.links import refuse_links_in
 from edgefirst_ros.formats.l5kit.store.attributes import SceneNote, read_attributes, scene_notes
 from edgefirst_ros.formats.l5kit.store.chunkedarray import ChunkCache, ChunkedArray
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files
@@ -81,10 +82,11 @@ class ChunkedDataset:
 
         Raises:
             DatasetNotFound: there is no dataset at ``path``.
-            DatasetError: an array is not what the format says.
+            DatasetError: an array is not what the format says, or there is a symbolic link in it.
         """
         if self.path is None or not (self.path / GROUP_KEY).exists():
             raise DatasetNotFound(f"{self.path}: no L5Kit dataset (a .zarr folder); is it finished?")
+        refuse_links_in(self.path)
         self.cache = ChunkCache(cache_bytes)
         self.scenes, self.frames = self._opened(SCENES, SCENE), self._opened(FRAMES, FRAME)
         self.agents = self._opened(AGENTS, AGENT)
@@ -168,6 +170,8 @@ class ChunkedDataset:
         for covered in (FRAMES, SPANS, AGENTS, FACES, POINTS):
             if covered == SPANS:
                 starts[SPANS], stops[SPANS] = starts[FRAMES], stops[FRAMES]
+                if self.point_spans is not None and stops[SPANS] > len(self.point_spans):
+                    raise DatasetError(f"{self.path}: {SPANS} has {len(self.point_spans):,} rows, too few")
                 continue
             owner, interval = INTERVALS[covered]
             rows = owners[owner]
@@ -176,6 +180,11 @@ class ChunkedDataset:
                 continue
             ends = rows[[starts[owner], stops[owner] - 1]][interval]
             starts[covered], stops[covered] = int(ends[0, 0]), int(ends[1, 1])
+            array: Rows | None = getattr(self, _ATTRIBUTES[covered])
+            # The first datasets have no traffic lights, whatever their frames say.
+            if isinstance(array, ChunkedArray) and not 0 <= starts[covered] <= stops[covered] <= len(array):
+                named = f"{starts[covered]} to {stops[covered]} of {len(array):,} {covered}"
+                raise DatasetError(f"{self.path}: {owner} name the rows {named}")
         return starts, stops
 
 

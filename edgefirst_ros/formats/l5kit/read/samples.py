@@ -9,12 +9,14 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.l5kit.read.agentmask import AgentFilter, cached_agent_counts
 from edgefirst_ros.formats.l5kit.read.config import ReaderConfig, reader_config
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.read.raster import Rasterizer, build_rasterizer
 from edgefirst_ros.formats.l5kit.read.sampling import Sample, host_id, sample_of
 from edgefirst_ros.formats.l5kit.read.window import Reach, SceneWindow, Subject, ego_poses, read_window
+from edgefirst_ros.model.untrusted import refusing
 
 MIN_FRAME_HISTORY = 10
 MIN_FRAME_FUTURE = 1
@@ -54,8 +56,11 @@ class EgoDataset:
 
         Raises:
             IndexError: there is no such sample.
+            DatasetError: it is damaged.
         """
-        return self._sample(_checked(index, len(self)), None)
+        frame = _checked(index, len(self))
+        with refusing(self.dataset.path, DatasetError, f"frame {frame} cannot be read"):
+            return self._sample(frame, None)
 
     def __iter__(self) -> Iterator[Sample]:
         for index in range(len(self)):
@@ -181,10 +186,12 @@ class AgentDataset(EgoDataset):
 
         Raises:
             IndexError: there is no such sample.
+            DatasetError: it is damaged.
         """
         agent = int(self.agents_indices[_checked(index, len(self))])
-        frame = int(np.searchsorted(self._frame_stop, agent, side="right"))
-        return self._sample(frame, int(self.dataset.agents[agent]["track_id"]))
+        with refusing(self.dataset.path, DatasetError, f"agent {agent} cannot be read"):
+            frame = int(np.searchsorted(self._frame_stop, agent, side="right"))
+            return self._sample(frame, int(self.dataset.agents[agent]["track_id"]))
 
     def get_scene_dataset(self, scene_index: int) -> Self:
         """The samples of one scene, held in memory, of the same agents.

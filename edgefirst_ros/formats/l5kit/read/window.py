@@ -84,13 +84,26 @@ def read_window(dataset: ChunkedDataset, scene: tuple[int, int], frame: int, rea
     agents, owner = np.zeros(0, AGENT), np.zeros(0, np.intp)
     if reach.agents or reach.future_agents:
         intervals = frames["agent_index_interval"][: None if reach.future_agents else now + 1]
-        agents = dataset.agents[int(intervals[0, 0]) : int(intervals[-1, 1])]
+        agents = dataset.agents[contiguous(intervals, len(dataset.agents))]
         owner = np.repeat(np.arange(len(intervals)), intervals[:, 1] - intervals[:, 0])
     points = None
     if reach.points and dataset.points is not None and dataset.point_spans is not None:
         first, stop = dataset.point_spans[frame]["point_index_interval"].tolist()
         points = dataset.points[first:stop]
     return SceneWindow(frames, now, agents, owner, points)
+
+
+def contiguous(intervals: npt.NDArray[np.int64], length: int) -> slice:
+    """The rows that consecutive intervals (N, 2) cover, of so many that there are.
+
+    Raises:
+        ValueError: they leave gaps, overlap, or name rows that are not there.
+    """
+    starts, stops = intervals.T
+    is_sound = len(starts) and (starts <= stops).all() and (starts[1:] == stops[:-1]).all()
+    if not is_sound or not 0 <= starts[0] <= stops[-1] <= length:
+        raise ValueError("intervals of frames are not one after the other, within the rows that there are")
+    return slice(int(starts[0]), int(stops[-1]))
 
 
 def counts_as_agent(agents: Records, threshold: float) -> npt.NDArray[np.bool_]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import Any
 import pymap3d
 
 from edgefirst_ros.errors import DatasetError
-from edgefirst_ros.formats.crashsafe.reading import MOST_REPORT_BYTES, read_regular
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.l5kit.store.schema import FORMAT_VERSION, LABELS
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, json_bytes
+from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, parse_json, read_regular, refusing
 from edgefirst_ros.sample import GeoPoint
 
 NAMES = "scene_names"
@@ -78,12 +77,11 @@ def read_attributes(root: Path) -> dict[str, Any]:
         DatasetError: they are not JSON.
     """
     path = root / ATTRIBUTES_KEY
-    try:
-        values = json.loads(read_regular(path, MOST_REPORT_BYTES))
-    except FileNotFoundError:
-        return {}
-    except (ValueError, RecursionError) as error:
-        raise DatasetError(f"{path}: not JSON: {error}") from error
+    with refusing(path, DatasetError):
+        try:
+            values = parse_json(read_regular(path, MOST_REPORT_BYTES))
+        except FileNotFoundError:
+            return {}
     return values if isinstance(values, dict) else {}
 
 
@@ -95,10 +93,8 @@ def scene_notes(attributes: dict[str, Any], scenes: int) -> list[SceneNote]:
     """
     names = _column(attributes, NAMES, scenes)
     origins = _column(attributes, ORIGINS_GEODETIC, scenes)
-    try:
+    with refusing(ATTRIBUTES_KEY, DatasetError, ORIGINS_GEODETIC):
         return [SceneNote.of(name, origin) for name, origin in zip(names, origins, strict=True)]
-    except (ValueError, TypeError, OverflowError) as error:
-        raise DatasetError(f"{ATTRIBUTES_KEY}: {ORIGINS_GEODETIC}: {error}") from error
 
 
 def _column(attributes: dict[str, Any], key: str, scenes: int) -> list[Any]:

@@ -11,8 +11,7 @@ from typing import Any, SupportsIndex, overload
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.crashsafe.reading import open_regular
-from edgefirst_ros.formats.l5kit.store.chunkfiles import Files
+from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, read_chunk
 from edgefirst_ros.formats.l5kit.store.schema import Records
 
 
@@ -83,7 +82,7 @@ class ChunkedArray:
     @property
     def shape(self) -> tuple[int]:
         """The number of rows, as numpy has it."""
-        return (self._header.length,)
+        return (len(self),)
 
     @property
     def ndim(self) -> int:
@@ -93,7 +92,7 @@ class ChunkedArray:
     @property
     def chunk_length(self) -> int:
         """Rows a chunk."""
-        return self._header.chunk
+        return self._header.chunks[0]
 
     @property
     def nbytes(self) -> int:
@@ -106,7 +105,7 @@ class ChunkedArray:
         return [path for path in map(self._files.chunk, range(count)) if not path.exists()]
 
     def __len__(self) -> int:
-        return self._header.length
+        return self._header.shape[0]
 
     @overload
     def __getitem__(self, key: SupportsIndex) -> np.void: ...
@@ -158,11 +157,9 @@ class ChunkedArray:
         rows = self._cache.get(path)
         if rows is None:
             try:
-                with open_regular(path) as file:
-                    data = file.read(self._header.most_bytes)
+                rows = read_chunk(path, self._header)
             except FileNotFoundError:
                 return np.zeros(self.chunk_length, self.dtype)
-            rows = self._header.decode(data, path)
             self._cache.keep(path, rows)
         return rows
 
@@ -182,7 +179,8 @@ class ChunkedArray:
         return result
 
     def _columns(self, names: str | list[str]) -> npt.NDArray[Any]:
-        parts = [self._chunk(n)[names] for n in range(-(-len(self) // self.chunk_length))]
+        # Copied: a column of a chunk would keep all of it.
+        parts = [np.array(self._chunk(n)[names]) for n in range(-(-len(self) // self.chunk_length))]
         whole = np.concatenate(parts) if parts else np.zeros(0, self.dtype)[names]
         return whole[: len(self)]
 

@@ -2,69 +2,47 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
+from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
-from edgefirst_ros.formats.crashsafe.reading import open_regular, read_regular
+from edgefirst_ros.formats.crashsafe.manifest import measured
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.l5kit.store.schema import SIDE, SPECS, Records
-from edgefirst_ros.formats.zarr2.array import ArraySpec
-from edgefirst_ros.formats.zarr2.compression import decode
-from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY, dtype_of
+from edgefirst_ros.formats.zarr2.array import ArrayHeader, ArraySpec
+from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY
+from edgefirst_ros.model.untrusted import open_regular, read_regular, refusing
 
-_MOST_CHUNK_BYTES = 1 << 28
 _MOST_HEADER_BYTES = 1 << 20
 _MOST_MISSING = 16
 """Chunks that may be missing, further to as many as are there."""
+_SMALL_BYTES, _MOST_GROWTH = 64 << 20, 16
+"""An array of more bytes than the first, half a day of frames, holds no more than so many times what is
+stored of it."""
 _OVERHEAD = 1024
 """More bytes than Blosc ever adds to a chunk."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayHeader:
-    """What ``.zarray`` says of an array of one dimension.
+def read_chunk(path: Path, header: ArrayHeader) -> Records:
+    """All rows of a chunk file, those beyond the array's end included.
 
-    Attributes:
-        length: rows.
-        chunk: rows a chunk.
-        compressor: as in ``.zarray``; None stores rows as they are.
+    Raises:
+        FileNotFoundError: it is not there.
+        DatasetError: it is not a chunk of the array.
     """
-
-    dtype: np.dtype[Any]
-    length: int
-    chunk: int
-    compressor: Mapping[str, object] | None
-
-    @property
-    def most_bytes(self) -> int:
-        """More than any chunk of it takes."""
-        return self.chunk * self.dtype.itemsize + _OVERHEAD
-
-    def decode(self, data: bytes, where: Path) -> Records:
-        """All rows of a chunk, those beyond the array's end included.
-
-        Raises:
-            DatasetError: the bytes are not a chunk of this array.
-        """
-        compressor = None if self.compressor is None else dict(self.compressor)
-        expected = self.chunk * self.dtype.itemsize
-        if compressor and compressor.get("id") == "blosc" and int.from_bytes(data[4:8], "little") != expected:
-            raise DatasetError(f"{where}: damaged chunk: its header does not declare {expected} bytes")
+    with refusing(path, DatasetError, "damaged chunk"):
         try:
-            raw = decode(compressor, data)
-        except ValueError as error:
-            raise DatasetError(f"{where}: damaged chunk: {error}") from error
-        if raw.nbytes != expected:
-            raise DatasetError(f"{where}: chunk of {raw.nbytes} bytes, expected {expected}")
-        rows: Records = raw.view(self.dtype)
-        return rows
+            with open_regular(path) as file:
+                data = file.read(header.chunk_bytes + _OVERHEAD)
+        except FileNotFoundError as error:
+            missing = error
+        else:
+            rows: Records = header.decode(data)
+            return rows
+    raise missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,36 +95,22 @@ class Files:
             DatasetNotFound: there is no such array.
             DatasetError: it is not an array that can be read here.
         """
-        try:
-            meta = json.loads(read_regular(self.metadata, _MOST_HEADER_BYTES))
-            if meta["zarr_format"] != 2 or meta["order"] != "C" or meta["filters"] or len(meta["shape"]) != 1:
-                raise DatasetError(
-                    f"{self.metadata}: expected zarr format 2 with one dimension, order C and no filters"
-                )
-            header = ArrayHeader(
-                dtype_of(meta["dtype"]), int(meta["shape"][0]), int(meta["chunks"][0]), meta["compressor"]
-            )
-        except FileNotFoundError as error:
-            raise DatasetNotFound(f"{self.metadata}: no such array; is {self.root} a dataset?") from error
-        except (LookupError, TypeError, ValueError, OverflowError, RecursionError) as error:
-            if isinstance(error, DatasetError):
-                raise
-            raise DatasetError(f"{self.metadata}: not the metadata of a zarr array: {error!r}") from error
-        self._check_sizes(header)
-        return header
-
-    def _check_sizes(self, header: ArrayHeader) -> None:
-        """Refuse rows that no files are there for, as all of them would be read as zeros.
-
-        Raises:
-            DatasetError: the sizes are none, or many times what the array's files hold.
-        """
-        if header.length < 0 or not 0 < header.chunk * header.dtype.itemsize <= _MOST_CHUNK_BYTES:
-            sizes = f"{header.length} rows in chunks of {header.chunk}"
-            raise DatasetError(f"{self.metadata}: invalid array sizes: {sizes}")
-        there, chunks = sum(1 for _ in self.chunks()), -(-header.length // header.chunk)
-        if chunks > 2 * there + _MOST_MISSING:
-            raise DatasetError(f"{self.metadata}: {chunks} chunks, of which only {there} are there")
+        with refusing(self.metadata, DatasetError):
+            try:
+                header = ArrayHeader.parse(read_regular(self.metadata, _MOST_HEADER_BYTES))
+            except FileNotFoundError as error:
+                raise DatasetNotFound(f"{self.metadata}: no such array; is {self.root} a dataset?") from error
+            if len(header.shape) != 1:
+                raise ValueError(f"expected one dimension, found the shape {header.shape}")
+            # All rows that no files are there for would be read as zeros.
+            sizes = [path.lstat().st_size for _, path in self.chunks()]
+            chunks = -(-header.shape[0] // header.chunks[0])
+            if chunks > 2 * len(sizes) + _MOST_MISSING:
+                raise ValueError(f"{chunks} chunks, of which only {len(sizes)} are there")
+            rows_bytes = header.shape[0] * header.dtype.itemsize
+            if rows_bytes > max(_SMALL_BYTES, _MOST_GROWTH * sum(sizes)):
+                raise ValueError(f"{rows_bytes:,} bytes of rows are in chunks of {sum(sizes):,}")
+            return header
 
     def _numbered(self, pattern: str) -> Iterator[tuple[int, Path]]:
         if not self.folder.is_dir():
@@ -157,9 +121,15 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class OwnFiles:
-    """The files of an array as this package writes it."""
+    """The files of an array as this package writes it.
+
+    Attributes:
+        files: where they are.
+        written: size and CRC-32 of the chunks that were written here, by number.
+    """
 
     files: Files
+    written: dict[int, tuple[int, int]] = field(default_factory=dict, compare=False)
 
     @property
     def spec(self) -> ArraySpec:
@@ -173,9 +143,8 @@ class OwnFiles:
 
     @property
     def header(self) -> ArrayHeader:
-        """The metadata except for the length."""
-        compressor = self.spec.compressor
-        return ArrayHeader(self.spec.dtype, 0, self.chunk, compressor.config if compressor else None)
+        """The metadata of an array without rows."""
+        return ArrayHeader.parse(self.spec.metadata((0,)))
 
     def write_metadata(self, length: int) -> None:
         """Replace ``.zarray``; the caller syncs it."""
@@ -183,7 +152,20 @@ class OwnFiles:
 
     def write_chunk(self, number: int, rows: Records, *, sync: bool = True) -> None:
         """Replace a chunk file; rows that are missing are zero."""
-        replace_file(self.files.chunk(number), self.spec.encode(rows), sync=sync)
+        data = self.spec.encode(rows)
+        self.written[number] = len(data), crc32(data)
+        replace_file(self.files.chunk(number), data, sync=sync)
+
+    def measured(self) -> Iterator[tuple[Path, int, int]]:
+        """Path, size and CRC-32 of ``.zarray`` and of every chunk; those that were written before are read.
+
+        Raises:
+            OSError: one cannot be read.
+        """
+        if self.files.metadata.exists():
+            yield self.files.metadata, *measured(self.files.metadata)
+        for number, path in self.files.chunks():
+            yield path, *(self.written.get(number) or measured(path))
 
     def read_chunk(self, number: int) -> Records:
         """All rows of a chunk.
@@ -193,8 +175,6 @@ class OwnFiles:
         """
         path = self.files.chunk(number)
         try:
-            with open_regular(path) as file:
-                data = file.read(self.header.most_bytes)
+            return read_chunk(path, self.header)
         except FileNotFoundError as error:
             raise DatasetError(f"{path}: the chunk is missing") from error
-        return self.header.decode(data, path)

@@ -9,12 +9,12 @@ import numpy as np
 from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.appending import AppendFile
-from edgefirst_ros.formats.crashsafe.reading import open_regular
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.crashsafe.sync import Unsynced
 from edgefirst_ros.formats.l5kit.store.chunkfiles import OwnFiles
 from edgefirst_ros.formats.l5kit.store.journal import NO_ROWS, Growth
 from edgefirst_ros.formats.l5kit.store.schema import Records
+from edgefirst_ros.model.untrusted import open_regular
 
 
 class GrowingArray:
@@ -54,6 +54,11 @@ class GrowingArray:
         self._keeps_tails = False
         self._replaced: deque[int] = deque()
         self._unsynced = Unsynced()
+
+    @property
+    def tail_bytes(self) -> int:
+        """Bytes of the chunk under way."""
+        return self._filled * self.files.spec.dtype.itemsize
 
     def append(self, rows: Records) -> int:
         """Add rows; returns how many bytes they are."""

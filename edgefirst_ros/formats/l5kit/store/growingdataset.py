@@ -12,6 +12,7 @@ import numpy as np
 
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.journal import Journal
+from edgefirst_ros.formats.crashsafe.manifest import Entry, measured, write_manifest
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path
 from edgefirst_ros.formats.crashsafe.replacing import NEW, remove, replace_file, restore_old, take_name
 from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_path, sync_paths, sync_trees
@@ -27,6 +28,7 @@ from edgefirst_ros.formats.l5kit.store.journal import JOURNAL_FORMAT, NO_ROWS, C
 from edgefirst_ros.formats.l5kit.store.schema import (
     FRAMES,
     JOURNAL,
+    MANIFEST,
     POINTS,
     SCENE,
     SCENES,
@@ -35,7 +37,8 @@ from edgefirst_ros.formats.l5kit.store.schema import (
     SPECS,
     Records,
 )
-from edgefirst_ros.formats.zarr2.metadata import GROUP, GROUP_KEY
+from edgefirst_ros.formats.l5kit.store.vouched import MADE_BY, refuse_changed
+from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, GROUP, GROUP_KEY
 
 
 def settle(path: Path) -> None:
@@ -104,7 +107,8 @@ class GrowingDataset:
 
         Raises:
             DatasetNotFound: there is none.
-            DatasetError: it is cut or packed otherwise than this package does; ``merge`` can take it over.
+            DatasetError: it is cut or packed otherwise than here (``merge`` can take it over), or
+                it is not as its manifest says.
         """
         kept = _checked(path)
         notes = scene_notes(read_attributes(path), kept[SCENES].length)
@@ -170,8 +174,22 @@ class GrowingDataset:
             self._was_synced = True
         self._journal.sync()
 
+    @property
+    def finish_bytes(self) -> int:
+        """How many bytes ``complete`` writes at most: the chunks under way, whose rows stay until then."""
+        return sum(array.tail_bytes for array in self.arrays.values()) + self._journal.size
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the folder that grows is no longer there.
+
+        Raises:
+            OSError: the disk does not answer.
+        """
+        return self._journal.is_lost
+
     def complete(self) -> None:
-        """Complete every array and the metadata in the ``.part`` folder, synced.
+        """Complete every array, the metadata and the manifest in the ``.part`` folder, synced.
 
         Raises:
             OSError: as the file system has it; nothing is lost then.
@@ -185,11 +203,19 @@ class GrowingDataset:
         write_attributes(self.part, self.notes)
         for leftover in self.part.rglob(f"*{NEW}"):
             leftover.unlink()
+        self._write_manifest()
         sync_trees([self.part])
         for name in SPECS:
             for _, tail in Files(self.part, name).tails():
                 tail.unlink()
         sync_paths({Files(self.part, name).folder for name in SPECS})
+
+    def _write_manifest(self) -> None:
+        files = {path: measured(path) for path in (self.part / GROUP_KEY, self.part / ATTRIBUTES_KEY)}
+        for array in self.arrays.values():
+            files.update({path: (size, crc) for path, size, crc in array.files.measured()})
+        entries = (Entry(path.relative_to(self.part).as_posix(), *sums) for path, sums in files.items())
+        write_manifest(self.part / MANIFEST, MADE_BY, sorted(entries), sync=False)
 
     def publish(self) -> None:
         """Give the complete dataset its name, in place of what has it, which goes.
@@ -273,6 +299,7 @@ def _begin(path: Path) -> Journal:
 
 def _checked(path: Path) -> dict[str, Growth]:
     """Rows of each array of a finished dataset, all of which are there."""
+    refuse_changed(path)
     kept = {}
     for name in SPECS:
         files = OwnFiles(Files(path, name))
@@ -280,15 +307,15 @@ def _checked(path: Path) -> dict[str, Growth]:
             continue
         header = files.files.header()
         own = files.header
-        if (header.dtype, header.chunk, header.compressor) != (own.dtype, own.chunk, own.compressor):
+        if (header.dtype, header.chunks, header.compressor) != (own.dtype, own.chunks, own.compressor):
             raise DatasetError(
-                f"{path}: {name} is {header.dtype} in chunks of {header.chunk} by {header.compressor}; "
+                f"{path}: {name} is {header.dtype} in chunks of {header.chunks[0]} by {header.compressor}; "
                 "only datasets written by this package can be appended to; merge others instead"
             )
-        crc = StoredRows(files).crc(0, header.length)
+        crc = StoredRows(files).crc(0, header.shape[0])
         if crc is None:
-            raise DatasetError(f"{path}: {name} of {header.length} rows has a missing or damaged chunk")
-        kept[name] = Growth(header.length, crc)
+            raise DatasetError(f"{path}: {name} of {header.shape[0]} rows has a missing or damaged chunk")
+        kept[name] = Growth(header.shape[0], crc)
     return kept
 
 

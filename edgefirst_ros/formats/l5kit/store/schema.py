@@ -19,6 +19,9 @@ FORMAT_VERSION: Final = 2
 JOURNAL: Final = ".journal"
 """The journal's file in the ``.part`` folder; gone once the dataset has its name."""
 
+MANIFEST: Final = ".manifest"
+"""Size and CRC-32 of every other file of the dataset, in order of name; L5Kit and zarr ignore it."""
+
 
 class AgentLabel(StrEnum):
     """L5Kit's labels without their prefix; ``AVRESEARCH_DONTCARE`` is the last, of another prefix."""

@@ -32,6 +32,7 @@ from edgefirst_ros.formats.l5kit.store.schema import (
 )
 from edgefirst_ros.formats.l5kit.write.grid import Frame, FrameGrid, Held
 from edgefirst_ros.formats.l5kit.write.prepare import NO_POSE, PreparedFrame, pose_of, prepare_frame
+from edgefirst_ros.formats.motion import POSE_NOISE_M, Motion
 from edgefirst_ros.naming import safe_name
 from edgefirst_ros.sample import EgoPose, Sample, SequenceInfo
 
@@ -77,8 +78,11 @@ class L5KitWriter:
         self._grid: FrameGrid | None = None
         self._open: deque[Future[Written]] = deque()
         self._in_scene = False
+        self._motion = Motion(POSE_NOISE_M)
         self._last_ns = 0
         self._frames = 0
+        self._largest = 0
+        """Bytes of the largest frame so far."""
 
     def begin(self, sequence: SequenceInfo) -> None:
         """A sequence starts, the one before is written to its end; the first makes the ``.part`` folder.
@@ -96,6 +100,7 @@ class L5KitWriter:
             raise OutputExists(f"{self.path}: scene {sequence.name} is in this dataset already; rename one")
         self._sequence = sequence
         self._grid = FrameGrid(self.options)
+        self._motion = Motion(POSE_NOISE_M)
         self._last_ns = 0
 
     def prepare(self, sample: Sample) -> PreparedFrame:
@@ -194,6 +199,15 @@ class L5KitWriter:
             with disk_errors(self.path, advice=self._advice()):
                 store.sync()
 
+    def finish_bytes(self) -> int:
+        """The chunks under way, and the frames that wait for samples to come; see Watched."""
+        store = self._store
+        return 0 if store is None else store.finish_bytes + 2 * len(self._open) * self._largest
+
+    def lost(self) -> Path | None:
+        """The folder that grows; see Watched."""
+        return part_path(self.path) if (store := self._store) is not None and store.is_lost else None
+
     def abort(self) -> None:
         """Release files without finishing; what is on disk stays as ``.part``, if any frame was written.
 
@@ -219,7 +233,10 @@ class L5KitWriter:
                 self._begin_scene(store, frame)
                 self._frames += 1
                 size = self._append(store, frame)
+                self._largest = max(self._largest, size)
             self._last_frame_ns = frame.time_ns
+            self._motion.move([frame.time_ns], frame.pose.position_m[None])
+            self._motion.turn([frame.time_ns], frame.pose.rotation[None])
             grid.credit(frame, size)
         for held in grid.done(final=final):
             self._open.popleft().set_result(self._written(held))
@@ -262,6 +279,9 @@ class L5KitWriter:
                 f"{scene}: frames are missing at {grid.gaps} places, but L5Kit's readers assume "
                 "evenly spaced frames: check the timestamps"
             )
+        self._motion.finish()
+        if warning := self._motion.warning(scene):
+            self._warnings.append(warning)
 
     def _release(self, error: WriteError) -> None:
         """Nothing more is written: the samples that are held back are not."""

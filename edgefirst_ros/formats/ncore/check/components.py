@@ -112,17 +112,16 @@ def _check_clouds(instance: Instance, nodes: set[str], findings: Findings) -> in
         if reference not in nodes:
             findings.error(where, "reference frame is not in the pose graph", str(reference))
         try:
-            points = instance.array(f"pcs/{index}/xyz")
-            columns = {name: instance.array(f"pcs/{index}/{name}") for name in schemas}
+            points = len(instance.array(f"pcs/{index}/xyz"))
+            for name, schema in schemas.items():
+                column = instance.array(f"pcs/{index}/{name}")
+                shape = (points, *schema["shape_suffix"])
+                if column.shape != shape or schema["dtype"] not in {column.dtype.name, column.dtype.str}:
+                    findings.error(
+                        where, f"attribute {name} does not match its schema", f"{column.dtype}{column.shape}"
+                    )
         except (KeyError, ValueError) as error:
             findings.error(where, "cloud cannot be read", str(error))
-            continue
-        for name, column in columns.items():
-            shape = (len(points), *schemas[name]["shape_suffix"])
-            if column.shape != shape or column.dtype != np.dtype(schemas[name]["dtype"]):
-                findings.error(
-                    where, f"attribute {name} does not match its schema", f"{column.dtype}{column.shape}"
-                )
     return len(times)
 
 

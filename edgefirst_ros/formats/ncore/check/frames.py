@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import io
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
-from edgefirst_ros.formats.findings import Findings
+from edgefirst_ros.codecs.pictures import open_picture
+from edgefirst_ros.formats.findings import Findings, reading
 from edgefirst_ros.formats.ncore.store.marks import BOX_ARRAYS, FLAT_BOXES
-from edgefirst_ros.formats.ncore.store.reading import FinishedStore
-from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.formats.ncore.store.reading import MOST_RAY_BYTES, FinishedStore
+from edgefirst_ros.formats.zarr2.array import MOST_BYTES, read_array
 from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY, ATTRIBUTES_KEY
 
 _UNIT_TOLERANCE = 1e-4
@@ -40,14 +40,14 @@ class Instance:
         where = f"{self.path}/{group}" if group else self.path
         return self.metadata.get(f"{where}/{ATTRIBUTES_KEY}", {})
 
-    def array(self, name: str) -> npt.NDArray[Any]:
-        """An array below the instance.
+    def array(self, name: str, kinds: str = "", most_bytes: int = MOST_BYTES) -> npt.NDArray[Any]:
+        """An array below the instance; see ``read_array``.
 
         Raises:
             KeyError: no such array.
             ValueError: it does not decode.
         """
-        return read_array(self.store.get, f"{self.path}/{name}")
+        return read_array(self.store.get, f"{self.path}/{name}", kinds, most_bytes)
 
 
 def check_times(instance: Instance, findings: Findings) -> npt.NDArray[np.int64]:
@@ -71,16 +71,17 @@ def check_times(instance: Instance, findings: Findings) -> npt.NDArray[np.int64]
 def check_picture(instance: Instance, end_us: int, size: tuple[int, int] | None, findings: Findings) -> None:
     """Check that a picture has the stated format and the size of the intrinsics."""
     where = f"{instance.path}@{end_us}"
-    try:
-        data = instance.array(f"frames/{end_us}/image")
+    with reading(findings, where, "picture"), warnings.catch_warnings(action="ignore"):
+        data = instance.array(f"frames/{end_us}/image").item()
+        findings.look.passed(len(data))
         kind = instance.attributes(f"frames/{end_us}/image").get("format", "")
-        with Image.open(io.BytesIO(data.item()), formats=[kind]) as image:
-            found = image.size
-    except (KeyError, ValueError, OSError, TypeError) as error:
-        findings.error(where, "picture cannot be read", str(error))
-        return
-    if size is not None and found != size:
-        findings.error(where, "picture size", f"{found}, intrinsics say {size}")
+        with open_picture(data) as image:
+            if str(kind).upper() != image.format:
+                raise ValueError(f"it is a {image.format}, its metadata say {kind}")
+            if size is not None and image.size != size:
+                findings.error(where, "picture size", f"{image.size}, intrinsics say {size}")
+            if not findings.look.quick:
+                image.load()
 
 
 def check_boxes(instance: Instance, end_us: int, findings: Findings) -> None:
@@ -111,19 +112,20 @@ def check_rays(instance: Instance, start_us: int, end_us: int, findings: Finding
     """Check for unit directions, times inside the frame, and returns consistent with the valid mask."""
     where, frame = f"{instance.path}@{end_us}", f"frames/{end_us}"
     try:
-        direction = instance.array(f"{frame}/ray_bundle/direction").astype(np.float64)
-        times = instance.array(f"{frame}/ray_bundle/timestamp_us").astype(np.int64)
+        direction = instance.array(f"{frame}/ray_bundle/direction", "f", MOST_RAY_BYTES)
+        times = instance.array(f"{frame}/ray_bundle/timestamp_us", "iu", MOST_RAY_BYTES).astype(np.int64)
         rays = instance.attributes(f"{frame}/ray_bundle")["n_rays"]
         returns = instance.attributes(f"{frame}/ray_bundle_returns")["n_returns"]
-        distance = instance.array(f"{frame}/ray_bundle_returns/distance_m")
-        packed = instance.array(f"{frame}/ray_bundle_returns_valid_mask_packed")
+        distance = instance.array(f"{frame}/ray_bundle_returns/distance_m", "f", MOST_RAY_BYTES)
+        packed = instance.array(f"{frame}/ray_bundle_returns_valid_mask_packed", "u", MOST_RAY_BYTES)
     except (KeyError, ValueError) as error:
         findings.error(where, "ray bundle cannot be read", str(error))
         return
     if direction.shape != (rays, 3) or times.shape != (rays,) or distance.shape != (returns, rays):
         findings.error(where, "ray bundle has arrays of different lengths")
         return
-    if not np.isfinite(direction).all() or (np.abs((direction**2).sum(1) - 1) > _UNIT_TOLERANCE).any():
+    lengths = np.einsum("ij,ij->i", direction, direction, dtype=np.float64)
+    if not (np.abs(lengths - 1) <= _UNIT_TOLERANCE).all():
         findings.error(where, "directions are not unit vectors")
     if rays and (times.min() < start_us or times.max() > end_us):
         findings.error(where, "ray times outside the frame")
@@ -131,7 +133,7 @@ def check_rays(instance: Instance, start_us: int, end_us: int, findings: Finding
     _check_returns(where, "distance_m", distance, valid, findings)
     if instance.component == "lidars":
         try:
-            intensity = instance.array(f"{frame}/ray_bundle_returns/intensity")
+            intensity = instance.array(f"{frame}/ray_bundle_returns/intensity", "f", MOST_RAY_BYTES)
         except (KeyError, ValueError) as error:
             findings.error(where, "no intensity", str(error))
         else:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.findings import Findings
-from edgefirst_ros.formats.motion import impossible_moves, impossible_turns, report
+from edgefirst_ros.formats.findings import Findings, reading
+from edgefirst_ros.formats.motion import POSE_NOISE_M, Motion
 from edgefirst_ros.formats.ncore.check.frames import Instance
-from edgefirst_ros.formats.ncore.extrinsics import RIG, WORLD, WORLD_GLOBAL
+from edgefirst_ros.formats.ncore.extrinsics import RIG, WORLD, WORLD_GLOBAL, edge_of
 from edgefirst_ros.formats.ncore.finish.trajectory import ASSUMED
+from edgefirst_ros.naming import displayed
 
 _ORTHONORMAL = {"float32": 1e-4, "float64": 1e-9}
 _LARGEST_GAP_US = 200_000
 _EARTH_RADIUS_M = (6.3e6, 6.5e6)
-_NOISE_M = 0.5
-"""Poses are estimates, smoother than the fixes they come from."""
 
 Edge = tuple[str, str]
 
@@ -51,13 +49,14 @@ def _edges(
 ) -> Iterator[tuple[Edge, npt.NDArray[Any], npt.NDArray[np.int64] | None]]:
     for kind in ("static_poses", "dynamic_poses"):
         for key, value in instance.attributes(kind).items():
-            try:
-                source, target = ast.literal_eval(key)
+            where = f"{instance.path}:{displayed(key)}"
+            with reading(findings, where, "pose"):
+                if value["dtype"] not in _ORTHONORMAL:
+                    findings.error(where, "pose cannot be read", f"its dtype is {value['dtype']!r:.80}")
+                    continue
                 poses = np.array(value.get("poses", [value.get("pose")]), value["dtype"])
                 times = np.array(value["timestamps_us"], np.int64) if kind == "dynamic_poses" else None
-                yield (str(source), str(target)), poses.reshape(-1, 4, 4), times
-            except (ValueError, KeyError, TypeError, SyntaxError) as error:
-                findings.error(f"{instance.path}:{key}", "pose cannot be read", str(error))
+                yield edge_of(key), poses.reshape(-1, 4, 4), times
 
 
 def _check_matrices(where: str, edge: Edge, poses: npt.NDArray[Any], findings: Findings) -> None:
@@ -106,9 +105,10 @@ def _check_motion(
     """Check that the rig moves as a vehicle can; assumed poses are exempt."""
     moving, turning = (_known(instance, part, len(times)) for part in ("position", "rotation"))
     times_ns = times * 1000
-    places = poses[moving, :3, 3]
-    report(impossible_moves(times_ns[moving], places, _NOISE_M), where, times_ns[moving], findings)
-    report(impossible_turns(times_ns[turning], poses[turning, :3, :3]), where, times_ns[turning], findings)
+    motion = Motion(POSE_NOISE_M, findings.at(where))
+    motion.move(times_ns[moving], poses[moving, :3, 3])
+    motion.turn(times_ns[turning], poses[turning, :3, :3])
+    motion.finish()
 
 
 def _known(instance: Instance, part: str, count: int) -> npt.NDArray[np.intp]:
@@ -126,9 +126,13 @@ def _reached(edges: list[Edge]) -> set[str]:
     """Frames connected to the first."""
     if not edges:
         return set()
-    reached, grown = {edges[0][0]}, True
-    while grown:
-        near = {node for edge in edges if reached & set(edge) for node in edge}
-        grown = not near <= reached
-        reached |= near
+    near: dict[str, list[str]] = {}
+    for source, target in edges:
+        near.setdefault(source, []).append(target)
+        near.setdefault(target, []).append(source)
+    reached, waiting = set(), [edges[0][0]]
+    while waiting:
+        if (node := waiting.pop()) not in reached:
+            reached.add(node)
+            waiting += near[node]
     return reached

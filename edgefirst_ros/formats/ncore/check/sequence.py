@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import io
 import tarfile
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -10,27 +10,32 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.formats.crashsafe.reading import MOST_REPORT_BYTES, read_regular
-from edgefirst_ros.formats.findings import Check, Findings, concluded, reading
+from edgefirst_ros.formats.findings import EVERYTHING, Check, Findings, Look, concluded, reading
 from edgefirst_ros.formats.ncore.check.components import check_components
 from edgefirst_ros.formats.ncore.check.frames import Instance
 from edgefirst_ros.formats.ncore.check.official import run_official
 from edgefirst_ros.formats.ncore.store.meta import md5_of
 from edgefirst_ros.formats.ncore.store.packed import KEY, unxz
 from edgefirst_ros.formats.ncore.store.reading import FinishedStore, FinishedTar, Reading
-from edgefirst_ros.formats.zarr2.array import chunk_key, grid
+from edgefirst_ros.formats.zarr2.array import ArrayHeader, chunk_key, grid
 from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY, ATTRIBUTES_KEY, is_metadata
+from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, parse_json, read_regular
+
+_MOST_HEADER_BYTES = 1 << 20
+_MOST_VALUES, _VALUES_OF_A_RECORD = 2_000_000, 50
+"""Of all metadata of a store: half a gigabyte in memory; and of each record, which takes a kilobyte."""
 
 
-def check_sequence(folder: Path, official_python: Path | None) -> Check:
+def check_sequence(folder: Path, official_python: Path | None, look: Look = EVERYTHING) -> Check:
     """Check the sequence in a folder.
 
     Args:
         folder: named after the sequence.
         official_python: interpreter with nvidia-ncore, which must work then; by default this one if it has
             it, or the one that the environment variable EDGEFIRST_NCORE_PYTHON names.
+        look: how thoroughly.
     """
-    findings = Findings()
+    findings = Findings(look)
     sequence_id = folder.name
     mine = [path for path in sorted(folder.iterdir()) if path.name.startswith(f"{sequence_id}.")]
     for path in mine:
@@ -56,13 +61,10 @@ def check_sequence(folder: Path, official_python: Path | None) -> Check:
 
 def _open_store(path: Path, stack: ExitStack, roots: dict[str, Any], findings: Findings) -> list[Instance]:
     """The instances in a store; its root's attributes go into ``roots``."""
-    try:
-        store = stack.enter_context(Reading(path)).store
-    except (ValueError, OSError) as error:
-        findings.error(path.name, "store cannot be opened", str(error))
-        return []
+    store = stack.enter_context(Reading(path)).store
     if isinstance(store, FinishedTar):
-        check_tar(path, store, findings)
+        with reading(findings, path.name, "tar file"):
+            check_tar(path, store, findings)
     metadata = read_metadata(path.name, store, findings)
     check_chunks(path.name, store, metadata, findings)
     root = roots[path.name] = metadata.get(ATTRIBUTES_KEY, {})
@@ -91,7 +93,7 @@ def _check_roots(sequence_id: str, roots: Mapping[str, Any], findings: Findings)
 def _check_meta(path: Path, roots: Mapping[str, Any], findings: Findings) -> None:
     """Check that the sequence meta file lists the stores with their MD5."""
     try:
-        meta = json.loads(read_regular(path, MOST_REPORT_BYTES))
+        meta = parse_json(read_regular(path, MOST_REPORT_BYTES))
         listed = {store["path"]: store["md5"] for store in meta["component_stores"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
         findings.error(path.name, "no sequence meta file", str(error))
@@ -99,11 +101,25 @@ def _check_meta(path: Path, roots: Mapping[str, Any], findings: Findings) -> Non
     if listed.keys() != roots.keys():
         findings.error(path.name, "lists other stores than exist", str(sorted(listed.keys() ^ roots.keys())))
     for name in sorted(listed.keys() & roots.keys()):
-        if md5_of(path.parent / name) != listed[name]:
+        if md5_of(path.parent / name, findings.look.passed) != listed[name]:
             findings.error(name, "MD5 differs from the sequence meta file")
         for key in ("sequence_id", "sequence_timestamp_interval_us", "generic_meta_data"):
             if meta.get(key) != roots[name].get(key):
                 findings.error(path.name, f"{key} differs from {name}")
+
+
+class _Headers(io.BufferedReader):
+    """A file of which tarfile reads headers, and no names of gigabytes."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Some bytes.
+
+        Raises:
+            ValueError: they are more than a header.
+        """
+        if size is None or not 0 <= size <= _MOST_HEADER_BYTES:
+            raise ValueError(f"a header has {size} bytes")
+        return super().read(size)
 
 
 Metadata = Mapping[str, Any]
@@ -114,7 +130,9 @@ def check_tar(path: Path, store: FinishedTar, findings: Findings) -> None:
     """Check that the index lists exactly the members of the tar file, at their offsets."""
     where, seen = path.name, 0
     previous = -1
-    with tarfile.open(path, "r:") as archive:
+    headers = _Headers(io.FileIO(store.descriptor, closefd=False))
+    headers.seek(0)
+    with headers, tarfile.open(fileobj=headers, mode="r:") as archive:
         for member in archive:
             archive.members.clear()  # type: ignore[attr-defined]  # else it keeps them, a kilobyte each
             seen += 1
@@ -135,17 +153,19 @@ def check_tar(path: Path, store: FinishedTar, findings: Findings) -> None:
 
 def read_metadata(where: str, store: FinishedStore, findings: Findings) -> Metadata:
     """The store's metadata records, checked against their consolidated copy."""
-    plain, size = {}, 0
+    plain: dict[str, Any] = {}
+    size = values = 0
     for key in store:
         if is_metadata(key):
-            payload = store.get(key)
-            size += len(key) + len(payload)
-            try:
-                plain[key] = json.loads(payload)
-            except ValueError as error:
-                findings.error(f"{where}@{key}", "metadata is not JSON", str(error))
+            with reading(findings, f"{where}@{key}", "metadata"):
+                payload = store.get(key)
+                size += len(key) + len(payload)
+                values += sum(map(payload.count, (b",", b":", b"[", b"{")))
+                if values > _MOST_VALUES + _VALUES_OF_A_RECORD * len(plain):
+                    raise ValueError(f"they hold more than {values:,} values")
+                plain[key] = parse_json(payload)
     try:
-        packed = unxz(store.get(KEY), 9 * size + 1024)
+        packed = unxz(store.get(KEY), 9 * size + 1024, 2 * values + 4 * len(plain) + 16)
     except (KeyError, ValueError) as error:
         findings.error(where, "no consolidated metadata", str(error))
         return plain
@@ -160,17 +180,22 @@ def read_metadata(where: str, store: FinishedStore, findings: Findings) -> Metad
 
 
 def check_chunks(where: str, store: FinishedStore, metadata: Metadata, findings: Findings) -> None:
-    """Check that every chunk of every array exists."""
+    """Check that every array is one that NCore writes, and that every chunk of it exists."""
     keys = set(store)
-    for key, meta in metadata.items():
+    for key in metadata:
         if key.rpartition("/")[2] != ARRAY_KEY:
             continue
         name = key.removesuffix(ARRAY_KEY)
-        shape, chunks = tuple(meta["shape"]), tuple(meta["chunks"])
+        try:
+            header = ArrayHeader.parse(store.get(key))
+        except ValueError as error:
+            findings.error(f"{where}@{key}", "array cannot be read", str(error))
+            continue
+        shape, chunks = header.shape, header.chunks
         count = prod(-(-size // chunk) for size, chunk in zip(shape, chunks, strict=True))
         if count > len(keys):
             findings.error(f"{where}@{name}", "chunks are missing", f"most of {count}")
             continue
-        for index in grid(shape, chunks):
-            if name + chunk_key(index) not in keys:
-                findings.error(f"{where}@{name}", "chunk is missing", chunk_key(index))
+        missing = (index for index in grid(shape, chunks) if name + chunk_key(index) not in keys)
+        if (first := next(missing, None)) is not None:
+            findings.error(f"{where}@{name}", "chunk is missing", chunk_key(first))

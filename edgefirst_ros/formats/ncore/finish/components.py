@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from edgefirst_ros.formats.motion import POSE_NOISE_M, Motion
 from edgefirst_ros.formats.ncore.extrinsics import RIG, WORLD, WORLD_GLOBAL, Pose, sensor_edges, whole_camera
 from edgefirst_ros.formats.ncore.finish.cuboidtracks import META as CUBOIDS_META
 from edgefirst_ros.formats.ncore.finish.cuboidtracks import solved
@@ -106,7 +107,7 @@ def _poses(
         )
     static = {(node, RIG): pose for node, pose in edges.items()}
     dynamic: Json = {}
-    trajectory, T_world_enu = _trajectory(facts, first_us, last_us, static, dynamic)
+    trajectory, T_world_enu = _trajectory(facts, (first_us, last_us), static, dynamic, warn)
     _warn_of_poses(trajectory, last_us - first_us, facts, warn)
     if T_world_enu is not None and facts.origin is not None:
         static[WORLD, WORLD_GLOBAL] = enu_to_ecef(*facts.origin) @ T_world_enu
@@ -133,7 +134,11 @@ def _poses(
 
 
 def _trajectory(
-    facts: Facts, first_us: int, last_us: int, static: dict[tuple[str, str], Pose], dynamic: Json
+    facts: Facts,
+    span_us: tuple[int, int],
+    static: dict[tuple[str, str], Pose],
+    dynamic: Json,
+    warn: Warn,
 ) -> tuple[RigPoses | None, Pose | None]:
     """Put (rig, world) among the static or dynamic poses.
 
@@ -143,12 +148,19 @@ def _trajectory(
     if not facts.pose_times_us or (told := facts.rig_poses()).is_unknown:
         static[RIG, WORLD] = np.eye(4)
         return None, None
-    covered = cover(filled(told), first_us, last_us)
+    covered = cover(filled(told), *span_us)
     kept = covered.taken(thin(covered, facts.sequence.get("pose_gap_us", 50_000)))
     poses, T_world_enu = rig_to_world(kept.rows)
     if len(kept.times_us) < 2:
         static[RIG, WORLD] = np.eye(4)
     else:
+        motion = Motion(POSE_NOISE_M)
+        for part, add, values in ((0, motion.move, poses[:, :3, 3]), (1, motion.turn, poses[:, :3, :3])):
+            known = kept.basis[:, part] != ASSUMED
+            add(kept.times_us[known] * 1000, values[known])
+        motion.finish()
+        if warning := motion.warning(facts.sequence["id"]):
+            warn(warning)
         dynamic[str((RIG, WORLD))] = {
             "poses": _pose_json(poses),
             "timestamps_us": kept.times_us.tolist(),

@@ -37,6 +37,8 @@ _GROUPS = 4
 """A driver may number some sweeps differently, such as those after a lost packet."""
 _BATCH = 32
 """Records that are appended together: the elements of some sweeps."""
+_ELEMENT_BYTES = 4
+"""Row and column of a ray."""
 _RAYS = 2048
 """So many rays of a sweep, spread over it, show whether it follows a model."""
 
@@ -102,6 +104,11 @@ class LidarModels:
             self._lidars[name] = _Lidar(store, name, self._commit)
         return self._lidars[name].take(end_us, grid, direction, cells)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """About how many bytes ``finish`` appends, before they are compressed."""
+        return sum(lidar.waiting_bytes for lidar in [*self._lidars.values()])
+
     def finish(self) -> dict[str, Json]:
         """Append what elements are left; attributes in ``intrinsics`` by lidar, of those that have a model.
 
@@ -121,6 +128,7 @@ class _Clouds:
     def __init__(self, shape: tuple[int, int]) -> None:
         self.waiting: deque[tuple[int, CloudGrid]] = deque()
         self._shape = shape
+        self.cells = shape[0] * shape[1]
         self._rings: Counter[int | None] = Counter()
         self._groups: list[Sweeps] = []
         self._count = 0
@@ -185,6 +193,17 @@ class _Lidar:
         if grid.shape == self._model.shape:
             self._judge(end_us, direction, cells)
         return self._flush() if len(self._batch) >= _BATCH else 0
+
+    @property
+    def waiting_bytes(self) -> int:
+        """About how many bytes of elements ``finish`` appends; of sweeps without a model, if they get one."""
+        waiting = max(
+            (len(each.waiting) * each.cells for each in [*self._shapes.values()]),
+            default=0
+            if self._model is None
+            else len(self._waiting) * self._model.shape[0] * self._model.shape[1],
+        )
+        return _ELEMENT_BYTES * waiting + sum(len(data) for _, data in [*self._batch])
 
     def finish(self) -> Json:
         """Append what is left; the attributes of the model, empty if nothing follows one."""

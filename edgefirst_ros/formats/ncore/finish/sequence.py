@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.names import part_path
-from edgefirst_ros.formats.crashsafe.reading import MOST_REPORT_BYTES, read_regular
 from edgefirst_ros.formats.crashsafe.replacing import remove, replace_file, take_name
 from edgefirst_ros.formats.crashsafe.sync import sync_path, sync_paths
 from edgefirst_ros.formats.ncore.extrinsics import whole_camera
@@ -36,6 +35,7 @@ from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
 from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, EntryTimes, Instance
 from edgefirst_ros.formats.ncore.store.meta import write_meta
 from edgefirst_ros.messages.transform import bare
+from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, read_regular
 
 COMMON = ""
 """Component group of poses, intrinsics, masks and cuboids."""

@@ -11,7 +11,6 @@ from typing import Self
 from edgefirst_ros.codecs.zlib_backend import crc32_of
 from edgefirst_ros.errors import DatasetError, WriteError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.reading import read_regular
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.sync import sync_file_system
 from edgefirst_ros.formats.ncore.store.base import ADVICE, Batch
@@ -19,6 +18,7 @@ from edgefirst_ros.formats.ncore.store.marks import Contents, take_mark
 from edgefirst_ros.formats.ncore.store.meta import md5_of
 from edgefirst_ros.formats.ncore.store.packed import KEY, consolidate
 from edgefirst_ros.formats.zarr2.metadata import Record, is_metadata
+from edgefirst_ros.model.untrusted import read_regular
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 

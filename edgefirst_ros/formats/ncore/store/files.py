@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgefirst_ros.formats.crashsafe.names import PART, part_path
-from edgefirst_ros.formats.crashsafe.reading import MOST_REPORT_BYTES, read_regular
 from edgefirst_ros.formats.crashsafe.replacing import NEW
 from edgefirst_ros.formats.ncore.options import StoreType
 from edgefirst_ros.formats.ncore.store.base import Store, suffix
 from edgefirst_ros.formats.ncore.store.directory import DirectoryStore
 from edgefirst_ros.formats.ncore.store.tarfile import TarStore
+from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, read_regular
 
 _STORE = "ncore4"
 

@@ -112,6 +112,8 @@ _MAGIC = b"itar"
 _CBOR_XZ = 1
 _LONGEST_ROW = 300
 """A key of at most 256 bytes, two integers, and their heads in CBOR."""
+_HEADS = 16
+"""More than there are around the rows."""
 
 
 class RecordIndex:
@@ -189,7 +191,9 @@ def read_index(descriptor: int) -> tuple[dict[str, tuple[int, int]], int]:
         raise ValueError(
             f"itar trailer names index type {kind} at {offset}, {length} bytes, in a file of {size}"
         )
-    table = unxz(os.pread(descriptor, length, offset), (offset // BLOCK + 1) * _LONGEST_ROW)
+    most_rows = offset // BLOCK + 1
+    packed = os.pread(descriptor, length, offset)
+    table = unxz(packed, most_rows * _LONGEST_ROW, 3 * most_rows + _HEADS)
     if not isinstance(table, dict) or not {"items", "offset_datas", "sizes"} <= table.keys():
         raise ValueError("the itar index lacks items, offset_datas or sizes")
     columns = (table["items"], table["offset_datas"], table["sizes"])
@@ -202,4 +206,6 @@ def read_index(descriptor: int) -> tuple[dict[str, tuple[int, int]], int]:
         raise ValueError("the itar index has rows that are not key, offset and size, or repeat a key")
     if any(at < 0 or length < 0 or at + length > offset for at, length in rows.values()):
         raise ValueError("the itar index has rows outside of the archive")
+    if sum(BLOCK + padded(length) for _, length in rows.values()) > offset:
+        raise ValueError("the itar index has rows that overlap")
     return rows, offset

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.formats.crashsafe.reading import open_regular
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
+from edgefirst_ros.model.untrusted import open_regular
 
 VERSION = "v4"
 
@@ -18,26 +18,31 @@ VERSION = "v4"
 _CHUNK = 1 << 20
 
 
-def md5_of(path: Path) -> str:
+def md5_of(path: Path, passed: Callable[[int], None] = lambda _: None) -> str:
     """MD5 of a store as nvidia-ncore computes it: of a file's bytes, or of a directory's names and files.
 
+    Args:
+        path: of the store.
+        passed: gets how many bytes were read since it was called last.
+
     Raises:
-        OSError: a file is missing or no regular file, or a folder below the store's is a symbolic link.
+        OSError: a file is missing or no regular file, or what is in the store is a symbolic link.
     """
     digest = hashlib.md5(usedforsecurity=False)
-    _update(digest, path.resolve())
+    _update(digest, path.resolve(), passed)
     return digest.hexdigest()
 
 
-def _update(digest: Any, path: Path) -> None:  # noqa: ANN401  hashlib's type is private
+def _update(digest: Any, path: Path, passed: Callable[[int], None]) -> None:  # noqa: ANN401  hashlib's type
     if path.is_dir() and not path.is_symlink():
         for child in sorted(path.iterdir(), key=lambda child: str(child).lower()):
             digest.update(child.name.encode())
-            _update(digest, child)
+            _update(digest, child, passed)
         return
-    with open_regular(path) as file:
+    with open_regular(path, follow=False) as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
+            passed(len(chunk))
 
 
 def write_meta(

@@ -16,6 +16,8 @@ import numpy.typing as npt
 TEXT = 3
 ARRAY = 4
 MAP = 5
+_TAG, _WIDE, _OPEN = 6, 24, 31
+"""Another major type; and in heads, from where on the count follows, and that it is not known."""
 OPEN_ARRAY, OPEN_MAP, BREAK = b"\x9f", b"\xbf", b"\xff"
 """Heads of an array and a map whose length is not known yet, and what ends them (RFC 8949, 3.2.1)."""
 
@@ -82,22 +84,50 @@ class XzStream:
         return bytes(self._packed + self._compressor.flush())
 
 
-def unxz(data: bytes, limit: int) -> object:
-    """What ``xz`` of one CBOR item of at most ``limit`` bytes holds.
+def unxz(data: bytes, limit: int, items: int) -> object:
+    """What ``xz`` of one CBOR item of at most ``limit`` bytes holds, in which are at most ``items``.
 
     Raises:
-        ValueError: not xz, not CBOR, or larger.
+        ValueError: not xz, not CBOR of what JSON can say, or larger.
     """
     try:
         unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_UNPACKER)
         unpacked = unpacker.decompress(data, limit)
         if unpacker.eof:
+            _check_items(unpacked, items)
             return cbor2.loads(unpacked)
-    except (lzma.LZMAError, EOFError, MemoryError, RecursionError, cbor2.CBORError) as error:
+    except (
+        lzma.LZMAError, EOFError, LookupError, MemoryError, RecursionError, ValueError, cbor2.CBORError,
+    ) as error:  # fmt: skip
         raise ValueError(f"{len(data)} bytes are not xz-compressed CBOR: {error}") from error
     raise ValueError(
         f"{len(data)} bytes are not xz-compressed CBOR: cut off, or more than {limit} bytes unpacked"
     )
+
+
+def _check_items(data: bytes, most: int) -> None:
+    """Go over the heads of all items, of which a byte makes a list, and a tag anything.
+
+    Raises:
+        ValueError: there are more, or tags, or lengths beyond the end.
+        IndexError: it is cut short.
+    """
+    at = count = 0
+    size = len(data)
+    while at < size:
+        major, kind = data[at] >> 5, data[at] & 31
+        at += 1
+        value = kind
+        if kind >= _WIDE and kind != _OPEN:
+            wide = 1 << (kind - _WIDE)
+            value, at = int.from_bytes(data[at : at + wide], "big"), at + wide
+        if major in {2, TEXT} and kind != _OPEN:
+            at += value
+        if major == _TAG or (major < _TAG and kind != _OPEN and major > 1 and value > size) or at > size:
+            raise ValueError("it has tags, or lengths beyond its end")
+        count += 1
+        if count > most:
+            raise ValueError(f"it holds more than {most:,} values")
 
 
 KEY = ".zmetadata.cbor.xz"

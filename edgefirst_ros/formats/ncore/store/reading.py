@@ -8,9 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol, Self
 
-from edgefirst_ros.formats.crashsafe.reading import open_regular
+from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.ncore.store.itar import read_index
 from edgefirst_ros.formats.ncore.store.marks import instance_of_mark
+from edgefirst_ros.model.untrusted import open_regular, read_regular, reason_of, refusing
+
+MOST_RECORD_BYTES = 1 << 28
+"""Of a record that is read at once; larger ones are of no writer."""
+MOST_RAY_BYTES = 1 << 26
+"""Of an array of a ray bundle: five million directions, twenty times those of the largest lidars."""
 
 
 class FinishedStore(Protocol):
@@ -24,6 +30,7 @@ class FinishedStore(Protocol):
 
         Raises:
             KeyError: no such record.
+            ValueError: it is larger than any, or no ordinary file.
         """
 
     def close(self) -> None:
@@ -42,7 +49,7 @@ class FinishedTar:
         self.descriptor = self._file.fileno()
         try:
             self.index, self.index_offset = read_index(self.descriptor)
-        except ValueError:
+        except BaseException:
             self._file.close()
             raise
 
@@ -53,6 +60,8 @@ class FinishedTar:
     def get(self, key: str) -> bytes:
         """The payload of a key."""
         offset, size = self.index[key]
+        if size > MOST_RECORD_BYTES:
+            raise ValueError(f"{key} has {size:,} bytes, more than any record")
         return os.pread(self.descriptor, size, offset)
 
     def close(self) -> None:
@@ -76,11 +85,16 @@ class FinishedDirectory:
 
     def get(self, key: str) -> bytes:
         """The payload of a key."""
+        path = self._path / key
+        # Keys are made of names in the metadata, and folders may be links.
+        if not path.parent.resolve().is_relative_to(self._path.resolve()):
+            raise KeyError(key)
         try:
-            with open_regular(self._path / key) as file:
-                return file.read()
-        except OSError as error:
+            return read_regular(path, MOST_RECORD_BYTES, follow=False)
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
             raise KeyError(key) from error
+        except OSError as error:
+            raise ValueError(f"{key}: {reason_of(error)}") from error
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -90,11 +104,12 @@ class Reading:
     """A finished store of either kind, as a context manager.
 
     Raises:
-        ValueError: an ``.itar`` without a readable index.
+        DatasetError: an ``.itar`` without a readable index.
     """
 
     def __init__(self, path: Path) -> None:
-        self.store: FinishedStore = FinishedDirectory(path) if path.is_dir() else FinishedTar(path)
+        with refusing(path, DatasetError, "store cannot be opened"):
+            self.store: FinishedStore = FinishedDirectory(path) if path.is_dir() else FinishedTar(path)
 
     def __enter__(self) -> Self:
         return self

@@ -39,6 +39,7 @@ class FactWriter:
     """Writes facts to a journal when they are new; every method returns the bytes written.
 
     Attributes:
+        box_messages: messages of 2-D boxes so far.
         facts: what the journal says so far, the same as if it were read; None if that became too much.
     """
 
@@ -55,6 +56,7 @@ class FactWriter:
         self._origin: GeoPoint | None = None
         self._pose_us = -1
         self.facts: Facts | None = Facts(boxes2d=[], labels=[])
+        self.box_messages = 0
         self._recorded = 0
 
     def _record(self, kind: str, value: object) -> int:
@@ -155,6 +157,7 @@ class FactWriter:
         """The 2-D boxes of one message."""
         value = [boxes.topic, boxes.frame_id, boxes.time_us, boxes.packed, boxes.masked]
         written = self._record("boxes2d", value)
+        self.box_messages += 1
         if self.facts is not None:
             self.facts.keep(boxes)
         return written

@@ -6,11 +6,11 @@ import io
 from collections.abc import Mapping
 from pathlib import Path
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
-from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.formats.crashsafe.reading import read_regular
+from edgefirst_ros.errors import ConfigError, DatasetError
 from edgefirst_ros.formats.ncore.finish.remarks import Remarks
+from edgefirst_ros.model.untrusted import read_regular, refusing
 
 _MOST_BYTES = 64 << 20
 """A larger mask is not read."""
@@ -39,13 +39,15 @@ class EgoMasks:
         faults = []
         for camera, named in paths.items():
             for name, path in named.items():
+                where = f"ego_masks.{camera}.{name}: {path}"
                 try:
-                    png = read_regular(path, _MOST_BYTES)
-                    with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
-                        self._sizes[camera, name] = image.size
-                        image.verify()
-                except (OSError, UnidentifiedImageError, SyntaxError) as error:
-                    faults.append(f"ego_masks.{camera}.{name}: {path} is not a readable PNG file ({error})")
+                    with refusing(where, DatasetError, "is not a readable PNG file"):
+                        png = read_regular(path, _MOST_BYTES)
+                        with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
+                            self._sizes[camera, name] = image.size
+                            image.verify()
+                except DatasetError as error:
+                    faults.append(str(error))
                 else:
                     self.data.setdefault(camera, {})[name] = png
         if faults:

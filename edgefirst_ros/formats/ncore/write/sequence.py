@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -33,7 +34,7 @@ from edgefirst_ros.formats.ncore.prepare.roles import is_stored
 from edgefirst_ros.formats.ncore.store.base import ADVICE
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles
 from edgefirst_ros.formats.ncore.store.journal import FactJournal
-from edgefirst_ros.formats.ncore.store.marks import Instance
+from edgefirst_ros.formats.ncore.store.marks import BOX_ARRAYS, Instance
 from edgefirst_ros.formats.ncore.write.cubes import CubePairing, HeldCubes
 from edgefirst_ros.formats.ncore.write.factwriter import FactWriter
 from edgefirst_ros.formats.ncore.write.lidarscale import LidarScales
@@ -43,6 +44,10 @@ from edgefirst_ros.formats.ncore.write.stores import StoreSet
 from edgefirst_ros.formats.zarr2.metadata import Record
 from edgefirst_ros.sample import EgoPose, SequenceInfo
 
+ITAR_RECORD, FILE_RECORD = 1024, 8192
+"""What a small record takes: header and block of a tar file; a file's block, and its part of a folder's."""
+_BOX_RECORDS = 2 * len(BOX_ARRAYS) + 4
+"""Records that finishing adds to a frame with 2-D boxes: two an array, and the groups' attributes."""
 Outcome = int | str
 """Bytes written, or why nothing was."""
 
@@ -74,6 +79,7 @@ class SequenceWriter:
         self.start_us: int | None = None
         self.until_us = 0
         self.last_pose: EgoPose | None = None
+        self._kind = options.store
         self._names = names
         self._registered: dict[Instance, str] = {}
         self._shared: dict[Instance, Json | None] = {}
@@ -136,6 +142,22 @@ class SequenceWriter:
             self.journal.sync()
             for path in placed:
                 path.unlink(missing_ok=True)
+
+    def finish_bytes(self) -> int:
+        """By how many bytes, at most, ``complete`` makes grow what is on the disk; any thread."""
+        records = self._fact_writer.box_messages * _BOX_RECORDS
+        block = ITAR_RECORD if self._kind == "itar" else FILE_RECORD
+        return 2 * self.journal.size + records * block + self._models.waiting_bytes
+
+    def lost(self) -> Path | None:
+        """What is no longer where it was made: the folder or a store; any thread.
+
+        Raises:
+            OSError: the disk does not answer.
+        """
+        if self.journal.is_lost:
+            return self.files.folder
+        return self._stores.lost()
 
     def complete(self, remarks: Remarks) -> bool:
         """Complete the sequence except for its final names; False if nothing was ever written to it.

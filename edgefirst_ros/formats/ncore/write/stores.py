@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.sync import Unsynced
@@ -128,6 +129,12 @@ class StoreSet:
         for store in begun:
             store.sync()
         self._names.sync()
+
+    def lost(self) -> Path | None:
+        """A store that is no longer there; any thread."""
+        with self._lock:
+            begun = list(self._begun)
+        return next((store.part for store in begun if not store.part.exists()), None)
 
     def last_scan(self, radar: str) -> int | None:
         """Time of the latest scan of a radar."""

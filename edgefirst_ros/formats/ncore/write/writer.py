@@ -176,6 +176,17 @@ class NCoreWriter:
         for sequence in sequences:
             sequence.sync()
 
+    def finish_bytes(self) -> int:
+        """Of every sequence that is not complete; see Watched."""
+        with self._lock:
+            return sum(sequence.finish_bytes() for sequence in self._incomplete)
+
+    def lost(self) -> Path | None:
+        """Of the sequences that are written, not of those being finished; see Watched."""
+        current = self._current
+        several = (*self._waiting, *([current] if current else []))
+        return next((path for each in several if (path := each.lost()) is not None), None)
+
     def complete(self) -> list[Path]:
         """Finish every sequence, synced; those that have no name yet wait for ``close``. Their meta files.
 

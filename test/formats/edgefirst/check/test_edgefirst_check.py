@@ -8,6 +8,7 @@ import re
 import shutil
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,13 +21,14 @@ from PIL import Image
 
 from edgefirst_ros.codecs.png import encode_gray
 from edgefirst_ros.errors import DatasetNotFound
+from edgefirst_ros.formats.crashsafe.manifest import NO_MANIFEST
 from edgefirst_ros.formats.edgefirst.check.container import zip_files
 from edgefirst_ros.formats.edgefirst.check.dataset import check
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
 from edgefirst_ros.formats.edgefirst.prepare.pcd import encode_lidar
 from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
-from edgefirst_ros.formats.findings import Check, Findings
+from edgefirst_ros.formats.findings import Check, Findings, Look
 
 NAME = SEQUENCE.name
 FRAMES = 6
@@ -203,8 +205,9 @@ def test_a_sequence_that_is_not_named_after_its_recording_is_a_warning(tmp_path:
 
 
 def rewritten(dataset: Path, change: Columns, version: str) -> None:
-    """The table with other columns; the key of the file's metadata stays."""
-    table = change(pl.read_ipc(dataset / "ds.arrow")).to_arrow()
+    """The table with other columns, and no manifest; the key of the file's metadata stays."""
+    (dataset / "ds.manifest").unlink(missing_ok=True)
+    table = change(pl.read_ipc((dataset / "ds.arrow").read_bytes())).to_arrow()
     table = table.replace_schema_metadata({"schema_version": version})
     with pa.ipc.new_file(dataset / "ds.arrow", table.schema) as out:
         out.write_table(table)
@@ -278,7 +281,7 @@ def test_a_table_that_does_not_fit_is_found(
 ) -> None:
     dataset = copied(sound[version, "zip"], tmp_path)
     rewritten(dataset, lambda frame: frame, version)
-    assert check(dataset).findings == ()
+    assert said(check(dataset)) == f"note ds: {NO_MANIFEST}"
     rewritten(dataset, change, version)
     assert message in said(check(dataset)), said(check(dataset))
 
@@ -335,15 +338,15 @@ def without_last_entry(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (flipped, f"error ds.zip@{NAME}/{NAME}_000.camera.jpeg: is damaged: Bad CRC-32"),
-        (renamed, "is damaged: File name in directory"),
+        (flipped, f"error ds.zip@{NAME}/{NAME}_000.camera.jpeg: is damaged: its length or CRC-32 is wrong"),
+        (renamed, "central directory and local header differ"),
         (other_crc, "central directory and local header differ"),
         (lambda data: b"x" * 64 + data, "directory is not where the end record says: at "),
         (without_last_entry, "number of entries differs"),
-        (lambda data: data[:-100], "no ZIP directory; the file may be incomplete"),
-        (lambda data: data[:0], "no ZIP directory"),
-        (lambda data: data.replace(b"PK\1\2", b"PK\1\3"), "ZIP directory is damaged"),
-        (lambda data: data.replace(b"PK\3\4", b"PK\3\5"), "is damaged: Bad magic number for file header"),
+        (lambda data: data[:-100], "no directory is at the end of its"),
+        (lambda data: data[:0], "no directory is at the end of its 0 bytes"),
+        (lambda data: data.replace(b"PK\1\2", b"PK\1\3"), "is not a complete ZIP file"),
+        (lambda data: data.replace(b"PK\3\4", b"PK\3\5"), "is damaged: its length or CRC-32 is wrong"),
     ],
 )
 def test_a_damaged_zip_is_found(
@@ -428,3 +431,48 @@ def test_what_is_no_dataset_is_said(tmp_path: Path) -> None:
         check(tmp_path)
     with pytest.raises(DatasetNotFound, match="no such file or folder"):
         check(tmp_path / "x")
+
+
+def without_data(data: bytes) -> bytes:
+    """A PNG whose chunks and checksums are right, and that lacks most of its rows."""
+    at = data.index(b"IDAT")
+    rows = zlib.compress(zlib.decompress(data[at + 4 : data.index(b"IEND") - 8])[:100])
+    body = b"IDAT" + rows
+    idat = struct.pack(">I", len(rows)) + body + struct.pack(">I", zlib.crc32(body))
+    return data[: at - 4] + idat + data[data.index(b"IEND") - 4 :]
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("camera.jpeg", lambda data: data[: len(data) // 2] + b"\xff\xd9"),
+        ("depth.png", without_data),
+        ("radar.png", without_data),
+    ],
+)
+def test_content_that_does_not_decode_is_found_unless_it_is_to_be_quick(
+    sound: dict[tuple[str, str], Path], tmp_path: Path, kind: str, change: Callable[[bytes], bytes]
+) -> None:
+    dataset = copied(sound["2026.10", "folder"], tmp_path)
+    edit(kind, change)(dataset)
+    (dataset / "ds.manifest").unlink()  # which would tell that it was changed
+    assert f"{kind}: content cannot be read" in said(check(dataset))
+    assert check(dataset, Look(quick=True)).ok
+
+
+def test_a_check_tells_how_far_it_is(sound: dict[tuple[str, str], Path]) -> None:
+    passed: list[int] = []
+    assert check(sound["2026.10", "zip"], Look(passed=passed.append)).ok
+    assert sum(passed) > 0.9 * sum(len(data or b"") for _, data in zip_files(
+        sound["2026.10", "zip"] / "ds.zip", Findings()
+    ))  # fmt: skip
+
+
+def test_findings_of_any_number_of_kinds_are_counted_and_few_are_kept() -> None:
+    findings = Findings()
+    for number in range(5000):
+        findings.warning(f"place {number}", "is odd")
+        findings.error("one place", "is damaged")
+    assert findings.counts == {"warning": 5000, "error": 5000}
+    assert len(findings.kept) < 1100
+    assert findings.kept[1].level == "error"

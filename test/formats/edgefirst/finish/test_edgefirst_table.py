@@ -52,7 +52,7 @@ def written(folder: Path, records: list[SampleRecord], version: str) -> Path:
     journal.start(options)
     for entry in records:
         journal.commit([], entry.to_json())
-    rows = write_table(journal, folder / "ds.arrow", options)
+    rows = write_table(journal, folder / "ds.arrow", options).rows
     journal.close()
     assert rows == sum(max(1, len(entry.annotations)) for entry in records)
     return folder / "ds.arrow"

@@ -244,7 +244,7 @@ def test_logits_are_no_outlines(tmp_path: Path) -> None:
     [
         ("polygon", [None, [[0.1, 0.2, 0.3]]], "a ring has 3 numbers"),
         ("mask", [None, [0.1, 0.2, float("nan"), 0.3]], "a ring has 1 numbers"),
-        ("mask", [None, b"no PNG"], "cannot identify image"),
+        ("mask", [None, b"no PNG"], "it is neither a JPEG nor a PNG"),
         ("box2d", [BOX, BOX[:3]], "it has not 4 numbers"),
         ("box2d", [None, ["a", "b", "c", "d"]], "'a' is no number"),
         ("box2d_score", [None, "high"], "'high' is no number"),
@@ -363,7 +363,7 @@ def test_what_cannot_be_decoded_says_how_to_read_the_rest(
     tmp_path: Path, kind: str, data: bytes, said: str
 ) -> None:
     folder = foreign(tmp_path / "ds", {"name": ["s"], "frame": [1]}, {f"s/s_001.{kind}": data})
-    with pytest.raises(DatasetError, match=rf"{kind} cannot be decoded: .*{said}.*keys=\[...\] without it"):
+    with pytest.raises(DatasetError, match=rf"{kind}: cannot be decoded .*keys=\[...\] without it.*{said}"):
         edgefirst_ros.open(folder)[0]
     assert edgefirst_ros.open(folder, keys=["image"])[0]["image"] is None
 

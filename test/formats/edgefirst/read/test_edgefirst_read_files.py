@@ -98,7 +98,7 @@ def test_a_damaged_file_is_named_and_others_are_read(tmp_path: Path) -> None:
     data[entry.header_offset + 200 + entry.file_size // 2] ^= 0xFF
     archive.write_bytes(data)
     opened = edgefirst_ros.open(folder)
-    with pytest.raises(DatasetError, match=rf"drive.zip@.*{FIRST}.camera.jpeg is damaged: .*CRC-32"):
+    with pytest.raises(DatasetError, match=rf"drive.zip@.*{FIRST}.camera.jpeg: is damaged: .*CRC-32"):
         opened[0]
     assert opened[1]["image"] is not None
     assert opened.with_keys(["boxes2d"])[0]["boxes2d"] is not None
@@ -126,7 +126,7 @@ def test_what_cannot_be_decoded_is_named(tmp_path: Path, kind: str, content: byt
     folder = copied(tmp_path, container="folder")
     number, path = next((n, p) for n in range(15) for p in (folder / NAME).rglob(f"*_{n:03d}.{kind}"))
     path.write_bytes(content)
-    with pytest.raises(DatasetError, match=rf"{kind} cannot be decoded"):
+    with pytest.raises(DatasetError, match=rf"{kind}: cannot be decoded"):
         edgefirst_ros.open(folder, keys=[key])[number]
 
 
@@ -157,7 +157,7 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
     folder = copied(tmp_path, container="folder")
     opened = edgefirst_ros.open(folder)
     (folder / NAME / FIRST[:-4] / f"{FIRST}.camera.jpeg").unlink()
-    with pytest.raises(DatasetError, match=rf"{FIRST}.camera.jpeg cannot be read: No such file"):
+    with pytest.raises(DatasetError, match=rf"{FIRST}.camera.jpeg: cannot be read: No such file"):
         opened[0]
     assert edgefirst_ros.open(folder)[0]["image"] is None
 
@@ -183,7 +183,7 @@ def test_a_truncated_dataset_is_refused(tmp_path: Path, ending: str, share: floa
     path = folder / f"{NAME}.{ending}"
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * share)])
-    with pytest.raises(DatasetError, match=rf"drive.{ending} is not a complete"):
+    with pytest.raises(DatasetError, match=rf"drive.{ending}: is not a complete"):
         edgefirst_ros.open(folder)
 
 
@@ -224,7 +224,7 @@ def test_a_table_with_damaged_offsets_is_refused(tmp_path: Path) -> None:
     data = path.read_bytes()
     assert data.count(offsets) == 1
     path.write_bytes(data.replace(offsets, offsets[:4] + b"\xff\xff\xff\x7f" + offsets[8:]))
-    with pytest.raises(DatasetError, match=r"drive\.arrow is not a complete Arrow file"):
+    with pytest.raises(DatasetError, match=r"drive\.arrow: is not a complete Arrow file"):
         edgefirst_ros.open(folder)
 
 

@@ -113,7 +113,7 @@ def test_a_dataset_of_two_sequences(tmp_path: Path, container: str, version: str
         for kind in kinds
     }
     folder = tmp_path / "ds"
-    assert tree(folder) == {"ds.arrow", "ds" if container == "folder" else "ds.zip"}
+    assert tree(folder) == {"ds.arrow", "ds.manifest", "ds" if container == "folder" else "ds.zip"}
     if container == "folder":
         assert set(contents(folder / "ds")) == expected
     else:
@@ -339,6 +339,7 @@ def test_names_from_the_recording_stay_in_the_folder(tmp_path: Path) -> None:
     safe = "evil-host_2026_03_14_10_20_30"
     assert set(contents(tmp_path)) == {
         "out/up-ds/up-ds.arrow",
+        "out/up-ds/up-ds.manifest",
         f"out/up-ds/up-ds/{safe}/{safe}_000.camera.jpeg",
     }
     assert table(tmp_path / "out", "up-ds")["name"].to_list() == [safe]

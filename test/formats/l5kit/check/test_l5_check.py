@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,15 @@ from l5_samples import START_NS, STEP_NS, agent, drive_samples, write
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.formats.findings import Check
 from edgefirst_ros.formats.l5kit.check.dataset import check
-from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
+from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset, summary
+from edgefirst_ros.formats.l5kit.read.samples import AgentDataset, EgoDataset
+from edgefirst_ros.formats.l5kit.rearrange import merge, split
 from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, OwnFiles
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
 from edgefirst_ros.formats.l5kit.store.schema import FACE, FRAME, POINT, SPECS
 from edgefirst_ros.formats.zarr2.array import ArraySpec
+from edgefirst_ros.view.l5kitscenes import L5KitScenes
 
 FRAMES = 3
 Change = Callable[[Path], None]
@@ -205,7 +210,7 @@ def test_damage_is_found(dataset: Path, damage: Change, message: str) -> None:
 
 
 def test_a_dataset_without_lights_and_points_is_one_of_the_first(dataset: Path) -> None:
-    for name in ("traffic_light_faces", "points.zarray", "point_spans.zarray"):
+    for name in (".manifest", "traffic_light_faces", "points.zarray", "point_spans.zarray"):
         remove(name)(dataset)
     found = check(dataset)
     assert found.ok
@@ -227,11 +232,12 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"shape": [1 << 70]}, "chunks, of which only 1 are there"),
+        ({"shape": [1 << 50]}, "chunks, of which only 1 are there"),
         ({"shape": [1 << 40], "chunks": [1]}, "chunks, of which only 1 are there"),
-        ({"shape": [-1]}, "invalid array sizes"),
-        ({"chunks": [0]}, "invalid array sizes"),
-        ({"chunks": [1 << 40]}, "invalid array sizes"),
+        ({"shape": [1 << 70]}, "no array has the shape"),
+        ({"shape": [-1]}, "no array has the shape"),
+        ({"chunks": [0]}, "no array has the shape"),
+        ({"chunks": [1 << 40]}, "chunks of "),
     ],
 )
 def test_sizes_that_the_files_do_not_hold_are_refused(
@@ -246,7 +252,7 @@ def test_sizes_that_the_files_do_not_hold_are_refused(
 
 def test_attributes_of_any_other_shape_are_an_error(dataset: Path) -> None:
     (dataset / ".zattrs").write_text('{"labels": 3}')
-    assert "content cannot be read: TypeError" in said(check(dataset))
+    assert "content cannot be read: 'int' object is not iterable" in said(check(dataset))
 
 
 @pytest.mark.parametrize("name", ["frames/0", "frames/.zarray", ".zattrs"])
@@ -254,3 +260,57 @@ def test_a_fifo_in_place_of_a_file_does_not_hang_it(dataset: Path, name: str) ->
     (dataset / name).unlink()
     os.mkfifo(dataset / name)
     assert "is a FIFO" in said(check(dataset))
+
+
+@pytest.mark.parametrize("name", ["frames/0", "frames/.zarray", ".zattrs", "agents/0"])
+def test_a_folder_in_place_of_a_file_is_an_error_of_its_own_for_every_reader(
+    dataset: Path, tmp_path: Path, name: str
+) -> None:
+    (dataset / ".manifest").unlink()  # which would tell that it was changed
+    (dataset / name).unlink()
+    (dataset / name).mkdir()
+    assert "Is a directory" in said(check(dataset))
+    for read in (lambda: split(dataset, tmp_path / "parts"), lambda: merge([dataset], tmp_path / "x.zarr")):
+        with pytest.raises(DatasetError, match=re.escape(f"{dataset / name}: ")):
+            read()
+
+
+def odd_intervals(dataset: Path, edges: list[int]) -> None:
+    for name, field in (("frames", "agent_index_interval"), ("scenes", "frame_index_interval")):
+        files = OwnFiles(Files(dataset, name))
+        rows = files.read_chunk(0)[: json.loads((dataset / name / ".zarray").read_text())["shape"][0]].copy()
+        rows[field] = edges
+        files.write_chunk(0, rows)
+
+
+@pytest.mark.parametrize("edges", [[-5, 1 << 60], [0, 1 << 40], [7, 3], [1 << 62, 1 << 62]])
+def test_intervals_that_name_rows_which_are_not_there_are_errors(
+    dataset: Path, tmp_path: Path, edges: list[int]
+) -> None:
+    odd_intervals(dataset, edges)
+    (dataset / ".manifest").unlink()  # which would tell that it was changed
+    assert not check(dataset).ok
+    with pytest.raises(DatasetError, match="name the rows"):
+        split(dataset, tmp_path / "parts")
+    with pytest.raises(DatasetError, match="name the rows"):
+        merge([dataset], tmp_path / "merged.zarr")
+    opened = ChunkedDataset(dataset).open()
+    assert summary(opened)
+    scenes = L5KitScenes(dataset)
+    for read in (
+        lambda: list(AgentDataset({}, opened)),
+        lambda: list(EgoDataset({}, opened)),
+        lambda: [scenes.scene(moment) for moment in scenes.moments()],
+    ):
+        with suppress(DatasetError):
+            read()
+
+
+def test_rows_that_hardly_anything_is_stored_of_are_refused(dataset: Path) -> None:
+    files = OwnFiles(Files(dataset, "agents"))
+    whole = files.spec.encode(np.repeat(files.read_chunk(0)[:1], files.chunk))
+    for number in range(60):
+        files.files.chunk(number).write_bytes(whole)
+    files.write_metadata(60 * files.chunk)
+    with pytest.raises(DatasetError, match="bytes of rows are in chunks of"):
+        ChunkedDataset(dataset).open()

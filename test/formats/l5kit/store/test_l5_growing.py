@@ -72,7 +72,7 @@ def test_every_row_counts_at_every_moment(name: str, parts: list[int], seed: int
                 assert len([*files.files.tails()]) == 1
         finish(array)
         np.testing.assert_array_equal(stored(files, len(added)), added)
-        assert files.files.header().length == len(added)
+        assert files.files.header().shape[0] == len(added)
         assert [number for number, _ in files.files.chunks()] == [*range(-(-len(added) // SMALL))]
         assert not [*files.files.tails()]
 
@@ -152,7 +152,7 @@ def test_half_a_row_is_none(folder: Path) -> None:
         tail.truncate(3 * schema.AGENT.itemsize - 1)
     assert len(stored_rows(files, 0)) == 2
     finish(GrowingArray(files, Growth(2, 0)))
-    assert files.files.header().length == 2
+    assert files.files.header().shape[0] == 2
 
 
 @pytest.mark.parametrize("damage", [b"", b"no chunk", bytes(5000), b"\x02\x01\x21\x58" + b"\xff" * 12, None])

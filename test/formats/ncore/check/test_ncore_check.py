@@ -4,7 +4,9 @@ import json
 import lzma
 import os
 import re
+import shutil
 import struct
+import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,17 +18,19 @@ import pytest
 from ncoremade import CALIBRATION, SEQUENCE, START_NS, camera, cloud, drive, lidar, observation, points, pose
 from ncoreread import Sequence
 
-from edgefirst_ros.errors import DatasetNotFound
+from edgefirst_ros.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.formats.datasets import check
-from edgefirst_ros.formats.findings import Check, Findings
+from edgefirst_ros.formats.findings import EVERYTHING, Check, Findings, Look
 from edgefirst_ros.formats.ncore.check import official
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.store.meta import md5_of
 from edgefirst_ros.formats.ncore.store.packed import KEY, consolidate
+from edgefirst_ros.formats.ncore.store.reading import FinishedDirectory
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.formats.zarr2.metadata import is_metadata
 from edgefirst_ros.sample import EgoPose, PoseBasis, Role
+from edgefirst_ros.view.ncorescenes import NCoreScenes
 
 MS = 1_000_000
 START_US = START_NS // 1000
@@ -58,7 +62,7 @@ def store(tmp_path: Path) -> Path:
     return folder / f"{SEQUENCE.name}.ncore4.zarr"
 
 
-def judged(store: Path) -> Check:
+def judged(store: Path, look: Look = EVERYTHING) -> Check:
     """Check after a change, with consolidated metadata and MD5 brought up to date."""
     metadata = [
         (file.relative_to(store).as_posix(), file.read_bytes())
@@ -70,7 +74,7 @@ def judged(store: Path) -> Check:
     said = json.loads(meta.read_text())
     said["component_stores"][0]["md5"] = md5_of(store)
     meta.write_text(json.dumps(said))
-    (found,) = check(store.parent)
+    (found,) = check(store.parent, look=look)
     return found
 
 
@@ -194,12 +198,12 @@ LABELS = "camera_labels/depth.z@camera_optical"
         (_remove(f"{BOXES}_score/.zarray"), "with another number of: boxes2d_score"),
         (_json(".zattrs", _set("version", to="v3")), "version is not v4"),
         (_json(".zattrs", _set("sequence_id", to="other")), "sequence_id differs"),
-        (lambda store: (store / f"{RADAR}/.zattrs").write_bytes(b"{"), "metadata is not JSON"),
+        (lambda store: (store / f"{RADAR}/.zattrs").write_bytes(b"{"), "metadata cannot be read"),
     ],
 )  # fmt: skip
 def test_damage_is_found(store: Path, damage: Callable[[Path], None], message: str) -> None:
     damage(store)
-    if message == "metadata is not JSON":
+    if message == "metadata cannot be read":
         (found,) = check(store.parent)
     else:
         found = judged(store)
@@ -427,11 +431,11 @@ def test_an_array_larger_than_any_is_neither_made_nor_counted_through(
 def test_a_fifo_or_a_link_to_a_folder_in_a_store_is_not_followed(store: Path) -> None:
     os.mkfifo(store / "fifo")
     (found,) = check(store.parent)
-    assert "meta file cannot be read: OSError" in errors(found)
+    assert "meta file cannot be read: is a FIFO" in errors(found)
     (store / "fifo").unlink()
     (store / "loop").symlink_to(store)
     (found,) = check(store.parent)
-    assert "meta file cannot be read: IsADirectoryError" in errors(found)
+    assert "loop is a symbolic link" in errors(found)
 
 
 def test_an_index_of_rows_outside_of_the_file_is_refused(tmp_path: Path) -> None:
@@ -445,3 +449,112 @@ def test_an_index_of_rows_outside_of_the_file_is_refused(tmp_path: Path) -> None
     path.write_bytes(data[:offset] + packed + bytes(-len(packed) % 512) + trailer)
     (found,) = check(path.parent)
     assert "rows outside of the archive" in errors(found)
+
+
+def itar_of(root: Path) -> Path:
+    return next(write(root, profile="single").glob("*.itar"))
+
+
+def index_of(path: Path) -> tuple[bytes, int, dict[str, list[Any]]]:
+    """All before the index, its offset, and the index."""
+    data = path.read_bytes()
+    _, _, offset, length = struct.unpack_from("<4sIQI", data, len(data) - 512)
+    return data[:offset], offset, cbor2.loads(lzma.decompress(data[offset : offset + length]))
+
+
+def put_index(path: Path, before: bytes, packed: bytes) -> None:
+    trailer = struct.pack("<4sIQI", b"itar", 1, len(before), len(packed)).ljust(512, b"\0")
+    path.write_bytes(before + packed + bytes(-len(packed) % 512) + trailer)
+
+
+def test_a_wrong_byte_in_a_header_of_a_tar_file_is_found(tmp_path: Path) -> None:
+    path = itar_of(tmp_path)
+    data = bytearray(path.read_bytes())
+    data[0] ^= 1
+    path.write_bytes(data)
+    (found,) = check(path.parent)
+    assert "tar file cannot be read: bad checksum" in errors(found)
+
+
+def test_a_header_of_a_tar_file_that_names_gigabytes_is_not_read(tmp_path: Path) -> None:
+    path = itar_of(tmp_path)
+    info = tarfile.TarInfo("././@LongLink")
+    info.type, info.size = tarfile.GNUTYPE_LONGNAME, 1 << 33
+    data = path.read_bytes()
+    path.write_bytes(info.tobuf(tarfile.GNU_FORMAT) + data[512:])
+    (found,) = check(path.parent)
+    assert "tar file cannot be read: a header has" in errors(found)
+
+
+def test_rows_of_an_index_that_overlap_are_refused(tmp_path: Path) -> None:
+    path = itar_of(tmp_path)
+    before, offset, index = index_of(path)
+    index["offset_datas"] = [0] * len(index["items"])
+    index["sizes"] = [offset] * len(index["items"])
+    put_index(path, before, lzma.compress(cbor2.dumps(index)))
+    (found,) = check(path.parent)
+    assert "rows that overlap" in errors(found)
+
+
+@pytest.mark.parametrize(
+    "bomb", [b"\x9f" + b"\x80" * 30_000 + b"\xff", b"\xc5\x82\x1b" + b"\x7f" * 8 + b"\1"]
+)
+def test_an_index_of_lists_or_huge_numbers_is_refused_before_it_is_made(tmp_path: Path, bomb: bytes) -> None:
+    path = itar_of(tmp_path)
+    put_index(path, index_of(path)[0], lzma.compress(bomb))
+    (found,) = check(path.parent)
+    assert re.search("holds more than .* values|has tags", errors(found))
+
+
+def test_pictures_are_decoded_and_only_as_what_they_may_be(store: Path) -> None:
+    key = min(file.relative_to(store).as_posix() for file in store.glob("cameras/*/frames/*/image"))
+    whole = (store / key / "0").read_bytes()
+    (store / key / "0").write_bytes(whole[: len(whole) // 2] + bytes(len(whole) - len(whole) // 2))
+    assert "picture cannot be read" in errors(judged(store))
+    assert judged(store, Look(quick=True)).ok
+    (store / key / "0").write_bytes(whole)
+    edit(store, f"{key}/.zattrs", lambda values: values.update(format="eps"))
+    assert "its metadata say eps" in errors(judged(store))
+
+
+def test_rays_of_a_type_that_multiplies_their_memory_are_refused(store: Path) -> None:
+    array = Sequence(store.parent).array(f"{LIDAR}/ray_bundle/direction")
+    put(store, f"{LIDAR}/ray_bundle/direction", np.ones(array.shape, np.uint8))
+    assert "ray bundle cannot be read" in errors(judged(store))
+    shutil.rmtree(store / "cameras")
+    scenes = NCoreScenes(store.parent)
+    with pytest.raises(DatasetError, match="its elements are uint8"):
+        scenes.scene(scenes.moments()[0])
+
+
+@pytest.mark.parametrize("key", ["(" * 3000 + "1" + ")" * 3000, "-" * 200_000 + "1", "[]", "x"])
+def test_keys_of_poses_that_are_no_pair_of_names_are_errors(store: Path, key: str) -> None:
+    edit(
+        store,
+        "poses/default/dynamic_poses/.zattrs",
+        lambda values: values.update({key: {"dtype": "float64"}}),
+    )
+    assert "pose cannot be read" in errors(judged(store))
+
+
+@pytest.mark.parametrize("dtype", ["O", "U1000000000", ["f8"] * 3])
+def test_types_of_poses_are_those_of_the_format(store: Path, dtype: object) -> None:
+    def change(values: dict[str, Any]) -> None:
+        next(iter(values.values()))["dtype"] = dtype
+
+    edit(store, "poses/default/dynamic_poses/.zattrs", change)
+    assert "pose cannot be read" in errors(judged(store))
+
+
+def test_what_a_name_in_the_metadata_leads_to_is_in_the_store(store: Path, tmp_path: Path) -> None:
+    for name, payload in array_records("outside", np.zeros(3), None):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(payload)
+    (store / "inside").symlink_to(tmp_path / "outside")
+    reading = FinishedDirectory(store)
+    for key in ("../../outside/.zarray", "inside/.zarray"):
+        with pytest.raises(KeyError):
+            reading.get(key)
+    os.truncate(store / ".zattrs", 1 << 40)
+    with pytest.raises(ValueError, match="bytes"):
+        reading.get(".zattrs")

@@ -472,13 +472,13 @@ def test_an_index_of_uneven_columns_is_named(tmp_path: Path) -> None:
 
 def test_what_unpacks_to_more_than_it_may_is_refused() -> None:
     with pytest.raises(ValueError, match="more than 65536 bytes"):
-        unxz(lzma.compress(bytes(1 << 24)), 1 << 16)
+        unxz(lzma.compress(bytes(1 << 24)), 1 << 16, 100)
 
 
 @pytest.mark.parametrize("data", [b"\x9b" + b"\xff" * 8, b"\x81" * 100_000, b"\x62\xff\xff", b""])
 def test_damaged_cbor_is_named(data: bytes) -> None:
     with pytest.raises(ValueError, match="are not xz-compressed CBOR"):
-        unxz(lzma.compress(data), 1 << 20)
+        unxz(lzma.compress(data), 1 << 20, 100)
 
 
 @pytest.mark.parametrize(
@@ -536,7 +536,7 @@ def test_many_integers_are_one_array() -> None:
 
 def test_consolidated_metadata_keeps_large_and_small_records() -> None:
     records = [("a/.zattrs", b'{"x":1}'), ("b/.zattrs", json.dumps(list(range(5000))).encode()), ("c", b"{}")]
-    found = unxz(consolidate(records), 1 << 20)
+    found = unxz(consolidate(records), 1 << 20, 10_000)
     assert found == {
         "zarr_consolidated_format": 1,
         "metadata": {"a/.zattrs": {"x": 1}, "b/.zattrs": list(range(5000)), "c": {}},

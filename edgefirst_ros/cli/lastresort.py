@@ -1,0 +1,157 @@
+"""What becomes of an error that nobody foresaw: one line, exit code 2, and a report of it in a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from edgefirst_ros.naming import displayed, visible
+
+DEBUG = "EDGEFIRST_DEBUG"
+"""Environment variable: if it is set, tracebacks are printed as Python does."""
+EXIT_FAULT = 2
+_MOST_TEXT = 1 << 20
+"""Characters of a report: a library's message may quote all of an input."""
+_MOST_REPORTS = 20
+"""Kept: a command that fails every minute must not fill a card."""
+_PATIENCE_S = 5.0
+"""For threads that are in the middle of something, before the process is ended."""
+_of_threads: list[str] = []
+"""What was said of errors in other threads."""
+
+
+def watch_threads() -> None:
+    """Have errors in other threads, and those that Python can only ignore, told in one line, too."""
+    if os.environ.get(DEBUG):
+        return
+    threading.excepthook = _in_thread
+    sys.unraisablehook = _unraisable
+
+
+def settle(code: str | int | None, arguments: list[str]) -> str | int | None:
+    """The exit code of a command that ended with ``code``: another thread may have failed meanwhile."""
+    if not _of_threads or code not in {None, 0, 1}:
+        return code
+    _print_json(_of_threads, arguments)
+    return EXIT_FAULT
+
+
+def tell(error: BaseException, arguments: list[str]) -> int:
+    """Say that there is a fault and where the report of it is; the exit code.
+
+    Args:
+        error: that nobody foresaw.
+        arguments: of the command, among which ``--json`` may be.
+    """
+    text = _told(error)
+    _print_json([text], arguments)
+    # A thread that waits for what this one was to do would keep the process.
+    last = threading.Timer(_PATIENCE_S, os._exit, [EXIT_FAULT])
+    last.daemon = True
+    last.start()
+    return EXIT_FAULT
+
+
+def _told(error: BaseException, where: str = "") -> str:
+    place, why = _written(error)
+    at = f"the report of it is {place}; please send it" if place else f"no report of it: {why}"
+    kind = f"{type(error).__name__}: {_said(error)}".removesuffix(": ")
+    text = visible(f"this is a fault of edgefirst-ros{where}: {kind}; {at}, and {DEBUG}=1 shows all of it")
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"error: {text}\n")
+        sys.stderr.flush()
+    return text
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return displayed(str(error)[:_MOST_TEXT])
+    except Exception:  # noqa: BLE001 - whatever is wrong with its text, there is an error to be told
+        return "without words"
+
+
+def _written(error: BaseException) -> tuple[str, str]:
+    """Where a report of an error was written, or why there is none."""
+    import tempfile
+
+    why = ""
+    for folder in _places():
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            number, name = tempfile.mkstemp(".txt", "fault-", folder)  # of this user alone, and new
+            with os.fdopen(number, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(_report(error))
+        except OSError as failure:
+            why = failure.strerror or type(failure).__name__
+            continue
+        _thin(folder, Path(name))
+        return name, ""
+    return "", f"nowhere to write it ({why})"
+
+
+def _places() -> list[Path]:
+    """Folders for reports, the best first."""
+    import tempfile
+
+    state = os.environ.get("XDG_STATE_HOME", "")
+    places = [Path(state, "edgefirst-ros")] if Path(state).is_absolute() else []
+    with suppress(RuntimeError):  # there is no home
+        places.append(Path.home() / ".local" / "state" / "edgefirst-ros")
+    with suppress(OSError):  # nothing can be written
+        places.append(Path(tempfile.gettempdir()))
+    return places
+
+
+def _report(error: BaseException) -> str:
+    import platform
+    import traceback
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        trace = "".join(traceback.format_exception(error))
+    except Exception:  # noqa: BLE001 - memory may be what is short
+        trace = f"{type(error).__name__}, whose traceback cannot be written\n"
+    try:
+        own = version("edgefirst_ros")
+    except PackageNotFoundError:
+        own = "not installed"
+    head = (
+        f"edgefirst-ros {own}, Python {platform.python_version()}, {platform.platform()}\n"
+        f"arguments: {json.dumps(sys.argv[1:])}\n\n"
+    )
+    return visible(head + trace[-_MOST_TEXT:], keep="\n\t")
+
+
+def _thin(folder: Path, new: Path) -> None:
+    """Remove the oldest reports of our own folder."""
+    if folder.name != "edgefirst-ros":
+        return
+    with suppress(OSError):
+        found = sorted(folder.glob("fault-*.txt"), key=lambda path: path.stat().st_mtime)
+        for path in [path for path in found if path != new][: 1 - _MOST_REPORTS]:
+            path.unlink()
+
+
+def _in_thread(found: threading.ExceptHookArgs) -> None:
+    if found.exc_value is not None and not isinstance(found.exc_value, SystemExit):
+        name = found.thread.name if found.thread is not None else "?"
+        _of_threads.append(_told(found.exc_value, f" (in its thread {name})"))
+
+
+def _unraisable(found: Any) -> None:  # noqa: ANN401 - sys.UnraisableHookArgs, which only stubs have
+    # A pipe that nobody reads any more, and what is torn down at the end, are no faults.
+    if found.exc_value is not None and not isinstance(found.exc_value, BrokenPipeError):
+        _told(found.exc_value, " (which could go on)")
+
+
+def _print_json(texts: list[str], arguments: list[str]) -> None:
+    if "--json" not in arguments:
+        return
+    with suppress(OSError, ValueError):  # standard output may be what is gone
+        sys.stdout.write(json.dumps({"error": "; ".join(texts), "faults": texts}) + "\n")
+        sys.stdout.flush()

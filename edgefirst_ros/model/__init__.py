@@ -1,0 +1,1 @@
+"""What every room may use: the door for foreign bytes."""

@@ -1,0 +1,129 @@
+"""The disk that holds an output: how much may still be written, so that what is there can be completed."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from edgefirst_ros.config.model import Config
+
+LOOK_EVERY_S = 1.0
+"""Other processes that fill the disk are seen within this time."""
+OVERHEAD_BYTES = 64 << 10
+"""Counted for every item beside its own bytes: records of journals, and the blocks of some small files."""
+REPORT_BYTES = 1 << 20
+"""Needed for the report, the names of folders and the ends of files that are hardly worth counting."""
+
+
+class Disk:
+    """The free space at an output, by what was written since it was looked at; thread-safe.
+
+    Before an item is written, ``admits`` is asked; how much it took is said with ``wrote``. The disk is
+    looked at again once half of what may be written is, so that what is said may be too little by as much.
+
+    With ``min_free_mb`` 0 everything is admitted until the disk refuses.
+
+    Args:
+        output: the output folder, which need not exist yet.
+        config: the configuration.
+        subfolders: of the output, that may be on disks of their own.
+        needed: how many bytes it takes to complete what has been written; any thread.
+        on_full: called once, by whichever thread writes, with the reason why nothing more is admitted.
+    """
+
+    def __init__(
+        self,
+        output: Path,
+        config: Config,
+        subfolders: tuple[str, ...] = (),
+        needed: Callable[[], int] = lambda: 0,
+        on_full: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.output = output
+        self.config = config
+        self._places = (output, *(output / name for name in subfolders))
+        self._needed = needed
+        self._on_full = on_full
+        self._lock = threading.Lock()
+        self.begin()
+
+    def begin(self) -> None:
+        """Items are admitted again, as far as there is space."""
+        with self._lock:
+            self._left = self._since = self._largest = 0
+            self._looked_s = -LOOK_EVERY_S
+            self._full = ""
+
+    def free_bytes(self) -> int:
+        """Free space where there is least; 0 if a disk fails."""
+        found = []
+        try:
+            for place in self._places:
+                there = next((path for path in (place, *place.parents) if path.exists()), place)
+                found.append(shutil.disk_usage(there).free)
+        except OSError:
+            return 0
+        return min(found)
+
+    def spare_bytes(self, free_bytes: int) -> int:
+        """Free space beyond ``min_free_mb``, negative if there is less than that."""
+        return free_bytes - round(self.config.min_free_mb * 1e6)
+
+    def full(self) -> str:
+        """Why nothing may be written now, empty if there is space."""
+        return self._reason(self.free_bytes(), 0)
+
+    def watch(self) -> None:
+        """Look at the disk, unless that was done a moment ago."""
+        if time.monotonic() - self._looked_s >= LOOK_EVERY_S:
+            self._admit(look=True)
+
+    def admits(self) -> bool:
+        """Whether another item may be written."""
+        return self._admit(look=False)
+
+    @property
+    def reason(self) -> str:
+        """Why nothing more is admitted; empty while something is."""
+        return self._full
+
+    def wrote(self, size: int) -> None:
+        """An item of this many bytes was written."""
+        with self._lock:
+            self._since += size + OVERHEAD_BYTES
+            self._largest = max(self._largest, size)
+
+    def _admit(self, *, look: bool) -> bool:
+        if not self.config.min_free_mb:
+            return True
+        with self._lock:
+            if self._full:
+                return False
+            if not look and 2 * (self._since + self._largest) < self._left:
+                return True
+            # What is under way at several writers may be as large as the largest so far.
+            needed = self._needed() + REPORT_BYTES + _AT_ONCE * self._largest
+            free = self.free_bytes()
+            self._since, self._looked_s = 0, time.monotonic()
+            self._left = self.spare_bytes(free) - needed
+            full = self._full = self._reason(free, needed)
+        if full:
+            self._on_full(full)
+        return not full
+
+    def _reason(self, free: int, needed: int) -> str:
+        """Why nothing may be written with so much free space, of which some is needed."""
+        limit_mb, spare = self.config.min_free_mb, self.spare_bytes(free)
+        if spare >= needed:
+            return ""
+        if spare < 0:
+            return f"the disk has {free / 1e6:,.0f} MB left, less than min_free_mb {limit_mb:,.0f}"
+        needs = f"{needed / 1e6:,.1f} MB to complete what is written"
+        return f"the disk has {free / 1e6:,.0f} MB left: min_free_mb {limit_mb:,.0f}, and {needs}"
+
+
+_AT_ONCE = 4
+"""Writers that may write an item each while the disk is looked at: three formats and the recording."""

@@ -1,0 +1,193 @@
+"""Numbers and files that cannot be meant: refused with a sentence, soon, and without a traceback."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from drives import simulated
+from pydantic import BaseModel
+from typer.testing import CliRunner
+
+from edgefirst_ros.cli.app import app
+from edgefirst_ros.config.files import load_values, parse_yaml
+from edgefirst_ros.config.model import Config, build_config
+from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.simulation import DriveOptions
+
+NONSENSE = (1e-300, 5e-324, 1e10, 1e308, -1e308, 2**63, -(2**64), 10**400, 10**5000, math.nan, math.inf)
+"""With none of these can anything be calculated."""
+EXTREMES = (1e-6, 1e9, -1e9, 0.0, -0.0, 1, -1, 10**9)
+SOME = int(os.environ.get("EXTREMES", "12"))
+"""Fields with extreme values that a drive is converted with."""
+DRIVE = DriveOptions(seconds=1, fps=5, width=160, height=96, lidar_points=64, cube_hz=2, imu_hz=20)
+
+
+def numbers(model: type[BaseModel], at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Places of all numbers in a model, and of how many numbers each is a list (0: it is one)."""
+    for name, info in model.model_fields.items():
+        kinds = (info.annotation, *getattr(info.annotation, "__args__", ()))
+        inner = next((k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)), None)
+        if inner is not None:
+            yield from numbers(inner, (*at, name, *(["camera"] if name == "topics" else [])))
+        elif name == "sizes_m":
+            yield (*at, name, "CAR"), 3
+        elif {int, float} & set(kinds):
+            yield (*at, name), 0
+        elif "float" in str(info.annotation):
+            yield (*at, name), 4
+
+
+FIELDS = list(numbers(Config))
+
+
+def values(place: tuple[str, ...], count: int, number: object) -> dict[str, Any]:
+    found: Any = [number] * count if count else number
+    for name in reversed(place):
+        found = {name: found}
+    return dict(found)
+
+
+def test_all_numbers_are_found() -> None:
+    assert len(FIELDS) >= 50
+    assert {("rate_hz",), ("topics", "camera", "offset_ms"), ("l5kit", "rate_hz")} < {p for p, _ in FIELDS}
+
+
+@pytest.mark.parametrize(("place", "count"), FIELDS, ids=str)
+def test_nonsense_is_refused_by_its_name(place: tuple[str, ...], count: int) -> None:
+    for number in NONSENSE:
+        if place[-1] == "offset_ms" and number == 1e10:
+            continue  # from the time since a boot to that since 1970
+        with pytest.raises(ConfigError) as caught:
+            build_config(values(place, count, number))
+        assert caught.value.faults[0].startswith(".".join(place[:2]))
+        assert len(str(caught.value)) < 400
+
+
+def test_a_drive_is_converted_with_extremes_or_they_are_refused(tmp_path: Path) -> None:
+    several = [(place, count, number) for place, count in FIELDS for number in EXTREMES]
+    drive = simulated(DRIVE).mcap
+    for number, (place, count, extreme) in enumerate(random.Random(3).sample(several, SOME)):
+        given = {"formats": ["edgefirst", "ncore", "l5kit"], **values(place, count, extreme)}
+        try:
+            config = build_config(given)
+        except ConfigError:
+            continue
+        convert([drive], tmp_path / str(number), config)
+
+
+@pytest.mark.parametrize("quaternion", [[0, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 1e-3]])
+def test_a_mounting_is_a_rotation(quaternion: list[float]) -> None:
+    with pytest.raises(ConfigError, match="rig_from_imu_xyzw: expected a quaternion of length 1"):
+        build_config({"ego": {"rig_from_imu_xyzw": quaternion}})
+    assert build_config({"ego": {"rig_from_imu_xyzw": [0, 0, 0.7071, 0.7071]}})
+
+
+BIG, HUGE = "9" * 30, "9" * 5000
+LINES = f"""
+info x.mcap --start 1e400
+info x.mcap --start 1e300
+info x.mcap --end nan
+info x.mcap --end -inf
+convert x.mcap -o o --rate 1e-300
+convert x.mcap -o o --rate nan
+convert x.mcap -o o --rate {HUGE}
+convert x.mcap -o o --every-n {BIG}
+convert x.mcap -o o --every-n {HUGE}
+convert x.mcap -o o --memory inf
+convert x.mcap -o o --memory nan
+convert x.mcap -o o --jobs {BIG}
+convert x.mcap -o o --workers 99999999
+play x.mcap --speed nan
+play x.mcap --speed 1e300
+play x.mcap --wait inf
+capture -o o --zenoh tcp/127.0.0.1:1 --duration nan
+capture -o o --zenoh tcp/127.0.0.1:1 --duration 1e300
+capture -o o --zenoh tcp/127.0.0.1:1 --split-every-m inf
+capture -o o --zenoh tcp/127.0.0.1:1 --split-every-s 1e-300
+view x.mcap -o x.rrd --rate inf
+view x.mcap -o x.rrd --rate nan
+sheet d -o x.png --rows {BIG}
+l5kit split d -o p --at {BIG}
+simulate -o o --seconds nan
+simulate -o o --seconds 1e-400
+simulate -o o --seed {BIG}
+simulate -o o --fps {HUGE}
+simulate -o o --set imu_hz=1.0e+300
+simulate -o o --set imu_hz=.inf
+simulate -o o --set lidar_points={BIG}
+simulate -o o --set gps.drift_s=1.0e-300
+simulate -o o --set stops=[[.nan,1]]
+simulate -o o --set start_ns={BIG}
+simulate -o o --set jitter.*=.nan
+simulate -o o --set gps.jumps=[[.inf,1,1]]
+"""
+
+
+@pytest.mark.parametrize("line", LINES.split("\n")[1:-1], ids=lambda line: line[:60])
+def test_nonsense_on_the_command_line_is_refused(line: str, tmp_path: Path) -> None:
+    (tmp_path / "x.mcap").touch()
+    places = {"x.mcap", "o", "d", "p", "x.rrd", "x.png"}
+    given = [str(tmp_path / each) if each in places else each for each in line.split()]
+    done = CliRunner().invoke(app, given, catch_exceptions=False)
+    assert done.exit_code == 2, done.output
+    assert done.stderr.startswith("error: ")
+    assert len(done.stderr) < 700
+    assert not (tmp_path / "o").exists()
+
+
+def laughs(begin: str, row: str) -> str:
+    lines = [f"a{n}: &a{n} {row % ','.join(f'*a{n - 1}' for _ in range(10))}" for n in range(1, 30)]
+    return "\n".join([begin, *lines, "rate_hz: *a29"])
+
+
+BOMBS = {
+    "laughs": laughs("a0: &a0 [1, 1]", "[%s]"),
+    "merged": laughs("a0: &a0 {b: 1, c: 2}", "{<<: [%s]}"),
+    "itself": "rate_hz: &a [*a]",
+    "itself by name": "rate_hz: &a {b: *a}",
+    "names": "".join(f"k{n}: {n}\n" for n in range(60_000)),
+    "deep": "rate_hz:\n  " + "- " * 5000 + "1",
+    "deeper": "rate_hz: " + "[" * 5000,
+    "complex names": "? " * 5000,
+    "sexagesimal": "every_n: 1" + ":59" * 200_000,
+    "binary": "every_n: 0b1" + "0" * 900_000,
+    "digits": "every_n: " + "9" * 5000,
+    "long": "rate_hz: " + "x" * 900_000,
+    "large": "rate_hz: 1\n" + "#" * (1 << 20),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_file_that_is_a_bomb_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(BOMBS[name])
+    with pytest.raises(ConfigError) as caught:
+        load_values(path)
+    assert str(caught.value).startswith(f"{path}")
+    assert len(str(caught.value)) < 500
+
+
+def test_aliases_that_a_person_writes_are_fine() -> None:
+    text = "a: &a {required: never}\nb: &b [1, 2]\nc: [*a, *a, *b]\nd: {<<: *a, e: 1}"
+    assert parse_yaml(text)["d"] == {"required": "never", "e": 1}
+
+
+def test_of_thousands_of_faults_some_are_told() -> None:
+    with pytest.raises(ConfigError) as caught:
+        build_config({f"k{number}": 1 for number in range(5000)})
+    assert len(caught.value.faults) == 51
+    assert caught.value.faults[-1] == "and 4,950 more faults"
+
+
+@pytest.mark.parametrize("name", ["names", "laughs", "deeper", "itself"])
+def test_another_yaml_is_read_by_the_same_rules(name: str) -> None:
+    with pytest.raises(yaml.YAMLError):
+        parse_yaml(BOMBS[name])

@@ -1,0 +1,204 @@
+"""What is written to is removed, renamed or unmounted while a capture runs: noticed, said, the rest saved."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from livedrive import FORMATS, HOST, NOON_NS, check_sums, messages
+from test_live_zenoh import PROMPT, STAMPS, capturing, publish
+from zenoh_loopback import await_condition, free_endpoint, started
+
+from edgefirst_ros.config.model import Config, build_config
+from edgefirst_ros.errors import WriteError
+from edgefirst_ros.formats.datasets import check
+from edgefirst_ros.live.capture import LiveCapture
+from edgefirst_ros.messages.measurement import RawMessage
+
+LOST = "is no longer there: removed, renamed or unmounted while it was written"
+Removing = Callable[[Path], None]
+
+
+def rename(folder: Path) -> None:
+    folder.rename(folder.with_name(f"{folder.name}-elsewhere"))
+
+
+def unmount(folder: Path) -> None:
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@pytest.fixture(params=[shutil.rmtree, rename, unmount], ids=["removed", "renamed", "unmounted"])
+def remove(request: pytest.FixtureRequest) -> Iterator[tuple[Callable[[Path], None], Removing]]:
+    """How a folder is made, if that matters, and how it goes."""
+    if request.param is not unmount:
+        yield (lambda _: None), request.param
+        return
+    if os.geteuid():
+        pytest.skip("mounting takes root")
+    with ExitStack() as undo:
+
+        def mount(folder: Path) -> None:
+            folder.mkdir(parents=True)
+            command = ["mount", "-t", "tmpfs", "-o", "size=100m", "none", folder]
+            if subprocess.run(command, check=False).returncode:
+                pytest.skip("nothing can be mounted here")
+            undo.callback(subprocess.run, ["umount", "--lazy", folder], check=False, stderr=-3)
+
+        yield mount, unmount
+
+
+def capture(output: Path, **config: Any) -> LiveCapture:  # noqa: ANN401 - any value of the configuration
+    usual = {
+        "min_free_mb": 0,
+        "overload": {"latency_s": 0},
+        "formats": FORMATS,
+        "topics": {name: {"clock": "stamp"} for name in Config().topics},
+        **PROMPT,
+    }
+    return LiveCapture(build_config(usual | config), output, HOST, now_ns=lambda: NOON_NS)
+
+
+def settled(condition: Callable[[], bool], what: str) -> None:
+    for _ in range(3000):
+        if condition():
+            return
+        threading.Event().wait(0.01)
+    pytest.fail(f"never came about: {what}")
+
+
+def begin(one: LiveCapture) -> list[RawMessage]:
+    """Capture half of the drive; the other half."""
+    one.start("d", sequence="s")
+    half = len(messages()) // 2
+    for message in messages()[:half]:
+        one.put(message)
+    settled(lambda: one.status().samples >= 5 and not one._queue.bytes, "samples")
+    return list(messages()[half:])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_whose_folder_goes_costs_that_format(
+    tmp_path: Path, remove: tuple[Callable[[Path], None], Removing], name: str
+) -> None:
+    make, take_away = remove
+    make(tmp_path / name)
+    one = capture(tmp_path)
+    begin(one)
+    take_away(tmp_path / name)
+    settled(lambda: bool(one.ended), "the end")
+    others = [each for each in FORMATS if each != name]
+    assert str(tmp_path / name) in one.lost
+    assert one.lost.endswith(f"{LOST}; the session ends, and is saved in {' and '.join(others)}")
+    assert one.status().problems == (one.lost,)
+    (done,) = one.stop()
+    assert done.report["ended"] == one.broken
+    assert done.report["ended"].startswith(f"{name}/")
+    assert str(tmp_path) not in f"{done.report}", "no path of this machine"
+    assert f"{name}: lost: its folder {LOST}" in done.report["warnings"]
+    assert done.report["formats"].keys() == {*others}
+    assert done.report["samples"] >= 5
+    check_sums(done.report)
+    assert {path.relative_to(tmp_path).parts[0] for path in done.paths} == {*others}
+    assert all(path.exists() for path in done.paths)
+    for each in others:
+        assert all(result.ok for result in check(tmp_path / each))
+    assert not [path for path in (tmp_path / name).rglob("*") if path.is_file()], "made where it was"
+
+
+def test_messages_that_still_come_change_nothing(tmp_path: Path) -> None:
+    """A writer that finds out by itself, because it cannot make a file, ends the session in the same way."""
+    one = capture(tmp_path, edgefirst={"container": "folder"})
+    rest = begin(one)
+    shutil.rmtree(tmp_path / "edgefirst")
+    for message in rest:
+        one.put(message)
+    settled(lambda: bool(one.ended), "the end")
+    (done,) = one.stop()
+    assert done.report["ended"].startswith("edgefirst/d")
+    assert all(result.ok for result in check(tmp_path))
+
+
+def test_an_output_that_goes_is_said_to_be_lost(
+    tmp_path: Path, remove: tuple[Callable[[Path], None], Removing]
+) -> None:
+    make, take_away = remove
+    output = tmp_path / "out"
+    make(output)
+    one = capture(output, record=True)
+    begin(one)
+    take_away(output)
+    settled(lambda: bool(one.ended), "the end")
+    assert one.ended.startswith(f"failed: {output / 'edgefirst' / 'd'} {LOST}; ")
+    with pytest.raises(WriteError, match="no dataset of session d is saved"):
+        one.stop()
+    assert not [path for path in output.rglob("*") if path.is_file()], "nothing is made where it was"
+
+
+def test_a_recording_that_goes_is_said_and_the_datasets_go_on(
+    tmp_path: Path, remove: tuple[Callable[[Path], None], Removing]
+) -> None:
+    make, take_away = remove
+    folder = tmp_path / "recordings"
+    make(folder)
+    one = capture(tmp_path, record=True)
+    rest = begin(one)
+    take_away(folder)
+    settled(lambda: bool(one.status().problems), "that it is said")
+    said = f"{folder / 's.mcap'} {LOST}; the datasets go on"
+    assert one.status().problems == (said,)
+    for message in rest:
+        one.put(message)
+    (done,) = one.stop(60)
+    assert done.report["samples"] > 25
+    assert done.report["ended"] == "stopped"
+    assert done.report["recording"]["failure"] == said
+    # What waited when the folder went is not recorded either.
+    assert sum(done.report["recording"]["not_recorded"].values()) >= len(rest)
+    assert all(result.ok for result in check(tmp_path))
+
+
+def test_a_recording_that_goes_at_the_very_end_is_said(tmp_path: Path) -> None:
+    one = capture(tmp_path, record=True)
+    begin(one)
+    shutil.rmtree(tmp_path / "recordings")
+    (done,) = one.stop(60)
+    assert done.report["recording"]["failure"].startswith(f"{tmp_path / 'recordings' / 's.mcap'} {LOST}")
+
+
+@pytest.mark.parametrize("what", ["recordings", "edgefirst"])
+def test_the_command_says_so_and_ends_with_2(tmp_path: Path, what: str) -> None:
+    endpoint, config = free_endpoint(), tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump({**STAMPS, **PROMPT, "record": True}))
+    folder = tmp_path / "live" / what
+    took_s: list[float] = []
+
+    def noticed() -> bool:
+        if not re.search(r"[1-9]\d* samples; [1-9]", process.err):
+            return False
+        shutil.rmtree(folder)
+        start_s = time.monotonic()
+        await_condition("the error", lambda: "error: " in process.err)
+        took_s.append(time.monotonic() - start_s)
+        process.send(signal.SIGINT)  # the recording's loss does not end the capture
+        return True
+
+    with started(tmp_path / "capture", *capturing(tmp_path, endpoint, config)) as process:
+        publish(endpoint, noticed, pause_s=1.0)
+        assert process.wait() == 2, process.err
+    assert f"error: {folder}" in process.err
+    assert LOST in process.err
+    assert "Traceback" not in process.err
+    assert "because the disk" not in process.err
+    assert took_s[0] < 20  # two seconds, on a machine with nothing else to do
+    assert all(result.ok for result in check(tmp_path / "live"))
