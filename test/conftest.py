@@ -22,7 +22,6 @@ from places import SHARED
 from s3server import S3Server, find_weed, s3_server
 
 from edgefirst_ros.formats.crashsafe import sync
-from edgefirst_ros.formats.ncore.store import directory
 from edgefirst_ros.messages.guard import LOGGER
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
@@ -34,8 +33,7 @@ settings.load_profile("repeatable")
 def nothing_waits_for_the_disk() -> Iterator[None]:
     """In this process; commands that tests start do. Simulated disks tell what is synced, and when."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (sync, directory):
-            patch.setattr(module, "sync_file_system", lambda _: None)
+        patch.setattr(sync, "sync_file_system", lambda _: None)
         for name in ("fsync", "fdatasync"):
             patch.setattr(os, name, lambda _: None)
         yield

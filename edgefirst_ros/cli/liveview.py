@@ -87,7 +87,7 @@ def line(status: LiveStatus, connections: int) -> str:
     lost = sum(row.get("lost_upstream", 0) for row in status.topics.values())
     parts = [
         f"{clock(status.elapsed_s)}: {'paused, ' if status.paused else ''}{status.samples:,} samples",
-        f"{status.durable:,} durable",
+        f"{status.durable:,} durable{_at_risk(status)}",
         f"{status.bytes_written / 1e6:,.0f} MB",
         f"{status.received:,} messages received",
         f"{status.dropped:,} dropped",
@@ -108,14 +108,20 @@ def _panel(status: LiveStatus, connections: int) -> Group:
     head = Text.from_markup(
         f"[bold]{escape(status.session)}[/]  {clock(status.elapsed_s)}  {connected}"
         f"{'  [bold yellow]paused[/]' if status.paused else ''}\n"
-        f"[bold]{status.samples:,}[/] samples, {status.durable:,} durable{delay}  "
+        f"[bold]{status.samples:,}[/] samples, {status.durable:,} durable{delay}{_at_risk(status)}  "
         f"{status.bytes_written / 1e6:,.1f} MB "
         f"({status.bytes_per_s / 1e6:.1f} MB/s)  queue {status.queue_fill:.0%}  disk {_left(status)}"
     )
     missing = ", ".join(f"{role} ({', '.join(topics)})" for role, topics in status.silent.items())
     foot = Text(f"waiting for {missing}" if missing else "", style="dim")
     shed = [Text(f"shed: {status.shed_text} samples; {status.help}", style="yellow")] if status.shed else []
-    return Group(head, _table(status), *shed, foot)
+    slow = [Text(status.slow_disk, style="yellow")] if status.slow_disk else []
+    return Group(head, _table(status), *shed, *slow, foot)
+
+
+def _at_risk(status: LiveStatus) -> str:
+    """What a power cut could have taken, if that is known."""
+    return "" if status.at_risk_s is None else f" (at risk at most {status.at_risk_s:.1f} s)"
 
 
 def _table(status: LiveStatus) -> Table:

@@ -359,8 +359,9 @@ class Settings(BaseModel):
     sync_s: float = Field(
         1.0,
         ge=-1.0,
-        description="Interval at which written data are synced to disk; a power cut loses at most this much. "
-        "0: after every sample; off or -1: only when the output is complete.",
+        description="Interval at which written data are synced to disk; a power cut loses at most this and "
+        "the time that the disk takes for it. 0: after every sample; off or -1: only when the output is "
+        "complete.",
     )
     split_every_s: float = Field(
         0.0,

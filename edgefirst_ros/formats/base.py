@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
@@ -145,10 +146,8 @@ class CrashSafe(Protocol):
     The output of other formats is synced after ``close``, before the report is written.
     """
 
-    def sync(self) -> None:
-        """Wait until the disk holds everything that ``write`` and ``pose`` had done before this call.
-
-        Called from a thread of its own while others write.
+    def syncing(self) -> AbstractContextManager[Collection[Path]]:
+        """The files and folders that hold what ``write`` and ``pose`` did before; see ``Syncing``.
 
         Raises:
             WriteError: the disk refuses; what it holds is unknown then.

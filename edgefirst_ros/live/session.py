@@ -79,11 +79,13 @@ class Finished:
     def summary(self) -> str:
         """One line with the number of samples and messages."""
         totals, shed = self.report["totals"], self.report["shed"]
+        at_risk_s = self.report.get("at_risk_s")
         counts = shed_counts({name: (each["shed"], each["of"]) for name, each in shed.items()})
         return (
             f"session {self.name} is complete: {self.report['samples']} samples, "
             f"{totals['received']} messages, {totals['dropped']} dropped"
             + (f"; shed because of overload: {counts}" if counts else "")
+            + ("" if at_risk_s is None else f"; at risk of a power cut: the last {at_risk_s:.1f} s at most")
         )
 
 

@@ -84,7 +84,10 @@ class LiveStatus:
     """
     durable: int = 0
     """Samples that the disk holds in every format, so that they survive a power cut."""
-
+    at_risk_s: float | None = None
+    """Seconds of writing that a power cut could have taken, at most; None with ``sync_s: off``."""
+    slow_disk: str = ""
+    """That the disk does not keep up with ``sync_s``; empty if it does."""
     shed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Samples shed in this session and samples in total, by format."""
     problems: tuple[str, ...] = ()
@@ -177,7 +180,7 @@ def build_status(
     found = accounts(pipeline.ledger, streams)
     for row in found.values():
         row["shed"] = row["reasons"].get("dropped", {}).get(SHED, 0)
-    overload = job.overload
+    overload, commits = job.overload, pipeline.fanout.commits
     shedding = {} if overload is None else {n: share for n, share in overload.shares.items() if share < 1}
     rates, bytes_per_s = meter.rates(flows, outputs)
     elapsed_s = time.monotonic() - meter.start_s
@@ -200,6 +203,8 @@ def build_status(
         outputs={name: OutputStatus(o.items, o.bytes, bytes_per_s[name]) for name, o in outputs.items()},
         commit_latency_ms=commit_latency_ms,
         durable=progress.durable,
+        at_risk_s=commits.at_risk_s,
+        slow_disk=commits.warning,
         paused=paused,
         problems=problems,
         shed={} if overload is None else overload.shed,

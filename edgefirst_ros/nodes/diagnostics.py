@@ -90,12 +90,15 @@ def summarise(view: CaptureView) -> Diagnostic:
         level, message = Level.WARN, f"dropping messages; {message}"
     elif status.shedding:
         level, message = Level.WARN, f"shedding {_shares(status)}; {message}"
+    elif status.slow_disk:
+        level, message = Level.WARN, f"{status.slow_disk}; {message}"
     values = [
         ("state", view.state),
         ("session", status.session or "none"),
         ("paused", "yes" if status.paused else "no"),
         ("samples", str(status.samples)),
         ("durable samples", str(status.durable)),
+        ("at risk at most", "unknown" if status.at_risk_s is None else f"{status.at_risk_s:.1f} s"),
         ("received", str(status.received)),
         ("dropped", str(status.dropped)),
         ("shed", f"{status.shed_text} samples" if status.shed else "0"),

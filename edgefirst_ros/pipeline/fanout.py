@@ -23,7 +23,7 @@ from edgefirst_ros.formats.base import (
     Writer,
     Written,
 )
-from edgefirst_ros.formats.crashsafe.sync import sync_trees
+from edgefirst_ros.formats.crashsafe.sync import sync_paths, tree
 from edgefirst_ros.messages.guard import guarded
 from edgefirst_ros.pipeline.delivery import Delivery, Item, Result
 from edgefirst_ros.pipeline.disk import Disk
@@ -241,7 +241,7 @@ class FanOut:
         for failure in (thread.failure for _, thread in self._left()):
             if failure is not None:
                 raise failure
-        if self.commits.failure is not None and self.commits.syncing not in self._given_up:
+        if self.commits.failure is not None:
             raise self.commits.failure
 
     def finish_bytes(self) -> int:
@@ -307,7 +307,7 @@ class FanOut:
                 paths += writer.complete()
             else:
                 closed = writer.close()
-                sync_trees(closed)
+                sync_paths(tree(*closed))
                 paths += closed
         return paths
 

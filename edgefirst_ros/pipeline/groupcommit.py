@@ -8,6 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from edgefirst_ros.formats.base import CrashSafe, Writer
+from edgefirst_ros.formats.crashsafe.sync import sync_together
+
+_SLOW = 2
+"""Times ``sync_s``: beyond, the disk takes longer than the time between two syncs, and is the bottleneck."""
+_LEAST_S = 0.5
+"""Shorter times of ``sync_s`` ask for what the disk can do; what it then takes is no surprise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +34,9 @@ class Mark:
 class GroupCommit:
     """Syncs what is written every ``sync_s`` seconds, in a thread of its own, so that no writer waits for it.
 
-    What was written when a sync began is durable when it ends: it survives a power cut. Formats that are not
-    ``CrashSafe`` are durable only when they are complete.
+    What was written when a sync began is durable when it ends: it survives a power cut. All formats are
+    synced together, with as few flushes of the disk as that takes. Formats that are not ``CrashSafe`` are
+    durable only when they are complete.
 
     Args:
         writers: of all formats.
@@ -40,9 +47,7 @@ class GroupCommit:
 
     Attributes:
         durable: the newest mark that is durable.
-        longest_s: the longest time that a sync took.
         failure: what ended the thread; nothing more becomes durable then.
-        syncing: name of the format that is synced, or that failed.
     """
 
     def __init__(
@@ -53,9 +58,9 @@ class GroupCommit:
         durable: Callable[[Mark], None] | None = None,
     ) -> None:
         self.durable = Mark()
-        self.longest_s = 0.0
         self.failure: BaseException | None = None
-        self.syncing = ""
+        self._longest_s = 0.0
+        self._since_s = time.monotonic()
         self._writers = [writer for writer in writers if isinstance(writer, CrashSafe)]
         self._sync_s = sync_s
         self._written = written
@@ -67,14 +72,40 @@ class GroupCommit:
             self._thread = threading.Thread(target=self._run, name="sync", daemon=True)
             self._thread.start()
 
+    @property
+    def at_risk_s(self) -> float | None:
+        """Of how many seconds of writing a power cut could have taken the data, at most, at any time so far.
+
+        That is ``sync_s`` and as long as the disk takes. None where nothing is synced; any thread.
+        """
+        if self._thread is None:
+            return None
+        since_s = self._since_s
+        return self._longest_s if self._is_durable else max(self._longest_s, time.monotonic() - since_s)
+
+    @property
+    def warning(self) -> str:
+        """That the disk is too slow for ``sync_s``; empty if it is not. Any thread."""
+        at_risk_s = self.at_risk_s
+        if at_risk_s is None or at_risk_s <= _SLOW * max(self._sync_s, _LEAST_S):
+            return ""
+        return (
+            f"the disk is slow: a power cut could have lost the last {at_risk_s:.1f} s at worst, with "
+            f"sync_s {self._sync_s:g}"
+        )
+
     def wrote(self) -> None:
         """Something was written; any thread. Matters where ``sync_s`` is 0."""
         if self._thread is not None and not self._sync_s:
             with self._wake:
                 self._wake.notify()
 
+    @property
+    def _is_durable(self) -> bool:
+        return self._written() == self.durable
+
     def stop(self) -> None:
-        """End the thread, after the sync under way; may be repeated."""
+        """Sync what is left, and end the thread; may be repeated."""
         with self._wake:
             self._stopped = True
             self._wake.notify()
@@ -88,22 +119,21 @@ class GroupCommit:
             self._tell(mark)
 
     def _run(self) -> None:
-        while True:
+        is_last = False
+        while not is_last:
             with self._wake:
-                if not self._stopped and (self._sync_s or self._written() == self.durable):
+                if not self._stopped and (self._sync_s or self._is_durable):
                     self._wake.wait(self._sync_s or None)
-                if self._stopped:
+                    if not self._sync_s:
+                        self._since_s = time.monotonic()  # there was nothing to lose till now
+                is_last = self._stopped
+            start_s, mark = time.monotonic(), self._written()
+            if mark != self.durable:
+                try:
+                    sync_together(self._writers)
+                except BaseException as failure:  # noqa: BLE001 - kept for the caller, who ends the run
+                    self.failure = failure
                     return
-            mark = self._written()
-            if mark == self.durable:
-                continue
-            start_s = time.monotonic()
-            try:
-                for writer in self._writers:
-                    self.syncing = writer.name
-                    writer.sync()
-            except BaseException as failure:  # noqa: BLE001 - kept for the caller, who ends the run
-                self.failure = failure
-                return
-            self.longest_s = max(self.longest_s, time.monotonic() - start_s)
-            self.complete(mark)
+                self._longest_s = self.at_risk_s or 0.0
+                self.complete(mark)
+            self._since_s = start_s  # what was written before is durable

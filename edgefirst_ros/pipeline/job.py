@@ -99,8 +99,13 @@ class Job:
         report = {"dataset": self.dataset, **head, **self.pipeline.report()}
         report["notes"] += [f"{w.name}: {note}" for w in self.writers for note in w.notes]
         report["warnings"] = [*warnings, *report["warnings"]]
-        if self._disk is not None and self._disk.reason not in {"", head.get("ended")}:
-            report["warnings"].append(f"not everything was written: {self._disk.reason}")
+        if self._disk is not None:  # live; what depends on the disk's speed is of no use to others
+            if self._disk.reason not in {"", head.get("ended")}:
+                report["warnings"].append(f"not everything was written: {self._disk.reason}")
+            commits = self.pipeline.fanout.commits
+            if commits.at_risk_s is not None:
+                report["at_risk_s"] = round(commits.at_risk_s, 2)
+            report["warnings"] += filter(None, [commits.warning])
         report["warnings"] += [f"{w.name}: {warning}" for w in self.writers for warning in w.warnings]
         if report["samples"]:
             given_up = self.pipeline.fanout.given_up

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from envelopes import Keeper
 
 from edgefirst_ros.errors import WriteError
+from edgefirst_ros.pipeline import groupcommit
 from edgefirst_ros.pipeline.groupcommit import GroupCommit, Mark
 
 WAIT_S = 20.0
@@ -25,11 +27,13 @@ class Safe(Keeper):
         self.may_end = threading.Semaphore(0)
         self.failure: Exception | None = None
 
-    def sync(self) -> None:
+    @contextmanager
+    def syncing(self) -> Iterator[list[Path]]:
         self.begun_sync.release()
         assert self.may_end.acquire(timeout=WAIT_S)
         if self.failure is not None:
             raise self.failure
+        yield []
         self.synced += 1
 
     def complete(self) -> list[Path]:
@@ -78,7 +82,54 @@ def test_what_was_written_when_a_sync_began_is_durable_when_it_ends(sync_s: floa
     assert not writer.begun_sync.acquire(timeout=0.1), "synced although nothing was new"
     commits.stop()
     assert durable == [first, second]
-    assert commits.longest_s > 0
+
+
+class Clock:
+    """Stands still unless the test moves it."""
+
+    now_s = 100.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@pytest.mark.parametrize("sync_s", [0.0, 0.01])
+def test_at_risk_is_what_was_written_since_the_last_sync_began_that_ended(
+    sync_s: float, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, clock = Safe(), Clock()
+    monkeypatch.setattr(groupcommit, "time", clock)
+    commits = GroupCommit([writer], sync_s, written)
+    assert (commits.at_risk_s, commits.warning) == (0, "")
+    written.now = Mark(3, 300, 30)
+    commits.wrote()
+    assert writer.begun_sync.acquire(timeout=WAIT_S)
+    clock.now_s = 100.9
+    assert commits.at_risk_s == pytest.approx(0.9), "the disk has not answered"
+    assert commits.warning == ""
+    written.now = Mark(5, 500, 50)
+    writer.may_end.release()
+    assert writer.begun_sync.acquire(timeout=WAIT_S)
+    clock.now_s = 102.5  # what was written at 100.0 was not in the first sync
+    assert commits.at_risk_s == pytest.approx(2.5)
+    writer.may_end.release()
+    until(lambda: commits.durable == written.now)
+    clock.now_s = 200.0
+    assert commits.at_risk_s == pytest.approx(2.5), "nothing is written, nothing can be lost"
+    assert commits.warning == (
+        f"the disk is slow: a power cut could have lost the last 2.5 s at worst, with sync_s {sync_s:g}"
+    )
+    commits.stop()
+    assert commits.at_risk_s == pytest.approx(2.5)
+
+
+def test_what_is_left_is_synced_before_the_output_is_completed(written: Written) -> None:
+    writer, durable = Safe(), list[Mark]()
+    commits = GroupCommit([writer], 1000.0, written, durable.append)
+    written.now = Mark(3, 300, 30)
+    writer.may_end.release()
+    commits.stop()
+    assert durable == [written.now]
 
 
 def test_off_syncs_nothing_before_the_end(written: Written) -> None:
@@ -88,6 +139,7 @@ def test_off_syncs_nothing_before_the_end(written: Written) -> None:
     commits.wrote()
     commits.stop()
     assert (writer.synced, commits.durable) == (0, Mark())
+    assert (commits.at_risk_s, commits.warning) == (None, "")
     commits.complete(written.now)
     assert commits.durable == written.now
 

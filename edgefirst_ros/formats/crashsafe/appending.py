@@ -25,6 +25,7 @@ class AppendFile:
         exclusive: it must not be there yet.
 
     Attributes:
+        path: where it was opened.
         descriptor: of the open file, -1 once it is closed.
         size: bytes appended so far; what was in the file counts.
 
@@ -33,6 +34,7 @@ class AppendFile:
     """
 
     def __init__(self, path: Path, *, exclusive: bool = False) -> None:
+        self.path = path
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_EXCL if exclusive else 0)
         self.descriptor = os.open(path, flags, 0o644)
         self.size = os.fstat(self.descriptor).st_size
@@ -119,13 +121,16 @@ def is_in_place(descriptor: int, path: Path) -> bool:
 
 
 @contextmanager
-def disk_errors(path: Path, failed: str = "cannot be written", advice: str = "") -> Iterator[None]:
+def disk_errors(
+    path: Path, failed: str = "cannot be written", advice: str = "", *, below: Path | None = None
+) -> Iterator[None]:
     """Turn errors of the file system into a WriteError that names the path; the package's own pass.
 
     Args:
         path: what was being written.
         failed: what cannot be done.
         advice: what the user can do.
+        below: a folder; errors that name what is elsewhere pass.
 
     Raises:
         WriteError: the file system refused.
@@ -134,6 +139,8 @@ def disk_errors(path: Path, failed: str = "cannot be written", advice: str = "")
         yield
     except OSError as error:
         if isinstance(error, EdgeFirstError):
+            raise
+        if below is not None and error.filename and not Path(error.filename).is_relative_to(below):
             raise
         sentence = f"{path}: {failed}: {error.strerror or error}"
         raise WriteError(f"{sentence}; {advice}" if advice else sentence) from error

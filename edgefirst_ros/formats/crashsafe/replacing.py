@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path
-from edgefirst_ros.formats.crashsafe.sync import sync_file, sync_path
+from edgefirst_ros.formats.crashsafe.sync import sync_file, sync_path, sync_paths
 
 NEW = ".new"
 """How the name of a file ends that ``replace_file`` has not put in place yet."""
@@ -68,6 +68,31 @@ def restore_old(path: Path) -> None:
     """
     if old_path(path).exists() and not path.exists():
         old_path(path).replace(path)
+
+
+def forget(*paths: Path) -> None:
+    """Remove files so that a power cut does not bring their names back with the bytes of others.
+
+    A file system without a journal can give the blocks of a removed file to others before the disk holds the
+    folder without its name. So the files stay open until it does.
+
+    Raises:
+        OSError: the file system refuses.
+    """
+    with ExitStack() as held:
+        for path in paths:
+            held.callback(os.close, hold(path))
+            path.unlink()
+        sync_paths(sorted({path.parent for path in paths}))
+
+
+def hold(path: Path) -> int:
+    """Descriptor of a file, which keeps its blocks when it is removed; to be closed.
+
+    Raises:
+        OSError: it is not there, or is a link.
+    """
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def remove(path: Path) -> None:

@@ -5,14 +5,29 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import platform
+import re
 import threading
-from collections.abc import Iterable
-from contextlib import suppress
-from itertools import chain, islice
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
+from typing import Protocol
 
 _MANY = 16
 """More files than this are synced with their whole file system, in one call instead of one each."""
+_FLUSHING = {
+    0xEF53: "ext4",
+    0x58465342: "xfs",
+    0x9123683E: "btrfs",
+    0xF2F52010: "f2fs",
+    0x794C7630: "overlay",
+    0x01021994: "tmpfs",
+}
+"""By their numbers in statfs(2): those whose syncfs waits for the disk's own cache, too. vfat's does not, and
+FUSE's does not tell whoever serves the files."""
+_REPORTING = (5, 8)
+"""The first Linux whose syncfs says that a file could not be written."""
 
 
 def sync_file(descriptor: int) -> None:
@@ -42,30 +57,64 @@ def sync_path(path: Path) -> None:
         os.close(descriptor)
 
 
-def sync_trees(paths: Iterable[Path]) -> None:
-    """Wait until the disk holds files, and folders with everything below; what is not there is passed over.
-
-    Raises:
-        OSError: the disk refuses.
-    """
-    every = (path for top in paths for path in chain((top,), top.rglob("*")) if path.exists())
-    sync_paths(set(islice(every, _MANY + 1)))
+def tree(*tops: Path) -> Iterator[Path]:
+    """Files, and folders with everything below; what is not there is passed over."""
+    return (path for top in tops for path in chain((top,), top.rglob("*")) if path.exists())
 
 
-def sync_paths(paths: Iterable[Path]) -> None:
+def sync_paths(paths: Iterable[Path], *, one_by_one: int = _MANY) -> None:
     """Wait until the disk holds files and the names in folders; what is not there is passed over.
 
+    Args:
+        paths: of any file systems.
+        one_by_one: more than these of a file system are synced with all of it, where that is as good. It
+            takes one to four flushes of the disk for any number of files, instead of one or two for each.
+
     Raises:
-        OSError: the disk refuses.
+        OSError: the disk refuses; names one of the paths.
     """
-    several = sorted(paths)
-    if len(several) > _MANY:
-        above = chain.from_iterable((path, *path.parents) for path in several)
-        sync_file_system(next(path for path in above if path.exists()))
-        return
-    for path in several:
-        with suppress(FileNotFoundError):
-            sync_path(path)
+    waiting: dict[int, list[Path]] = {}
+    whole: set[int] = set()
+    for path in paths:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            device = path.stat().st_dev
+            several = waiting.setdefault(device, [])
+            if device not in whole:
+                several.append(path)
+            if len(several) > one_by_one:
+                if flushes_disk(path):
+                    with _named(path):
+                        sync_file_system(path)
+                    whole.add(device)
+                else:
+                    _sync_each(several)
+                several.clear()
+    for several in waiting.values():
+        _sync_each(several)
+
+
+def sync_together(several: Iterable[Syncing]) -> None:
+    """Wait until the disk holds what several have written, with as few flushes as it takes.
+
+    Raises:
+        WriteError: the disk refuses.
+    """
+    with ExitStack() as stack:
+        paths = [path for each in several for path in stack.enter_context(each.syncing())]
+        sync_paths(paths, one_by_one=1)
+
+
+class Syncing(Protocol):
+    """What grows on the disk, and can say where."""
+
+    def syncing(self) -> AbstractContextManager[Collection[Path]]:
+        """The files and folders that hold what was written before; where the context ends, the disk holds it.
+
+        Entered and left by a thread of its own while others write.
+
+        Raises:
+            WriteError: the disk refuses; what it holds is unknown then.
+        """
 
 
 def make_folder(path: Path) -> None:
@@ -85,30 +134,60 @@ def make_folder(path: Path) -> None:
 
 
 class Unsynced:
-    """Files that were written whole and folders that gained or lost names, since the last sync.
+    """Files that were written whole and folders that gained or lost names, since the last ``take``.
 
     Safe to use from several threads.
+
+    Args:
+        top: the folder that they are in; before the first ``take`` they are not noted one by one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, top: Path) -> None:
+        self._top = top
         self._lock = threading.Lock()
-        self._paths: set[Path] = set()
+        self._paths: set[Path] | None = None
 
     def add(self, *paths: Path) -> None:
-        """Remember files, or folders for the names in them."""
+        """Note files, or folders for the names in them."""
         with self._lock:
-            if len(self._paths) <= _MANY:  # else the whole file system is synced
+            if self._paths is not None:
                 self._paths.update(paths)
 
-    def sync(self) -> None:
-        """Wait until the disk holds everything that was added before this call.
-
-        Raises:
-            OSError: the disk refuses; what it holds of all this is unknown then.
-        """
+    def take(self) -> list[Path]:
+        """What was noted; the first time, all that is there."""
         with self._lock:
             paths, self._paths = self._paths, set()
-        sync_paths(paths)
+        return [*tree(self._top)] if paths is None else sorted(paths)
+
+
+def flushes_disk(path: Path) -> bool:
+    """Whether ``sync_file_system`` is as good as syncing each file of the file system that ``path`` is on.
+
+    Raises:
+        OSError: ``path`` is not there, or the disk refuses.
+    """
+    if platform.system() != "Linux":
+        return False
+    release = tuple(int(number) for number in re.findall(r"\d+", platform.release())[:2])
+    found = ctypes.create_string_buffer(512)  # more than struct statfs has anywhere
+    if release < _REPORTING or ctypes.CDLL(None, use_errno=True).statfs(os.fsencode(path), found):
+        return False
+    return ctypes.c_long.from_buffer(found).value & 0xFFFFFFFF in _FLUSHING
+
+
+def _sync_each(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with suppress(FileNotFoundError, NotADirectoryError), _named(path):
+            sync_path(path)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def sync_file_system(path: Path) -> None:

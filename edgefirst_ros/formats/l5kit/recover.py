@@ -15,6 +15,7 @@ from edgefirst_ros.errors import DatasetNotFound, WriteError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.journal import Journal
 from edgefirst_ros.formats.crashsafe.names import finished_path, move_part, old_path, part_path
+from edgefirst_ros.formats.crashsafe.replacing import forget
 from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.crashsafe.sync import sync_path
 from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
@@ -163,6 +164,7 @@ def _replayed(part: Path, journal: Journal) -> _Kept:
         if is_whole:
             kept.add(commit)
         written.update({name: growth.length - written[name] for name, growth in commit.rows.items()})
+    forget(*(tail for rows in stored.values() for tail in sorted(rows.refuted)))
     kept.lost = written[FRAMES] - kept.rows[FRAMES]
     for name in SPECS:
         files = OwnFiles(Files(part, name))
@@ -180,11 +182,11 @@ def _is_whole(commit: Commit, kept: _Kept, stored: dict[str, StoredRows]) -> boo
         return False
     for name, (length, crc) in rows.items():
         start = kept.rows[name]
-        found = stored[name].crc(start, length)
-        if found is None and name == SPANS and not rows[POINTS].length:
-            # Without any points a complete dataset has no such files.
-            found = crc32(bytes((length - start) * SPECS[SPANS].dtype.itemsize))
-        if length < start or found != crc:
+        if length < start:
+            return False
+        # Without any points a complete dataset has no such files.
+        missing = crc32(bytes((length - start) * SPECS[SPANS].dtype.itemsize)) if name == SPANS else None
+        if not (stored[name].holds(start, length, crc) or (not rows[POINTS].length and missing == crc)):
             return False
     return True
 

@@ -6,11 +6,13 @@ import ctypes
 import errno
 import fcntl
 import os
+import platform
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -23,8 +25,16 @@ from edgefirst_ros.formats.crashsafe import sync as sync_module
 from edgefirst_ros.formats.crashsafe.appending import AppendFile, disk_errors
 from edgefirst_ros.formats.crashsafe.lock import Lock, holder
 from edgefirst_ros.formats.crashsafe.names import finished_path, free_name, move_aside, old_path, part_path
-from edgefirst_ros.formats.crashsafe.replacing import remove, replace_file, restore_old, take_name
-from edgefirst_ros.formats.crashsafe.sync import Unsynced, make_folder, sync_file_system, sync_trees
+from edgefirst_ros.formats.crashsafe.replacing import forget, remove, replace_file, restore_old, take_name
+from edgefirst_ros.formats.crashsafe.sync import (
+    Unsynced,
+    flushes_disk,
+    make_folder,
+    sync_file_system,
+    sync_paths,
+    sync_together,
+    tree,
+)
 
 
 class Killed(Exception):
@@ -261,26 +271,133 @@ def test_made_folders_have_their_names_on_disk(tmp_path: Path, monkeypatch: pyte
     assert len(synced.inodes) == 2
 
 
-def test_what_was_added_is_synced_once_and_what_went_meanwhile_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    synced, unsynced = Synced(monkeypatch), Unsynced()
-    (tmp_path / "x").touch()
-    unsynced.add(tmp_path / "x", tmp_path, tmp_path / "gone")
-    unsynced.sync()
-    unsynced.sync()
-    assert sorted(synced.inodes) == sorted([tmp_path.stat().st_ino, (tmp_path / "x").stat().st_ino])
+def test_what_was_added_is_taken_once_and_at_first_everything_is(tmp_path: Path) -> None:
+    unsynced = Unsynced(tmp_path)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/x").touch()
+    unsynced.add(tmp_path / "gone")
+    assert sorted(unsynced.take()) == [tmp_path, tmp_path / "a", tmp_path / "a/x"]
+    assert unsynced.take() == []
+    unsynced.add(tmp_path / "a/y", tmp_path / "a")
+    unsynced.add(tmp_path / "a")
+    assert unsynced.take() == [tmp_path / "a", tmp_path / "a/y"]
+    assert unsynced.take() == []
 
 
-def test_many_files_are_synced_with_the_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced, calls = Synced(monkeypatch), list[Path]()
+@pytest.fixture
+def wholes(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Of each sync of a file system, the path."""
+    calls = list[Path]()
     monkeypatch.setattr(sync_module, "sync_file_system", calls.append)
+    return calls
+
+
+@pytest.mark.parametrize("flushes", [False, True])
+def test_many_files_are_synced_with_the_file_system_where_that_is_as_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wholes: list[Path], flushes: bool
+) -> None:
+    monkeypatch.setattr(sync_module, "flushes_disk", lambda _: flushes)
+    synced = Synced(monkeypatch)
     for number in range(40):
         (tmp_path / str(number)).touch()
-    sync_trees([tmp_path, tmp_path / "gone"])
-    assert (synced.inodes, len(calls)) == ([], 1)
-    sync_trees([tmp_path / "3"])
-    assert synced.has(tmp_path / "3")
+    sync_paths(tree(tmp_path, tmp_path / "gone"))
+    assert (len(synced.inodes), len(wholes)) == ((0, 1) if flushes else (41, 0))
+    sync_paths(tree(tmp_path / "3"))
+    assert synced.inodes[-1] == (tmp_path / "3").stat().st_ino
+    assert len(wholes) == flushes
+
+
+def test_what_went_meanwhile_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = Synced(monkeypatch)
+    (tmp_path / "x").touch()
+    sync_paths([tmp_path / "gone", tmp_path / "x" / "below a file", tmp_path / "x"])
+    assert synced.inodes == [(tmp_path / "x").stat().st_ino]
+
+
+class Grows:
+    """Something that has written files."""
+
+    def __init__(self, *paths: Path) -> None:
+        self._paths = paths
+        self.is_durable = False
+
+    @contextmanager
+    def syncing(self) -> Iterator[tuple[Path, ...]]:
+        with disk_errors(self._paths[0].parent, advice="free it", below=self._paths[0].parent):
+            yield self._paths
+            self.is_durable = True
+
+
+def test_several_are_synced_with_one_call(tmp_path: Path, wholes: list[Path]) -> None:
+    for name in "abc":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").touch()
+    several = [Grows(tmp_path / name / "x", tmp_path / name) for name in "abc"]
+    sync_together(several)
+    assert [each.is_durable for each in several] == [True] * 3
+    if flushes_disk(tmp_path):
+        assert len(wholes) == 1
+
+
+def test_whose_disk_refuses_is_told_and_nobody_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync_module, "flushes_disk", lambda _: False)
+    for name in "abc":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").touch()
+    bad = (tmp_path / "b" / "x").stat().st_ino
+
+    def refuse(descriptor: int) -> None:
+        if os.fstat(descriptor).st_ino == bad:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    several = [Grows(tmp_path / name / "x") for name in "abc"]
+    with pytest.raises(WriteError, match=r"/b: cannot be written: Input/output error; free it$"):
+        sync_together(several)
+    assert not any(each.is_durable for each in several)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="statfs(2) of Linux")
+def test_file_systems_are_told_apart(tmp_path: Path) -> None:
+    mounts = [line.split(" ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    kinds = {fields[4]: fields[fields.index("-") + 1] for fields in mounts}
+    flushing = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "overlay", "tmpfs", "devtmpfs"}
+    for place, kind in kinds.items():
+        if Path(place).exists() and Path(place).is_dir() and os.access(place, os.R_OK) and kind != "autofs":
+            assert flushes_disk(Path(place)) == (kind in flushing), (place, kind)
+    assert any(kind in flushing for kind in kinds.values())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(platform, "release", lambda: "5.4.0-1042-raspi")
+        assert not flushes_disk(tmp_path), "this Linux's syncfs does not tell of errors"
+
+
+def test_what_is_forgotten_keeps_its_blocks_until_the_disk_holds_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only an inode that nobody has open is freed, for others to take."""
+    gone = [tmp_path / name for name in "ab"]
+    for path in gone:
+        path.write_bytes(b"rows")
+    inodes = {(path.stat().st_dev, path.stat().st_ino) for path in gone}
+    opened = list[bool]()
+
+    def are_open() -> bool:
+        found = set()
+        for name in (path.name for path in Path("/proc/self/fd").iterdir()):
+            with suppress(OSError):
+                found.add((os.fstat(int(name)).st_dev, os.fstat(int(name)).st_ino))
+        return bool(inodes & found)
+
+    def look(descriptor: int) -> None:
+        if os.fstat(descriptor).st_ino == tmp_path.stat().st_ino:
+            assert not any(path.exists() for path in gone)
+            opened.append(are_open())
+
+    monkeypatch.setattr(os, "fsync", look)
+    forget(*gone)
+    assert (opened, are_open()) == ([True], False)
 
 
 def test_a_file_system_is_synced_and_its_errors_are_raised(

@@ -19,6 +19,7 @@ from l5_samples import cut, feed, same_rows, sample, scenes, tree, write
 
 from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.base import CrashSafe
+from edgefirst_ros.formats.crashsafe.sync import sync_together
 from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter
 from edgefirst_ros.formats.l5kit.recover import recover
 from edgefirst_ros.formats.l5kit.store import schema
@@ -87,7 +88,7 @@ def test_synced_frames_survive_a_power_cut(
                 writer.begin(each.sequence)
             writer.write(writer.prepare(each))
             if number % every == 0:
-                writer.sync()
+                sync_together([writer])
                 synced = frames(writer)
         disk.cut(Path(folder) / "cut", chance)
         disk.cut(Path(folder) / "again", chance)
@@ -129,7 +130,7 @@ def test_frames_synced_beside_the_writing_survive(seed: int, pause: int, whole: 
         def sync() -> None:
             while not ended.is_set():
                 before = committed[0]
-                writer.sync()
+                sync_together([writer])
                 synced[0] = before
 
         thread, interval = threading.Thread(target=sync), sys.getswitchinterval()

@@ -21,6 +21,7 @@ from l5_samples import SEQUENCE, cut, feed, random_dataset, same_rows, sample, s
 from edgefirst_ros.errors import DatasetError, DatasetNotFound, WriteError
 from edgefirst_ros.formats import datasets
 from edgefirst_ros.formats.crashsafe.journal import Journal
+from edgefirst_ros.formats.crashsafe.sync import sync_together
 from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter, merge
 from edgefirst_ros.formats.l5kit.format import L5KitFormat
 from edgefirst_ros.formats.l5kit.recover import recover
@@ -341,9 +342,9 @@ def test_a_complete_run_gets_its_name_and_one_that_is_not_goes_beside(tmp_path: 
 
 def test_completed_without_a_frame_nothing_is_left(tmp_path: Path) -> None:
     writer = L5KitWriter(tmp_path / "out", "ds", L5KitOptions())
-    writer.sync()
+    sync_together([writer])
     writer.begin(SEQUENCE)
-    writer.sync()
+    sync_together([writer])
     assert writer.complete() == writer.close() == []
     assert not [*(tmp_path / "out").iterdir()]
 
@@ -428,7 +429,7 @@ def test_a_chunk_that_never_came_is_made_of_its_tail(tmp_path: Path) -> None:
     """Its bytes were lost, and its tail, synced before, is still there."""
     writer = L5KitWriter(tmp_path, "ds", L5KitOptions())
     writer.begin(SAMPLES[0].sequence)
-    writer.sync()
+    sync_together([writer])
     feed(writer, SAMPLES)
     writer.abort()
     files = chunkfiles.Files(tmp_path / "ds.zarr.part", "agents")

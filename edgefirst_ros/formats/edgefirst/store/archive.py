@@ -20,7 +20,7 @@ from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.formats.crashsafe.appending import AppendFile
 from edgefirst_ros.formats.crashsafe.links import refuse_links
 from edgefirst_ros.formats.crashsafe.replacing import remove
-from edgefirst_ros.formats.crashsafe.sync import Unsynced, sync_trees
+from edgefirst_ros.formats.crashsafe.sync import Unsynced, sync_paths, tree
 from edgefirst_ros.model.untrusted import open_regular
 
 LOCAL = struct.Struct("<4sHHHHHIIIHH")
@@ -84,12 +84,8 @@ class Archive(Protocol):
     def cut(self) -> int:
         """Remove everything that was not kept; returns the number of bytes removed."""
 
-    def sync(self) -> None:
-        """Wait until the disk holds every file added before; any thread.
-
-        Raises:
-            OSError: the disk refuses.
-        """
+    def unsynced(self) -> list[Path]:
+        """What has changed since the last call, on a disk that holds none of it by itself; any thread."""
 
     @property
     def finish_bytes(self) -> int:
@@ -141,9 +137,9 @@ class ZipArchive:
         """Remove everything behind the last entry kept; see Archive."""
         return self._file.truncate(self._offset)
 
-    def sync(self) -> None:
-        """Wait for the disk; see Archive."""
-        self._file.sync()
+    def unsynced(self) -> list[Path]:
+        """The file; see Archive."""
+        return [self._file.path]
 
     @property
     def finish_bytes(self) -> int:
@@ -195,7 +191,7 @@ class FolderArchive:
     def __init__(self, path: Path, *, resume: bool = False) -> None:
         self._root = path
         self._kept: dict[str, int] = {}
-        self._unsynced = Unsynced()
+        self._unsynced = Unsynced(path)
         path.mkdir(exist_ok=resume)
 
     def add(self, record: FileRecord, data: bytes, time_ns: int) -> None:
@@ -240,9 +236,9 @@ class FolderArchive:
                 folder.rmdir()
         return dropped
 
-    def sync(self) -> None:
-        """Wait for the disk; see Archive."""
-        self._unsynced.sync()
+    def unsynced(self) -> list[Path]:
+        """Files and folders; see Archive."""
+        return self._unsynced.take()
 
     @property
     def finish_bytes(self) -> int:
@@ -251,7 +247,7 @@ class FolderArchive:
 
     def finish(self) -> None:
         """Only the disk may lack something; see Archive."""
-        sync_trees([self._root])
+        sync_paths(tree(self._root))
 
     def abort(self) -> None:
         """Do nothing: no file is open; see Archive."""

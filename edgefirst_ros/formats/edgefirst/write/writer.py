@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -183,17 +183,13 @@ class EdgeFirstWriter:
             self._is_complete = True
         return [self.paths.arrow, self.paths.container(self.options.container)]
 
-    def sync(self) -> None:
-        """Wait until the disk holds every sample written before; any thread.
-
-        Raises:
-            WriteError: the disk refuses.
-        """
+    @contextmanager
+    def syncing(self) -> Iterator[Collection[Path]]:
+        """What holds every sample written before; see CrashSafe."""
         journal, archive = self._journal, self._archive
-        if journal is not None and archive is not None:
-            with disk_errors(self.paths.folder, advice=self._advice()):
-                archive.sync()
-                journal.sync()
+        paths = [] if journal is None or archive is None else [*archive.unsynced(), self.paths.journal]
+        with disk_errors(self.paths.folder, advice=self._advice(), below=self.paths.folder):
+            yield paths
 
     def finish_bytes(self) -> int:
         """The table, made of the journal, and the container's directory; see Watched."""

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.appending import AppendFile
-from edgefirst_ros.formats.crashsafe.replacing import replace_file
+from edgefirst_ros.formats.crashsafe.replacing import forget, hold, replace_file
 from edgefirst_ros.formats.crashsafe.sync import Unsynced
 from edgefirst_ros.formats.l5kit.store.chunkfiles import OwnFiles
 from edgefirst_ros.formats.l5kit.store.journal import NO_ROWS, Growth
 from edgefirst_ros.formats.l5kit.store.schema import Records
 from edgefirst_ros.model.untrusted import open_regular
+
+_MOST_WAYS = 16
+"""Rows committed together lie in a chunk or two, each there twice at most; a stranger's may lie in more."""
 
 
 class GrowingArray:
@@ -47,13 +55,14 @@ class GrowingArray:
         tail = files.files.tail(number)
         replace_file(tail, self._rows[: self._filled].tobytes(), sync=self.length > 0)
         beyond = [path for index, path in files.files.chunks() if index >= number]
-        for path in (*(path for index, path in files.files.tails() if index != number), *beyond):
-            path.unlink()
+        forget(*(path for index, path in files.files.tails() if index != number), *beyond)
         self._tail = AppendFile(tail)
         self._synced_length = -1
         self._keeps_tails = False
         self._replaced: deque[int] = deque()
-        self._unsynced = Unsynced()
+        self._unsynced = Unsynced(files.files.folder)
+        self._sync = _Sync(0, 0, 0)
+        self._removed: list[int] = []
 
     @property
     def tail_bytes(self) -> int:
@@ -83,35 +92,49 @@ class GrowingArray:
         self._taken, self._crc = self.length, 0
         return growth
 
-    def sync(self) -> None:
-        """Wait until the disk holds the rows added before; any one thread, also while another appends.
+    def begin_sync(self) -> list[Path]:
+        """The files that hold the rows added before; any one thread, also while another appends.
 
-        Of the first call the caller syncs the folder, too.
+        Of the first call the caller syncs the whole folder.
+        """
+        length = self.length
+        if length == self._synced_length:
+            self._sync = _Sync(length, 0, 0)
+            return []
+        self._keeps_tails = True  # first: a chunk whose tail is gone by now is in the folder
+        self._sync = _Sync(length, len(self._replaced), len(self._removed))
+        return [self._tail.path, *self._unsynced.take()]
+
+    def end_sync(self) -> None:
+        """The disk holds those files: tails whose chunks it holds go.
+
+        They stay open until the disk holds the folder without their names, too, see ``forget``.
 
         Raises:
             OSError: the disk refuses.
         """
-        length = self.length
-        if length == self._synced_length:
-            return
-        self._keeps_tails = True  # first: a chunk whose tail is gone by now, the caller syncs
-        self._tail.sync()
-        replaced = len(self._replaced)
-        self._unsynced.sync()
-        for _ in range(replaced):
-            self.files.files.tail(self._replaced.popleft()).unlink(missing_ok=True)
-        self._synced_length = length
+        for _ in range(self._sync.removed):
+            os.close(self._removed.pop(0))
+        for _ in range(self._sync.replaced):
+            tail = self.files.files.tail(self._replaced.popleft())
+            with suppress(FileNotFoundError):
+                self._removed.append(hold(tail))
+                tail.unlink()
+                self._unsynced.add(tail.parent)
+        self._synced_length = self._sync.length
 
     def complete(self) -> None:
         """Write the last chunk and the length, which are not synced yet; tails stay until that is done."""
         if self._filled:
             self.files.write_chunk(self.length // self.files.chunk, self._rows[: self._filled], sync=False)
         self.files.write_metadata(self.length)
-        self.close()
+        self._tail.close()
 
     def close(self) -> None:
         """Let go of the tail, which stays as it is; may be repeated."""
         self._tail.close()
+        while self._removed:
+            os.close(self._removed.pop())
 
     def _begin_chunk(self) -> None:
         number = self.length // self.files.chunk
@@ -128,45 +151,100 @@ class GrowingArray:
         self._filled = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Sync:
+    """What a sync under way is about: so many rows, tails of chunks written before, tails removed before."""
+
+    length: int
+    replaced: int
+    removed: int
+
+
 class StoredRows:
-    """The rows of an array as they lie in its tails and chunks, to be read forwards; one chunk is held."""
+    """The rows of an array as they lie in its tails and chunks, to be read forwards, by their checksums.
+
+    The rows of a chunk can be there twice, in its tail and in its file, and after a power cut either may hold
+    something else. Those count that have the right checksum.
+
+    Attributes:
+        refuted: tails that do not have it, whose chunks do.
+    """
 
     def __init__(self, files: OwnFiles) -> None:
+        self.refuted: set[Path] = set()
         self._files = files
-        self._number = -1
-        self._rows = np.zeros(0, files.spec.dtype)
+        self._copies: dict[int, list[_Copy]] = {}
 
-    def crc(self, start: int, stop: int) -> int | None:
-        """CRC-32 of rows; None if not all of them are there."""
-        crc = 0
+    def holds(self, start: int, stop: int, crc: int) -> bool:
+        """Whether rows of this CRC-32 are there; of what is there twice, what has it counts from now on."""
+        ways: list[tuple[int, tuple[_Copy, ...]]] = [(0, ())]
+        first = start // self._files.chunk
+        self._copies = {n: copies for n, copies in self._copies.items() if n >= first}
         while start < stop:
-            number, first = divmod(start, self._files.chunk)
-            if number != self._number:
-                self._number, self._rows = number, stored_rows(self._files, number)
-            part = self._rows[first : first + stop - start]
-            if not len(part):
-                return None
-            crc = crc32(part.tobytes(), crc)
-            start += len(part)
-        return crc
+            number, begin = divmod(start, self._files.chunk)
+            end = min(self._files.chunk, begin + stop - start)
+            if number not in self._copies:
+                self._copies[number] = [*_copies(self._files, number)]
+            longer = [
+                (crc32(copy.rows[begin:end].tobytes(), value), (*way, copy))
+                for value, way in ways
+                for copy in self._copies[number]
+                if len(copy.rows) >= end
+            ]
+            ways = longer[:_MOST_WAYS]
+            start += end - begin
+        right = {copy for value, way in ways if value == crc for copy in way}
+        for number in {copy.number for copy in right}:
+            others = [copy for copy in self._copies[number] if copy not in right]
+            self.refuted.update(copy.path for copy in others if copy.is_tail)
+            self._copies[number] = [copy for copy in self._copies[number] if copy in right]
+        return bool(right) or (crc == 0 and ways == [(0, ())])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Copy:
+    """Rows of a chunk, from its tail or from its file."""
+
+    number: int
+    path: Path
+    rows: Records
+    is_tail: bool
+
+
+def _copies(files: OwnFiles, number: int) -> Iterator[_Copy]:
+    tail = files.files.tail(number)
+    with suppress(FileNotFoundError):
+        yield _Copy(number, tail, _tail_rows(files, tail), is_tail=True)
+    with suppress(DatasetError):
+        yield _Copy(number, files.files.chunk(number), files.read_chunk(number), is_tail=False)
+
+
+def _tail_rows(files: OwnFiles, tail: Path) -> Records:
+    dtype = files.spec.dtype
+    with open_regular(tail) as file:
+        data = file.read(files.chunk * dtype.itemsize)
+    return np.frombuffer(data, dtype, len(data) // dtype.itemsize)
+
+
+def stored_crc(files: OwnFiles, length: int) -> int | None:
+    """CRC-32 of the first rows of a finished array; None if not all of them are there."""
+    crc = 0
+    for number, start in enumerate(range(0, length, files.chunk)):
+        rows = stored_rows(files, number)[: length - start]
+        if len(rows) < min(files.chunk, length - start):
+            return None
+        crc = crc32(rows.tobytes(), crc)
+    return crc
 
 
 def stored_rows(files: OwnFiles, number: int) -> Records:
     """Rows of a chunk: those of its tail, else of its file; none of what is damaged or not there.
 
-    A tail goes before its chunk, because it stays until the disk holds the chunk.
+    A tail goes before its chunk, because it stays until the disk holds the chunk. Tails whose rows are not
+    what the journal says are removed by recovery before.
     """
-    dtype = files.spec.dtype
-    try:
-        with open_regular(files.files.tail(number)) as tail:
-            data = tail.read(files.chunk * dtype.itemsize)
-        return np.frombuffer(data, dtype, len(data) // dtype.itemsize)
-    except FileNotFoundError:
-        pass
-    try:
-        return files.read_chunk(number)
-    except DatasetError:
-        return np.zeros(0, dtype)
+    rows = next((copy.rows for copy in _copies(files, number)), None)
+    return np.zeros(0, files.spec.dtype) if rows is None else rows
 
 
 def _stored(files: OwnFiles, number: int, count: int) -> Records:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
-from contextlib import closing, nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +14,15 @@ from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.journal import Journal
 from edgefirst_ros.formats.crashsafe.manifest import Entry, measured, write_manifest
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path
-from edgefirst_ros.formats.crashsafe.replacing import NEW, remove, replace_file, restore_old, take_name
-from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_path, sync_paths, sync_trees
+from edgefirst_ros.formats.crashsafe.replacing import (
+    NEW,
+    forget,
+    remove,
+    replace_file,
+    restore_old,
+    take_name,
+)
+from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_paths, tree
 from edgefirst_ros.formats.l5kit.store.attributes import (
     SceneNote,
     read_attributes,
@@ -23,7 +30,7 @@ from edgefirst_ros.formats.l5kit.store.attributes import (
     write_attributes,
 )
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, OwnFiles
-from edgefirst_ros.formats.l5kit.store.growingarray import GrowingArray, StoredRows
+from edgefirst_ros.formats.l5kit.store.growingarray import GrowingArray, stored_crc
 from edgefirst_ros.formats.l5kit.store.journal import JOURNAL_FORMAT, NO_ROWS, Commit, Growth
 from edgefirst_ros.formats.l5kit.store.schema import (
     FRAMES,
@@ -85,7 +92,7 @@ class GrowingDataset:
         self.notes = list(notes)
         self.arrays: dict[str, GrowingArray] = {}
         self._committed_notes = 0
-        self._was_synced = False
+        self._is_new = True
         self._scene = scene_row(0, "", 0)
         self._journal = journal or _begin(path)
         try:
@@ -160,19 +167,16 @@ class GrowingDataset:
         self.append(SCENES, self._scene)
         self.commit()
 
-    def sync(self) -> None:
-        """Wait until the disk holds everything that was committed before; any one thread, beside the writing.
-
-        Raises:
-            OSError: the disk refuses.
-        """
+    @contextmanager
+    def syncing(self) -> Iterator[list[Path]]:
+        """What holds everything that was committed before, see Syncing; any one thread."""
+        paths = [path for array in self.arrays.values() for path in array.begin_sync()]
+        if self._is_new:
+            paths += [self.part.parent, *tree(self.part)]
+        yield [*paths, self._journal.path]
+        self._is_new = False
         for array in self.arrays.values():
-            array.sync()
-        if not self._was_synced:
-            sync_trees([self.part])
-            sync_path(self.part.parent)
-            self._was_synced = True
-        self._journal.sync()
+            array.end_sync()
 
     @property
     def finish_bytes(self) -> int:
@@ -204,11 +208,8 @@ class GrowingDataset:
         for leftover in self.part.rglob(f"*{NEW}"):
             leftover.unlink()
         self._write_manifest()
-        sync_trees([self.part])
-        for name in SPECS:
-            for _, tail in Files(self.part, name).tails():
-                tail.unlink()
-        sync_paths({Files(self.part, name).folder for name in SPECS})
+        sync_paths(tree(self.part))
+        forget(*(tail for name in SPECS for _, tail in Files(self.part, name).tails()))
 
     def _write_manifest(self) -> None:
         files = {path: measured(path) for path in (self.part / GROUP_KEY, self.part / ATTRIBUTES_KEY)}
@@ -312,7 +313,7 @@ def _checked(path: Path) -> dict[str, Growth]:
                 f"{path}: {name} is {header.dtype} in chunks of {header.chunks[0]} by {header.compressor}; "
                 "only datasets written by this package can be appended to; merge others instead"
             )
-        crc = StoredRows(files).crc(0, header.shape[0])
+        crc = stored_crc(files, header.shape[0])
         if crc is None:
             raise DatasetError(f"{path}: {name} of {header.shape[0]} rows has a missing or damaged chunk")
         kept[name] = Growth(header.shape[0], crc)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -189,15 +189,17 @@ class L5KitWriter:
             self._is_complete = True
         return [self.path]
 
-    def sync(self) -> None:
-        """Wait until the disk holds every frame written before; any thread.
-
-        Raises:
-            WriteError: the disk refuses.
-        """
-        if (store := self._store) is not None:
-            with disk_errors(self.path, advice=self._advice()):
-                store.sync()
+    @contextmanager
+    def syncing(self) -> Iterator[Collection[Path]]:
+        """What holds every frame written before; see CrashSafe."""
+        if (store := self._store) is None:
+            yield []
+            return
+        with (
+            disk_errors(self.path, advice=self._advice(), below=self.path.parent),
+            store.syncing() as paths,
+        ):
+            yield paths
 
     def finish_bytes(self) -> int:
         """The chunks under way, and the frames that wait for samples to come; see Watched."""

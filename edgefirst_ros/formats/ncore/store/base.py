@@ -55,12 +55,8 @@ class Store(Protocol):
     def cut(self) -> int:
         """Drop everything that was not kept; returns the bytes dropped."""
 
-    def sync(self) -> None:
-        """Wait until the disk holds what was appended before; any thread.
-
-        Raises:
-            OSError: the disk refuses.
-        """
+    def unsynced(self) -> list[Path]:
+        """Files and folders that have changed since the last call; any thread."""
 
     def has(self, key: str) -> bool:
         """True if a record of at most four levels was appended."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -12,7 +11,7 @@ from edgefirst_ros.codecs.zlib_backend import crc32_of
 from edgefirst_ros.errors import DatasetError, WriteError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.replacing import remove
-from edgefirst_ros.formats.crashsafe.sync import sync_file_system
+from edgefirst_ros.formats.crashsafe.sync import Unsynced, sync_paths, tree
 from edgefirst_ros.formats.ncore.store.base import ADVICE, Batch
 from edgefirst_ros.formats.ncore.store.marks import Contents, take_mark
 from edgefirst_ros.formats.ncore.store.meta import md5_of
@@ -36,7 +35,7 @@ class DirectoryStore:
     def __init__(self, part: Path) -> None:
         self.part = part
         self.contents = Contents()
-        self._is_synced = True
+        self._unsynced = Unsynced(part)
         self._kept: set[str] = set()
         link = next((path for path in (part, *part.rglob("*")) if path.is_symlink()), None)
         if link is not None:
@@ -97,16 +96,14 @@ class DirectoryStore:
             for path in written:
                 remove(path)
             raise
-        self._is_synced = False
+        above = (each for path in folders.values() for each in (path, *path.parents))
+        self._unsynced.add(self.part, *written, *(path for path in above if self.part in path.parents))
         payloads = [payload for _, payload in records]
         return Batch([key for key, _ in records], sum(map(len, payloads)), crc32_of(payloads))
 
-    def sync(self) -> None:
-        """Wait for the disk; see Store."""
-        if not self._is_synced:
-            self._is_synced = True
-            with suppress(FileNotFoundError):  # finished meanwhile, and synced by that
-                sync_file_system(self.part)  # a thousand files a second, one by one, would take longer
+    def unsynced(self) -> list[Path]:
+        """Files and folders; see Store."""
+        return self._unsynced.take()
 
     def has(self, key: str) -> bool:
         """True if a record was appended."""
@@ -136,7 +133,7 @@ class DirectoryStore:
         """Write consolidated metadata, and wait for the disk; see Store."""
         self.append([(KEY, consolidate(self.metadata()))])
         with disk_errors(self.part, advice=ADVICE):
-            sync_file_system(self.part)
+            sync_paths(tree(self.part))
 
     def md5(self) -> str:
         """Of the sealed store, which takes reading all of it.

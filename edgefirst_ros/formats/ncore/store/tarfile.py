@@ -95,9 +95,9 @@ class TarStore:
         self._shared.update(key for key, _ in records if key.count("/") <= _SHALLOW)
         return Batch(start, size, crc32_of(buffers))
 
-    def sync(self) -> None:
-        """Wait for the disk; see Store."""
-        self._file.sync()
+    def unsynced(self) -> list[Path]:
+        """The file; see Store."""
+        return [self.part]
 
     def _write(self, buffers: list[bytes]) -> int:
         with disk_errors(self.part, advice=ADVICE):
@@ -130,7 +130,7 @@ class TarStore:
         self.append([(KEY, self._consolidation.finish())])
         self._write(tail(self._file.size, self._index))
         with disk_errors(self.part, advice=ADVICE):
-            self.sync()
+            self._file.sync()
         self.release()
 
     def md5(self) -> str:

@@ -14,7 +14,6 @@ import cbor2
 
 from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.formats.crashsafe.appending import AppendFile, disk_errors
-from edgefirst_ros.formats.crashsafe.sync import sync_paths
 from edgefirst_ros.formats.ncore.prepare.parts import Cube
 from edgefirst_ros.formats.ncore.store.base import ADVICE
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles
@@ -81,23 +80,14 @@ class HeldCubes:
         if held.path is not None and not held.is_synced:
             held.path.unlink(missing_ok=True)
 
-    def sync(self) -> list[Path]:
-        """Wait until the disk holds the cubes that wait; any thread.
-
-        Returns:
-            Files to remove once the disk holds what has been committed by now.
-
-        Raises:
-            OSError: the disk refuses.
-        """
+    def unsynced(self) -> tuple[list[Path], list[Path]]:
+        """Files of new cubes, and those to remove once the disk holds all that is committed; any thread."""
         with self._lock:
             waiting = [held for held in self._cubes.values() if not held.is_synced and held.path is not None]
             for held in waiting:
                 held.is_synced = True
             placed, self._placed = self._placed, []
-        if waiting:
-            sync_paths({self._files.folder, *(held.path for held in waiting if held.path is not None)})
-        return placed
+        return [held.path for held in waiting if held.path is not None], placed
 
 
 def read_held(files: SequenceFiles) -> Iterator[tuple[str, Cube]]:

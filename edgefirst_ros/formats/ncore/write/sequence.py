@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -127,19 +128,16 @@ class SequenceWriter:
         """Arrays and metadata of a whole instance."""
         self._fact_writer.generic_data(instance, data, meta)
 
-    def sync(self) -> None:
-        """Wait until the disk holds everything that was written before; any thread.
+    @contextmanager
+    def syncing(self) -> Iterator[Collection[Path]]:
+        """What holds everything that was written before; see CrashSafe.
 
-        What is in the stores by then, then the journal: that commits nothing which they do not hold, except
-        what comes meanwhile, and recovery tells that from what is whole.
-
-        Raises:
-            WriteError: the disk refuses.
+        The journal may be on the disk before what it speaks of: recovery tells that from what is whole.
         """
-        with disk_errors(self.files.folder, advice=ADVICE):
-            placed = self._held.sync()
-            self._stores.sync()
-            self.journal.sync()
+        held, placed = self._held.unsynced()
+        paths = [*held, *self._stores.unsynced(), self.files.folder, self.files.journal]
+        with disk_errors(self.files.folder, advice=ADVICE, below=self.files.folder):
+            yield paths
             for path in placed:
                 path.unlink(missing_ok=True)
 

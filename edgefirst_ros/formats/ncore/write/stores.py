@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.sync import Unsynced
 from edgefirst_ros.formats.ncore.finish.sequence import COMMON
 from edgefirst_ros.formats.ncore.options import Profile, StoreType
 from edgefirst_ros.formats.ncore.prepare.parts import Cube, Json
@@ -51,7 +50,6 @@ class StoreSet:
         self._journal = journal
         self._lock = threading.Lock()
         self._begun: list[Store] = []
-        self._names = Unsynced()
 
     def times(self, instance: Instance) -> EntryTimes | None:
         """The entries of an instance, None if it has none."""
@@ -118,17 +116,11 @@ class StoreSet:
                 raise
         return batch.size
 
-    def sync(self) -> None:
-        """Wait until the disk holds what was appended before, and the stores' names; any thread.
-
-        Raises:
-            OSError: the disk refuses.
-        """
+    def unsynced(self) -> list[Path]:
+        """Files and folders that have changed since the last call; any thread."""
         with self._lock:
             begun = list(self._begun)
-        for store in begun:
-            store.sync()
-        self._names.sync()
+        return [path for store in begun for path in store.unsynced()]
 
     def lost(self) -> Path | None:
         """A store that is no longer there; any thread."""
@@ -185,7 +177,6 @@ class StoreSet:
             path = self._files.store(group, self._kind)
             with disk_errors(path):
                 store = self.open[group] = create_store(path, self._kind)
-            self._names.add(path.parent)
             with self._lock:
                 self._begun.append(store)
         return self.open[group]

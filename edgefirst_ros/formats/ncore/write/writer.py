@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -165,16 +165,13 @@ class NCoreWriter:
         """Notes about what was done to the data, one sentence each."""
         return tuple(self._remarks.notes)
 
-    def sync(self) -> None:
-        """Wait until the disk holds what ``write`` and ``pose`` did before; see CrashSafe.
-
-        Raises:
-            WriteError: the disk refuses; what it holds is unknown then.
-        """
+    @contextmanager
+    def syncing(self) -> Iterator[Collection[Path]]:
+        """What holds all that ``write`` and ``pose`` did before, of every sequence; see CrashSafe."""
         with self._lock:
             sequences = list(self._incomplete)
-        for sequence in sequences:
-            sequence.sync()
+        with ExitStack() as stack:
+            yield [path for each in sequences for path in stack.enter_context(each.syncing())]
 
     def finish_bytes(self) -> int:
         """Of every sequence that is not complete; see Watched."""

@@ -6,7 +6,7 @@ import errno
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -18,7 +18,8 @@ from ncoreread import Sequence, recover_all, tree
 
 from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.base import CrashSafe
-from edgefirst_ros.formats.crashsafe.appending import AppendFile
+from edgefirst_ros.formats.crashsafe import sync as sync_module
+from edgefirst_ros.formats.crashsafe.sync import sync_together
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.write import writer as writer_module
@@ -98,7 +99,7 @@ def test_what_was_written_before_a_sync_survives_a_power_cut(
     for number, step in enumerate(drive(0.8)):
         said += take(writer, step)
         if number % 43 == 42:
-            writer.sync()
+            sync_together([writer])
             promised = list(said)
         if number % 67 == 66:
             for _, done in writer._finished:
@@ -118,12 +119,12 @@ def test_a_synced_cube_is_kept_until_the_disk_has_the_scan_that_it_went_to(
     writer = NCoreWriter(tmp_path / "out", NCoreOptions(radar_cube=True))
     writer.begin(SEQUENCE)
     said = [*take(writer, radar(START_NS)), *take(writer, cube(START_NS + 40 * MS))]
-    writer.sync()
+    sync_together([writer])
     assert lost(said, late) == []
     take(writer, radar(START_NS + 50 * MS))  # the cube goes there
     assert lost(said, late) == []
     (held,) = (tmp_path / "out" / FOLDER).glob("*.cube-*.part")
-    writer.sync()
+    sync_together([writer])
     assert not held.exists()
     assert lost(said, late) == []
     take(writer, cube(START_NS + 90 * MS))  # placed before any sync: nothing is promised, nothing kept
@@ -132,24 +133,16 @@ def test_a_synced_cube_is_kept_until_the_disk_has_the_scan_that_it_went_to(
     writer.abort()
 
 
-def test_data_is_on_the_disk_before_names_and_names_before_the_journal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sync_is_of_what_has_changed(tmp_path: Path) -> None:
     writer = NCoreWriter(tmp_path, NCoreOptions(radar_cube=True))
     writer.begin(SEQUENCE)
     for step in (radar(START_NS), cube(START_NS + 40 * MS), lidar(START_NS + 41 * MS), pose(START_NS)):
         take(writer, step)
-    synced: list[str] = []
-    for name in ("fsync", "fdatasync"):
-        monkeypatch.setattr(os, name, lambda fd: synced.append(str(Path(f"/proc/self/fd/{fd}").readlink())))
-    writer.sync()
     stores = [".ncore4-radar.zarr.itar.part", ".ncore4-lidar.zarr.itar.part"]
-    names = [path.rpartition(FOLDER)[2] for path in synced]
-    assert names == ["", ".cube-1.part", *stores, "", ".journal.part"]
-    synced.clear()
-    take(writer, lidar(START_NS + 141 * MS))
-    writer.sync()
-    assert [path.rpartition(FOLDER)[2] for path in synced] == [*stores, ".journal.part"]
+    for cubes in ([".cube-1.part"], []):
+        with writer.syncing() as paths:
+            names = [str(path).rpartition(FOLDER)[2] for path in paths]
+        assert names == [*cubes, *stores, "", ".journal.part"]
     writer.abort()
 
 
@@ -159,15 +152,15 @@ def test_writing_goes_on_while_a_sync_waits_for_the_disk(
 ) -> None:
     monkeypatch.setattr(writer_module, "_LATE_US", 10_000)
     reached, go_on = threading.Event(), threading.Event()
-    real = AppendFile.sync
+    real = sync_module.sync_paths
 
-    def slow(file: AppendFile) -> None:
-        if threading.current_thread().name == "sync" and not reached.is_set():
+    def slow(paths: Iterable[Path], **options: int) -> None:
+        if threading.current_thread().name == "sync":
             reached.set()
             assert go_on.wait(60)
-        real(file)
+        real(paths, **options)
 
-    monkeypatch.setattr(AppendFile, "sync", slow)
+    monkeypatch.setattr(sync_module, "sync_paths", slow)
     options = NCoreOptions(store=store, split_s=0.05)  # type: ignore[arg-type]
     writer = NCoreWriter(tmp_path / "out", options)
     writer.begin(SEQUENCE)
@@ -176,7 +169,7 @@ def test_writing_goes_on_while_a_sync_waits_for_the_disk(
 
     def sync() -> None:
         try:
-            writer.sync()
+            sync_together([writer])
         except BaseException as failure:  # noqa: BLE001 - for the test to judge
             failures.append(failure)
 
@@ -207,7 +200,7 @@ def test_syncing_changes_no_byte(tmp_path: Path, store: str) -> None:
         for step in drive(0.2):
             take(writer, step)
             if name == "synced":
-                writer.sync()
+                sync_together([writer])
         writer.close()
     assert tree(tmp_path / "synced") == tree(tmp_path / "not")
 
@@ -218,13 +211,15 @@ def test_a_disk_that_refuses_is_said(tmp_path: Path, close: bool, monkeypatch: p
     writer.begin(SEQUENCE)
     said = take(writer, lidar(START_NS))
 
-    def refuse(_: int) -> None:
+    def refuse(_: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fdatasync", refuse)
+        patch.setattr(sync_module, "sync_file_system", refuse)
+        patch.setattr(sync_module, "flushes_disk", lambda _: True)
         with pytest.raises(WriteError, match="Input/output error; edgefirst-ros recover keeps"):
-            writer.close() if close else writer.sync()
+            writer.close() if close else sync_together([writer])
     writer.abort()
     recover_all(tmp_path)
     assert {time_us for _, time_us in said} == held_by(tmp_path)["lidar_points"]
@@ -272,7 +267,7 @@ def test_a_sequence_that_waits_for_latecomers_is_synced_too(
     writer = NCoreWriter(tmp_path / "out", NCoreOptions(split_s=0.1))
     writer.begin(SEQUENCE)
     said = [*take(writer, camera(START_NS)), *take(writer, camera(START_NS + 110 * MS))]
-    writer.sync()
+    sync_together([writer])
     assert lost(said, late) == []
     assert len([*(tmp_path / "cut0").iterdir()]) == 2
     writer.abort()
