@@ -307,7 +307,7 @@ class FanOut:
                 paths += writer.complete()
             else:
                 closed = writer.close()
-                sync_paths(tree(*closed))
+                sync_paths([*tree(*closed), *{path.parent for path in closed}])
                 paths += closed
         return paths
 

@@ -77,7 +77,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--cuts", type=int, default=20, help="power cuts of a live capture on each file system"
     )
-    parser.add_argument("--filesystems", default="ext4,xfs")
+    parser.add_argument("--filesystems", default="ext4,xfs,ext4-nojournal")
     parser.add_argument("--output", type=Path, help="also write the table to this file")
     return parser.parse_args()
 

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ PROGRAMS = {
     "nbdkit": "nbdkit",
     "nbdfuse": "libnbd-bin",
     "mkfs.ext4": "e2fsprogs",
+    "e2fsck": "e2fsprogs",
     "mkfs.xfs": "xfsprogs",
     "losetup": "mount",
 }
@@ -27,7 +28,11 @@ PROGRAMS = {
 _MAKE = {
     "ext4": ["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0"],
     "xfs": ["mkfs.xfs", "-q"],
+    "ext4-nojournal": ["mkfs.ext4", "-q", "-E", "lazy_itable_init=0", "-O", "^has_journal"],
 }
+_REPAIR = {"ext4-nojournal": ["e2fsck", "-f", "-y"]}
+"""What the others do from their journals when they are mounted."""
+_REPAIRED = (0, 1)
 _LIMIT_S = 60.0
 
 
@@ -54,7 +59,7 @@ class CutDisk:
 
     Args:
         folder: for its image and mount points; made, and removed at the end.
-        filesystem: ext4 or xfs.
+        filesystem: ext4, xfs or ext4-nojournal, as cards often have it.
 
     Attributes:
         root: where it is mounted.
@@ -79,7 +84,7 @@ class CutDisk:
         try:
             self._attach()
             _run(*_MAKE[self._filesystem], self._loop)
-            _run("mount", "-t", self._filesystem, self._loop, self.root)
+            self._mount()
             _run("sync", "-f", self.root)
         except BaseException:
             self.__exit__(None, None, None)
@@ -99,7 +104,7 @@ class CutDisk:
             self._nbdkit.wait()
 
     def restart(self) -> None:
-        """Bring back what the disk had; the file system repairs itself from its journal.
+        """Bring back what the disk had; the file system is repaired, from its journal if it has one.
 
         Raises:
             RuntimeError: it cannot.
@@ -107,7 +112,12 @@ class CutDisk:
         self.cut()
         self._detach()
         self._attach()
-        _run("mount", "-t", self._filesystem, self._loop, self.root)
+        if repair := _REPAIR.get(self._filesystem):
+            _run(*repair, self._loop, codes=_REPAIRED)
+        self._mount()
+
+    def _mount(self) -> None:
+        _run("mount", "-t", self._filesystem.partition("-")[0], self._loop, self.root)
 
     def _attach(self) -> None:
         quiet = subprocess.DEVNULL
@@ -145,7 +155,7 @@ class CutDisk:
         self._nbdkit = self._nbdfuse = None
 
 
-def _run(*command: str | Path) -> str:
+def _run(*command: str | Path, codes: Collection[int] = (0,)) -> str:
     done = subprocess.run(
         [*map(str, command)],
         capture_output=True,
@@ -154,7 +164,7 @@ def _run(*command: str | Path) -> str:
         timeout=_LIMIT_S,
         env=_environment(),
     )
-    if done.returncode:
+    if done.returncode not in codes:
         raise RuntimeError(f"{' '.join(map(str, command))}: {done.stderr.strip() or done.returncode}")
     return done.stdout
 

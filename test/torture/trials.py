@@ -42,7 +42,7 @@ class Options:
     seed: int = 0
     most: int = 300
     cuts: int = 20
-    filesystems: Sequence[str] = ("ext4", "xfs")
+    filesystems: Sequence[str] = ("ext4", "xfs", "ext4-nojournal")
     strace: bool = True
 
     def wants(self, name: str) -> bool:

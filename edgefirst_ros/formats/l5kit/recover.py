@@ -184,9 +184,11 @@ def _is_whole(commit: Commit, kept: _Kept, stored: dict[str, StoredRows]) -> boo
         start = kept.rows[name]
         if length < start:
             return False
+        if stored[name].holds(start, length, crc):
+            continue
         # Without any points a complete dataset has no such files.
-        missing = crc32(bytes((length - start) * SPECS[SPANS].dtype.itemsize)) if name == SPANS else None
-        if not (stored[name].holds(start, length, crc) or (not rows[POINTS].length and missing == crc)):
+        is_left_out = name == SPANS and not rows[POINTS].length
+        if not (is_left_out and crc == crc32(bytes((length - start) * SPECS[SPANS].dtype.itemsize))):
             return False
     return True
 

@@ -180,7 +180,7 @@ class StoredRows:
         ways: list[tuple[int, tuple[_Copy, ...]]] = [(0, ())]
         first = start // self._files.chunk
         self._copies = {n: copies for n, copies in self._copies.items() if n >= first}
-        while start < stop:
+        while start < stop and ways:
             number, begin = divmod(start, self._files.chunk)
             end = min(self._files.chunk, begin + stop - start)
             if number not in self._copies:

@@ -208,7 +208,7 @@ class GrowingDataset:
         for leftover in self.part.rglob(f"*{NEW}"):
             leftover.unlink()
         self._write_manifest()
-        sync_paths(tree(self.part))
+        sync_paths([*tree(self.part), self.part.parent])
         forget(*(tail for name in SPECS for _, tail in Files(self.part, name).tails()))
 
     def _write_manifest(self) -> None:
