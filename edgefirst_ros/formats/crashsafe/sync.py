@@ -16,14 +16,8 @@ from typing import Protocol
 
 _MANY = 16
 """More files than this are synced with their whole file system, in one call instead of one each."""
-_FLUSHING = {
-    0xEF53: "ext4",
-    0x58465342: "xfs",
-    0x9123683E: "btrfs",
-    0xF2F52010: "f2fs",
-    0x794C7630: "overlay",
-    0x01021994: "tmpfs",
-}
+_EXT = 0xEF53
+_FLUSHING = {_EXT: "ext4", 0x58465342: "xfs", 0x9123683E: "btrfs", 0xF2F52010: "f2fs", 0x01021994: "tmpfs"}
 """By their numbers in statfs(2): those whose syncfs waits for the disk's own cache, too. vfat's does not, and
 FUSE's does not tell whoever serves the files."""
 _REPORTING = (5, 8)
@@ -86,6 +80,9 @@ def sync_paths(paths: Iterable[Path], *, one_by_one: int = _MANY) -> None:
                     with _named(path):
                         sync_file_system(path)
                     whole.add(device)
+                    if not _has_journal(path):
+                        # Such an ext4 flushes the disk's cache before it writes its own blocks, not after.
+                        _sync_each([next(each for each in (path, *path.parents) if each.exists())])
                 else:
                     _sync_each(several)
                 several.clear()
@@ -166,13 +163,26 @@ def flushes_disk(path: Path) -> bool:
     Raises:
         OSError: ``path`` is not there, or the disk refuses.
     """
-    if platform.system() != "Linux":
-        return False
     release = tuple(int(number) for number in re.findall(r"\d+", platform.release())[:2])
+    return platform.system() == "Linux" and release >= _REPORTING and _kind(path) in _FLUSHING
+
+
+def _kind(path: Path) -> int:
+    """Number of a file system of Linux, see statfs(2); 0 if it is not to be had."""
     found = ctypes.create_string_buffer(512)  # more than struct statfs has anywhere
-    if release < _REPORTING or ctypes.CDLL(None, use_errno=True).statfs(os.fsencode(path), found):
-        return False
-    return ctypes.c_long.from_buffer(found).value & 0xFFFFFFFF in _FLUSHING
+    failed = ctypes.CDLL(None, use_errno=True).statfs(os.fsencode(path), found)
+    return 0 if failed else ctypes.c_long.from_buffer(found).value & 0xFFFFFFFF
+
+
+def _has_journal(path: Path) -> bool:
+    """False of an ext4 that has none, or does not say so."""
+    if _kind(path) != _EXT:
+        return True
+    device = path.stat().st_dev
+    block = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
+    with suppress(OSError):
+        return Path(f"/sys/fs/ext4/{block.name}/journal_task").read_text(encoding="ascii").strip().isdigit()
+    return False
 
 
 def _sync_each(paths: Iterable[Path]) -> None:

@@ -289,6 +289,7 @@ def wholes(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Of each sync of a file system, the path."""
     calls = list[Path]()
     monkeypatch.setattr(sync_module, "sync_file_system", calls.append)
+    monkeypatch.setattr(sync_module, "_has_journal", lambda _: True)
     return calls
 
 
@@ -305,6 +306,19 @@ def test_many_files_are_synced_with_the_file_system_where_that_is_as_good(
     sync_paths(tree(tmp_path / "3"))
     assert synced.inodes[-1] == (tmp_path / "3").stat().st_ino
     assert len(wholes) == flushes
+
+
+def test_an_ext4_without_a_journal_is_asked_to_flush_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wholes: list[Path]
+) -> None:
+    """Its syncfs flushes the disk's cache before it writes its own blocks: a cut took the last second."""
+    synced = Synced(monkeypatch)
+    monkeypatch.setattr(sync_module, "flushes_disk", lambda _: True)
+    for journal, flushed in ((True, 0), (False, 1)):
+        monkeypatch.setattr(sync_module, "_has_journal", lambda _, journal=journal: journal)
+        sync_paths([tmp_path], one_by_one=0)
+        assert len(synced.inodes) == flushed
+    assert len(wholes) == 2
 
 
 def test_what_went_meanwhile_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,10 +377,11 @@ def test_whose_disk_refuses_is_told_and_nobody_is_durable(
 def test_file_systems_are_told_apart(tmp_path: Path) -> None:
     mounts = [line.split(" ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     kinds = {fields[4]: fields[fields.index("-") + 1] for fields in mounts}
-    flushing = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "overlay", "tmpfs", "devtmpfs"}
+    flushing = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "devtmpfs"}
     for place, kind in kinds.items():
-        if Path(place).exists() and Path(place).is_dir() and os.access(place, os.R_OK) and kind != "autofs":
-            assert flushes_disk(Path(place)) == (kind in flushing), (place, kind)
+        with suppress(OSError):  # what others mount and unmount meanwhile
+            if Path(place).is_dir() and os.access(place, os.R_OK) and kind != "autofs":
+                assert flushes_disk(Path(place)) == (kind in flushing), (place, kind)
     assert any(kind in flushing for kind in kinds.values())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(platform, "release", lambda: "5.4.0-1042-raspi")
