@@ -15,6 +15,8 @@ from edgefirst_ros.messages.pixels import quoted
 from edgefirst_ros.naming import displayed
 
 _MAX_MASK_BYTES = 1 << 28
+_PIECE_BYTES = 1 << 24
+"""Of memory, taken at a time for a mask that is unpacked; most fit into one."""
 _MAX_CLASSES = 256
 _FARTHEST = 1e6
 """Largest number in a box: metres, m/s or widths of the picture."""
@@ -165,8 +167,12 @@ def _unpacked(packed: npt.NDArray[np.uint8], most: int) -> npt.NDArray[np.uint8]
     data, most = packed.tobytes(), min(most, _MAX_MASK_BYTES)
     try:
         size = zstandard.frame_content_size(data)
+        left = (size if 0 <= size < most else most) + 1  # the one shows that there is too much
+        pieces: list[bytes] = []
         with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-            # one byte more than allowed shows that there is too much
-            return np.frombuffer(reader.read((size if 0 <= size < most else most) + 1), np.uint8)
+            while left and (piece := reader.read(min(left, _PIECE_BYTES))):
+                pieces.append(piece)
+                left -= len(piece)
+        return np.frombuffer(pieces[0] if len(pieces) == 1 else b"".join(pieces), np.uint8)
     except zstandard.ZstdError as error:
         raise DecodeError("mask is not zstd data") from error

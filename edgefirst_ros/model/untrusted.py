@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from edgefirst_ros.errors import DecodeError, EdgeFirstError
 from edgefirst_ros.naming import displayed, readable
@@ -25,6 +25,15 @@ _SMALL_BYTES, _MOST_HOLES = 64 << 20, 4
 """A file of more bytes than the first has at least one in so many on the disk; the rest are holes, which a
 download that was broken off leaves, too."""
 _MOST_PIECES = 10_000
+_PIECE_BYTES = 1 << 18
+"""A stream is asked for so many bytes at a time."""
+
+
+class Readable(Protocol):
+    """A file, or a decompressor: what gives bytes in order, and none at its end."""
+
+    def read(self, size: int, /) -> bytes:
+        """So many bytes, or fewer."""
 
 
 @contextmanager
@@ -123,10 +132,26 @@ def read_regular(path: Path, most_bytes: int, *, follow: bool = True) -> bytes:
     data = b""
     if found.st_size <= most_bytes:
         with open_regular(path, follow=follow) as file:
-            data = file.read(most_bytes + 1)
+            size = min(os.fstat(file.fileno()).st_size, most_bytes)
+            data = file.read(size + 1)
+            if len(data) > size:  # it grows, or is one of the system's own, which say that they are empty
+                data += read_at_most(file, most_bytes + 1 - len(data))
     if max(found.st_size, len(data)) > most_bytes:
         raise OSError(errno.EFBIG, f"has more than {most_bytes:,} bytes")
     return data
+
+
+def read_at_most(file: Readable, most_bytes: int) -> bytes:
+    """What a stream holds, but not more than ``most_bytes``.
+
+    ``read`` takes memory for all that it is asked for before it looks how much there is, so it is asked for
+    a piece at a time.
+    """
+    pieces: list[bytes] = []
+    while most_bytes > 0 and (piece := file.read(min(most_bytes, _PIECE_BYTES))):
+        pieces.append(piece)
+        most_bytes -= len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def parse_json(data: bytes) -> Any:  # noqa: ANN401 - JSON

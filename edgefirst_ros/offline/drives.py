@@ -176,8 +176,9 @@ def _read_metadata(path: Location) -> Mapping[str, Any]:
 
     if isinstance(path, Path):
         return read_yaml(path)
-    with stored_file(path).open() as file:
-        return yaml_mapping(str(path), file.read(MOST_METADATA_BYTES))
+    stored = stored_file(path)
+    with stored.open() as file:
+        return yaml_mapping(str(path), file.read(min(stored.size, MOST_METADATA_BYTES)))
 
 
 def _exists(path: Location) -> bool:

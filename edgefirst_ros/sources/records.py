@@ -15,7 +15,7 @@ from mcap.opcode import Opcode
 
 from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.messages.dynamic import MAX_TEXT
-from edgefirst_ros.model.untrusted import reason_of
+from edgefirst_ros.model.untrusted import read_at_most, reason_of
 from edgefirst_ros.naming import displayed
 
 FAULT = "edgefirst_ros.fault"
@@ -617,7 +617,7 @@ def _decompress(compression: str, packed: bytes, plain_size: int, most: int, who
         try:
             if not whole:
                 with zstandard.ZstdDecompressor().stream_reader(packed) as reader:
-                    return reader.read(most + 1)
+                    return read_at_most(reader, most + 1)
             declared: int = zstandard.frame_content_size(packed)
             if (plain_size if declared < 0 else declared) > most:
                 return None

@@ -51,7 +51,7 @@ def own(made: Path) -> Iterator[Fleet]:
 def test_each_drive_has_datasets_of_its_own(made: Path, tmp_path: Path) -> None:
     found = contents(made / "sets")
     assert {name.split("/")[0] for name in found} == {"drive00", "drive01", "monday-drive01"}
-    expected = locally(made / "drives", tmp_path)
+    expected = locally(made / "drives")
     assert {name: data for name, data in found.items() if not name.startswith("monday")} == expected
 
 
@@ -180,7 +180,7 @@ def test_ctrl_c_stops_and_the_next_run_goes_on(tmp_path: Path) -> None:
     assert 0 < len(done) < 4
     code, _, err = run(*command)
     assert code == 0, err
-    assert contents(tmp_path / "sets") == locally(drives, tmp_path / "expected")
+    assert contents(tmp_path / "sets") == locally(drives)
     assert {key: version for key, version in done_versions(notes).items() if key in done} == done
 
 
@@ -193,7 +193,7 @@ def test_two_runs_at_once_share_the_work(tmp_path: Path) -> None:
     told = [line for err, _ in ends for line in err.splitlines() if " samples, " in line and "(" in line]
     own = [line.split(":")[0] for line in told if "by another run" not in line]
     assert sorted(own) == [f"drive{n:02}" for n in range(4)], "each was converted by one of them"
-    assert contents(tmp_path / "sets") == locally(drives, tmp_path / "expected")
+    assert contents(tmp_path / "sets") == locally(drives)
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ def drives(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def expected(drives: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
-    return locally(drives, tmp_path_factory.mktemp("expected"))
+def expected(drives: Path) -> Mapping[str, bytes]:
+    return locally(drives)
 
 
 def upload(drives: Path, bucket: str) -> None:

@@ -25,7 +25,7 @@ from typing import Self
 from edgefirst_ros.messages.guard import LOGGER
 
 MOST_MEMORY_BYTES = 2 << 30
-"""Of a process that runs cases; more is a finding (MemoryError)."""
+"""Over what a process holds when it begins to run cases of a target; more is a finding (MemoryError)."""
 MOST_MORE_BYTES = 512 << 20
 """What an input may take at its peak, over what the process holds before it."""
 LEAST_S = 0.03
@@ -163,9 +163,14 @@ def _guarded() -> Iterator[list[str]]:
         LOGGER.setLevel(level)
 
 
-def limit_process(most_bytes: int = MOST_MEMORY_BYTES) -> None:
-    """Bound this process's memory, which -1 allows again, and have it say where it was if it dies."""
+def limit_process(*, endless: bool = False) -> None:
+    """Bound this process's memory or no longer, and have it say where it was if it dies.
+
+    What it has already does not count: an allocator of a library that another target has used may have
+    reserved a gigabyte without using it.
+    """
     faulthandler.enable()
+    most_bytes = -1 if endless else _resident("VmData") + MOST_MEMORY_BYTES
     resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, -1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

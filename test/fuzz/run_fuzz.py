@@ -163,7 +163,7 @@ def _serve(pipe: Connection, at: Any, seed: int, where: Path) -> None:  # noqa: 
         name, first, count, seconds = asked
         target = TARGETS[name]
         if name not in corpora:
-            limit_process(-1)
+            limit_process(endless=True)
             corpora[name] = target.corpus()
             limit_process()
             faulthandler.enable(stacks)

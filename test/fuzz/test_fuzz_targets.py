@@ -12,8 +12,8 @@ from edgefirst_ros.video.h265ctu import compile_parser
 
 SEED = 12
 CASES = {
-    "h264": 120, "h265": 120, "jpeg": 300, "png": 300, "yaml": 120, "set": 120, "values": 20,
-    "edgefirst": 12, "ncore": 8, "l5kit": 12, "zarr": 300, "arrow": 40, "zip": 20, "itar": 40,
+    "h264": 120, "h265": 120, "jpeg": 300, "png": 300, "yaml": 120, "set": 120, "values": 12,
+    "edgefirst": 12, "ncore": 5, "l5kit": 12, "zarr": 300, "arrow": 40, "zip": 20, "itar": 40,
     "bag": 100, "db3": 100, "notes": 15, "reports": 80, "sessions": 12,
 }  # fmt: skip
 """A few seconds of each; messages and recordings have a test of their own."""

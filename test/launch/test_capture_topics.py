@@ -60,9 +60,9 @@ def test_types_that_are_not_installed_are_reported_and_the_rest_goes_on(
         "from edgefirst_ros.nodes.capture import main; sys.exit(main(sys.argv))"
     )
     output = tmp_path / "out"
-    node = graph.start(
-        sys.executable, "-c", hidden, "--ros-args", "-p", f"output:={output}", "-p", "min_free_mb:=1.0"
-    )
+    given = [f"output:={output}", "min_free_mb:=1.0", "overload.latency_s:=0.0"]
+    parameters = [word for each in given for word in ("-p", each)]
+    node = graph.start(sys.executable, "-c", hidden, "--ros-args", *parameters)
     graph.activate()
     status = graph.status()
     player = graph.player(recorded_drive, "--restamp", "--no-wait")

@@ -16,6 +16,9 @@ from edgefirst_ros.offline.convert import convert
 
 pytestmark = [needs_ros, needs_install]
 
+PROMPT = "min_free_mb: 1.0, ego: {wait_s: 0.2}, overload: {latency_s: 0.0}"
+"""The drive is short, so no sample may wait for what comes after it, nor be left out on a busy machine."""
+
 
 def launch(graph: Graph, name: str, *arguments: str) -> Process:
     return graph.start("ros2", "launch", "edgefirst_ros", f"{name}.launch.py", *arguments)
@@ -208,7 +211,7 @@ def test_interrupting_the_launch_finishes_the_session(
     graph: Graph, tmp_path: Path, recorded_drive: Path
 ) -> None:
     given = tmp_path / "given.yaml"
-    given.write_text("/**:\n  ros__parameters: {min_free_mb: 1.0, ego: {wait_s: 0.2}}\n")
+    given.write_text(f"/**:\n  ros__parameters: {{{PROMPT}}}\n")
     launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", f"config:={given}", "name:=monday")
     graph.wait("an active node", lambda: "capture is active" in launched.text, alive=[launched])
     status = graph.status()
@@ -239,9 +242,7 @@ def slow_session(graph: Graph, tmp_path: Path, drive: Path, seconds: float, *arg
     (tmp_path / "slow" / "sitecustomize.py").write_text(SLOW_DISK.format(seconds=seconds))
     graph.environment["PYTHONPATH"] = f"{tmp_path / 'slow'}:{graph.environment.get('PYTHONPATH', '')}"
     given = tmp_path / "given.yaml"
-    given.write_text(
-        "/**:\n  ros__parameters: {min_free_mb: 1.0, formats: [edgefirst, ncore], ego: {wait_s: 0.2}}\n"
-    )
+    given.write_text(f"/**:\n  ros__parameters: {{formats: [edgefirst, ncore], {PROMPT}}}\n")
     launched = launch(
         graph, "capture", f"output:={tmp_path / 'out'}", f"config:={given}", "name:=monday", *arguments
     )

@@ -26,8 +26,9 @@ def same_clocks(path: Path, formats: list[str]) -> Path:
     """
     topics: dict[str, dict[str, object]] = {name: {"clock": "stamp"} for name in MAIVIN_TOPICS}
     topics["model"]["offset_ms"] = -3.0
-    values = {"topics": topics, "formats": formats, "host": "maivin-sim", "min_free_mb": 1.0}
+    values: dict[str, Any] = {"topics": topics, "formats": formats, "host": "maivin-sim", "min_free_mb": 1.0}
     values["ego"] = {"smoothing": "lag"}
+    values["overload"] = {"latency_s": 0.0}  # a busy machine may not leave samples out
     path.write_text(yaml.safe_dump({"/**": {"ros__parameters": values}}))
     return path
 

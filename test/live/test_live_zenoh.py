@@ -33,8 +33,10 @@ STAMPS = {
     "formats": list(FORMATS),
     "topics": {name: {"clock": "stamp"} for name in MAIVIN_TOPICS},
     "ego": {"smoothing": "lag"},
+    "overload": {"latency_s": 0},
 }
-"""Times are the stamps, so that it does not matter when messages come, and poses do not look far ahead."""
+"""Times are the stamps, so that it does not matter when messages come, poses do not look far ahead, and a
+busy machine leaves no samples out."""
 PROMPT = {"clock_window_s": 0.5, "lookahead_s": 0.2, "ego": {"wait_s": 0.1, "smoothing": "lag"}}
 """Samples are committed soon after they were taken."""
 

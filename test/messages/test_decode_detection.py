@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,18 @@ def test_a_bomb_is_not_unpacked() -> None:
     bomb = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(1 << 26))
     with pytest.raises(DecodeError, match="size of its shape"):
         mask(encoding="zstd", mask=bomb)
+
+
+def test_memory_is_taken_for_what_a_mask_holds_not_for_what_its_shape_allows() -> None:
+    few = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(10))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecodeError, match="size of its shape"):
+            mask(encoding="zstd", mask=few, height=1 << 14, width=1 << 14, length=1)
+        _, most_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most_bytes < 100 << 20
 
 
 def test_model_info() -> None:

@@ -76,6 +76,18 @@ def python_path(request: pytest.FixtureRequest) -> str:
     return os.pathsep.join((str(folder), str(REPOSITORY)))
 
 
+COMMANDS = """
+import json, os, sys
+from typer.testing import CliRunner
+from edgefirst_ros.cli.app import app
+sprung, *commands = json.loads(sys.argv[1])
+for command in commands:
+    done = CliRunner().invoke(app, command)
+    print(json.dumps([command, done.exit_code, done.output, repr(done.exception), os.path.exists(sprung)]))
+"""
+"""Runs each in one process, as each start imports all of the package; says what became of it."""
+
+
 def python(path: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": path}
     command = [sys.executable, *map(str, arguments)]
@@ -119,7 +131,7 @@ def test_no_command_runs_what_a_chunk_holds(datasets: Path, python_path: str, tm
     assert {"l5kit", "ncore"} == {path.relative_to(copy).parts[0] for path in changed}
     scenes = copy / "l5kit" / "ds.zarr"
     sequence = next((copy / "ncore").iterdir())
-    for command in (
+    commands = [
         ["check", scenes],
         ["check", sequence],
         ["report", scenes, "-o", tmp_path / "l.html"],
@@ -129,13 +141,19 @@ def test_no_command_runs_what_a_chunk_holds(datasets: Path, python_path: str, tm
         ["l5kit", "merge", scenes, "-o", tmp_path / "merged.zarr"],
         ["sheet", scenes, "-o", tmp_path / "sheet.png"],
         ["recover", copy],
-    ):
-        done = python(python_path, "-m", "edgefirst_ros", *command)
-        assert not sprung.exists(), command
-        assert "Traceback" not in done.stderr, command
-    done = python(python_path, "-m", "edgefirst_ros", "check", scenes)
-    assert done.returncode == 1
-    assert "compressor 'pickle' is not read here; the formats use blosc, or none" in done.stdout + done.stderr
+        ["check", scenes],
+    ]
+    done = python(python_path, "-c", COMMANDS, json.dumps([sprung, *commands], default=str))
+    assert "Traceback" not in done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(lines) == len(commands), done.stderr
+    for command, code, output, error, is_sprung in lines:
+        assert not is_sprung, command
+        assert "Traceback" not in output, command
+        assert error in {"None", f"SystemExit({code})"}, command
+    _, code, output, _, _ = lines[-1]
+    assert code == 1
+    assert "compressor 'pickle' is not read here; the formats use blosc, or none" in output
 
 
 def test_what_is_sound_reads_with_each_version(datasets: Path, python_path: str) -> None:

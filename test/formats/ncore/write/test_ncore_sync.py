@@ -7,7 +7,7 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 
 import pytest
@@ -74,7 +74,6 @@ def lost(tmp_path: Path, disk: Disk) -> Callable[[Said, bool], Said]:
     return after_a_cut
 
 
-@pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize(
     "options",
     [
@@ -88,10 +87,10 @@ def test_what_was_written_before_a_sync_survives_a_power_cut(
     tmp_path: Path,
     lost: Callable[[Said, bool], Said],
     options: NCoreOptions,
-    late: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(writer_module, "_LATE_US", 50_000)
+    late = cycle((False, True))
     writer = NCoreWriter(tmp_path / "out", options)
     assert isinstance(writer, CrashSafe)
     writer.begin(SEQUENCE)
@@ -104,12 +103,11 @@ def test_what_was_written_before_a_sync_survives_a_power_cut(
         if number % 67 == 66:
             for _, done in writer._finished:
                 done.result()
-            assert lost(promised, late) == []
+            assert lost(promised, next(late)) == []
     assert len(promised) > 100
-    writer.complete()
-    assert lost(said, late) == []
-    writer.close()
-    assert lost(said, late) == []
+    for end in (writer.complete, writer.close):
+        end()
+        assert [lost(said, each) for each in (False, True)] == [[], []]
 
 
 @pytest.mark.parametrize("late", [False, True])
