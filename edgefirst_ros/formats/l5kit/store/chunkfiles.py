@@ -14,7 +14,7 @@ from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.l5kit.store.schema import SIDE, SPECS, Records
 from edgefirst_ros.formats.zarr2.array import ArrayHeader, ArraySpec
 from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY
-from edgefirst_ros.model.untrusted import open_regular, read_regular, refusing
+from edgefirst_ros.model.untrusted import open_regular, read_at_most, read_regular, refusing
 
 _MOST_HEADER_BYTES = 1 << 20
 _MOST_MISSING = 16
@@ -36,7 +36,7 @@ def read_chunk(path: Path, header: ArrayHeader) -> Records:
     with refusing(path, DatasetError, "damaged chunk"):
         try:
             with open_regular(path) as file:
-                data = file.read(header.chunk_bytes + _OVERHEAD)
+                data = read_at_most(file, header.chunk_bytes + _OVERHEAD)
         except FileNotFoundError as error:
             missing = error
         else:
