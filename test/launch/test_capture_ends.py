@@ -96,7 +96,8 @@ def test_what_was_committed_before_a_kill_is_recovered(
     assert not found.was_finished
     assert found.kept["samples"] >= 8
     assert found.lost["samples"] == 0
-    assert sorted(p.name for p in folder.iterdir() if p.suffix != ".json") == ["monday.arrow", "monday.zip"]
+    written = sorted(path.name for path in folder.iterdir() if path.suffix != ".json")
+    assert written == ["monday.arrow", "monday.manifest", "monday.zip"]
 
 
 def test_a_full_disk_ends_the_session_finished(graph: Graph, tmp_path: Path, recorded_drive: Path) -> None:
