@@ -65,12 +65,12 @@ def main() -> None:
             "rcs_dBsm": np.ascontiguousarray(radar_cloud["rcs"]),
         }
         radar.store_frame(direction, times, distance, span, generic, {})
-    trajectory = np.tile(np.eye(4), (count, 1, 1))
+    trajectory = np.tile(np.eye(4, dtype=np.float32), (count, 1, 1))
     trajectory[:, 0, 3] = np.arange(count)
     times = START_US + np.arange(count, dtype=np.uint64) * PERIOD_US
     poses.store_dynamic_pose("rig", "world", trajectory, times.astype(np.uint64))
     for name in ("camera", "lidar", "radar"):
-        poses.store_static_pose(name, "rig", np.eye(4))
+        poses.store_static_pose(name, "rig", np.eye(4, dtype=np.float32))
     parameters = OpenCVPinholeCameraModelParameters(
         resolution=np.array([1920, 1080], np.uint64),
         shutter_type=ShutterType.GLOBAL,

@@ -140,6 +140,11 @@ def _stamp_ns(data: bytes) -> int:
     return int(sec) * 1_000_000_000 + int(nanosec)
 
 
+def leading_stamp_ns(data: bytes) -> int | None:
+    """The stamp of a message that begins with a std_msgs/Header; None if it is not little-endian."""
+    return _stamp_ns(data) if len(data) >= _LEAST_HEADER and data[:2] == _LITTLE_ENDIAN else None
+
+
 def numbers_decoder_of(
     schema: str, numbers: struct.Struct, convert_numbers: Callable[..., Datum_co]
 ) -> Callable[[Callable[[Any], Datum_co]], Decoder[Datum_co]]:

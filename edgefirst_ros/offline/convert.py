@@ -29,7 +29,7 @@ from edgefirst_ros.pipeline.processes import are_worth_it
 from edgefirst_ros.pipeline.sequence import reorder_window_ns
 from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.sources.location import Location
-from edgefirst_ros.sources.recording import Recording, TopicInfo
+from edgefirst_ros.sources.recording import InFull, Recording, TopicInfo
 from edgefirst_ros.sources.session import RESUMED, resumed_of
 from edgefirst_ros.sources.window import OUTSIDE, Excerpt
 
@@ -172,9 +172,11 @@ class _Reading:
         self._stop = stop
         self._on_progress = on_progress
 
-    def read(self, drive: RecordedDrive, put: Callable[[RawMessage], None]) -> bool:
+    def read(
+        self, drive: RecordedDrive, put: Callable[[RawMessage], None], in_full: InFull | None = None
+    ) -> bool:
         """Pass every message to ``put``; returns whether the end was reached."""
-        for message in drive.messages():
+        for message in drive.messages(in_full):
             put(message)
             self._show(drive)
             if self._stop.is_set():
@@ -214,7 +216,7 @@ def feed_drives(
         if twice:
             drive.keep()
             surveys = _Surveys(pipeline.config, known, lambda: not stop.is_set())
-            if reading.read(drive, surveys.feed):
+            if reading.read(drive, surveys.feed, surveys.needs):
                 motions = surveys.finish()
             if stop.is_set():
                 pipeline.unread.append(f"{readable(drive.path.name)}: {SURVEYED_ONLY}")
@@ -285,6 +287,10 @@ class _Surveys:
         self._make = partial(MotionSurvey, config, known, proceed)
         self._survey = self._make()
         self._found: list[Sequence[Solution]] = []
+
+    def needs(self, topic: str, schema: str) -> bool:
+        """Whether the next message of a topic is needed in full."""
+        return topic == RESUMED or self._survey.needs(topic, schema)
 
     def feed(self, message: RawMessage) -> None:
         """Add one message."""

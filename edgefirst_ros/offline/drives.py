@@ -15,7 +15,7 @@ from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.naming import readable
 from edgefirst_ros.offline.files import METADATA
 from edgefirst_ros.sources.location import Location, Url
-from edgefirst_ros.sources.recording import Recording, TopicInfo
+from edgefirst_ros.sources.recording import InFull, Recording, TopicInfo
 from edgefirst_ros.sources.storage import stored_file
 from edgefirst_ros.sources.window import Excerpt, TimeWindow
 
@@ -95,16 +95,16 @@ class RecordedDrive:
         """The topics of all files."""
         return sorted({info for part in self.parts for info in part.topics()})
 
-    def messages(self) -> Iterator[RawMessage]:
-        """All messages in order of receipt."""
-        return chain.from_iterable(self._in_turn())
+    def messages(self, in_full: InFull | None = None) -> Iterator[RawMessage]:
+        """All messages in order of receipt; see ``Recording.messages``."""
+        return chain.from_iterable(self._in_turn(in_full))
 
-    def _in_turn(self) -> Iterator[Iterator[RawMessage]]:
+    def _in_turn(self, in_full: InFull | None) -> Iterator[Iterator[RawMessage]]:
         """The messages of every file."""
         arrival = 0
         for number, part in enumerate(self.parts):
             self.reading = number
-            yield part.messages(arrival, self.window)
+            yield part.messages(arrival, self.window, in_full)
             arrival = part.next_arrival
 
 

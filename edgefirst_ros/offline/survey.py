@@ -1,4 +1,8 @@
-"""Reads a recording for the rig's motion before it is converted, since smoothing needs all of it."""
+"""Reads a recording for the rig's motion before it is converted, since smoothing needs all of it.
+
+Only IMU and GPS say where the rig was; but the clock of their stamps is found from all topics, and so are its
+steps. Of the others therefore the times are read, for which the beginning of a message is enough.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.ego.whole import Solution, solve
 from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.messages.cdr import leading_stamp_ns
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.measurement import Datum, RawMessage
 from edgefirst_ros.messages.navsat import NavSatFix
@@ -16,9 +21,10 @@ from edgefirst_ros.pipeline.context import vehicle
 from edgefirst_ros.pipeline.duplicates import Duplicates
 from edgefirst_ros.pipeline.envelope import decoded_for, digest_of, unwanted
 from edgefirst_ros.sample import Role
+from edgefirst_ros.sources.disorder import BEGINNING
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
 from edgefirst_ros.timing.finding import MessageTimes
-from edgefirst_ros.topics import TopicMap, find_prefix, full_type
+from edgefirst_ros.topics import Route, TopicMap, find_prefix, full_type
 
 SENSES = frozenset({Role.GPS, Role.IMU})
 
@@ -29,6 +35,23 @@ class _MotionMessage(MessageTimes):
 
     arrival: int
     datum: Datum | None
+
+
+@dataclass(slots=True, eq=False)
+class _Topic:
+    """Messages of one type on one topic.
+
+    Attributes:
+        route: None if they are of no use.
+        is_sense: whether the motion is found from them.
+        leads: whether all of them could be decoded so far, and began with their stamp.
+        skimmed: whether their beginning is enough, as their clock is known.
+    """
+
+    route: Route | None
+    is_sense: bool
+    leads: bool = True
+    skimmed: bool = False
 
 
 def wants_survey(config: Config, topics: Iterable[tuple[str, str]], *, streams: bool) -> bool:
@@ -52,7 +75,9 @@ def wants_survey(config: Config, topics: Iterable[tuple[str, str]], *, streams: 
 class MotionSurvey:
     """Finds the rig's motion between clock breaks from a recording's messages.
 
-    Clocks are determined exactly as in the conversion, from the same messages.
+    Clocks are determined exactly as in the conversion, from the same messages. Of a topic whose clock is
+    known, only the stamps are read, unless some of its messages cannot be decoded or do not begin with a
+    stamp; but for IMU and GPS, and while the clocks are in doubt.
 
     Args:
         config: the conversion's configuration.
@@ -70,32 +95,60 @@ class MotionSurvey:
         self._proceed = proceed
         known = list(topics)
         self._routes = TopicMap(config, find_prefix([topic for topic, _ in known], config), known)
+        self._topics: dict[tuple[str, str], _Topic] = {}
         self._clock: ClockFinder[_MotionMessage] = ClockFinder(round(config.clock_window_s * 1e9))
         self._ruled: set[str] = set()
         self._duplicates = Duplicates()
         self._log = NavigationLog()
         self._found: list[Solution] = []
 
+    def needs(self, topic: str, schema: str) -> bool:
+        """Whether the next message must come in full; else its first ``BEGINNING`` bytes are enough."""
+        known = self._topics.get((topic, schema))
+        return known is None or not known.skimmed or not (known.route is None or self._clock.is_settled)
+
     def feed(self, raw: RawMessage) -> None:
-        """Add one message; call in order of receipt."""
-        schema = full_type(raw.schema)
-        route = self._routes.route(raw.topic, schema)
-        if route is None or unwanted(raw, schema, route) is not None:
+        """Add one message, in full if it is needed so; call in order of receipt."""
+        known = self._topics.get((raw.topic, raw.schema)) or self._new_topic(raw)
+        route = known.route
+        if route is None or raw.fault:
             return
-        try:
-            decoded = decoded_for(route.rule, raw)
-        except DecodeError:
-            return
-        if decoded is None:
-            return
+        datum: Datum | None = None
+        stamp_ns = None if self.needs(raw.topic, raw.schema) else leading_stamp_ns(raw.data)
+        # Of one time of receipt, messages differ in their beginnings, which hold stamp and sizes.
+        digest = digest_of(raw, None if stamp_ns is None else BEGINNING)
+        if stamp_ns is None:
+            try:
+                decoded = decoded_for(route.rule, raw)
+            except DecodeError:
+                decoded = None
+            if decoded is None:
+                known.leads = known.skimmed = False
+                return
+            stamp_ns = decoded.stamp_ns
+            if known.is_sense:
+                datum = decoded.datum
+            elif known.leads:
+                known.leads = leading_stamp_ns(raw.data) == stamp_ns
         if raw.topic not in self._ruled:
             self._ruled.add(raw.topic)
             self._clock.rule(raw.topic, route.rule.times)
-        if self._duplicates.received(route, raw.receive_ns, digest_of(raw)) is not None:
+        if self._duplicates.received(route, raw.receive_ns, digest) is not None:
             return
-        datum = decoded.datum if route.rule.role in SENSES else None
-        times = raw.topic, decoded.stamp_ns, raw.publish_ns, raw.receive_ns
-        self._timed(self._clock.feed(_MotionMessage(*times, raw.arrival, datum)))
+        message = _MotionMessage(raw.topic, stamp_ns, raw.publish_ns, raw.receive_ns, raw.arrival, datum)
+        message.held_bytes = len(raw.data)
+        self._timed(self._clock.feed(message))
+        if known.leads and not (known.skimmed or known.is_sense):
+            known.skimmed = self._clock.time_ns(message) is not None
+
+    def _new_topic(self, raw: RawMessage) -> _Topic:
+        schema = full_type(raw.schema)
+        route = self._routes.route(raw.topic, schema)
+        if unwanted(raw._replace(fault=""), schema, route) is not None:
+            route = None
+        known = _Topic(route, route is not None and route.rule.role in SENSES, skimmed=route is None)
+        self._topics[raw.topic, raw.schema] = known
+        return known
 
     def finish(self) -> list[Solution]:
         """The motion between clock breaks, in order."""
@@ -108,6 +161,8 @@ class MotionSurvey:
             if isinstance(event, Boundary):
                 self._solve()
                 self._duplicates.forget()
+                for known in self._topics.values():
+                    known.skimmed = known.route is None
             elif event.refusal is None and isinstance(event.datum, Imu):
                 self._log.add_imu(event.time_ns, event.datum)
             elif event.refusal is None and isinstance(event.datum, NavSatFix):

@@ -117,9 +117,10 @@ def envelope_of(raw: RawMessage, decoded: Stamped[Datum], ticket: Ticket, route:
     return envelope
 
 
-def digest_of(raw: RawMessage) -> Digest:
-    """By which messages are compared."""
-    return len(raw.data) << 32 | crc32(raw.data)
+def digest_of(raw: RawMessage, most_bytes: int | None = None) -> Digest:
+    """By which messages are compared: of all of their bytes, or no more than the first ones."""
+    data = raw.data[:most_bytes]
+    return len(data) << 32 | crc32(data)
 
 
 def unwanted(raw: RawMessage, schema: str, route: Route | None) -> tuple[Stage, str] | None:

@@ -12,9 +12,10 @@ from typing import BinaryIO
 from edgefirst_ros.errors import RecordingError
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.model.untrusted import refusing
+from edgefirst_ros.sources.disorder import BEGINNING
 from edgefirst_ros.sources.location import Location
-from edgefirst_ros.sources.order import MAX_OPEN_BYTES, is_suspect, merged, survey, within
-from edgefirst_ros.sources.recording import Recording, TopicInfo
+from edgefirst_ros.sources.order import MAX_OPEN_BYTES, FileSurvey, is_suspect, merged, survey, within
+from edgefirst_ros.sources.recording import InFull, Recording, TopicInfo
 from edgefirst_ros.sources.records import (
     FileSection,
     IndexedChunk,
@@ -51,6 +52,7 @@ class ChunkedRecording(Recording):
     def __init__(self, path: Location) -> None:
         super().__init__(path)
         self._stored = stored_file(path)
+        self._looked: tuple[Sequence[IndexedChunk] | None, RecordReader, FileSurvey] | None = None
         self.size = self._stored.size
         with self._opened([]) as file:
             start = self._begin(file)
@@ -108,15 +110,21 @@ class ChunkedRecording(Recording):
         """Keep a local copy of what is read from now on, if it is remote."""
         self._stored.keep()
 
-    def messages(self, arrival: int = 0, window: TimeWindow | None = None) -> Iterator[RawMessage]:
+    def messages(
+        self, arrival: int = 0, window: TimeWindow | None = None, in_full: InFull | None = None
+    ) -> Iterator[RawMessage]:
         """All messages, numbered from ``arrival`` on; those of a damaged chunk have a ``fault``.
 
         With a window, only the chunks that may have messages of it are read, if the file has a summary.
         """
-        return self._read(arrival, window, None if window is None else self._chunks_in(window))
+        return self._read(arrival, window, None if window is None else self._chunks_in(window), in_full)
 
     def _read(
-        self, arrival: int, window: TimeWindow | None, chunks: Sequence[IndexedChunk] | None
+        self,
+        arrival: int,
+        window: TimeWindow | None,
+        chunks: Sequence[IndexedChunk] | None,
+        in_full: InFull | None = None,
     ) -> Iterator[RawMessage]:
         """The messages of a window and of chunks; None is no limit."""
         # Channels are declared in the first chunk that uses them, which may be the damaged one.
@@ -138,6 +146,8 @@ class ChunkedRecording(Recording):
                     topic, schema, definition = channel
                     fault = damage or bad_time or reader.channel_faults.get(number, "")
                     is_repeated = has_session and sequence == REPEATED
+                    if in_full is not None and end - start > BEGINNING and not in_full(topic, schema):
+                        end = start + BEGINNING  # noqa: PLW2901 - of the data, as far as they are wanted
                     data, times = plain[start:end], (log_ns, publish_ns)
                     yield RawMessage(topic, schema, data, *times, arrival, definition, fault, is_repeated)
                     arrival += 1
@@ -240,8 +250,7 @@ class ChunkedRecording(Recording):
             return
         as_received: bool | None = None
         if is_suspect(self.spans if chunks is None else [(c.first_ns, c.last_ns) for c in chunks]):
-            looking = self.summary.anew()
-            found = survey(looking, file, self._sections(looking, file, chunks))
+            looking, found = self._look(file, chunks)
             as_received = found.as_received
             topics = {**reader.channels, **looking.channels}
             self.displaced = {topics[c][0]: d for c, d in sorted(found.displaced.items()) if c in topics}
@@ -260,12 +269,18 @@ class ChunkedRecording(Recording):
             if messages is not loaded.messages and as_received is None:
                 # Only with the messages around them one can tell whether the clock was set back here.
                 with self._opened() as again:
-                    other = self.summary.anew()
-                    as_received = survey(other, again, self._sections(other, again, chunks)).as_received
+                    as_received = self._look(again, chunks)[1].as_received
                 messages = loaded.messages if as_received else messages
             self.position = section.end
             yield loaded, messages
             del loaded, messages
+
+    def _look(self, file: BinaryIO, chunks: Sequence[IndexedChunk] | None) -> tuple[RecordReader, FileSurvey]:
+        """What is in disorder, and what read that; it is found out once, however often these are read."""
+        if self._looked is None or self._looked[0] != chunks:
+            looking = self.summary.anew()
+            self._looked = chunks, looking, survey(looking, file, self._sections(looking, file, chunks))
+        return self._looked[1:]
 
     def _reading(self, section: FileSection) -> None:
         self.position += section.bytes

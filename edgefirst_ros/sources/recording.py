@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from edgefirst_ros.messages.measurement import RawMessage
@@ -17,6 +17,11 @@ from edgefirst_ros.sources.session import RecordedSession
 from edgefirst_ros.sources.window import TimeWindow
 
 _NAME = re.compile(r"(?P<host>.+)_(?P<when>\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d)")
+
+
+InFull = Callable[[str, str], bool]
+"""Whether the data of a topic's next message, by topic and schema, are wanted in full: of others their first
+``BEGINNING`` bytes are enough."""
 
 
 class TopicInfo(NamedTuple):
@@ -86,8 +91,13 @@ class Recording(ABC):
         """Every topic that messages may be of."""
 
     @abstractmethod
-    def messages(self, arrival: int = 0, window: TimeWindow | None = None) -> Iterator[RawMessage]:
-        """All messages, or those of a window, numbered from ``arrival`` on; damaged ones have a ``fault``."""
+    def messages(
+        self, arrival: int = 0, window: TimeWindow | None = None, in_full: InFull | None = None
+    ) -> Iterator[RawMessage]:
+        """All messages, or those of a window, numbered from ``arrival`` on; damaged ones have a ``fault``.
+
+        ``in_full`` is asked right before each message is made; None is all in full.
+        """
 
     @abstractmethod
     def latched(self, topics: Collection[str], before_ns: int) -> Iterator[RawMessage]:

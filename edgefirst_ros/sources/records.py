@@ -35,6 +35,8 @@ _LONGEST_NAME = 16
 _LEADING = frozenset({Opcode.HEADER, Opcode.METADATA})
 _IN_DATA = frozenset({Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE})
 _RUN_BYTES = 1 << 20
+_KEPT_BYTES = 4 << 20
+"""Largest chunk, as stored, whose memory is used again; recorders' are of 1 MB, or 4 MB."""
 MAX_CHUNK_BYTES = 128 << 20
 """Largest section of a file that is read, decompressed."""
 MAX_RATIO = 1000
@@ -234,6 +236,11 @@ class RecordReader:
         self._changes = 0
         self._latest_ns = 0
         """Log time of the last message."""
+        self.memory = bytearray()
+        """Of the chunk that was read last, as stored."""
+        self._sound: set[int] = set()
+        """Offsets of chunks whose checksum was right; all readers of a file share it, so that what is read
+        twice is summed once. Of more chunks than ``MAX_INDEXED`` the further ones are summed again."""
 
     def anew(self) -> Self:
         """A reader that knows what this one read of the summary, and has the same room."""
@@ -241,6 +248,7 @@ class RecordReader:
         other.schemas, other.channels = dict(self.schemas), dict(self.channels)
         other.declared = dict(self.declared)
         other.channel_faults, other.limits = dict(self.channel_faults), set(self.limits)
+        other.memory = bytearray()
         other.faults = [fault for fault in self.faults if fault.text in self.limits]
         return other
 
@@ -348,14 +356,30 @@ class RecordReader:
         if packed_bytes > MAX_CHUNK_BYTES:
             return self._refused(section, TOO_LARGE)
         file.seek(place)
-        return self._decompressed(section, compression, file.read(packed_bytes), plain_size, crc)
+        packed = self._packed(file, packed_bytes) if compression else file.read(packed_bytes)
+        return self._decompressed(section, compression, packed, plain_size, crc)
+
+    def _packed(self, file: BinaryIO, size: int) -> bytes | bytearray:
+        """The next bytes of a file, up to the next call.
+
+        They lie in the same memory again: new memory for each chunk takes as long as decompressing it.
+        """
+        if size > _KEPT_BYTES:
+            return file.read(size)
+        memory = self.memory
+        del memory[size:]
+        memory.extend(bytes(size - len(memory)))
+        with memoryview(memory) as view:
+            read = file.readinto(view)  # type: ignore[attr-defined]
+        del memory[read:]
+        return memory
 
     def _refused(self, section: FileSection, text: str) -> Loaded:
         self._note(section.offset, section.bytes - _RECORD.size, text)
         return _NOTHING
 
     def _decompressed(
-        self, section: FileSection, compression: str, packed: bytes, plain_size: int, crc: int = 0
+        self, section: FileSection, compression: str, packed: bytes | bytearray, plain_size: int, crc: int = 0
     ) -> Loaded:
         """The content of a chunk, as far as it is not more than its compressed bytes allow."""
         most = min(MAX_CHUNK_BYTES, self._room_bytes + MAX_RATIO * len(packed))
@@ -376,8 +400,17 @@ class RecordReader:
             return Loaded(plain, messages)
         if read < len(plain):
             self._note(section.offset, len(plain) - read, "a chunk ends in the middle of a record")
-        sound = crc == 0 or crc32(plain) == crc
-        return Loaded(plain, messages, "" if sound else CHECKSUM)
+        return Loaded(plain, messages, "" if self._is_sound(section.offset, plain, crc) else CHECKSUM)
+
+    def _is_sound(self, offset: int, plain: bytes, crc: int) -> bool:
+        """Whether a chunk's content is what its checksum says; 0 stands for none."""
+        if crc == 0 or offset in self._sound:
+            return True
+        if crc32(plain) != crc:
+            return False
+        if len(self._sound) < MAX_INDEXED:
+            self._sound.add(offset)
+        return True
 
     def topics(self) -> set[tuple[str, str]]:
         """Topic and schema name of every channel so far."""
@@ -590,7 +623,9 @@ def _records(file: BinaryIO, size: int, start: int) -> Iterator[tuple[int, int, 
         at += length
 
 
-def _unpacked(compression: str, packed: bytes, plain_size: int, most: int, whole: bool) -> tuple[bytes, str]:
+def _unpacked(
+    compression: str, packed: bytes | bytearray, plain_size: int, most: int, whole: bool
+) -> tuple[bytes, str]:
     """A chunk's decompressed records, or why there are none; little more than ``most`` is decompressed."""
     try:
         plain = _decompress(compression, packed, plain_size, most, whole)
@@ -601,10 +636,12 @@ def _unpacked(compression: str, packed: bytes, plain_size: int, most: int, whole
     return plain, ""
 
 
-def _decompress(compression: str, packed: bytes, plain_size: int, most: int, whole: bool) -> bytes | None:
+def _decompress(
+    compression: str, packed: bytes | bytearray, plain_size: int, most: int, whole: bool
+) -> bytes | None:
     """A chunk's records, of a truncated chunk what its complete blocks hold; None if more are declared."""
     if compression == "":
-        return packed
+        return bytes(packed)
     if compression == "lz4":
         return _decompress_lz4(packed, min(plain_size, most), most)
     if compression == "bz2":
@@ -627,7 +664,7 @@ def _decompress(compression: str, packed: bytes, plain_size: int, most: int, who
     raise ValueError(f"compression {displayed(compression)!r} is not known; expected none, lz4, zstd or bz2")
 
 
-def _decompress_lz4(packed: bytes, declared: int, most: int) -> bytes:
+def _decompress_lz4(packed: bytes | bytearray, declared: int, most: int) -> bytes:
     """What an LZ4 frame holds, or more than ``most`` of it; ``declared`` bytes of memory are taken first."""
     decompressor = lz4.frame.LZ4FrameDecompressor()
     plain: bytes = decompressor.decompress(packed, max_length=declared + 1)

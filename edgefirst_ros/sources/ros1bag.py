@@ -12,6 +12,7 @@ from edgefirst_ros.messages.ros1 import Ros1Type
 from edgefirst_ros.naming import displayed
 from edgefirst_ros.sources.chunked import ChunkedRecording
 from edgefirst_ros.sources.location import Location
+from edgefirst_ros.sources.recording import InFull
 from edgefirst_ros.sources.records import IndexedChunk, RecordReader
 from edgefirst_ros.sources.ros1records import BAG_MAGIC, BagReader, index_position
 from edgefirst_ros.sources.window import TimeWindow
@@ -36,7 +37,11 @@ class Ros1Recording(ChunkedRecording):
         return BagReader()
 
     def _read(
-        self, arrival: int, window: TimeWindow | None, chunks: Sequence[IndexedChunk] | None
+        self,
+        arrival: int,
+        window: TimeWindow | None,
+        chunks: Sequence[IndexedChunk] | None,
+        in_full: InFull | None = None,  # noqa: ARG002 - what is not in full cannot be converted
     ) -> Iterator[RawMessage]:
         return map(self._converted, super()._read(arrival, window, chunks))
 

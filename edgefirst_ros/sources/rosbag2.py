@@ -21,7 +21,7 @@ from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.model.untrusted import reason_of, refusing
 from edgefirst_ros.naming import displayed, readable
 from edgefirst_ros.sources.location import Location, Url
-from edgefirst_ros.sources.recording import Recording, TopicInfo
+from edgefirst_ros.sources.recording import InFull, Recording, TopicInfo
 from edgefirst_ros.sources.records import (
     MAX_CHANNELS,
     MAX_CHUNK_BYTES,
@@ -99,7 +99,12 @@ class Rosbag2Recording(Recording):
         """Every topic that messages may be of."""
         return sorted({topic.info for topic in self._topics.values()})
 
-    def messages(self, arrival: int = 0, window: TimeWindow | None = None) -> Iterator[RawMessage]:
+    def messages(
+        self,
+        arrival: int = 0,
+        window: TimeWindow | None = None,
+        in_full: InFull | None = None,  # noqa: ARG002 - SQLite reads rows in full
+    ) -> Iterator[RawMessage]:
         """All messages, or those of a window, numbered from ``arrival`` on."""
         self.faults, self.position, self.next_arrival = [], 0, arrival
         self.outside = Counter()

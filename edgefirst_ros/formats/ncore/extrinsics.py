@@ -19,6 +19,11 @@ RIG = "rig"
 WORLD = "world"
 WORLD_GLOBAL = "world_global"
 
+POSE_DTYPE = "float32"
+"""Of every written pose but (world, world_global): NVIDIA's converters write it, and NuRec takes no other."""
+GLOBAL_DTYPE = "float64"
+"""Of (world, world_global): in float32 a place on earth would be up to 0.25 m off."""
+
 _LONGEST_KEY = 600
 _OPTICAL_XYZW = (-0.5, 0.5, -0.5, 0.5)
 """Optical axes (x right, y down, z forward) in a frame with x forward, y left, z up (REP 103)."""

@@ -143,6 +143,14 @@ def poses(reader: SequenceComponentGroupsReader, loader: SequenceLoaderV4) -> di
             name: component.get_generic_data(name).tolist() for name in component.get_generic_data_names()
         },
         "meta": component.generic_meta_data,
+        "static": {
+            f"{edge[0]}->{edge[1]}": [pose.dtype.name, pose.tolist()]
+            for edge, pose in component.get_static_poses()
+        },
+        "dynamic": {
+            f"{edge[0]}->{edge[1]}": [path.dtype.name, path.tolist(), when.tolist()]
+            for edge, (path, when) in component.get_dynamic_poses()
+        },
     }
     if "world_global" in loader.pose_graph.nodes:
         found["rig_ecef"] = loader.pose_graph.evaluate_poses("rig", "world_global", times).tolist()

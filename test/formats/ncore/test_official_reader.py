@@ -7,6 +7,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,10 @@ from ncoremade import (
 from ncoreread import Sequence, recover_all
 from oracle import NCORE_PYTHON, run_ncore
 from PIL import Image
+from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.formats.datasets import check
+from edgefirst_ros.formats.ncore.extrinsics import matrix
 from edgefirst_ros.formats.ncore.finish.trajectory import enu_to_ecef
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.prepare.component import Component, OwnRecord
@@ -214,6 +217,46 @@ def test_the_vehicle_is_where_it_was(driven: dict[str, Any]) -> None:
     assert len(found["generic"]["imu_timestamps_us"]) == 50
     assert found["generic"]["gps_altitude_m"] == [30.0] * 3
     assert found["meta"]["series"]["odom"]["kind"] == "odometry"
+
+
+def test_poses_have_nurecs_types_and_lose_no_more_than_their_rounding(official: Read, tmp_path: Path) -> None:
+    """A drive of ten kilometres that begins eleven from the first fix, so that its world matters."""
+    mount = CALIBRATION.transforms["lidar"]
+    rig = replace(CALIBRATION, transforms=dict(CALIBRATION.transforms) | {
+        "lidar": replace(mount, translation_m=(1.1, -0.3, 2.7), rotation_xyzw=(0.1, -0.2, 0.3, 0.9)),
+    })  # fmt: skip
+    truth = {}
+    steps: list[Observation | EgoPose] = []
+    for ms in range(0, 200_001, 50):
+        turn = Rotation.from_euler("ZYX", (0.3 + ms / 70_000, 0.1 * np.sin(ms / 900), 0.05))
+        place = (7_000.1 + ms * 0.04, -9_000.7 + ms * 0.0301, 12.3 + ms * 1e-4)
+        where = {"position_m": place, "rotation_xyzw": tuple(turn.as_quat().tolist())}
+        steps.append(replace(pose(START_NS + ms * MS), **where))
+        truth[START_US + ms * 1000] = matrix(place, turn.as_quat())
+        if ms % 200_000 == 0:
+            steps.append(lidar(START_NS + ms * MS, calibration=rig))
+    found = official(write(tmp_path, steps))["poses"]
+    assert {edge: dtype for edge, (dtype, _) in found["static"].items()} == {
+        **dict.fromkeys(("lidar->rig", "mast->rig", "camera_optical->rig", "radar->rig"), "float32"),
+        "world->world_global": "float64",
+    }
+    dtype, stored, times = found["dynamic"]["rig->world"]
+    assert (list(found["dynamic"]), dtype) == (["rig->world"], "float32")
+    first = truth[START_US]
+    exact = np.stack([np.linalg.solve(first, truth[time]) for time in times])
+    assert np.abs(exact[-1, :3, 3]).max() > 9_000
+    off = np.abs(np.array(stored) - exact)
+    assert (off <= 2.0**-24 * np.abs(exact) + 1e-10).all(), "rounded once, and nothing before"
+    assert off[:, :3, 3].max() < 1e-3
+    assert (np.array(stored)[:, 3] == (0.0, 0.0, 0.0, 1.0)).all()
+    T_lidar_mast = matrix((1.1, -0.3, 2.7), (0.1, -0.2, 0.3, 0.9))
+    T_mast_rig = np.array(found["static"]["mast->rig"][1])
+    assert np.allclose(found["static"]["lidar->rig"][1], T_mast_rig @ T_lidar_mast, rtol=0, atol=4e-7)
+    T_enu_ecef = enu_to_ecef(ORIGIN.latitude_deg, ORIGIN.longitude_deg, ORIGIN.altitude_m)
+    assert np.abs(np.array(found["static"]["world->world_global"][1]) - T_enu_ecef @ first).max() < 1e-8
+    on_earth = np.array(found["rig_ecef"])[[0, -1], :3, 3]
+    expected = [(T_enu_ecef @ truth[time])[:3, 3] for time in (times[0], times[-1])]
+    assert np.abs(on_earth - expected).max() < 1e-3
 
 
 def test_labels(driven: dict[str, Any]) -> None:

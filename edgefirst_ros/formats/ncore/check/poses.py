@@ -11,7 +11,7 @@ import numpy.typing as npt
 from edgefirst_ros.formats.findings import Findings, reading
 from edgefirst_ros.formats.motion import POSE_NOISE_M, Motion
 from edgefirst_ros.formats.ncore.check.frames import Instance
-from edgefirst_ros.formats.ncore.extrinsics import RIG, WORLD, WORLD_GLOBAL, edge_of
+from edgefirst_ros.formats.ncore.extrinsics import GLOBAL_DTYPE, POSE_DTYPE, RIG, WORLD, WORLD_GLOBAL, edge_of
 from edgefirst_ros.formats.ncore.finish.trajectory import ASSUMED
 from edgefirst_ros.naming import displayed
 
@@ -70,8 +70,10 @@ def _check_matrices(where: str, edge: Edge, poses: npt.NDArray[Any], findings: F
         findings.error(where, "last row is not 0 0 0 1")
     if edge == (WORLD, WORLD_GLOBAL):
         radius = float(np.linalg.norm(poses[0, :3, 3]))
-        if poses.dtype != np.float64 or not _EARTH_RADIUS_M[0] < radius < _EARTH_RADIUS_M[1]:
+        if poses.dtype != GLOBAL_DTYPE or not _EARTH_RADIUS_M[0] < radius < _EARTH_RADIUS_M[1]:
             findings.error(where, "no ECEF position in float64", f"{radius:.0f} m from the centre")
+    elif poses.dtype != POSE_DTYPE:  # NCore allows it
+        findings.note(where, "pose in float64", f"NuRec loads lidar points only if it is {POSE_DTYPE}")
 
 
 def _check_times(

@@ -11,7 +11,16 @@ import numpy.typing as npt
 from PIL import Image
 
 from edgefirst_ros.formats.motion import POSE_NOISE_M, Motion
-from edgefirst_ros.formats.ncore.extrinsics import RIG, WORLD, WORLD_GLOBAL, Pose, sensor_edges, whole_camera
+from edgefirst_ros.formats.ncore.extrinsics import (
+    GLOBAL_DTYPE,
+    POSE_DTYPE,
+    RIG,
+    WORLD,
+    WORLD_GLOBAL,
+    Pose,
+    sensor_edges,
+    whole_camera,
+)
 from edgefirst_ros.formats.ncore.finish.cuboidtracks import META as CUBOIDS_META
 from edgefirst_ros.formats.ncore.finish.cuboidtracks import solved
 from edgefirst_ros.formats.ncore.finish.facts import Facts
@@ -83,9 +92,14 @@ def component_records(name: str, component: Component, facts: Facts) -> list[Rec
     return under("/".join(instance), [*records, attributes, *(generic_data(arrays) if arrays else ())])
 
 
-def _pose_json(pose: npt.NDArray[np.float64]) -> list[Any]:
+def _pose_json(pose: npt.NDArray[Any]) -> list[Any]:
     values: list[Any] = (pose + 0.0).tolist()  # + 0.0 turns -0.0 into 0.0
     return values
+
+
+def _static_json(edge: tuple[str, str], pose: Pose) -> Json:
+    dtype = GLOBAL_DTYPE if edge == (WORLD, WORLD_GLOBAL) else POSE_DTYPE
+    return {"pose": _pose_json(pose.astype(dtype)), "dtype": dtype}
 
 
 def _poses(
@@ -122,9 +136,7 @@ def _poses(
     for prefix, series in facts.series.items():
         arrays |= series.arrays(prefix)
         meta.setdefault("series", {})[prefix] = {"topic": series.topic, "kind": series.kind}
-    attributes = {
-        str(edge): {"pose": _pose_json(pose), "dtype": "float64"} for edge, pose in sorted(static.items())
-    }
+    attributes = {str(edge): _static_json(edge, pose) for edge, pose in sorted(static.items())}
     records = [
         *group(""),
         *under("static_poses", group("", attributes)),
@@ -155,16 +167,18 @@ def _trajectory(
         static[RIG, WORLD] = np.eye(4)
     else:
         motion = Motion(POSE_NOISE_M)
-        for part, add, values in ((0, motion.move, poses[:, :3, 3]), (1, motion.turn, poses[:, :3, :3])):
+        written = poses.astype(POSE_DTYPE)
+        read = written.astype(np.float64)  # as check has them
+        for part, add, values in ((0, motion.move, read[:, :3, 3]), (1, motion.turn, read[:, :3, :3])):
             known = kept.basis[:, part] != ASSUMED
             add(kept.times_us[known] * 1000, values[known])
         motion.finish()
         if warning := motion.warning(facts.sequence["id"]):
             warn(warning)
         dynamic[str((RIG, WORLD))] = {
-            "poses": _pose_json(poses),
+            "poses": _pose_json(written),
             "timestamps_us": kept.times_us.tolist(),
-            "dtype": "float64",
+            "dtype": POSE_DTYPE,
         }
     return kept, T_world_enu
 

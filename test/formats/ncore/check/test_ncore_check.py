@@ -333,6 +333,14 @@ def test_findings_of_one_kind_are_bounded() -> None:
     assert findings.counts["error"] == 1001
 
 
+def test_poses_that_nurec_does_not_take_are_a_note(store: Path) -> None:
+    assert "float64" not in judged(store).text
+    edit(store, STATIC, _set("('lidar', 'rig')", "dtype", to="float64"))
+    found = judged(store)
+    assert "lidar->rig: pose in float64: NuRec" in found.text
+    assert found.ok, "NCore allows it"
+
+
 def test_the_official_reader_is_a_note_where_it_cannot_run(tmp_path: Path) -> None:
     folder = write(tmp_path, seconds=0.1)
     (found,) = check(folder)

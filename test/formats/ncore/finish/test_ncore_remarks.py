@@ -115,7 +115,7 @@ def test_a_camera_that_only_sounds_like_a_tile_stays_itself(tmp_path: Path) -> N
     )
     rig = replace(CALIBRATION, transforms={**CALIBRATION.transforms, "camera_top_left": own})
     sequence, writer = write(tmp_path, [tile("camera_top_left", calibration=rig)])
-    assert sequence.pose("camera_top_left", "rig")[:3, 3].tolist() == [0.0, 0.7, 2.0]
+    assert sequence.pose("camera_top_left", "rig")[:3, 3] == pytest.approx([0.0, 0.7, 2.0])
     parameters = sequence.attributes("intrinsics/default/cameras/camera_top_left")["camera_model_parameters"]
     assert parameters["principal_point"] == [32.0, 24.0]
     assert not writer.notes
