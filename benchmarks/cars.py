@@ -23,7 +23,7 @@ ORIGIN = (48.137, 11.575, 520.0)
 """Of the drive's ENU: degrees north and east, metres above the ellipsoid."""
 IMU_HZ = 200
 SUBSTEPS = 5
-"""The motion is computed this many times for every sample of the IMU, which gives their mean as its filter does."""
+"""Steps of the motion for each sample of the IMU, which gives their mean as its filter does."""
 LENGTH_S = 336.0
 SLIP_RAD_S2_M = 0.005
 """Slip angle of the rear tyres for each m/s²: 700 kg on an axle of 140 kN/rad."""
@@ -210,7 +210,8 @@ def driven(seed: int, length_s: float = LENGTH_S) -> Truth:
     rng = np.random.default_rng([seed, 0])
     step_s = 1 / (IMU_HZ * SUBSTEPS)
     extra = 2 * SUBSTEPS  # before the beginning and after the end, for differences and means
-    time_s = np.arange(-extra, round(length_s * IMU_HZ) * SUBSTEPS + extra + 1) * step_s
+    steps = np.arange(-extra, round(length_s * IMU_HZ) * SUBSTEPS + extra + 1)
+    time_s = np.asarray(steps * step_s, np.float64)
     speed, curvature = _plan(rng, time_s)
     heading = _sum(speed * curvature, step_s) + rng.uniform(-np.pi, np.pi)
     lateral = speed**2 * curvature
@@ -266,15 +267,15 @@ def _plan(rng: np.random.Generator, time_s: Floats) -> tuple[Floats, Floats]:
     while knots_s[-1] < time_s[-1]:
         lengths = np.array([leg[0] for leg in LEGS]) * rng.uniform(0.85, 1.2, len(LEGS))
         lengths *= LENGTH_S / lengths.sum()
-        for (_, speed, turn_deg), length_s in zip(LEGS, lengths, strict=True):
+        for (_, end_m_s, turn_deg), length_s in zip(LEGS, lengths.tolist(), strict=True):
             turn_rad = side * math.radians(turn_deg) * rng.uniform(0.9, 1.05)
-            bends.append((knots_s[-1], knots_s[-1] + float(length_s), turn_rad))
-            knots_s.append(knots_s[-1] + float(length_s))
-            speeds.append(speed * rng.uniform(0.85, 1.0))
-    speed = np.interp(time_s, knots_s, speeds)
-    step_s = time_s[1] - time_s[0]
+            bends.append((knots_s[-1], knots_s[-1] + length_s, turn_rad))
+            knots_s.append(knots_s[-1] + length_s)
+            speeds.append(end_m_s * rng.uniform(0.85, 1.0))
+    step_s = float(time_s[1] - time_s[0])
+    asked = np.interp(time_s, knots_s, speeds)
     window = np.hanning(round(1.2 / step_s))
-    speed = _filtered(speed, window / window.sum(), len(window) // 2)
+    speed = _filtered(asked, window / window.sum(), len(window) // 2)
     curvature = np.zeros_like(time_s)
     for start_s, end_s, turn_rad in bends:
         inside = (time_s > start_s) & (time_s < end_s)
@@ -381,7 +382,7 @@ GOOD = ImuKind(1e-4, (2e-4, -1e-4, 1e-4), 1e-6, 0.01, (0.005, -0.005, 0.005), 2e
 
 @dataclass(frozen=True)
 class AhrsKind:
-    """Errors of an orientation: tilt about each horizontal axis, constant and slow; heading, slow and constant."""
+    """Errors of an orientation: about each horizontal axis, constant and slow; of the heading, likewise."""
 
     tilt_deg: float = 0.3
     slow_tilt_deg: float = 0.2
@@ -423,7 +424,7 @@ class DriveKind:
         imu: None if it has none.
         ahrs: None if its IMU has no orientation.
         turned_deg: how far the IMU is turned to the left against its configuration.
-        found_deg: the heading that the estimate must say to be wrong, by its absolute value; rotations are then
+        found_deg: the heading, without its sign, that the estimate must say to be wrong; rotations are then
             written as configured and not judged.
         exact: fixes are good enough to demand NuRec's smoothness.
     """
@@ -449,7 +450,7 @@ DRIVES = {
         DriveKind("frozen-tunnel-0.3m", replace(CLEAN, tunnel_s=20.0, freezes=True)),
         DriveKind("frozen-tunnel-1.5m", TUNNEL),
         DriveKind("frozen-tunnel-ahrs", TUNNEL, ahrs=AHRS),
-        DriveKind("ahrs", CLEAN, ahrs=AHRS),
+        DriveKind("ahrs", FixKind(wander_m=0.0), ahrs=AHRS),
         DriveKind("ahrs-wander-5hz", ahrs=AHRS),
         DriveKind("tunnel-60s", FixKind(tunnel_s=60.0), ahrs=AHRS),
         DriveKind("late-start", FixKind(first_s=40.0), ahrs=AHRS),
