@@ -41,9 +41,9 @@ FOUND_DEG = 5.0
 class Judged:
     """Figures of one drive, seed and way; NaN where there is nothing to judge.
 
-    RMS, largest errors and steps are of all poses that have a position or rotation, those of the others of the
-    same poses; NEES, by degree of freedom, and ``far`` of those called measured or interpolated. ``failed``
-    names what is demanded and missed.
+    RMS, largest errors and steps are of all poses that have a position or rotation, and of the same ones for
+    the baseline and the fixes; NEES, by degree of freedom, and ``far`` of those called measured or
+    interpolated. ``failed`` names what is demanded and missed.
     """
 
     drive: str
@@ -86,8 +86,8 @@ def judged(drive: Drive, way: str, estimate: Estimate, baseline: tuple[Floats, F
     given, oriented = ~np.isnan(off[:, 0]), ~np.isnan(turned[:, 0])
     sure_place = np.isin(estimate.position_basis, SURE) & given
     sure_turn = np.isin(estimate.rotation_basis, SURE) & oriented
-    places = np.where(sure_place[:, None], (off / estimate.position_sigma_m) ** 2, np.nan)
-    turns = np.where(sure_turn[:, None], (turned / estimate.rotation_sigma_rad) ** 2, np.nan)
+    places = _ratios(off, estimate.position_sigma_m, sure_place)
+    turns = _ratios(turned, estimate.rotation_sigma_rad, sure_turn)
     is_far = (np.linalg.norm(off, axis=1) > FAR_M) & (places > FAR_SIGMAS**2).any(axis=1)
 
     line = np.stack([np.interp(time_s, drive.fixes.time_s, a) for a in drive.fixes.position_m.T], axis=1)
@@ -168,6 +168,12 @@ def _asked(drive: Drive, time_s: Floats, way: str) -> Booleans:
         nearest_s = np.minimum(np.abs(moving_s[index] - time_s), np.abs(moving_s[index - 1] - time_s))
         asked &= nearest_s <= HOLD_S
     return np.asarray(asked)
+
+
+def _ratios(off: Floats, sigma: Floats, chosen: Booleans) -> Floats:
+    """Squares (n, 3) of errors in standard deviations; infinite where there is none, NaN where not chosen."""
+    ratios = np.where(np.isnan(sigma), np.inf, (off / sigma) ** 2)
+    return np.asarray(np.where(chosen[:, None], ratios, np.nan))
 
 
 def _whole(rotations: Floats) -> Floats:
