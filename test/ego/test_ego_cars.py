@@ -226,7 +226,7 @@ class TestJudge:
 
     def test_an_honest_estimate_passes(self, drive: cars.Drive) -> None:
         found = ego_judged.judged(drive, "whole", self.estimate(drive, 0.2, 0.01), None)
-        assert found.failed == ()
+        assert found.failed == found.odd == ()
         for name in ("horizontal", "vertical", "position", "tilt", "heading", "rotation"):
             assert getattr(found, f"nees_{name}") == pytest.approx(1.0, abs=0.1)
         assert found.rms_m == pytest.approx(0.2 * np.sqrt(2), rel=0.05)
@@ -238,13 +238,26 @@ class TestJudge:
         good = self.estimate(drive, 0.2, 0.01)
         place = replace(good, position_sigma_m=good.position_sigma_m * factor)
         turn = replace(good, rotation_sigma_rad=good.rotation_sigma_rad * factor)
-        assert ego_judged.judged(drive, "whole", place, None).failed == ("NEES position",)
-        assert ego_judged.judged(drive, "whole", turn, None).failed == ("NEES rotation",)
+        assert ego_judged.judged(drive, "whole", place, None).odd == ("NEES position",)
+        assert ego_judged.judged(drive, "whole", turn, None).odd == ("NEES rotation",)
+
+    def test_seeds_count_together(self, drive: cars.Drive) -> None:
+        good = self.estimate(drive, 0.2, 0.01)
+        several = []
+        for factor in (0.6, 1.2):
+            proud = replace(good, position_sigma_m=good.position_sigma_m * factor)
+            several.append(ego_judged.judged(drive, "whole", proud, None))
+        assert [each.odd for each in several] == [("NEES position",), ()]
+        text, is_met = ego_judged.over_seeds(several)
+        assert is_met, text
+        text, is_met = ego_judged.over_seeds(several[:1])
+        assert text.endswith("missed: NEES position")
+        assert not is_met
 
     def test_a_missing_sigma_is_found(self, drive: cars.Drive) -> None:
         good = self.estimate(drive, 0.2, 0.01)
         good.rotation_sigma_rad[7] = np.nan
-        assert ego_judged.judged(drive, "whole", good, None).failed == ("NEES rotation",)
+        assert ego_judged.judged(drive, "whole", good, None).odd == ("NEES rotation",)
 
     def test_lost_and_far_poses_are_found(self, drive: cars.Drive) -> None:
         good = self.estimate(drive, 0.2, 0.01)
