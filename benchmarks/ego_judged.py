@@ -43,9 +43,9 @@ class Judged:
 
     RMS, largest errors and steps are of all poses that have a position or rotation, and of the same ones for
     the baseline and the fixes; NEES, by degree of freedom, and ``far`` of those called measured or
-    interpolated. ``failed`` names what is demanded and missed, ``odd`` the NEES that are out of bounds. Errors
-    that wander over minutes are drawn only a few times in a drive, so one in five leaves the bounds also where
-    standard deviations are true: the mean over seeds counts (``over_seeds``).
+    interpolated. ``failed`` names what is demanded and missed, ``odd`` the NEES that are out of bounds.
+    Errors that wander over minutes are drawn only a few times in a drive, so one in five leaves the bounds
+    where standard deviations are true, too: the mean over seeds counts (``over_seeds``).
     """
 
     drive: str
