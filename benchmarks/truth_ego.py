@@ -1,17 +1,33 @@
-"""The rig's poses in NCore sequences against the true path, with GPS, without it, and with fixes that lie."""
+"""The rig's poses in NCore sequences against the true path, with GPS, without it, and with fixes that lie.
+
+    python benchmarks/truth_ego.py [--drives-only] [--only NAME...] [--seeds 10] [--seconds 336] [--jobs 2]
+                                   [--ways whole,lag] [--nees pooled] [--json FILE]
+
+Besides these scenarios, which are those of ``truth.py``, too, it runs drives of another car (``cars.py``)
+through the estimate alone, and compares it with a plain factor graph and with the fixes joined by lines
+(``ego_judged.py``). One line a drive and seed; ends with 1 if anything demanded is missed. The graph is left
+out, with what is demanded against it, where GTSAM is not installed.
+"""
 
 from __future__ import annotations
 
+import argparse
+import importlib.util
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+import cars
+import ego_judged
+import ego_ours
 import numpy as np
 import numpy.typing as npt
 import pymap3d
-from scenarios import Figure, at_least, at_most, driven, exactly, scenario, seconds, told
+from scenarios import SCENARIOS, Figure, at_least, at_most, driven, exactly, scenario, seconds, told
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.formats.datasets import check
@@ -197,3 +213,64 @@ def turned(folder: Path) -> Iterator[Figure]:
     yield exactly("said, with what to configure", len(notes), 1)
     yield at_most("rotation stays as configured, off by", abs(path.rms("rotation", *KNOWN) - 12.0), 1.0, "°")
     yield at_most("position RMS", path.rms("position", *KNOWN), 0.3, "m")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the scenarios and the drives; the process's exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--drives-only", action="store_true", help="no scenarios of recordings")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these drives; * and ? as in file names")
+    parser.add_argument("--seeds", type=int, default=10, help="how many, from --first-seed on")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=cars.LENGTH_S, help="length of a drive")
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
+    parser.add_argument("--ways", default="whole", help="whole, lag, or both with a comma between")
+    parser.add_argument(
+        "--nees",
+        choices=("pooled", "each"),
+        default="pooled",
+        help="demanded of the mean over seeds or of each",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write a line for each drive and seed")
+    chosen = parser.parse_args(arguments)
+    names = [n for n in cars.DRIVES if not chosen.only or any(fnmatch(n, each) for each in chosen.only)]
+    ways = chosen.ways.split(",")
+    if not names or not set(ways) <= set(ego_ours.WAYS):
+        parser.error(f"drives are {', '.join(cars.DRIVES)}; ways are {', '.join(ego_ours.WAYS)}")
+    missed = 0 if chosen.drives_only else scenarios_missed()
+    if importlib.util.find_spec("gtsam") is None:
+        print("GTSAM is not installed: there is no baseline", file=sys.stderr)
+    seeds = range(chosen.first_seed, chosen.first_seed + chosen.seeds)
+    done: list[ego_judged.Judged] = []
+    print(ego_judged.COLUMNS)
+    for each in ego_judged.run_all(names, seeds, chosen.seconds, ways, chosen.jobs):
+        done.append(each)
+        print(ego_judged.line(each), flush=True)
+        if chosen.json:
+            with chosen.json.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(ego_judged.as_json(each)) + "\n")
+    print()
+    for name in names:
+        for way in ways:
+            of = [each for each in done if (each.drive, each.way) == (name, way)]
+            text, is_met = ego_judged.over_seeds(of)
+            print(text)
+            missed += not is_met
+    if chosen.nees == "each":
+        missed += sum(bool(each.odd) for each in done)
+    return int(missed > 0)
+
+
+def scenarios_missed() -> int:
+    """Run those of this file; how many figures miss their bounds."""
+    import truth  # noqa: PLC0415 - which imports this file in its turn
+
+    rows = [(each, figure) for each in SCENARIOS for figure in truth.measured(each)]
+    truth.show(rows)
+    return sum(not figure.ok for _, figure in rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
