@@ -53,6 +53,7 @@ REQUIRES = [
     # 26 needs numpy 2 but does not declare it; ROS 2 Jazzy has numpy 1.26, and its messages need that.
     "pyarrow>=18,<26",
     "pymap3d>=3.1,<4",
+    "gtsam>=4.3,<5",
     "scipy>=1.15.3,<2",
     "pydantic>=2.10.1,<3",
     "pyyaml>=6,<7",

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pymap3d
 from cars import ORIGIN, Drive, Floats, rotations_of
 
-from edgefirst_ros.ego.gate import Vehicle
+from edgefirst_ros.ego.fixes import Vehicle
+from edgefirst_ros.ego.motion import solve
 from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.ego.trajectory import Trajectory
-from edgefirst_ros.ego.whole import solve
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.sample import EgoPose, GeoPoint

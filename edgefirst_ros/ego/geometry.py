@@ -119,12 +119,6 @@ def quaternion(rotation: Floats) -> Quaternion:
     return canonical((x / norm, y / norm, z / norm, w / norm))
 
 
-def skew(vector: Floats) -> Floats:
-    """The matrix (3, 3) whose product with another vector is the cross product."""
-    x, y, z = vector.tolist()
-    return np.array(((0.0, -z, y), (z, 0.0, -x), (-y, x, 0.0)))
-
-
 def exponential(vector: Floats) -> Floats:
     """The rotation matrix (3, 3) by a rotation vector in radians (Rodrigues)."""
     x, y, z = vector.tolist()

@@ -1,292 +1,263 @@
-"""Preintegration of IMU samples: change of rotation, velocity and position between two filter times."""
+"""IMU samples between two nodes of the graph, preintegrated by GTSAM."""
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 
+import gtsam
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.ego.geometry import Quaternion, Vector, matrix
+from edgefirst_ros.ego.geometry import Floats, Quaternion, matrix, quaternion
 from edgefirst_ros.messages.imu import Imu
 
-STEP_NS = 50_000_000
-"""Longest step while samples arrive: a vehicle's body sways at 1 to 3 Hz."""
+ROW_NS = 50_000_000
+"""Distance of the path's rows between two nodes: a vehicle's body sways at 1 to 3 Hz."""
 SILENT_NS = 250_000_000
 """Samples further apart than this are not interpolated."""
 HELD_NS = 50_000_000
-"""At a fix, a sample this old still applies."""
+"""At a node, a sample this old still applies."""
+LEAST_NS = 9_500_000
+"""Samples closer than this are taken together: 100 Hz is ten times what a body on springs does."""
 LEAST_FORCE_M_S2, MOST_FORCE_M_S2 = 3.0, 160.0
 """Valid specific forces: below, there is no accelerometer or gravity was removed; ranges end at 16 g."""
-QUIET_NS = 500_000_000
+QUIET_S = 0.5
 QUIET_FORCE_M_S2, QUIET_RATE_RAD_S = 0.15, 0.02
 """The IMU is quiet while forces and rates vary by less than this, and rates are within a gyroscope's bias."""
 
-Floats = npt.NDArray[np.float64]
+GYRO, FORCE = 1.5e-4, 0.01
+"""Noise of rates, rad/s/√Hz, and forces, m/s²/√Hz: twice a MEMS sensor's own, for vibration."""
+GYRO_WALK, FORCE_WALK = 3e-5, 3e-4
+"""Drift of their biases, rad/s/√s and m/s²/√s."""
+BLIND_TURN, BLIND_SWAY = 0.3, 0.02
+"""Without a gyroscope: yaw rate, and roll and pitch rates, rad/s/√Hz: a car turns round in ten seconds."""
+BLIND_FORCE = 1.5
+"""Without an accelerometer: acceleration, m/s²/√Hz."""
 
-_NO_ORIENTATION: Quaternion = (math.nan, math.nan, math.nan, math.nan)
+SAMPLE_COLUMNS = 10
+"""Orientation (x, y, z, w), rate (3), force (3); NaN where unknown."""
 
 
-class ImuStep(NamedTuple):
-    """What the IMU measured during one step, in the rig's axes, as configured, at the beginning of the step.
+Integers = npt.NDArray[np.int64]
 
-    ``turn_rad`` is the rotation vector from the beginning to the end; ``dv_m_s`` and ``dp_m`` are the first
-    and second integral of the specific force; ``rate_rad_s`` is the angular rate at the end,
-    ``orientation_xyzw`` the IMU's own orientation there, NaN if it has none. ``turns`` and ``feels``: rates
-    and forces were measured during the whole step. ``quiet``: the IMU has been quiet for half a second.
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What the IMU measured between two nodes, in the rig's axes as configured.
+
+    Attributes:
+        dt_s: its length.
+        measured: preintegrated.
+        rows: rows within it (n, 11): seconds from its start, then change of rotation (x, y, z, w), velocity
+            and position (m/s, m) since, without gravity.
+        rate_rad_s: at its end, bias included (3,).
+        force_m_s2: mean specific force (3,).
+        turns: rates were measured all the time.
+        feels: forces were.
+        quiet: nothing moved during the last half second.
+        orientation_xyzw: the IMU's own at the end, None if it has none there.
     """
 
-    end_ns: int
     dt_s: float
-    turn_rad: Vector
-    dv_m_s: Vector
-    dp_m: Vector
-    rate_rad_s: Vector
-    orientation_xyzw: Quaternion
+    measured: gtsam.PreintegratedCombinedMeasurements
+    rows: Floats
+    rate_rad_s: Floats
+    force_m_s2: Floats
     turns: bool
     feels: bool
     quiet: bool
+    orientation_xyzw: Quaternion | None
+
+    def __deepcopy__(self, _: object) -> Segment:
+        return self  # nothing in it ever changes
 
 
-WIDTH = 20
-"""How many numbers ``pack`` returns."""
+def sample_row(imu: Imu) -> tuple[float, ...]:
+    """A sample's ten numbers."""
+    orientation = imu.orientation_xyzw or NO_ORIENTATION
+    return (*orientation, *imu.angular_velocity_rad_s, *imu.linear_acceleration_m_s2)
 
 
-def pack(step: ImuStep) -> tuple[float, ...]:
-    """A step as numbers, without its time."""
-    flags = float(step.turns), float(step.feels), float(step.quiet)
-    return (
-        *(step.dt_s, *step.turn_rad, *step.dv_m_s, *step.dp_m, *step.rate_rad_s),
-        *(*step.orientation_xyzw, *flags),
-    )
+def _sound(samples: Floats) -> Floats:
+    """Samples (n, 10) whose rates and forces that cannot be are NaN."""
+    samples = samples.copy()
+    rate, force = samples[:, 4:7], samples[:, 7:10]
+    # Drivers without a gyroscope send zero.
+    unturned = (rate == 0).all(axis=1) & ~np.isnan(samples[:, 0])
+    rate[unturned | ~np.isfinite(rate).all(axis=1)] = np.nan
+    size = np.sqrt(np.einsum("ij,ij->i", force, force))
+    force[~((size >= LEAST_FORCE_M_S2) & (size <= MOST_FORCE_M_S2))] = np.nan
+    return samples
 
 
-def unpack(end_ns: int, values: list[float]) -> ImuStep:
-    """The step from the numbers that ``pack`` returned."""
-    dt, a, b, c, d, e, f, g, h, i, j, k, m, x, y, z, w, turns, feels, quiet = values
-    return ImuStep(
-        *(end_ns, dt, (a, b, c), (d, e, f), (g, h, i), (j, k, m), (x, y, z, w)),
-        *(bool(turns), bool(feels), bool(quiet)),
-    )
-
-
-class _ImuSample(NamedTuple):
-    time_ns: int
-    rate: Vector | None
-    force: Vector | None
-    orientation: Quaternion | None
+_UNKNOWN = (math.nan,) * 3
+NO_ORIENTATION = (math.nan,) * 4
 
 
 class Preintegrator:
-    """Integrates samples by the trapezoidal rule into steps.
+    """Cuts samples into segments.
 
     Args:
         rig_from_imu_xyzw: rotates from the IMU's axes to the rig's.
     """
 
     def __init__(self, rig_from_imu_xyzw: Quaternion | None) -> None:
-        self._axes: Floats | None = None if rig_from_imu_xyzw is None else matrix(rig_from_imu_xyzw)
-        self._start_ns: int | None = None
-        self._at_ns = 0
-        self._last: _ImuSample | None = None
-        self._recent: deque[tuple[int, Vector, Vector]] = deque()
-        self._q: Quaternion = (0.0, 0.0, 0.0, 1.0)
-        self._dv: Vector = (0.0, 0.0, 0.0)
-        self._dp: Vector = (0.0, 0.0, 0.0)
-        self._turns = self._feels = True
+        self._axes = None if rig_from_imu_xyzw is None else matrix(rig_from_imu_xyzw)
+        self._quiet = np.empty((0, 7))
+        """Seconds from now, forces and rates of the last half second."""
 
-    @property
-    def at_ns(self) -> int | None:
-        """The time up to which samples are integrated; None before the first."""
-        return None if self._start_ns is None else self._at_ns
+    def segment(
+        self, start_ns: int, end_ns: int, times_ns: Sequence[int], samples: Floats, gravity_m_s2: float
+    ) -> Segment:
+        """What was measured from ``start_ns`` to ``end_ns``.
 
-    def begin(self, time_ns: int) -> None:
-        """Begin the first step."""
-        self._start_ns = self._at_ns = time_ns
-
-    def add(self, time_ns: int, imu: Imu) -> ImuStep | None:
-        """Integrate up to a sample; the step that it completes, if any."""
-        sample = _ImuSample(time_ns, _sound_rate(imu), _sound_force(imu), imu.orientation_xyzw)
-        last, self._last = self._last, sample
-        if self._start_ns is None:
-            self.begin(time_ns)
-            return None
-        if time_ns <= self._at_ns:
-            return None
-        known = last is not None and time_ns - last.time_ns <= SILENT_NS
-        rate, force = (None, None) if last is None or not known else _between(last, sample)
-        self._sum(time_ns, rate, force)
-        if time_ns - self._start_ns < STEP_NS:
-            return None
-        return self._cut(sample.orientation)
-
-    def cut(self, time_ns: int) -> ImuStep:
-        """End the step at a time between samples; its length is zero if no time has passed."""
-        if self._start_ns is None:
-            self.begin(time_ns)
-        if time_ns > self._at_ns:
-            last = self._last
-            held = last is not None and time_ns - last.time_ns <= HELD_NS
-            rate, force = (last.rate, last.force) if held and last is not None else (None, None)
-            self._sum(time_ns, rate, force)
-        return self._cut(None)
-
-    def _sum(self, time_ns: int, rate: Vector | None, force: Vector | None) -> None:
-        """Integrate up to a time, with the rate and force in the middle of the interval."""
-        h = (time_ns - self._at_ns) / 1e9
-        self._at_ns = time_ns
-        if rate is None:
-            self._turns = False
-            rate = (0.0, 0.0, 0.0)
-        if force is None:
-            self._feels = False
-            force = (0.0, 0.0, 0.0)
-        ax, ay, az = (0.25 * h * r for r in rate)
-        # Rotate by half of the interval, twice: exact for a constant rate.
-        half = _times(self._q, _small(ax, ay, az))
-        fx, fy, fz = _turned(half, force)
-        vx, vy, vz = self._dv
-        px, py, pz = self._dp
-        self._dp = (
-            px + h * (vx + 0.5 * h * fx),
-            py + h * (vy + 0.5 * h * fy),
-            pz + h * (vz + 0.5 * h * fz),
-        )
-        self._dv = (vx + h * fx, vy + h * fy, vz + h * fz)
-        self._q = _times(half, _small(ax, ay, az))
-
-    def _cut(self, orientation: Quaternion | None) -> ImuStep:
-        start_ns = self._at_ns if self._start_ns is None else self._start_ns
-        dt_s = (self._at_ns - start_ns) / 1e9
-        turn = _rotation_vector(self._q)
-        rate = (self._last.rate if self._last is not None and self._turns else None) or (0.0, 0.0, 0.0)
-        vectors = np.array((turn, self._dv, self._dp, rate))
-        if self._axes is not None:
-            vectors = vectors @ self._axes.T
-            if orientation is not None:
-                from scipy.spatial.transform import Rotation  # noqa: PLC0415 - see ``geometry.after``
-
-                inverse = Rotation.from_matrix(self._axes).inv()
-                x, y, z, w = (Rotation.from_quat(orientation) * inverse).as_quat().tolist()
-                orientation = (x, y, z, w)
-        turn, dv, dp, rate = (_vector(row) for row in vectors.tolist())
-        step = ImuStep(
-            self._at_ns,
+        Args:
+            start_ns: where it begins.
+            end_ns: where it ends.
+            times_ns: of the samples, from the last before the start on.
+            samples: as ``sample_row`` gives them (n, 10).
+            gravity_m_s2: what a vehicle at rest feels.
+        """
+        samples = _sound(samples)
+        offset_s, dt, rate, force = self._intervals(start_ns, end_ns, times_ns, samples)
+        turns, feels = bool(np.isfinite(rate).all()), bool(np.isfinite(force).all())
+        if not turns:
+            rate = np.zeros_like(rate)
+        if not feels:
+            force = np.tile((0.0, 0.0, gravity_m_s2), (len(rate), 1))
+        # GTSAM takes a force to be in the axes at the step's beginning; it is a mean, of its middle.
+        turned_force = force + 0.5 * dt[:, None] * np.cross(rate, force)
+        pim = gtsam.PreintegratedCombinedMeasurements(_parameters(gravity_m_s2, turns, feels))
+        rows, due_s = [], ROW_NS / 1e9
+        last = len(dt) - 1
+        for index, (at_s, step_s, w, f) in enumerate(
+            zip(offset_s.tolist(), dt.tolist(), rate, turned_force, strict=True)
+        ):
+            pim.integrateMeasurement(f, w, step_s)
+            if index != last and at_s + step_s >= due_s and turns and feels:
+                due_s = at_s + step_s + ROW_NS / 1e9
+                turned = quaternion(pim.deltaRij().matrix())
+                rows.append((at_s + step_s, *turned, *pim.deltaVij(), *pim.deltaPij()))
+        dt_s = (end_ns - start_ns) / 1e9
+        orientation = None
+        if len(times_ns) and end_ns - times_ns[-1] <= HELD_NS and math.isfinite(samples[-1, 0]):
+            orientation = self._oriented(samples[-1, :4])
+        share = (dt / dt_s)[:, None] if dt_s else np.ones((len(dt), 1))
+        return Segment(
             dt_s,
-            turn,
-            dv,
-            dp,
-            rate,
-            orientation or _NO_ORIENTATION,
-            self._turns,
-            self._feels,
-            self._is_quiet(dt_s),
-        )
-        self._start_ns = self._at_ns
-        self._clear()
-        return step
-
-    def _is_quiet(self, dt_s: float) -> bool:
-        if dt_s <= 0:
-            return False
-        if not (self._turns and self._feels):
-            self._recent.clear()
-            return False
-        turn = _rotation_vector(self._q)
-        mean = tuple(v / dt_s for v in self._dv), tuple(v / dt_s for v in turn)
-        self._recent.append((self._at_ns, _vector(mean[0]), _vector(mean[1])))
-        while len(self._recent) > 2 and self._at_ns - self._recent[1][0] >= QUIET_NS:
-            self._recent.popleft()
-        first_ns, force, rate = self._recent[0]
-        if self._at_ns - first_ns < QUIET_NS:
-            return False
-        return all(
-            math.dist(f, force) < QUIET_FORCE_M_S2
-            and math.dist(r, rate) < QUIET_RATE_RAD_S
-            and math.hypot(*r) < QUIET_RATE_RAD_S
-            for _, f, r in self._recent
+            pim,
+            np.array(rows).reshape(-1, 11),
+            rate[-1] if len(rate) else np.zeros(3),
+            (force * share).sum(axis=0),
+            turns,
+            feels,
+            self._is_quiet(turns and feels, dt, rate, force),
+            orientation,
         )
 
-    def _clear(self) -> None:
-        self._q = (0.0, 0.0, 0.0, 1.0)
-        self._dv = self._dp = (0.0, 0.0, 0.0)
-        self._turns = self._feels = True
+    def _intervals(
+        self, start_ns: int, end_ns: int, times_ns: Sequence[int], samples: Floats
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Start, length, mean rate and mean force of the intervals between samples, cut at both ends."""
+        times = np.array(times_ns, np.int64)
+        rate, force = samples[:, 4:7], samples[:, 7:10]
+        if len(times) > 1:
+            apart = np.diff(times)
+            known = np.where(apart <= SILENT_NS, 1.0, np.nan)[:, None]
+            missing = np.isnan(rate[:, 0])
+            rate, force = 0.5 * (rate[:-1] + rate[1:]) * known, 0.5 * (force[:-1] + force[1:]) * known
+            if missing.any() and np.isfinite(samples[:, 0]).all():
+                rate = np.where(np.isnan(rate), _rates(samples[:, :4], apart / 1e9) * known, rate)
+        else:
+            rate, force = rate[:0], force[:0]
+        left, right = np.maximum(times[:-1], start_ns), np.minimum(times[1:], end_ns)
+        if not len(times) or times[0] > start_ns:
+            first = end_ns if not len(times) else min(int(times[0]), end_ns)
+            left, right = np.concatenate([[start_ns], left]), np.concatenate([[first], right])
+            rate, force = np.vstack([_UNKNOWN, rate]), np.vstack([_UNKNOWN, force])
+        if len(times) and times[-1] < end_ns:
+            held = end_ns - int(times[-1]) <= HELD_NS
+            left, right = (
+                np.concatenate([left, [max(int(times[-1]), start_ns)]]),
+                np.concatenate([right, [end_ns]]),
+            )
+            rate = np.vstack([rate, rate[-1:] if held and len(rate) else [_UNKNOWN]])
+            force = np.vstack([force, force[-1:] if held and len(force) else [_UNKNOWN]])
+        inside = right > left
+        left, right, rate, force = left[inside], right[inside], rate[inside], force[inside]
+        if len(left) > 1:
+            left, right, rate, force = _merged(left, right, rate, force)
+        if self._axes is not None:
+            rate, force = rate @ self._axes.T, force @ self._axes.T
+        return (left - start_ns) / 1e9, (right - left) / 1e9, rate, force
+
+    def _oriented(self, orientation: Floats) -> Quaternion:
+        from scipy.spatial.transform import Rotation  # noqa: PLC0415 - see ``geometry.after``
+
+        turned = Rotation.from_quat(orientation)
+        if self._axes is not None:
+            turned = turned * Rotation.from_matrix(self._axes).inv()
+        x, y, z, w = turned.as_quat().tolist()
+        return x, y, z, w
+
+    def _is_quiet(self, known: bool, dt: Floats, rate: Floats, force: Floats) -> bool:
+        if not known or not len(dt):
+            self._quiet = self._quiet[:0]
+            return False
+        parts = max(1, min(len(dt), round(float(dt.sum()) / (ROW_NS / 1e9))))
+        starts = np.arange(parts) * len(dt) // parts
+        table = np.concatenate([dt[:, None], force * dt[:, None], rate * dt[:, None]], axis=1)
+        means = np.add.reduceat(table, starts)
+        means[:, 1:] /= means[:, :1]
+        recent = np.concatenate([self._quiet, means])
+        age_s = np.cumsum(recent[::-1, 0])[::-1]
+        recent = recent[age_s - recent[:, 0] < QUIET_S]
+        self._quiet = recent
+        if float(recent[:, 0].sum()) < 0.9 * QUIET_S:
+            return False
+        mean = recent[:, 1:].mean(axis=0)
+        off = recent[:, 1:] - mean
+        return bool(
+            np.linalg.norm(off[:, :3], axis=1).max() < QUIET_FORCE_M_S2
+            and np.linalg.norm(off[:, 3:], axis=1).max() < QUIET_RATE_RAD_S
+            and np.linalg.norm(mean[3:]) < QUIET_RATE_RAD_S
+        )
 
 
-def _sound_rate(imu: Imu) -> Vector | None:
-    """The rate; None if it is not finite, or zero beside an orientation, as sent without a gyroscope."""
-    rate = imu.angular_velocity_rad_s
-    if not all(map(math.isfinite, rate)) or (rate == (0, 0, 0) and imu.orientation_xyzw is not None):
-        return None
-    return rate
+def _merged(
+    left: Integers, right: Integers, rate: Floats, force: Floats
+) -> tuple[Integers, Integers, Floats, Floats]:
+    """Intervals that are short put together, with their means: faster samples tell no more of a vehicle."""
+    number = (left - left[0]) // LEAST_NS
+    starts = np.flatnonzero(np.diff(number, prepend=-1))
+    if len(starts) == len(left):
+        return left, right, rate, force
+    dt = (right - left)[:, None] / 1e9
+    whole = np.add.reduceat(dt, starts)
+    ends = np.append(starts[1:], len(left)) - 1
+    means = (np.add.reduceat(values * dt, starts) / whole for values in (rate, force))
+    return left[starts], right[ends], *means
 
 
-def _sound_force(imu: Imu) -> Vector | None:
-    force = imu.linear_acceleration_m_s2
-    return force if LEAST_FORCE_M_S2 <= math.hypot(*force) <= MOST_FORCE_M_S2 else None
+def _rates(orientations: Floats, dt_s: Floats) -> Floats:
+    """Angular rates (n - 1, 3) between orientations (n, 4)."""
+    from scipy.spatial.transform import Rotation  # noqa: PLC0415 - see ``geometry.after``
+
+    turned = Rotation.from_quat(orientations)
+    between: Floats = (turned[:-1].inv() * turned[1:]).as_rotvec()
+    return between / np.maximum(dt_s, 1e-9)[:, None]
 
 
-def _between(last: _ImuSample, sample: _ImuSample) -> tuple[Vector | None, Vector | None]:
-    """Rate and force half way between two samples; without gyroscope the rate comes from the orientations."""
-    rate = force = None
-    if last.rate is not None and sample.rate is not None:
-        (a, b, c), (x, y, z) = last.rate, sample.rate
-        rate = (0.5 * (a + x), 0.5 * (b + y), 0.5 * (c + z))
-    elif last.orientation is not None and sample.orientation is not None:
-        x, y, z, w = last.orientation
-        dt_s = (sample.time_ns - last.time_ns) / 1e9
-        turn = _rotation_vector(_times((-x, -y, -z, w), sample.orientation))
-        rate = (turn[0] / dt_s, turn[1] / dt_s, turn[2] / dt_s)
-    if last.force is not None and sample.force is not None:
-        (a, b, c), (x, y, z) = last.force, sample.force
-        force = (0.5 * (a + x), 0.5 * (b + y), 0.5 * (c + z))
-    return rate, force
-
-
-def _vector(values: tuple[float, ...] | list[float]) -> Vector:
-    x, y, z = values
-    return x, y, z
-
-
-def _small(x: float, y: float, z: float) -> Quaternion:
-    """The rotation by twice this short vector."""
-    squared = x * x + y * y + z * z
-    if squared < 1e-4:
-        scale = 1 - squared / 6
-        return x * scale, y * scale, z * scale, 1 - squared / 2 + squared * squared / 24
-    angle = math.sqrt(squared)
-    scale = math.sin(angle) / angle
-    return x * scale, y * scale, z * scale, math.cos(angle)
-
-
-def _times(a: Quaternion, b: Quaternion) -> Quaternion:
-    ax, ay, az, aw = a
-    bx, by, bz, bw = b
-    return (
-        aw * bx + ax * bw + ay * bz - az * by,
-        aw * by - ax * bz + ay * bw + az * bx,
-        aw * bz + ax * by - ay * bx + az * bw,
-        aw * bw - ax * bx - ay * by - az * bz,
-    )
-
-
-def _turned(q: Quaternion, vector: Vector) -> Vector:
-    x, y, z, w = q
-    vx, vy, vz = vector
-    tx, ty, tz = 2 * (y * vz - z * vy), 2 * (z * vx - x * vz), 2 * (x * vy - y * vx)
-    return (
-        vx + w * tx + y * tz - z * ty,
-        vy + w * ty + z * tx - x * tz,
-        vz + w * tz + x * ty - y * tx,
-    )
-
-
-def _rotation_vector(q: Quaternion) -> Vector:
-    x, y, z, w = q
-    sine = math.sqrt(x * x + y * y + z * z)
-    if sine < 1e-12:
-        return 0.0, 0.0, 0.0
-    scale = 2 * math.atan2(sine, w) / sine if w >= 0 else 2 * math.atan2(-sine, -w) / sine
-    return x * scale, y * scale, z * scale
+@cache
+def _parameters(gravity_m_s2: float, turns: bool, feels: bool) -> gtsam.PreintegrationCombinedParams:
+    made = gtsam.PreintegrationCombinedParams.MakeSharedU(gravity_m_s2)
+    turning = (GYRO, GYRO, GYRO) if turns else (BLIND_SWAY, BLIND_SWAY, BLIND_TURN)
+    made.setGyroscopeCovariance(np.diag(np.square(turning)))
+    made.setAccelerometerCovariance(np.eye(3) * (FORCE if feels else BLIND_FORCE) ** 2)
+    made.setIntegrationCovariance(np.eye(3) * 1e-6)
+    made.setBiasOmegaCovariance(np.eye(3) * GYRO_WALK**2)
+    made.setBiasAccCovariance(np.eye(3) * FORCE_WALK**2)
+    return made

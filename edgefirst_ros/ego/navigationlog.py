@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from edgefirst_ros.ego.rows import BLOCK, Rows
+from edgefirst_ros.ego.inertia import NO_ORIENTATION
+from edgefirst_ros.ego.rows import BLOCK, Floats, Rows
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
 
@@ -31,7 +32,7 @@ class NavigationLog:
     def add_imu(self, time_ns: int, imu: Imu) -> None:
         """Add an IMU sample."""
         self._imu_times.append(time_ns)
-        orientation = imu.orientation_xyzw or (math.nan,) * 4
+        orientation = imu.orientation_xyzw or NO_ORIENTATION
         self._imu.extend((*orientation, *imu.angular_velocity_rad_s, *imu.linear_acceleration_m_s2))
 
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
@@ -64,13 +65,21 @@ class NavigationLog:
             turned_rad += np.nan_to_num(values[-len(gaps) :, 4:7]).T @ gaps / 1e9 if len(gaps) else 0.0
         return bool(np.abs(turned_rad).max() < TURNED_RAD)
 
-    def samples(self) -> Iterator[tuple[int, Imu]]:
-        """IMU samples in order of time."""
-        oriented = self.oriented
-        for index in _order(self._imu_times):
-            a, b, c, d, e, f, g, h, i, j = self._imu.row(index).tolist()
-            orientation = (a, b, c, d) if oriented and not math.isnan(a) else None
-            yield self._imu_times[index], Imu(orientation, (e, f, g), (h, i, j))
+    def samples(self, *, oriented: bool) -> Iterator[tuple[int, Floats]]:
+        """IMU samples in order of time, as ``inertia.sample_row`` gives them.
+
+        Args:
+            oriented: whether their orientations are real.
+        """
+        times = np.frombuffer(self._imu_times, np.int64)
+        order = np.argsort(times, kind="stable")
+        sorted_already = bool((order[1:] > order[:-1]).all())
+        for start in range(0, len(order), BLOCK):
+            some = order[start : start + BLOCK]
+            rows = self._imu.part(start, start + BLOCK) if sorted_already else self._imu.rows(some)
+            if not oriented:
+                rows[:, :4] = np.nan
+            yield from zip(times[some].tolist(), rows, strict=True)
 
     def fixes(self) -> Iterator[tuple[int, int, NavSatFix]]:
         """Time, running number and fix, in order of time and number."""

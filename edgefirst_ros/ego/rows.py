@@ -75,6 +75,10 @@ class Rows:
         values: Floats = read[1][offset]
         return values
 
+    def rows(self, indices: Iterable[int]) -> Floats:
+        """A copy of some rows (n, width)."""
+        return np.array([self.row(index) for index in indices]).reshape(-1, self._width)
+
     def blocks(self) -> Iterator[Floats]:
         """Copies of all rows in order, some at a time."""
         for start in range(0, len(self), BLOCK):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from edgefirst_ros.ego.findings import Mounting
-from edgefirst_ros.ego.gate import Vehicle
+from edgefirst_ros.ego.fixes import JudgedFix, Vehicle
 from edgefirst_ros.ego.geometry import (
     Quaternion,
     Vector,
@@ -17,15 +18,15 @@ from edgefirst_ros.ego.geometry import (
     exponential,
     from_enu,
     inverse,
+    logarithm,
     matrix,
     quaternion,
     rpy_deg,
     slerp,
 )
-from edgefirst_ros.ego.lag import FixedLagSmoother, JudgedFix
+from edgefirst_ros.ego.motion import Motion, lagging
 from edgefirst_ros.ego.path import Point
 from edgefirst_ros.ego.timeseries import TimeSeries, basis, nearest_ns
-from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.messages.odometry import Odometry
@@ -63,7 +64,7 @@ class Trajectory:
 
     def __init__(
         self,
-        motion: Solution | None = None,
+        motion: Motion | None = None,
         *,
         vehicle: Vehicle | None = None,
         hold_ns: int = 2_000_000_000,
@@ -75,12 +76,8 @@ class Trajectory:
         odometry: bool = False,
     ) -> None:
         self._vehicle = vehicle or Vehicle()
-        self._whole = motion
-        self._lag = (
-            FixedLagSmoother(self._vehicle, rig_from_imu_xyzw, again_ns=wait_ns // 4)
-            if motion is None
-            else None
-        )
+        self._known = motion is not None
+        self._motion = motion or Motion(self._vehicle, rig_from_imu_xyzw, lagging(wait_ns // 4))
         self._hold_ns = hold_ns
         self._reckon_ns, self._reckon_m = reckon_ns, reckon_m
         self._memory_ns = memory_ns
@@ -95,17 +92,17 @@ class Trajectory:
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
         """Add a fix by the running number of its message; ``judged`` returns the result."""
         self._advance(time_ns)
-        if self._lag is not None:
-            self._lag.add_fix(time_ns, arrival, fix)
-        elif self._whole is not None:
-            self._judged_fixes.append((arrival, self._whole.refusals.get(arrival)))
+        if self._known:
+            self._judged_fixes.append((arrival, self._motion.refusals.get(arrival)))
+        else:
+            self._motion.add_fix(time_ns, arrival, fix, speed_m_s=self._wheel_speed_m_s())
 
     def add_imu(self, time_ns: int, imu: Imu) -> None:
         """Add an IMU message."""
         self._advance(time_ns)
         imu = self._sound(imu)
-        if self._lag is not None:
-            self._lag.add_imu(time_ns, imu)
+        if not self._known:
+            self._motion.add_imu(time_ns, imu)
         rotation = imu.orientation_xyzw
         if rotation is not None:
             if self._imu_from_rig is not None:
@@ -118,34 +115,38 @@ class Trajectory:
         self._has_odometry = True
         self._odometry.add(time_ns, odometry)
 
+    def leave_telling(self) -> None:
+        """Another trajectory, of which this one is a copy, tells what becomes of the fixes so far."""
+        self._judged_fixes = []
+        self._motion.leave_telling()
+
     def finish(self) -> None:
         """Process what is waiting: nothing more arrives."""
-        if self._lag is not None:
-            self._lag.finish()
+        if not self._known:
+            self._motion.finish()
 
     def judged(self) -> Iterator[JudgedFix]:
         """Fixes accepted or refused since the last call."""
         outcomes, self._judged_fixes = self._judged_fixes, []
         yield from outcomes
-        if self._lag is not None:
-            yield from self._lag.judged()
+        if not self._known:
+            yield from self._motion.judged()
 
     @property
     def notes(self) -> list[str]:
         """Sentences on what has been found so far."""
-        return list((self._lag or self._whole or Solution()).notes)
+        return self._motion.notes
 
     @property
     def mounting(self) -> Mounting | None:
         """How the IMU is rotated against its configuration, None if it may be as configured."""
-        return (self._lag or self._whole or Solution()).mounting
+        return self._motion.mounting
 
     def settled(self, time_ns: int) -> bool:
         """Whether no message that can still arrive, in order of time, changes the pose at a time."""
         if self._latest_ns is None:
             return False
-        has_begun = self._lag is not None and self._lag.has_begun
-        if self._whole is None and (not self._has_odometry or has_begun):
+        if not self._known and (not self._has_odometry or self._motion.has_begun):
             return False
         if self._has_odometry:
             return self._odometry.settled(time_ns, self._latest_ns)
@@ -160,7 +161,7 @@ class Trajectory:
             time_ns: of the pose.
             located: whether its ``location`` is needed, which takes longer than all the rest.
         """
-        motion = self._lag or self._whole or Solution()
+        motion = self._motion
         origin, point = motion.origin, motion.point(time_ns)
         place_basis = self._place_basis(motion.fixes_ns, time_ns, point)
         position = point.position_m if point is not None and place_basis is not PoseBasis.ASSUMED else None
@@ -191,8 +192,13 @@ class Trajectory:
         self._odometry.forget(before_ns)
         # Earlier times show how often orientations come.
         self._orientation.forget(before_ns - SWIFT_NS)
-        if self._lag is not None:
-            self._lag.forget(before_ns)
+        if not self._known:
+            self._motion.forget(before_ns)
+
+    def _wheel_speed_m_s(self) -> float:
+        """The latest speed of the odometry, NaN without any."""
+        latest = None if self._latest_ns is None else self._odometry.nearest(self._latest_ns)
+        return math.nan if latest is None else math.hypot(*latest[1].linear_m_s)
 
     def _place_basis(self, fixes_ns: Sequence[int], time_ns: int, point: Point | None) -> PoseBasis:
         found = basis(fixes_ns, time_ns, self._vehicle.max_gap_ns)
@@ -208,6 +214,8 @@ class Trajectory:
         own = self._orientation.at(time_ns)
         sigma = None if point is None else point.rotation_sigma_rad
         if own is not None:
+            if point is not None:
+                sigma = _of_written(own, point)
             return own, basis(times_ns, time_ns, self._vehicle.max_gap_ns), sigma
         if point is None or sigma is None:
             return None, PoseBasis.ASSUMED, None
@@ -256,7 +264,7 @@ class Trajectory:
         rotation = imu.orientation_xyzw
         if rotation is None or self._is_oriented:
             return imu
-        if self._whole is None and canonical(rotation) != NO_ORIENTATION:
+        if not self._known and canonical(rotation) != NO_ORIENTATION:
             self._is_oriented = True
             return imu
         return Imu(None, imu.angular_velocity_rad_s, imu.linear_acceleration_m_s2)
@@ -264,6 +272,13 @@ class Trajectory:
     def _advance(self, time_ns: int) -> None:
         self._latest_ns = time_ns if self._latest_ns is None else max(self._latest_ns, time_ns)
         self.forget(self._latest_ns - self._memory_ns)
+
+
+def _of_written(rotation: Quaternion, point: Point) -> Vector:
+    """Standard deviations of a rotation that is not the estimated one, from which it differs in error."""
+    off = logarithm(matrix(point.rotation_xyzw).T @ matrix(rotation)).tolist()
+    a, b, c = (math.hypot(*each) for each in zip(off, point.rotation_sigma_rad, strict=True))
+    return a, b, c
 
 
 def _line(start: Vector, end: Vector, fraction: float) -> Vector:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.ego.whole import Solution
+from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.naming import readable, renaming
 from edgefirst_ros.offline.drives import RecordedDrive
@@ -211,7 +211,7 @@ def feed_drives(
         pipeline.feed(message)
 
     for number, ((drive, known), twice) in enumerate(zip(sources, surveyed, strict=True)):
-        motions: Sequence[Sequence[Solution]] = ()
+        motions: Sequence[Sequence[Motion]] = ()
         whole = False
         if twice:
             drive.keep()
@@ -286,7 +286,7 @@ class _Surveys:
     def __init__(self, config: Config, known: Sequence[TopicInfo], proceed: Callable[[], bool]) -> None:
         self._make = partial(MotionSurvey, config, known, proceed)
         self._survey = self._make()
-        self._found: list[Sequence[Solution]] = []
+        self._found: list[Sequence[Motion]] = []
 
     def needs(self, topic: str, schema: str) -> bool:
         """Whether the next message of a topic is needed in full."""
@@ -300,7 +300,7 @@ class _Surveys:
         elif not message.repeated:
             self._survey.feed(message)
 
-    def finish(self) -> list[Sequence[Solution]]:
+    def finish(self) -> list[Sequence[Motion]]:
         """The motions of each part."""
         return [*self._found, self._survey.finish()]
 
@@ -313,7 +313,7 @@ class _Source:
         pipeline: Pipeline,
         drive: RecordedDrive,
         known: Sequence[TopicInfo],
-        motions: Sequence[Sequence[Solution]],
+        motions: Sequence[Sequence[Motion]],
         take: Callable[[RawMessage], None],
     ) -> None:
         first = drive.parts[0]

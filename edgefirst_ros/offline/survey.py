@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from edgefirst_ros.config.model import Config
+from edgefirst_ros.ego.motion import Motion, solve
 from edgefirst_ros.ego.navigationlog import NavigationLog
-from edgefirst_ros.ego.whole import Solution, solve
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.cdr import leading_stamp_ns
 from edgefirst_ros.messages.imu import Imu
@@ -100,7 +100,7 @@ class MotionSurvey:
         self._ruled: set[str] = set()
         self._duplicates = Duplicates()
         self._log = NavigationLog()
-        self._found: list[Solution] = []
+        self._found: list[Motion] = []
 
     def needs(self, topic: str, schema: str) -> bool:
         """Whether the next message must come in full; else its first ``BEGINNING`` bytes are enough."""
@@ -150,7 +150,7 @@ class MotionSurvey:
         self._topics[raw.topic, raw.schema] = known
         return known
 
-    def finish(self) -> list[Solution]:
+    def finish(self) -> list[Motion]:
         """The motion between clock breaks, in order."""
         self._timed(self._clock.flush())
         self._solve()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.ego.whole import Solution
+from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.base import Distributes, Writer
 from edgefirst_ros.hints import ExistingTopic, Hint
@@ -151,7 +151,7 @@ class Pipeline:
         topics: Iterable[tuple[str, str]] | None,
         host: str,
         name: str | None = None,
-        motions: Iterable[Solution] = (),
+        motions: Iterable[Motion] = (),
         *,
         calibration: Calibration | None = None,
         after: tuple[Pipeline, int] | None = None,

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from edgefirst_ros.config.model import EgoOptions
-from edgefirst_ros.ego.gate import Vehicle
-from edgefirst_ros.ego.lag import JudgedFix
+from edgefirst_ros.ego.fixes import JudgedFix, Vehicle
+from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
-from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.messages.camera import CameraInfo
 from edgefirst_ros.messages.detection import ModelInfo
 from edgefirst_ros.messages.imu import Imu
@@ -56,7 +55,7 @@ class SampleContext:
         odometry: bool,
         held_ns: int = 0,
         known: Calibration | None = None,
-        motion: Solution | None = None,
+        motion: Motion | None = None,
         before: Trajectory | None = None,
         window: Window | None = None,
     ) -> None:
@@ -147,7 +146,9 @@ class SampleContext:
                 self.trajectory.add_odometry(time_ns, datum)
             yield measurement.arrival, None
         judged = list(self.trajectory.judged())
-        if not isinstance(datum, NavSatFix) or any(refusal is None for _, refusal in judged):
+        if not isinstance(datum, NavSatFix) or not any(
+            refusal is not None and arrival == measurement.arrival for arrival, refusal in judged
+        ):
             self._want_pose(time_ns, POSE_EVERY_NS)
         yield from judged
 
@@ -177,7 +178,7 @@ class SampleContext:
 
     def close(self) -> None:
         """Release the trajectory, which another sequence may continue."""
-        self.trajectory = Trajectory(Solution())
+        self.trajectory = Trajectory(Motion())
 
     def is_known(self, time_ns: int, now_ns: int) -> bool:
         """Whether the pose at a time is final, or has been waited for long enough."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.account import PoseAccount
 from edgefirst_ros.ego.findings import Mounting
+from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
-from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.pipeline.context import SampleContext
 from edgefirst_ros.pipeline.emission import Emission
@@ -89,7 +89,7 @@ class SequenceRun:
         fanout: FanOut,
         expected: Iterable[str] = (),
         known: Calibration | None = None,
-        motion: Solution | None = None,
+        motion: Motion | None = None,
         before: Trajectory | None = None,
         window: Window | None = None,
         start: SeamStart | None = None,
@@ -171,6 +171,7 @@ class SequenceRun:
     def start_after(self, time_ns: int, last_ns: Mapping[str, int]) -> SeamStart:
         """What a sequence that follows from this time on takes over; this one may go on, too."""
         trajectory = copy.deepcopy(self._context.trajectory)
+        trajectory.leave_telling()
         return SeamStart(time_ns, self.calibration, trajectory, self._newest, dict(last_ns))
 
     @property

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import chain, count
 
 from edgefirst_ros.config.model import Config
+from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
-from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.formats.edgefirst.format import EdgeFirstFormat
 from edgefirst_ros.naming import safe_name, sequence_name
 from edgefirst_ros.pipeline.envelope import Envelope, Window
@@ -45,7 +45,7 @@ class Known:
     reference: tuple[Role, frozenset[str]]
     expected: Sequence[str]
     findings: Sequence[Finding]
-    motion: Solution | None = None
+    motion: Motion | None = None
     """The whole drive's, where it was found beforehand."""
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.ego.geometry import Quaternion, canonical, enu_m
+from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.ego.trajectory import Trajectory
-from edgefirst_ros.ego.whole import Solution
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.sample import EgoPose, GeoPoint
@@ -182,7 +182,7 @@ def off(world: World, poses: Iterable[EgoPose]) -> Off:
     return Off(seconds, np.array(places), np.array(turns), several)
 
 
-def whole(case: Case, solution: Solution, times: Iterable[float]) -> Off:
+def whole(case: Case, solution: Motion, times: Iterable[float]) -> Off:
     """The poses of a drive whose motion is known."""
     trajectory = Trajectory(solution)
     for time_ns, imu in case.samples():

@@ -1,133 +1,321 @@
-"""Steps against motions of which the integrals are known."""
+"""Segments of IMU samples against motions of which the integrals are known."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 
+import gtsam
 import numpy as np
 import pytest
 from ego_drives import from_yaw
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.ego.geometry import Quaternion
-from edgefirst_ros.ego.inertia import ImuStep, Preintegrator, pack, unpack
+from edgefirst_ros.ego.inertia import FORCE, FORCE_WALK, GYRO, GYRO_WALK, Preintegrator, Segment, sample_row
 from edgefirst_ros.messages.imu import Imu
 
-MS = 1_000_000
-STILL = (0.0, 0.0, 9.81)
+MS, S = 1_000_000, 1_000_000_000
+G = 9.81
+STILL = (0.0, 0.0, G)
+
+Sample = tuple[int, Imu]
 
 
-def steps(
-    samples: list[tuple[int, Imu]], mount: Quaternion | None = None, cut_ns: int | None = None
-) -> list[ImuStep]:
+def cut(samples: Sequence[Sample], cuts_ns: Sequence[int], mount: Quaternion | None = None) -> list[Segment]:
+    """Segments between the cuts, all samples being there already."""
     inertia, found = Preintegrator(mount), []
-    for time_ns, imu in samples:
-        step = inertia.add(time_ns, imu)
-        found += [] if step is None else [step]
-    return found if cut_ns is None else [*found, inertia.cut(cut_ns)]
+    for start_ns, end_ns in pairwise(cuts_ns):
+        first = max((index for index, (at, _) in enumerate(samples) if at <= start_ns), default=0)
+        found.append(_segment(inertia, start_ns, end_ns, samples[first:]))
+    return found
 
 
-def turning(rate: float, count: int = 11, every_ns: int = 5 * MS) -> list[tuple[int, Imu]]:
+def arriving(samples: Sequence[Sample], cuts_ns: Sequence[int]) -> list[Segment]:
+    """Likewise, but of each only the samples up to its end are there, as during a drive."""
+    inertia, found = Preintegrator(None), []
+    for start_ns, end_ns in pairwise(cuts_ns):
+        first = max((index for index, (at, _) in enumerate(samples) if at <= start_ns), default=0)
+        there = [sample for sample in samples[first:] if sample[0] <= end_ns]
+        found.append(_segment(inertia, start_ns, end_ns, there))
+    return found
+
+
+def _segment(inertia: Preintegrator, start_ns: int, end_ns: int, samples: Sequence[Sample]) -> Segment:
+    table = np.array([sample_row(imu) for _, imu in samples]).reshape(-1, 10)
+    return inertia.segment(start_ns, end_ns, [at for at, _ in samples], table, G)
+
+
+def whole(samples: Sequence[Sample], mount: Quaternion | None = None) -> Segment:
+    return cut(samples, (samples[0][0], samples[-1][0]), mount)[0]
+
+
+def turned_rad(segment: Segment) -> np.ndarray:
+    found: np.ndarray = gtsam.Rot3.Logmap(segment.measured.deltaRij())
+    return found
+
+
+def sampled(imu: Callable[[float], Imu], seconds: float, every_ms: int = 10) -> list[Sample]:
+    return [(n * every_ms * MS, imu(n * every_ms / 1e3)) for n in range(round(seconds * 1e3 / every_ms) + 1)]
+
+
+def turning(rate: float, seconds: float = 0.2, every_ms: int = 10) -> list[Sample]:
     """Samples of one that goes round at 2 m/s² towards its left."""
-    return [(n * every_ns, Imu(None, (0.0, 0.0, rate), (0.0, 2.0, 9.81))) for n in range(count)]
+    return sampled(lambda _: Imu(None, (0.0, 0.0, rate), (0.0, 2.0, G)), seconds, every_ms)
 
 
-def test_a_turn_is_summed_exactly() -> None:
-    rate, dt = 1.5, 0.05
-    (step,) = steps(turning(rate))
-    assert step.dt_s == pytest.approx(dt)
-    assert step.turn_rad == pytest.approx((0, 0, rate * dt), abs=1e-9)
+def swaying(at_s: float) -> Imu:
+    """A turn about the vertical and forces, all of them changing."""
+    rate = 0.8 * math.sin(3.0 * at_s)
+    return Imu(
+        None, (0.0, 0.0, rate), (math.cos(2.0 * at_s), math.sin(5.0 * at_s), G + 0.5 * math.sin(4.0 * at_s))
+    )
+
+
+def circle(rate: float, dt: float) -> tuple[np.ndarray, np.ndarray]:
+    """Velocity and position from 2 m/s² to the left of one that turns, from rest."""
     angle = rate * dt
-    sideways = np.array([math.cos(angle) - 1, math.sin(angle)]) * 2.0 / rate
-    assert step.dv_m_s == pytest.approx((*sideways, 9.81 * dt), abs=1e-5)
-    along = np.array([math.sin(angle) / rate - dt, (1 - math.cos(angle)) / rate]) * 2.0 / rate
-    assert step.dp_m == pytest.approx((*along, 9.81 * dt * dt / 2), abs=1e-6)
-    assert step.rate_rad_s == (0.0, 0.0, rate)
-    assert (step.turns, step.feels) == (True, True)
+    velocity = np.array([(math.cos(angle) - 1) / rate, math.sin(angle) / rate, G / 2 * dt]) * 2.0
+    along = [(math.sin(angle) / rate - dt) / rate, (1 - math.cos(angle)) / rate**2, G / 4 * dt * dt]
+    return velocity, np.array(along) * 2.0
+
+
+@pytest.mark.parametrize("rate", [-1.5, 0.4, 1.5])
+def test_a_turn_is_summed_as_its_integral(rate: float) -> None:
+    dt, step = 0.2, 0.01
+    segment = whole(turning(rate))
+    assert segment.dt_s == pytest.approx(dt)
+    assert segment.measured.deltaTij() == pytest.approx(dt)
+    assert turned_rad(segment) == pytest.approx([0, 0, rate * dt], abs=1e-9)
+    velocity, place = circle(rate, dt)
+    # A step's force may be turned by half of what the step turns.
+    late = 2.0 * abs(rate) * step / 2
+    assert segment.measured.deltaVij() == pytest.approx(velocity, abs=1.02 * late * dt)
+    assert segment.measured.deltaPij() == pytest.approx(place, abs=1.02 * late * dt * dt / 2)
+    assert segment.rate_rad_s == pytest.approx([0, 0, rate])
+    assert segment.force_m_s2 == pytest.approx([0, 2, G])
+    assert (segment.turns, segment.feels) == (True, True)
+
+
+def test_rows_within_a_segment_are_its_integral_until_then() -> None:
+    rate, step = 1.5, 0.01
+    rows = whole(turning(rate, 0.4)).rows
+    # Poses are interpolated between rows: a body on springs sways at up to 3 Hz.
+    assert np.diff([0, *rows[:, 0], 0.4]).max() <= 0.1
+    assert len(rows) >= 4
+    for at_s, *numbers in rows.tolist():
+        velocity, place = circle(rate, at_s)
+        turn = Rotation.from_quat(numbers[:4]).as_rotvec()
+        assert turn == pytest.approx([0, 0, rate * at_s], abs=1e-9)
+        assert numbers[4:7] == pytest.approx(velocity, abs=1.02 * rate * step * at_s)
+        assert numbers[7:10] == pytest.approx(place, abs=0.51 * rate * step * at_s**2)
 
 
 def test_the_mounting_turns_everything() -> None:
     mount = Rotation.from_euler("ZYX", [90, 20, -10], degrees=True)
     x, y, z, w = mount.as_quat().tolist()
-    (plain,), (turned,) = steps(turning(1.5)), steps(turning(1.5), (x, y, z, w))
-    for name in ("turn_rad", "dv_m_s", "dp_m", "rate_rad_s"):
-        assert getattr(turned, name) == pytest.approx(mount.apply(getattr(plain, name)))
+    plain, turned = whole(turning(1.5)), whole(turning(1.5), (x, y, z, w))
+    for one, other in (
+        (turned_rad(plain), turned_rad(turned)),
+        (plain.measured.deltaVij(), turned.measured.deltaVij()),
+        (plain.measured.deltaPij(), turned.measured.deltaPij()),
+        (plain.rate_rad_s, turned.rate_rad_s),
+        (plain.force_m_s2, turned.force_m_s2),
+        (plain.rows[:, 5:8], turned.rows[:, 5:8]),
+        (plain.rows[:, 8:11], turned.rows[:, 8:11]),
+    ):
+        assert other == pytest.approx(mount.apply(one), abs=1e-9)
     orientation = from_yaw(0.7)
-    samples = [(n * 25 * MS, Imu(orientation, (0, 0, 1e-6), STILL)) for n in range(3)]
-    (step,) = steps(samples, (x, y, z, w))
+    segment = whole([(n * 25 * MS, Imu(orientation, (0, 0, 1e-6), STILL)) for n in range(3)], (x, y, z, w))
+    assert segment.orientation_xyzw is not None
     expected = Rotation.from_quat(orientation) * mount.inv()
-    assert (Rotation.from_quat(step.orientation_xyzw) * expected.inv()).magnitude() < 1e-9
+    assert (Rotation.from_quat(segment.orientation_xyzw) * expected.inv()).magnitude() < 1e-9
 
 
-def test_a_cut_between_samples_loses_nothing() -> None:
-    samples = turning(0.5, count=41)
-    inertia, cut = Preintegrator(None), []
-    for time_ns, imu in samples:
-        if time_ns == 60 * MS:
-            cut.append(inertia.cut(57 * MS))
-        step = inertia.add(time_ns, imu)
-        cut += [] if step is None else [step]
-    cut.append(inertia.cut(200 * MS))
-    assert sum(step.dt_s for step in cut) == pytest.approx(0.2)
-    assert sum(step.turn_rad[2] for step in cut) == pytest.approx(0.1, abs=1e-9)
-    assert 57 * MS in [step.end_ns for step in cut]
-    again = inertia.cut(200 * MS)
-    assert (again.dt_s, again.turn_rad) == (0, (0, 0, 0))
+@pytest.mark.parametrize("seed", range(4))
+def test_cuts_at_any_time_lose_nothing(seed: int) -> None:
+    samples = sampled(swaying, 2.0)
+    inner = np.sort(np.random.default_rng(seed).integers(1, 2_000_000_000, 12)).tolist()
+    one, several = whole(samples), cut(samples, [0, *inner, 2_000_000_000])
+    assert sum(each.dt_s for each in several) == pytest.approx(2.0)
+    rotation, velocity, place = gtsam.Rot3(), np.zeros(3), np.zeros(3)
+    for each in several:
+        place = place + velocity * each.dt_s + rotation.matrix() @ each.measured.deltaPij()
+        velocity = velocity + rotation.matrix() @ each.measured.deltaVij()
+        rotation = rotation.compose(each.measured.deltaRij())
+    angle = 0.8 / 3.0 * (1 - math.cos(6.0))
+    assert gtsam.Rot3.Logmap(rotation) == pytest.approx([0, 0, angle], abs=1e-4)
+    assert gtsam.Rot3.Logmap(rotation) == pytest.approx(turned_rad(one), abs=1e-9)
+    # A cut moves how far a step's force is turned, by half of the step's turn at most.
+    assert velocity == pytest.approx(one.measured.deltaVij(), abs=2e-3)
+    assert place == pytest.approx(one.measured.deltaPij(), abs=2e-3)
+
+
+def test_at_a_cut_that_samples_have_not_reached_the_last_motion_goes_on() -> None:
+    samples = turning(0.5, 0.4)
+    several = arriving(samples, (0, 57 * MS, 203 * MS, 400 * MS))
+    assert [each.turns for each in several] == [True] * 3
+    assert sum(turned_rad(each)[2] for each in several) == pytest.approx(0.2, abs=1e-9)
+    # Beyond 50 ms it may have changed.
+    late = arriving(samples[:11], (0, 150 * MS))[0], arriving(samples[:11], (0, 151 * MS))[0]
+    assert [(each.turns, each.feels) for each in late] == [(True, True), (False, False)]
 
 
 def test_without_a_gyroscope_the_orientation_tells_the_turn() -> None:
-    samples = [(n * 10 * MS, Imu(from_yaw(0.01 * n), (0.0, 0.0, 0.0), STILL)) for n in range(6)]
-    (step,) = steps(samples)
-    assert step.turns
-    assert step.turn_rad == pytest.approx((0, 0, 0.05), abs=1e-9)
+    samples = [(n * 10 * MS, Imu(from_yaw(0.01 * n), (0.0, 0.0, 0.0), STILL)) for n in range(21)]
+    segment = whole(samples)
+    assert segment.turns
+    assert turned_rad(segment) == pytest.approx([0, 0, 0.2], abs=1e-9)
+    still = whole([(at, replace(imu, orientation_xyzw=None)) for at, imu in samples])
+    assert still.turns, "a gyroscope may say zero"
+    assert turned_rad(still) == pytest.approx([0, 0, 0])
+
+
+def test_an_orientation_is_that_of_the_end() -> None:
+    samples = [(n * 10 * MS, Imu(from_yaw(0.01 * n), (0.0, 0.0, 1.0), STILL)) for n in range(21)]
+    assert whole(samples).orientation_xyzw == pytest.approx(from_yaw(0.2))
+    assert whole([*samples[:-1], (200 * MS, Imu(None, (0.0, 0.0, 1.0), STILL))]).orientation_xyzw is None
+    held, old = (arriving(samples, (0, end_ms * MS))[0] for end_ms in (250, 251))
+    assert held.orientation_xyzw == pytest.approx(from_yaw(0.2))
+    assert old.orientation_xyzw is None
 
 
 @pytest.mark.parametrize(
     ("imu", "turns", "feels"),
     [
+        (Imu(None, (0.0, 0.0, 0.1), STILL), True, True),
         (Imu(None, (0.0, 0.0, 0.1), (0.0, 0.0, 0.0)), True, False),
         (Imu(None, (0.0, 0.0, 0.1), (0.3, 0.0, -0.2)), True, False),
         (Imu(None, (0.0, 0.0, 0.1), (math.nan, 0.0, 9.8)), True, False),
         (Imu(None, (math.nan, 0.0, 0.1), STILL), False, True),
+        (Imu(None, (0.0, math.inf, 0.1), STILL), False, True),
         (Imu(None, (0.0, 0.0, 0.0), STILL), True, True),
         (Imu(None, (0.0, 0.0, 0.1), (500.0, 0.0, 0.0)), True, False),
+        (Imu(None, (math.nan,) * 3, (math.nan,) * 3), False, False),
     ],
 )
 def test_what_no_sensor_measures_is_not_summed(imu: Imu, turns: bool, feels: bool) -> None:
-    (step,) = steps([(n * 10 * MS, imu) for n in range(6)])
-    assert (step.turns, step.feels) == (turns, feels)
-    assert all(map(math.isfinite, (*step.turn_rad, *step.dv_m_s, *step.dp_m, *step.rate_rad_s)))
+    dt = 0.06
+    # One such sample in between is enough.
+    sound = Imu(None, (0.0, 0.0, 0.1), STILL)
+    segment = whole([(n * 10 * MS, imu if n == 3 else sound) for n in range(7)])
+    assert (segment.turns, segment.feels) == (turns, feels)
+    assert turned_rad(segment)[2] == (pytest.approx(0.1 * dt, rel=0.4) if turns else 0)
+    assert segment.measured.deltaVij()[2] == pytest.approx(G * dt), "nothing measured: gravity alone"
+    assert np.isfinite([*segment.rate_rad_s, *segment.force_m_s2, *segment.measured.deltaPij()]).all()
+    assert len(segment.rows) == 0 or (turns and feels)
+    # What is not measured is not taken to be known.
+    known = whole([(n * 10 * MS, sound) for n in range(7)])
+    spread, least = (np.sqrt(np.diagonal(each.measured.preintMeasCov())) for each in (segment, known))
+    assert (spread[2] > 100 * least[2]) == (not turns)
+    assert (spread[8] > 50 * least[8]) == (not feels)
 
 
 def test_silence_is_no_motion() -> None:
-    samples = [*turning(0.5), (900 * MS, Imu(None, (0.0, 0.0, 0.5), STILL))]
-    before, silent = steps(samples)
-    assert before.turns
-    assert (silent.turns, silent.feels, silent.turn_rad) == (False, False, (0, 0, 0))
-    late = steps(turning(0.5, count=9), cut_ns=100 * MS)[-1]
-    assert not late.turns
+    samples = [*turning(0.5), (450 * MS, Imu(None, (0.0, 0.0, 0.5), STILL))]
+    short = whole(samples)
+    assert (short.turns, short.feels) == (True, True)
+    assert turned_rad(short)[2] == pytest.approx(0.225, abs=1e-9)
+    silent = whole([*samples[:-1], (451 * MS, samples[-1][1])])
+    assert (silent.turns, silent.feels) == (False, False)
+    assert turned_rad(silent) == pytest.approx([0, 0, 0])
+    assert silent.dt_s == pytest.approx(0.451)
 
 
-def test_samples_out_of_order_and_twice_are_left_out() -> None:
-    samples = turning(1.0)
-    (once,) = steps(samples)
-    (again,) = steps([each for sample in samples for each in (sample, sample, (0, sample[1]))])
-    assert again == once
+@pytest.mark.parametrize("samples", [[], turning(0.5)[:1], turning(0.5)[10:]], ids=["none", "one", "late"])
+def test_before_and_without_samples_nothing_is_known(samples: list[Sample]) -> None:
+    segment = cut(samples, (0, 200 * MS))[0]
+    assert (segment.turns, segment.feels, segment.quiet) == (False, False, False)
+    assert segment.measured.deltaTij() == pytest.approx(0.2)
+    assert turned_rad(segment) == pytest.approx([0, 0, 0])
 
 
-def test_it_is_quiet_when_nothing_stirs_for_half_a_second() -> None:
-    def stirred(at: int) -> float:
-        return 2.0 if at == 60 else 0.0
-
-    still = [(n * 10 * MS, Imu(None, (0.001, 0.0, 0.0), (0.0, stirred(n), 9.81))) for n in range(150)]
-    quiet = [(step.end_ns // MS, step.quiet) for step in steps(still)]
-    assert next(at for at, is_quiet in quiet if is_quiet) == 550
-    assert not any(is_quiet for at, is_quiet in quiet if 610 <= at <= 1100)
-    assert quiet[-1][1]
-    # One that goes round evenly is as even as one that stands.
-    assert not any(step.quiet for step in steps(turning(0.1, count=300)))
+def test_samples_given_twice_count_once() -> None:
+    samples = sampled(swaying, 0.3)
+    once, again = whole(samples), whole([each for sample in samples for each in (sample, sample)])
+    assert again.measured.equals(once.measured, 1e-12)
+    assert np.array_equal(again.rows, once.rows)
+    assert np.array_equal(again.force_m_s2, once.force_m_s2)
 
 
-def test_packing_keeps_everything() -> None:
-    step = steps([(n * 25 * MS, Imu(from_yaw(0.3), (0, 0, 0.2), STILL)) for n in range(3)])[0]
-    assert unpack(step.end_ns, list(pack(step))) == step
+def test_fast_samples_are_taken_together_without_loss() -> None:
+    slow, fast = whole(sampled(swaying, 1.0)), whole(sampled(swaying, 1.0, every_ms=5))
+    assert turned_rad(fast) == pytest.approx(turned_rad(slow), abs=1e-4)
+    assert turned_rad(fast)[2] == pytest.approx(0.8 / 3.0 * (1 - math.cos(3.0)), abs=1e-4)
+    assert fast.measured.deltaVij() == pytest.approx(slow.measured.deltaVij(), abs=1e-3)
+    assert fast.measured.deltaPij() == pytest.approx(slow.measured.deltaPij(), abs=1e-3)
+    # A shaking that is faster than those hundred a second leaves its mean.
+    shaken = sampled(
+        lambda at: Imu(None, (0.0, 0.0, 0.5), (2.0 * (round(at * 1e3) % 10 == 5), 0.0, G)), 1.0, 5
+    )
+    assert whole(shaken).measured.deltaVij()[0] == pytest.approx(math.sin(0.5) / 0.5, abs=5e-3)
+    at_ns, rows = [at for at, _ in shaken], np.array([sample_row(imu) for _, imu in shaken])
+    steps_s = Preintegrator(None)._intervals(0, S, at_ns, rows)[1]
+    assert len(steps_s) < 0.6 * len(shaken)
+    assert steps_s.sum() == pytest.approx(1.0)
+    # The noise is a density: so much in a second, however many samples tell it.
+    spread = [np.sqrt(np.diagonal(each.measured.preintMeasCov())) for each in (slow, fast)]
+    assert spread[1] == pytest.approx(spread[0], rel=0.02)
+
+
+@pytest.mark.parametrize("seconds", [1.0, 4.0])
+def test_the_noise_is_that_of_white_noise_and_of_a_bias_that_walks(seconds: float) -> None:
+    variances = np.diagonal(whole(turning(0.0, seconds)).measured.preintMeasCov())
+    # The integral of a random walk has a third of the cube of the time.
+    assert variances[2] == pytest.approx(GYRO**2 * seconds + GYRO_WALK**2 * seconds**3 / 3, rel=0.02)
+    assert variances[8] == pytest.approx(FORCE**2 * seconds + FORCE_WALK**2 * seconds**3 / 3, rel=0.02)
+
+
+class TestQuiet:
+    CUTS = tuple(range(0, 1501 * MS, 50 * MS))
+
+    def quiet_ms(self, imu: Callable[[float], Imu], cuts_ns: Sequence[int] = CUTS) -> set[int]:
+        """Ends of segments, in milliseconds, before which nothing stirred."""
+        segments = cut(sampled(imu, 1.5), cuts_ns)
+        return {end // MS for end, each in zip(cuts_ns[1:], segments, strict=True) if each.quiet}
+
+    def test_nothing_stirs_for_half_a_second(self) -> None:
+        found = self.quiet_ms(lambda _: Imu(None, (0.001, 0.0, 0.0), (0.05, 0.0, G)))
+        assert found == {at for at in range(50, 1501, 50) if at >= 450}
+
+    @pytest.mark.parametrize(
+        "stirred",
+        [
+            Imu(None, (0.0,) * 3, (0.0, 2.0, G)),
+            Imu(None, (0.0, 0.5, 0.0), STILL),
+            Imu(None, (math.nan,) * 3, STILL),
+        ],
+        ids=["pushed", "turned", "unknown"],
+    )
+    def test_what_stirs_is_not_quiet_for_half_a_second(self, stirred: Imu) -> None:
+        found = self.quiet_ms(
+            lambda at: stirred if round(at * 100) == 62 else Imu(None, (0.001, 0.0, 0.0), STILL)
+        )
+        assert 550 in found
+        assert not found & set(range(650, 1100, 50))
+        assert {1200, 1500} <= found
+
+    @pytest.mark.parametrize("every_ms", [10, 100, 200, 350])
+    def test_however_it_is_cut(self, every_ms: int) -> None:
+        cuts = [*range(0, 1500 * MS, every_ms * MS), 1500 * MS]
+        assert 1500 in self.quiet_ms(lambda _: Imu(None, (0.001, 0.0, 0.0), STILL), cuts)
+        late = self.quiet_ms(
+            lambda at: Imu(None, (0.001, 0.0, 0.0), (0.0, 1.0 * (at > 1.2), G)),
+            cuts,
+        )
+        assert 1500 not in late
+
+    def test_an_even_turn_is_as_even_as_a_stand_but_not_quiet(self) -> None:
+        assert not self.quiet_ms(lambda _: Imu(None, (0.0, 0.0, 0.1), (0.0, 0.8, G)))
+
+    def test_a_bias_and_an_engine_that_idles_are_quiet(self) -> None:
+        def idling(at_s: float) -> Imu:
+            hum = 0.1 * math.sin(2 * math.pi * 27 * at_s)
+            return Imu(None, (0.008, -0.005, 0.01), (0.2, hum, G + hum))
+
+        assert 1500 in self.quiet_ms(idling)
+
+    def test_what_is_not_felt_is_not_quiet(self) -> None:
+        assert not self.quiet_ms(lambda _: Imu(None, (0.001, 0.0, 0.0), (0.0, 0.0, 0.0)))

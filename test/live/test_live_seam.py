@@ -96,7 +96,7 @@ def samples(output: Path, sessions: Sequence[Finished]) -> dict[int, dict[str, A
             picture = files.pop("camera.jpeg")
             opened = Image.open(io.BytesIO(picture))
             place = opened.getexif().get_ifd(0x8825)
-            files["place"] = [float(part) for key in (2, 4) for part in place[key]]
+            files["place"] = [float(part) for key in (2, 4) for part in place.get(key, ())]
             files["pixels"] = opened.convert("RGB").tobytes()
             time_ns = exif_time_ns(picture)
             assert time_ns not in found, "in two sessions"

@@ -1,0 +1,278 @@
+"""How the motion begins: tilt from the forces, and a heading once the way is long enough to show one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import gtsam
+import numpy as np
+
+from edgefirst_ros.ego.geometry import Floats
+from edgefirst_ros.ego.graph import ANY_RAD, LEANING_RAD, Node, Optimum, Rolling, rough
+
+WAY_M, WAY_SIGMAS = 6.0, 8.0
+"""A heading is asked for once the rig is this far from where it began, and this many deviations of a fix."""
+BEFORE_NS, AFTER_NS = 10_000_000_000, 10_000_000_000
+"""What is looked at around that time: a gyroscope turns by less than 5° of its bias during it."""
+HEADINGS = 3
+"""Hypotheses, all around: from 60° off the descent finds the optimum."""
+ROUNDS = 10
+SURE_RAD = math.radians(25)
+"""A heading less certain than this is none yet."""
+TURNED_RAD, TILTED_RAD = math.radians(10), math.radians(3)
+"""Directions of travel nearer to an axis of the rig, or to its plane, are in it: fixes are no better."""
+BEGUN_M = 200.0
+"""How far from its first fix a rig may be so short before it."""
+COURSE_NS, COURSE_M = 1_500_000_000, 1.0
+"""Fixes show a course by the way from this long before to this long after, beyond their noise."""
+BACKWARDS_M_S = 2.5
+"""No vehicle goes backwards so fast for so long: what looks so is mounted the other way round."""
+STEERED_M_S, STEERED_NODES, STEERED_RAD = 3.0, 25, math.radians(0.25)
+"""A mounting shows at this speed, in five seconds of nodes, from this angle on."""
+STEERED_FURTHER = 1.5
+"""Rolling along the wrong direction, the rule hides half of the angle and more."""
+WRONG = 15.0
+"""More than this for each node no true heading costs, even with fixes that are refused later."""
+EQUAL = 3.0
+"""Hypotheses whose cost differs by less than this are equal: e³ is no odds."""
+EACH = 0.12
+"""More than this for each move, on average, the rule that it rolls along x does not cost if it is true."""
+
+
+def level(force_m_s2: Floats) -> gtsam.Rot3:
+    """The rotation to ENU, heading zero, of a rig at rest that feels a force (3,)."""
+    length = float(np.linalg.norm(force_m_s2))
+    if length == 0:
+        return gtsam.Rot3()
+    up = force_m_s2 / length
+    axis = np.array((1.0, 0.0, 0.0)) if abs(up[0]) < 0.9 else np.array((0.0, 1.0, 0.0))
+    ahead = axis - (axis @ up) * up
+    ahead = ahead / np.linalg.norm(ahead)
+    return gtsam.Rot3(np.stack([ahead, np.cross(up, ahead), up]))
+
+
+def settle(nodes: Sequence[Node]) -> None:
+    """Level nodes by the mean force: over some time a vehicle hardly gets faster."""
+    felt = np.zeros(3)
+    for node in nodes[1:]:
+        if node.segment is not None and node.segment.feels:
+            felt += node.pose.rotation().matrix() @ node.segment.force_m_s2 * node.segment.dt_s
+    nodes[0].pose = gtsam.Pose3(level(felt).compose(nodes[0].pose.rotation()), np.zeros(3))
+    carry(nodes, 0)
+
+
+def carry(nodes: Sequence[Node], known: int) -> None:
+    """Carry the rotation of one node forwards and backwards to the others by the gyroscope."""
+    bias = nodes[known].bias
+    for index in range(known + 1, len(nodes)):
+        _turn(nodes[index], nodes[index - 1].pose.rotation().compose(_turned(nodes[index], bias)), bias)
+    for index in range(known - 1, -1, -1):
+        after = nodes[index + 1]
+        _turn(nodes[index], after.pose.rotation().compose(_turned(after, bias).inverse()), bias)
+
+
+def _turned(node: Node, bias: gtsam.imuBias.ConstantBias) -> gtsam.Rot3:
+    if node.segment is None:
+        return gtsam.Rot3()
+    correction = gtsam.Rot3.Expmap(-bias.gyroscope() * node.segment.dt_s)
+    return node.segment.measured.deltaRij().compose(correction)
+
+
+def _turn(node: Node, rotation: gtsam.Rot3, bias: gtsam.imuBias.ConstantBias) -> None:
+    node.pose, node.bias = gtsam.Pose3(rotation, node.pose.translation()), bias
+
+
+def placed(nodes: Sequence[Node], most_gap_ns: int = 3_000_000_000) -> None:
+    """Start positions and velocities where fixes are around: what is linear needs no better ones."""
+    having = [node for node in nodes if node.place is not None]
+    if len(having) < 2:
+        return
+    times = np.array([node.time_ns for node in having], np.int64)
+    places = np.array([node.place.position_m for node in having if node.place is not None])
+    wanted = np.array([node.time_ns for node in nodes], np.int64)
+    after = np.clip(np.searchsorted(times, wanted), 1, len(times) - 1)
+    near = np.minimum(np.abs(wanted - times[after - 1]), np.abs(times[after] - wanted)) < most_gap_ns
+    base = times[0]
+    at = np.stack([np.interp(wanted - base, times - base, places[:, axis]) for axis in range(3)], axis=1)
+    for node, is_near, place in zip(nodes, near.tolist(), at, strict=True):
+        if is_near:
+            node.pose = gtsam.Pose3(node.pose.rotation(), place)
+
+
+def headed(nodes: Sequence[Node]) -> None:
+    """Without a gyroscope rotations start in the direction of the fixes: forwards, and level."""
+    having = [node for node in nodes if node.place is not None]
+    if len(having) < 2:
+        return
+    times = np.array([node.time_ns for node in having], np.int64)
+    base = times[0]
+    places = np.array([node.place.position_m for node in having if node.place is not None])
+    yaw: float | None = None
+    unheaded: list[Node] = []
+    for node in nodes:
+        if node.segment is None or node.segment.turns:
+            unheaded.append(node)
+            continue
+        ends = [node.time_ns - base + side * COURSE_NS for side in (-1, 1)]
+        east, north = (float(np.diff(np.interp(ends, times - base, places[:, axis]))[0]) for axis in (0, 1))
+        noise = float(having[0].place.white_m[0]) if having[0].place is not None else 0.0
+        if math.hypot(east, north) > COURSE_M + 3 * noise:
+            yaw = math.atan2(north, east)
+        if yaw is None:
+            unheaded.append(node)
+            continue
+        node.pose = gtsam.Pose3(gtsam.Rot3.Rz(yaw), node.pose.translation())
+        for each in unheaded:
+            if each.segment is None or not each.segment.turns:
+                each.pose = gtsam.Pose3(node.pose.rotation(), each.pose.translation())
+        unheaded = []
+
+
+def long_way(nodes: Sequence[Node]) -> int | None:
+    """Index of the first node whose fix is far from the first fix; None if there is none."""
+    having = [(index, node.place) for index, node in enumerate(nodes) if node.place is not None]
+    if len(having) < 3:
+        return None
+    places = np.array([place.position_m[:2] for _, place in having])
+    noise = float(having[0][1].white_m[0])
+    if len(places) > 5:
+        # A steady motion drops out of second differences, which have six times the variance.
+        noise = 1.4826 * float(np.median(np.abs(np.diff(places, 2, axis=0)))) / math.sqrt(6)
+    far = np.linalg.norm(places - np.median(places[:5], axis=0), axis=1) > max(WAY_M, WAY_SIGMAS * noise)
+    for number in range(1, len(having)):
+        if far[number] and far[number - 1]:
+            return having[number][0]
+    return None
+
+
+def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
+    """Find the heading, and give every node its rotation.
+
+    Args:
+        nodes: all so far, with fixes.
+        rolls: the vehicle moves only along one direction.
+
+    Returns:
+        How the vehicle rolls; None if the way does not show the heading yet.
+    """
+    far = long_way(nodes)
+    if far is None:
+        return None
+    start_ns, end_ns = nodes[far].time_ns - BEFORE_NS, nodes[far].time_ns + AFTER_NS
+    first = next(index for index, node in enumerate(nodes) if node.time_ns >= start_ns)
+    several = [replace(node) for node in nodes[first:] if node.time_ns <= end_ns]
+    _prepare(several)
+    headed(several)
+    ahead = Rolling(np.eye(3) if rolls else None)
+    turning = any(node.segment is not None and node.segment.turns for node in several)
+    best = _best([_hypothesis(several, turn, ahead) for turn in range(HEADINGS if turning else 1)])
+    rolling = ahead
+    if rolls and all(node.segment is None or node.segment.feels for node in several[1:]):
+        free = _optimum([replace(node) for node in best.kept()], Rolling(None))
+        if best.cost - free.cost > EACH * len(several):
+            free = min((_hypothesis(several, turn, Rolling(None)) for turn in range(HEADINGS)), key=_cost)
+            rolling = Rolling(_travel(free.kept()))
+            best = _optimum([replace(node) for node in free.nodes], rolling)
+    if best.cost > WRONG * len(several) or best.heading_sigma_rad(best.nodes[-1]) > SURE_RAD:
+        return None
+    if rolling.travel is not None and best.forward_m_s(rolling.travel[:, 0]) < -BACKWARDS_M_S:
+        rolling = Rolling(rolling.travel @ np.diag((-1.0, -1.0, 1.0)))
+    for node, found in zip(nodes[first:], best.kept(), strict=False):
+        node.pose, node.velocity_m_s, node.bias = found.pose, found.velocity_m_s, found.bias
+        node.shown_m, node.north = found.shown_m, found.north
+    carry(nodes[: first + 1], first)
+    last = first + len(several) - 1
+    carry(nodes[last:], 0)
+    headed(nodes)
+    north = next((node.north for node in reversed(best.nodes) if node.north is not None), None)
+    for node in nodes:
+        if node.orientation is not None and node.north is None:
+            node.north = north
+    placed(nodes[:first])
+    placed(nodes[last + 1 :])
+    return rolling
+
+
+def steered(nodes: Sequence[Node], rolling: Rolling) -> Rolling | None:
+    """How the vehicle rolls, if its velocity points elsewhere for long; None if it rolls as it is taken to.
+
+    The rule that it rolls hides a wrong direction unless fixes are good; but then nothing depends on it.
+    """
+    if rolling.travel is None:
+        return None
+    angles = []
+    for node in nodes:
+        if node.segment is None or not (node.segment.turns and node.segment.feels):
+            continue
+        moved = rolling.travel.T @ node.pose.rotation().matrix().T @ node.velocity_m_s
+        if abs(moved[0]) > STEERED_M_S:
+            angles.append((math.atan(moved[1] / moved[0]), -math.atan(moved[2] / moved[0])))
+    if len(angles) < STEERED_NODES:
+        return None
+    yaw, pitch = np.mean(angles, axis=0).tolist()
+    # One second's angles are as one.
+    sigma = np.std(angles, axis=0) / math.sqrt(len(angles) / 5)
+    if abs(yaw) < max(STEERED_RAD, 4 * sigma[0]) and abs(pitch) < max(STEERED_RAD, 4 * sigma[1]):
+        return None
+    off = gtsam.Rot3.Rz(STEERED_FURTHER * yaw).compose(gtsam.Rot3.Ry(STEERED_FURTHER * pitch)).matrix()
+    return Rolling(rolling.travel @ off)
+
+
+def _cost(optimum: Optimum) -> float:
+    return optimum.cost
+
+
+def _best(optima: Sequence[Optimum]) -> Optimum:
+    """The optimum of least cost; of equal ones, as without an accelerometer, the one that moves forwards."""
+    least = min(each.cost for each in optima)
+    equal = [each for each in optima if each.cost < least + EQUAL]
+    return max(equal, key=lambda each: each.forward_m_s(np.array((1.0, 0.0, 0.0))))
+
+
+def _optimum(nodes: Sequence[Node], rolling: Rolling) -> Optimum:
+    prior = rough(nodes[0], tilt_rad=LEANING_RAD, heading_rad=ANY_RAD, place_m=BEGUN_M)
+    return Optimum(nodes, prior, rolling, rounds=ROUNDS, damped=True)
+
+
+def _prepare(nodes: Sequence[Node]) -> None:
+    """Rotations with any heading, from the gyroscope, its bias at rest, and mean forces."""
+    quiet = [node.segment for node in nodes if node.segment is not None and node.segment.quiet]
+    bias = np.zeros(3)
+    if sum(segment.dt_s for segment in quiet) > 1.0:
+        bias = np.mean([segment.rate_rad_s for segment in quiet], axis=0)
+    first = nodes[0]
+    first.pose = gtsam.Pose3()
+    first.bias = gtsam.imuBias.ConstantBias(np.zeros(3), bias)
+    carry(nodes, 0)
+    settle(nodes)
+    placed(nodes)
+
+
+def _hypothesis(nodes: Sequence[Node], turn: int, rolling: Rolling) -> Optimum:
+    about = gtsam.Rot3.Rz(2 * math.pi * turn / HEADINGS)
+    tried = [replace(node) for node in nodes]
+    for node in tried:
+        node.pose = gtsam.Pose3(about.compose(node.pose.rotation()), node.pose.translation())
+        if node.orientation is not None:
+            node.north = gtsam.Pose3(node.pose.rotation().compose(node.orientation.inverse()), np.zeros(3))
+    return _optimum(tried, rolling)
+
+
+def _travel(nodes: Sequence[Node]) -> Floats:
+    """The direction of travel in the rig's axes (3, 3), from a motion that was free to go anywhere."""
+    moved = np.array([node.pose.rotation().matrix().T @ node.velocity_m_s for node in nodes])
+    _, axes = np.linalg.eigh(moved.T @ moved)
+    along = moved @ axes[:, 2]
+    # Backwards counts for the axis, too, but forward is where most of the way went.
+    forward = axes[:, 2] * math.copysign(1.0, float(along.sum()))
+    yaw = math.atan2(forward[1], forward[0])
+    right = round(yaw / (math.pi / 2)) * (math.pi / 2)
+    if abs(yaw - right) < TURNED_RAD:
+        yaw = right
+    pitch = math.atan2(-forward[2], math.hypot(forward[0], forward[1]))
+    if abs(pitch) < TILTED_RAD:
+        pitch = 0.0
+    travel: Floats = (gtsam.Rot3.Rz(yaw).compose(gtsam.Rot3.Ry(pitch))).matrix()
+    return travel

@@ -1,0 +1,189 @@
+"""Satellite fixes that are refused by themselves: no position, doubled, frozen, out of reach."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgefirst_ros.ego.geometry import Floats, Vector, ecef_m
+from edgefirst_ros.messages.navsat import NavSatFix
+from edgefirst_ros.sample import GeoPoint
+
+EPOCH_NS = 75_000_000
+"""A fix that follows an accepted one by less than this is of the same epoch.
+
+Receivers send an epoch twice, about 40 ms apart. Epochs of 10 Hz and less are at least 100 ms apart, so
+times tell them apart with room for jitter on both sides; positions do not, because a parked car has the
+same one at every epoch. A receiver faster than 13 Hz is thinned.
+"""
+SAME_M = 10.0
+"""Messages of one epoch further apart than this contradict each other."""
+
+NO_FIX = "no fix (status)"
+CONTRADICTS_ITSELF = "a fix by its status, none by its covariance"
+NOT_FINITE = "not finite"
+ZERO = "0,0"
+OUT_OF_RANGE = "out of range"
+DUPLICATE = "duplicate epoch"
+FROZEN = "frozen (repeats the last position while the rig moves)"
+OUTLIER = "outlier (contradicts the motion)"
+
+UNSURE_M = 1000.0
+"""With such a standard deviation a receiver says that it does not know its place."""
+_LOWEST_M, _HIGHEST_M = -12_000.0, 100_000.0
+FASTEST_M_S, SLACK_M = 100.0, 8.0
+_REACH_NS = 10_000_000_000
+
+TURNED_RAD = math.radians(2)
+FASTER_M_S2, PUSHED_S = 0.4, 0.5
+"""Turned by this, or pushed by this for so long, a rig that stood at the last new fix moves."""
+MOVED_M_S = 1.0
+RECENT_NS = 3_000_000_000
+"""A rig moves if its last new fixes, over this time, were this fast beyond their noise."""
+
+JudgedFix = tuple[int, str | None]
+"""Running number of a fix's message, and why it is refused; None if it is accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A fix with a valid position: when, number of its message, place, and declared standard deviations."""
+
+    time_ns: int
+    arrival: int
+    point: GeoPoint
+    ecef: Vector
+    sigma_m: Vector | None
+
+
+class FixJudge:
+    """Judges fixes in order of time by themselves; remembers the last altitude and position."""
+
+    def __init__(self) -> None:
+        self._altitude_m = math.nan
+        self._new: list[Fix] = []
+        """Fixes with new positions, up to ``RECENT_NS`` before the newest."""
+        self._turned_rad = np.zeros(3)
+        self._force: Floats | None = None
+        self._pushed_s = 0.0
+        self._frozen = False
+
+    def felt(self, dt_s: float, turned_rad: Floats, force_m_s2: Floats) -> None:
+        """The rig has turned by this vector (3,) and felt this mean force (3,) during a time."""
+        self._turned_rad = self._turned_rad + turned_rad
+        if self._force is None:
+            self._force = force_m_s2
+        pushed = float(np.linalg.norm(force_m_s2 - self._force)) > FASTER_M_S2
+        self._pushed_s = self._pushed_s + dt_s if pushed else 0.0
+        self._frozen = self._frozen or self._pushed_s > PUSHED_S
+
+    def judge(self, time_ns: int, arrival: int, fix: NavSatFix) -> Fix | str:
+        """The fix if it has a valid position, or the reason why it is refused.
+
+        A fix without an altitude, which drivers send as NaN, takes the last one; the first fix needs its own.
+        """
+        altitude_m = self._altitude_m if math.isnan(fix.altitude_m) else fix.altitude_m
+        if fix.status < 0:
+            return NO_FIX
+        if fix.sigma_m is not None and max(fix.sigma_m) > UNSURE_M:
+            return CONTRADICTS_ITSELF
+        if not all(map(math.isfinite, (fix.latitude_deg, fix.longitude_deg, altitude_m))):
+            return NOT_FINITE
+        if fix.latitude_deg == fix.longitude_deg == 0:
+            return ZERO
+        if (
+            abs(fix.latitude_deg) > 90
+            or abs(fix.longitude_deg) > 180
+            or not _LOWEST_M <= altitude_m <= _HIGHEST_M
+        ):
+            return OUT_OF_RANGE
+        self._altitude_m = altitude_m
+        point = GeoPoint(fix.latitude_deg, fix.longitude_deg, altitude_m)
+        return Fix(time_ns, arrival, point, ecef_m(point), fix.sigma_m)
+
+    def freezes(self, fix: Fix, *, speed_m_s: float) -> bool:
+        """Whether an epoch's fix repeats the last position to the last digit while the rig moves.
+
+        Args:
+            fix: of a new epoch.
+            speed_m_s: of the rig by its wheels; NaN if unknown.
+        """
+        if not self._new or fix.point != self._new[-1].point:
+            self._new = [each for each in self._new if fix.time_ns - each.time_ns < RECENT_NS]
+            self._new.append(fix)
+            self._turned_rad, self._force, self._pushed_s, self._frozen = np.zeros(3), None, 0.0, False
+            return False
+        turned = float(np.linalg.norm(self._turned_rad)) > TURNED_RAD
+        self._frozen = self._frozen or turned or self._was_fast() or speed_m_s > MOVED_M_S
+        return self._frozen
+
+    def _was_fast(self) -> bool:
+        """Whether the last new fixes moved, beyond what their scatter around a line explains."""
+        times = np.array([each.time_ns for each in self._new], np.int64)
+        if len(times) < 3:
+            return False
+        at_s = (times - times[0]) / 1e9
+        design = np.stack([np.ones_like(at_s), at_s], axis=1)
+        places = np.array([each.ecef for each in self._new])
+        found, *_ = np.linalg.lstsq(design, places - places[0], rcond=None)
+        left = places - places[0] - design @ found
+        scatter = math.sqrt(float((left**2).sum()) / max(1, 3 * (len(at_s) - 2)))
+        sigma = scatter / math.sqrt(float(((at_s - at_s.mean()) ** 2).sum()))
+        return bool(np.linalg.norm(found[1]) > MOVED_M_S + 4 * sigma)
+
+
+def drivable(times_ns: Sequence[int], places_m: Floats, reach_ns: int = _REACH_NS) -> list[bool]:
+    """Which fixes form the longest chain that a vehicle could have driven, one in each epoch.
+
+    Args:
+        times_ns: in ascending order.
+        places_m: earth-centred positions (N, 3).
+        reach_ns: a chain has no longer gaps where there are others in between.
+    """
+    count = len(times_ns)
+    times = np.array(times_ns, np.int64)
+    length, before = np.ones(count, np.int64), np.full(count, -1, np.int64)
+    start = 0
+    best_old = -1
+    for i in range(1, count):
+        while times[i] - times[start] > reach_ns:
+            if best_old < 0 or length[start] >= length[best_old]:
+                best_old = start
+            start += 1
+        near = slice(start, i)
+        apart_ns = times[i] - times[near]
+        far_m = np.linalg.norm(places_m[near] - places_m[i], axis=1)
+        fits = (apart_ns >= EPOCH_NS) & (far_m <= SLACK_M + FASTEST_M_S * apart_ns / 1e9)
+        lengths = np.where(fits, length[near], 0)
+        # Of several longest chains extend the one that ends last, so that there is no needless gap.
+        at = len(lengths) - 1 - int(np.argmax(lengths[::-1])) if len(lengths) else -1
+        if at >= 0 and lengths[at] > 0:
+            length[i], before[i] = lengths[at] + 1, start + at
+        if best_old >= 0 and length[best_old] >= length[i]:
+            far = float(np.linalg.norm(places_m[best_old] - places_m[i]))
+            if far <= SLACK_M + FASTEST_M_S * float(times[i] - times[best_old]) / 1e9:
+                length[i], before[i] = length[best_old] + 1, best_old
+    chosen = [False] * count
+    at = count - 1 - int(np.argmax(length[::-1])) if count else -1
+    while at >= 0:
+        chosen[at] = True
+        at = int(before[at])
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Vehicle:
+    """What the configuration says of the vehicle and its receiver.
+
+    Attributes:
+        rolls: it moves only where it points, neither sideways nor up.
+        max_gap_ns: longer gaps between fixes are not interpolated.
+        fix_sigma_m: standard deviation of fixes that have none; 0 means that it is learnt.
+    """
+
+    rolls: bool = True
+    max_gap_ns: int = 5_000_000_000
+    fix_sigma_m: float = 0.0

@@ -1,0 +1,501 @@
+"""The factor graph of docs/ego.md: which factors nodes have, and their optimum, through GTSAM."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import gtsam
+import numpy as np
+
+from edgefirst_ros.ego.geometry import Floats
+from edgefirst_ros.ego.inertia import GYRO, GYRO_WALK, Segment
+
+ANY_RAD = math.pi / math.sqrt(3)
+"""Standard deviation of an unknown heading."""
+FAR_M, FAST_M_S = 1e3, 20.0
+"""Of an unknown position and an unknown velocity. Velocities are bounded, far beyond it."""
+GYRO_BIAS_RAD_S, FORCE_BIAS_M_S2 = 0.02, 0.3
+"""Biases that a MEMS sensor may begin with."""
+LEANING_RAD = math.radians(6)
+"""Tilt from the forces on a vehicle that may brake or turn."""
+HUBER = 3.0
+"""Beyond this many standard deviations a fix weighs less."""
+WANDER_S = 60.0
+"""Time constant of a receiver's slow error: satellites and reflections change over a minute."""
+TILT_RAD, TILT_S = math.radians(1.0), 20.0
+"""An AHRS's roll and pitch, and how long such an error stays: it takes accelerations for gravity."""
+NORTH_RAD = math.radians(30)
+"""Its north at first: magnetic, beside iron, or mounted a little turned; one that is any is found, too."""
+NORTH_WALK = math.radians(0.25)
+"""Drift of an AHRS's north, rad/√s: magnets along the road."""
+READING_RAD = math.radians(0.4)
+"""Noise of an AHRS from one reading to the next."""
+KNOT_NS = 2_000_000_000
+"""Distance of the readings that are used: the gyroscope tells how it turned in between."""
+SLIP_M_S, SLIP, SLIP_ARM_M = 0.08, 0.02, 1.5
+"""Motion across the direction of travel, m/s and share of the speed; the arm, times the rate, is added."""
+RISE_M_S, RISE = 0.15, 0.04
+"""Motion upwards likewise: springs let the nose dip by two degrees."""
+STILL_M_S, STILL_RAD_S = 0.03, 0.002
+"""Speed and angular rate of a vehicle that stands."""
+UPRIGHT_RAD = math.radians(10)
+"""Roll and pitch without an accelerometer; it stays for seconds, so each node tells less than the true 3°."""
+END = math.sqrt(2)
+"""Half of a process's information is at its beginning, half at its end."""
+LOOSE = 1e4
+"""Standard deviation of what a factor does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A believed fix: ENU metres (3,), and standard deviations of its white noise and slow error (3,)."""
+
+    position_m: Floats
+    white_m: Floats
+    wander_m: Floats
+
+
+@dataclass(slots=True)
+class Node:
+    """The rig at one time, with what was measured there and since the node before.
+
+    Attributes:
+        index: running number.
+        time_ns: when.
+        segment: of the IMU since the node before; None for the first.
+        begins_again: fixes disproved the motion up to here: position and velocity are taken as unknown.
+        place: the believed fix.
+        orientation: of the AHRS, to ENU by its north, where it is used.
+        standing: the vehicle stands.
+        pose: the rig in ENU.
+        velocity_m_s: ENU (3,).
+        bias: of force and rate.
+        shown_m: where the receiver would have seen it without white noise (3,).
+        north: T_enu_ahrs, without translation.
+    """
+
+    index: int
+    time_ns: int
+    segment: Segment | None = None
+    begins_again: bool = False
+    place: Place | None = None
+    orientation: gtsam.Rot3 | None = None
+    standing: bool = False
+    pose: gtsam.Pose3 = field(default_factory=gtsam.Pose3)
+    velocity_m_s: Floats = field(default_factory=lambda: np.zeros(3))
+    bias: gtsam.imuBias.ConstantBias = field(default_factory=gtsam.imuBias.ConstantBias)
+    shown_m: Floats | None = None
+    north: gtsam.Pose3 | None = None
+
+    def __deepcopy__(self, _: object) -> Node:
+        return replace(self)  # what it holds is replaced, never changed
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What is known of the first node from before.
+
+    Attributes:
+        factors: of it, and of the last offsets before it.
+        shown: node with the last fix before.
+        turned: node with the last reading of the AHRS before.
+        absorbed: the first node's own measurements are in it.
+    """
+
+    factors: gtsam.NonlinearFactorGraph
+    shown: Node | None = None
+    turned: Node | None = None
+    absorbed: bool = False
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Prior:
+        shown, turned = copy.deepcopy(self.shown, memo), copy.deepcopy(self.turned, memo)
+        return replace(self, shown=shown, turned=turned)
+
+
+@dataclass(frozen=True, slots=True)
+class Rolling:
+    """How the vehicle moves: only along ``travel``.
+
+    Attributes:
+        travel: directions forward, left and up in the rig's axes, as columns (3, 3); None: anywhere.
+    """
+
+    travel: Floats | None
+
+
+def x(node: Node) -> int:
+    """The key of a node's pose."""
+    return int(gtsam.symbol("x", node.index))
+
+
+def _v(node: Node) -> int:
+    return int(gtsam.symbol("v", node.index))
+
+
+def _b(node: Node) -> int:
+    return int(gtsam.symbol("b", node.index))
+
+
+def _q(node: Node) -> int:
+    return int(gtsam.symbol("q", node.index))
+
+
+def _o(node: Node) -> int:
+    return int(gtsam.symbol("o", node.index))
+
+
+_ANTENNA = int(gtsam.symbol("l", 0))
+
+
+def rough(
+    node: Node, *, tilt_rad: float, heading_rad: float, place_m: float, known_bias: bool = False
+) -> Prior:
+    """A prior around the present estimate of a node, for where nothing better is known."""
+    level = np.diag(np.square((tilt_rad, tilt_rad, heading_rad)))
+    turned = node.pose.rotation().matrix()
+    covariance = np.zeros((6, 6))
+    covariance[:3, :3] = turned.T @ level @ turned
+    covariance[3:, 3:] = np.eye(3) * place_m**2
+    graph = gtsam.NonlinearFactorGraph()
+    graph.add(gtsam.PriorFactorPose3(x(node), node.pose, gtsam.noiseModel.Gaussian.Covariance(covariance)))
+    speed = 3.0 if known_bias else min(FAST_M_S, place_m)
+    graph.add(
+        gtsam.PriorFactorVector(_v(node), node.velocity_m_s, gtsam.noiseModel.Isotropic.Sigma(3, speed))
+    )
+    share = 0.1 if known_bias else 1.0
+    sigmas = np.repeat((FORCE_BIAS_M_S2 * share, GYRO_BIAS_RAD_S * share), 3)
+    graph.add(gtsam.PriorFactorConstantBias(_b(node), node.bias, gtsam.noiseModel.Diagonal.Sigmas(sigmas)))
+    return Prior(graph)
+
+
+def factors(
+    nodes: Sequence[Node], prior: Prior, rolling: Rolling, *, ends: bool, slow: bool = True
+) -> gtsam.NonlinearFactorGraph:
+    """The graph of consecutive nodes.
+
+    Args:
+        nodes: in order.
+        prior: of the first.
+        rolling: how the vehicle moves.
+        ends: no more will follow them in it.
+        slow: with the slow error of fixes.
+    """
+    graph = gtsam.NonlinearFactorGraph(prior.factors)
+    turned = prior.turned
+    placed = prior.shown is not None or any(node.place is not None for node in nodes)
+    graph.add(gtsam.PriorFactorPoint3(_ANTENNA, np.zeros(3), gtsam.noiseModel.Isotropic.Sigma(3, 1e-3)))
+    before: Node | None = None
+    for node in nodes:
+        if before is not None:
+            _move(graph, before, node, rolling)
+            fastest_m_s = 5 * FAST_M_S if placed else FAST_M_S
+            bound = gtsam.noiseModel.Isotropic.Sigma(3, fastest_m_s)
+            graph.add(gtsam.PriorFactorVector(_v(node), np.zeros(3), bound))
+        if before is not None or not prior.absorbed:
+            if node.place is not None:
+                _locate(graph, node, node.place)
+            if node.orientation is not None:
+                _orient(graph, node, node.orientation, turned)
+            if node.standing:
+                _stand(graph, node)
+        if node.orientation is not None:
+            turned = node
+        before = node
+    if slow:
+        _wander(graph, nodes[1:] if prior.absorbed else nodes, prior.shown, ends=ends)
+    if ends and turned is not None:
+        tilts = gtsam.noiseModel.Diagonal.Sigmas(np.array([TILT_RAD * END] * 2 + [LOOSE] * 4))
+        graph.add(gtsam.PriorFactorPose3(_o(turned), gtsam.Pose3(), tilts))
+    return graph
+
+
+def _move(graph: gtsam.NonlinearFactorGraph, before: Node, node: Node, rolling: Rolling) -> None:
+    segment = node.segment
+    if segment is None:
+        raise ValueError("only the first node has no segment")
+    dt = max(segment.dt_s, 1e-3)
+    if node.begins_again:
+        sigmas = np.array([GYRO * math.sqrt(dt) + 0.05 * dt] * 3 + [LOOSE] * 3)
+        turned = gtsam.Pose3(segment.measured.deltaRij(), np.zeros(3))
+        graph.add(
+            gtsam.BetweenFactorPose3(x(before), x(node), turned, gtsam.noiseModel.Diagonal.Sigmas(sigmas))
+        )
+        walk = np.repeat((0.1 * FORCE_BIAS_M_S2, GYRO_WALK * math.sqrt(dt) + 1e-4), 3)
+        same = gtsam.imuBias.ConstantBias()
+        graph.add(
+            gtsam.BetweenFactorConstantBias(
+                _b(before), _b(node), same, gtsam.noiseModel.Diagonal.Sigmas(walk)
+            )
+        )
+        graph.add(
+            gtsam.PriorFactorVector(_v(node), np.zeros(3), gtsam.noiseModel.Isotropic.Sigma(3, FAST_M_S))
+        )
+        return
+    keys = (x(before), _v(before), x(node), _v(node), _b(before), _b(node))
+    graph.add(gtsam.CombinedImuFactor(*keys, segment.measured))
+    if not segment.feels:
+        up = gtsam.Unit3(np.array((0.0, 0.0, 1.0)))
+        graph.add(
+            gtsam.AttitudeFactorPose3(x(node), up, gtsam.noiseModel.Isotropic.Sigma(2, UPRIGHT_RAD), up)
+        )
+    if rolling.travel is not None:
+        speed = math.hypot(*node.velocity_m_s.tolist())
+        rate = float(np.linalg.norm(segment.rate_rad_s)) if segment.turns else 0.0
+        across = dt * (SLIP_M_S + SLIP * speed + SLIP_ARM_M * rate + 0.05 * speed * dt)
+        upward = dt * (RISE_M_S + RISE * speed)
+        axes = np.zeros((6, 6))
+        axes[3:, 3:] = rolling.travel.T / np.array((LOOSE, across, upward))[:, None]
+        axes[:3, :3] = np.eye(3) / LOOSE
+        # The logarithm of a motion with constant turn and speed points straight ahead: no approximation.
+        rolls = gtsam.noiseModel.Gaussian.SqrtInformation(axes, smart=False)
+        graph.add(gtsam.BetweenFactorPose3(x(before), x(node), gtsam.Pose3(), rolls))
+
+
+def _locate(graph: gtsam.NonlinearFactorGraph, node: Node, place: Place) -> None:
+    """A fix is the place of the antenna, plus white noise, plus a slow error."""
+    white = gtsam.noiseModel.Robust.Create(
+        gtsam.noiseModel.mEstimator.Huber.Create(HUBER), gtsam.noiseModel.Diagonal.Sigmas(place.white_m)
+    )
+    graph.add(gtsam.ReferenceFrameFactorPoint3Pose3(_ANTENNA, x(node), _q(node), white))
+
+
+def _wander(
+    graph: gtsam.NonlinearFactorGraph, nodes: Iterable[Node], shown: Node | None, *, ends: bool
+) -> float:
+    """The slow error of fixes is an Ornstein-Uhlenbeck process; returns the logarithm of its density's scale.
+
+    Its information matrix is that of the differences between neighbours, and a diagonal: a little at both
+    sides of each difference, and at both ends half of the information that one value alone has.
+    """
+    scale = 0.0
+
+    def tell(factor: type, keys: tuple[int, ...], measured: Floats, sigmas: Floats) -> None:
+        graph.add(factor(*keys, measured, gtsam.noiseModel.Diagonal.Sigmas(sigmas)))
+
+    for node in nodes:
+        place = node.place
+        if place is None:
+            continue
+        if shown is None or shown.place is None:
+            tell(gtsam.PriorFactorPoint3, (_q(node),), place.position_m, place.wander_m * END)
+            scale -= float(np.log(place.wander_m).sum())
+        else:
+            kept = _kept(shown, node, WANDER_S)
+            apart = place.wander_m * math.sqrt((1 - kept * kept) / kept)
+            moved = place.position_m - shown.place.position_m
+            tell(gtsam.BetweenFactorPoint3, (_q(shown), _q(node)), moved, apart)
+            alone = place.wander_m * math.sqrt(2 * (1 + kept) / (1 - kept))
+            tell(gtsam.PriorFactorPoint3, (_q(shown),), shown.place.position_m, alone)
+            tell(gtsam.PriorFactorPoint3, (_q(node),), place.position_m, alone)
+            scale -= float(np.log(place.wander_m).sum())
+        shown = node
+    if ends and shown is not None and shown.place is not None:
+        tell(gtsam.PriorFactorPoint3, (_q(shown),), shown.place.position_m, shown.place.wander_m * END)
+    return scale
+
+
+def _kept(before: Node, node: Node, constant_s: float) -> float:
+    """The correlation of a slow error's values at two nodes; never quite 0 or 1."""
+    apart_s = (node.time_ns - before.time_ns) / 1e9
+    return math.exp(-min(max(apart_s / constant_s, 1e-5), 10.0))
+
+
+def _orient(graph: gtsam.NonlinearFactorGraph, node: Node, reading: gtsam.Rot3, turned: Node | None) -> None:
+    """An AHRS shows the rotation in a frame that is tilted a little and turned by any angle, both slowly."""
+    read = gtsam.noiseModel.Diagonal.Sigmas(np.array([READING_RAD] * 3 + [LOOSE * LOOSE] * 3))
+    shown = gtsam.Pose3(reading, np.zeros(3))
+    graph.add(gtsam.BetweenFactorPose3(_o(node), x(node), shown, read))
+    level, nowhere = [TILT_RAD * END] * 2, [1e-3] * 3
+    if turned is None:
+        north = gtsam.noiseModel.Diagonal.Sigmas(np.array([*level, NORTH_RAD, *nowhere]))
+        graph.add(gtsam.PriorFactorPose3(_o(node), gtsam.Pose3(), north))
+        return
+    dt = (node.time_ns - turned.time_ns) / 1e9
+    kept = _kept(turned, node, TILT_S)
+    tilts = [TILT_RAD * math.sqrt((1 - kept * kept) / kept)] * 2
+    walk = gtsam.noiseModel.Diagonal.Sigmas(np.array([*tilts, NORTH_WALK * math.sqrt(dt), *nowhere]))
+    graph.add(gtsam.BetweenFactorPose3(_o(turned), _o(node), gtsam.Pose3(), walk))
+    alone = [TILT_RAD * math.sqrt(2 * (1 + kept) / (1 - kept))] * 2
+    stays = gtsam.noiseModel.Diagonal.Sigmas(np.array([*alone, LOOSE, *nowhere]))
+    for each in (turned, node):
+        graph.add(gtsam.PriorFactorPose3(_o(each), gtsam.Pose3(), stays))
+
+
+def _stand(graph: gtsam.NonlinearFactorGraph, node: Node) -> None:
+    graph.add(gtsam.PriorFactorVector(_v(node), np.zeros(3), gtsam.noiseModel.Isotropic.Sigma(3, STILL_M_S)))
+    if node.segment is not None and node.segment.turns:
+        rate = gtsam.imuBias.ConstantBias(np.zeros(3), node.segment.rate_rad_s)
+        sigmas = np.repeat((LOOSE, STILL_RAD_S), 3)
+        graph.add(gtsam.PriorFactorConstantBias(_b(node), rate, gtsam.noiseModel.Diagonal.Sigmas(sigmas)))
+
+
+def _entries(nodes: Sequence[Node], prior: Prior) -> Iterator[tuple[Node, bool, bool, bool]]:
+    """Nodes with which of their variables are in a graph: the state, the fix's, and the AHRS's."""
+    for old in {id(each): each for each in (prior.shown, prior.turned) if each is not None}.values():
+        if not nodes or old is not nodes[0]:
+            yield old, False, old is prior.shown, old is prior.turned
+    for node in nodes:
+        yield node, True, node.place is not None, node.orientation is not None
+
+
+class Optimum:
+    """The optimum of a graph of consecutive nodes, which it writes into them.
+
+    Args:
+        nodes: with initial values; of them only attitude and bias matter, the rest is linear.
+        prior: of the first.
+        rolling: how the vehicle moves.
+        rounds: most iterations.
+        damped: use Levenberg and Marquardt's method, for attitudes that may be far off.
+
+    Attributes:
+        cost: half of the sum of squared whitened residuals, with the loss of outliers.
+    """
+
+    def __init__(
+        self, nodes: Sequence[Node], prior: Prior, rolling: Rolling, *, rounds: int, damped: bool = False
+    ) -> None:
+        self.nodes, self._prior = nodes, prior
+        self._graph = factors(nodes, prior, rolling, ends=True)
+        values, order = gtsam.Values(), gtsam.Ordering()
+        for node, moves, shows, turns in _entries(nodes, prior):
+            if turns:
+                values.insert(_o(node), node.north or gtsam.Pose3())
+                order.push_back(_o(node))
+            if shows:
+                values.insert(_q(node), node.pose.translation() if node.shown_m is None else node.shown_m)
+                order.push_back(_q(node))
+            if moves:
+                values.insert(_b(node), node.bias)
+                values.insert(_v(node), node.velocity_m_s)
+                values.insert(x(node), node.pose)
+                for key in (_b(node), _v(node), x(node)):
+                    order.push_back(key)
+        values.insert(_ANTENNA, np.zeros(3))
+        order.push_back(_ANTENNA)
+        self._order = order
+        self._values = self._damped(values, rounds) if damped else self._descended(values, rounds)
+        self.cost = float(self._graph.error(self._values))
+
+    def _damped(self, values: gtsam.Values, rounds: int) -> gtsam.Values:
+        parameters = gtsam.LevenbergMarquardtParams()
+        parameters.setMaxIterations(rounds)
+        parameters.setOrdering(self._order)
+        parameters.setLinearSolverType("MULTIFRONTAL_QR")
+        parameters.setRelativeErrorTol(1e-3)
+        return gtsam.LevenbergMarquardtOptimizer(self._graph, values, parameters).optimize()
+
+    def _descended(self, values: gtsam.Values, rounds: int) -> gtsam.Values:
+        cost = math.inf
+        for _ in range(rounds):
+            values = values.retract(self._eliminated(values).optimize())
+            before, cost = cost, self._graph.error(values)
+            if abs(before - cost) < max(1e-4 * cost, 1e-2):
+                break
+        return values
+
+    def _eliminated(self, values: gtsam.Values) -> gtsam.GaussianBayesTree:
+        """By QR, since a steady bias and a position unknown by kilometres are 14 digits apart, squared."""
+        return self._graph.linearize(values).eliminateMultifrontal(self._order, gtsam.EliminateQR)
+
+    def kept(self) -> Sequence[Node]:
+        """The nodes, with it written into them."""
+        values = self._values
+        for node, moves, shows, turns in _entries(self.nodes, self._prior):
+            if moves:
+                node.pose = values.atPose3(x(node))
+                node.velocity_m_s = values.atVector(_v(node))
+                node.bias = values.atConstantBias(_b(node))
+            if shows:
+                node.shown_m = values.atPoint3(_q(node))
+            if turns:
+                node.north = values.atPose3(_o(node))
+        return self.nodes
+
+    def pose(self, node: Node) -> gtsam.Pose3:
+        """A node's pose."""
+        return self._values.atPose3(x(node))
+
+    def sigmas(self, nodes: Sequence[Node]) -> Floats:
+        """Standard deviations (n, 6): ENU metres, and radians about the rig's axes."""
+        covariances = self._covariances(nodes)
+        turned = np.array([self._values.atPose3(x(node)).rotation().matrix() for node in nodes])
+        places = np.einsum("nij,njk,nik->ni", turned, covariances[:, 3:, 3:], turned)
+        turns = np.einsum("nii->ni", covariances[:, :3, :3])
+        sigmas: Floats = np.sqrt(np.maximum(np.concatenate([places, turns], axis=1), 0.0))
+        return sigmas
+
+    def _covariances(self, nodes: Sequence[Node]) -> Floats:
+        """Of the poses of nodes (n, 6, 6): rotation about, and position along the rig's axes."""
+        tree = self._eliminated(self._values)
+        found = np.empty((len(nodes), 6, 6))
+        for index, node in enumerate(nodes):
+            try:
+                found[index] = tree.marginalCovariance(x(node))
+            except RuntimeError:  # nothing determines it as far as double precision can tell
+                found[index] = np.diag(np.square([ANY_RAD] * 3 + [FAR_M] * 3))
+        return found
+
+    def heading_sigma_rad(self, node: Node) -> float:
+        """Of a node's rotation about the vertical."""
+        covariance = self._covariances([node])[0, :3, :3]
+        up = self._values.atPose3(x(node)).rotation().matrix()[2]
+        return math.sqrt(max(0.0, float(up @ covariance @ up)))
+
+    def likeliest(self, rolling: Rolling, candidates: Sequence[tuple[float, float]]) -> int:
+        """Which slow error of the fixes explains them best: Laplace's approximation of the evidence.
+
+        Args:
+            rolling: how the vehicle moves.
+            candidates: standard deviations, level and up, in metres.
+        """
+        base = factors(self.nodes, self._prior, rolling, ends=True, slow=False).linearize(self._values)
+        found = []
+        for level_m, up_m in candidates:
+            sigma = np.array((level_m, level_m, up_m))
+            tried = [
+                node if node.place is None else replace(node, place=replace(node.place, wander_m=sigma))
+                for node in (self.nodes[1:] if self._prior.absorbed else self.nodes)
+            ]
+            slow = gtsam.NonlinearFactorGraph()
+            scale = _wander(slow, tried, self._prior.shown, ends=True)
+            graph = gtsam.GaussianFactorGraph()
+            graph.push_back(base)
+            graph.push_back(slow.linearize(self._values))
+            net = graph.eliminateSequential(self._order, gtsam.EliminateQR)
+            root = sum(
+                float(np.log(np.abs(np.diagonal(net.at(index).R()))).sum()) for index in range(net.size())
+            )
+            found.append(scale - root - graph.error(net.optimize()))
+        return int(np.argmax(found))
+
+    def forward_m_s(self, ahead: Floats) -> float:
+        """The mean speed along a direction in the rig's axes (3,)."""
+        values = self._values
+        turns = [values.atPose3(x(node)).rotation().matrix() for node in self.nodes]
+        speeds = [turn @ ahead @ values.atVector(_v(n)) for turn, n in zip(turns, self.nodes, strict=True)]
+        return float(np.mean(speeds))
+
+    def prior_at(self, index: int, rolling: Rolling) -> Prior:
+        """What the nodes up to one, and their prior, tell of it."""
+        past = self.nodes[: index + 1]
+        last = past[-1]
+        shown, turned = self._prior.shown, self._prior.turned
+        for node in past:
+            shown = node if node.place is not None else shown
+            turned = node if node.orientation is not None else turned
+        kept = {x(last), _v(last), _b(last), _ANTENNA}
+        kept |= {_q(shown)} if shown is not None else set()
+        kept |= {_o(turned)} if turned is not None else set()
+        graph = factors(past, self._prior, rolling, ends=False)
+        gone = gtsam.Ordering()
+        present = set(graph.keyVector())
+        for position in range(self._order.size()):
+            key = self._order.at(position)
+            if key in present and key not in kept:
+                gone.push_back(key)
+        _, rest = graph.linearize(self._values).eliminatePartialSequential(gone, gtsam.EliminateQR)
+        return Prior(gtsam.LinearContainerFactor.ConvertLinearGraph(rest, self._values), shown, turned, True)

@@ -1,0 +1,579 @@
+"""The factor graph against dense least squares, the covariance of its processes, and physics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import gtsam
+import numpy as np
+import pytest
+from scipy.optimize import least_squares
+from scipy.spatial.transform import Rotation
+from scipy.stats import multivariate_normal
+
+from edgefirst_ros.ego import graph
+from edgefirst_ros.ego.graph import Node, Optimum, Place, Prior, Rolling, rough
+from edgefirst_ros.ego.inertia import Preintegrator
+
+S = 1_000_000_000
+G = 9.81
+NO_ORIENTATION = (math.nan,) * 4
+ROLLING = Rolling(np.eye(3))
+
+
+@dataclass(frozen=True)
+class Drive:
+    """A level car at a constant speed that swings left and right."""
+
+    seconds: float = 8.0
+    node_s: float = 0.5
+    speed_m_s: float = 8.0
+    swing_rad: float = 0.8
+    period_s: float = 6.0
+    sample_s: float = 0.05
+
+    def yaw(self, at_s: np.ndarray) -> np.ndarray:
+        found: np.ndarray = self.swing_rad * np.sin(2 * math.pi / self.period_s * at_s)
+        return found
+
+    def rate(self, at_s: np.ndarray) -> np.ndarray:
+        turn = 2 * math.pi / self.period_s
+        found: np.ndarray = self.swing_rad * turn * np.cos(turn * at_s)
+        return found
+
+    @property
+    def times_s(self) -> np.ndarray:
+        return np.arange(round(self.seconds / self.node_s) + 1) * self.node_s
+
+    @property
+    def places_m(self) -> np.ndarray:
+        """By Simpson's rule."""
+        fine = np.linspace(0, self.seconds, 2 * round(100 * self.seconds) + 1)
+        way = self.speed_m_s * np.stack([np.cos(self.yaw(fine)), np.sin(self.yaw(fine))], axis=1)
+        step = (fine[2] - fine[0]) / 6 * (way[:-2:2] + 4 * way[1::2] + way[2::2])
+        place = np.vstack([np.zeros(2), np.cumsum(step, axis=0)])
+        both = [np.interp(self.times_s, fine[::2], place[:, axis]) for axis in (0, 1)]
+        return np.stack([*both, np.zeros(len(self.times_s))], axis=1)
+
+    def samples(self, rng: np.random.Generator | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Times in seconds, and rows as the preintegrator takes them."""
+        at_s = np.arange(round(self.seconds / self.sample_s) + 1) * self.sample_s
+        rows = np.zeros((len(at_s), 10))
+        rows[:, :4] = NO_ORIENTATION
+        rows[:, 6] = self.rate(at_s)
+        rows[:, 8], rows[:, 9] = self.speed_m_s * self.rate(at_s), G
+        if rng is not None:
+            rows[:, 4:7] += rng.normal(0, 1e-3, (len(at_s), 3))
+            rows[:, 7:10] += rng.normal(0, 0.05, (len(at_s), 3))
+        return at_s, rows
+
+    def nodes(self, rng: np.random.Generator | None = None) -> list[Node]:
+        """With true initial values, and without fixes."""
+        at_s, rows = self.samples(rng)
+        times_ns = np.round(at_s * S).astype(np.int64).tolist()
+        inertia, made = Preintegrator(None), list[Node]()
+        for index, (time_s, place) in enumerate(zip(self.times_s.tolist(), self.places_m, strict=True)):
+            node = Node(index, round(time_s * S))
+            if made:
+                node.segment = inertia.segment(made[-1].time_ns, node.time_ns, times_ns, rows, G)
+            yaw = float(self.yaw(np.array(time_s)))
+            node.pose = gtsam.Pose3(gtsam.Rot3.Rz(yaw), place)
+            node.velocity_m_s = self.speed_m_s * np.array((math.cos(yaw), math.sin(yaw), 0.0))
+            made.append(node)
+        return made
+
+
+def process(times_s: np.ndarray, sigma: float, constant_s: float) -> np.ndarray:
+    """Covariance of an Ornstein-Uhlenbeck process."""
+    found: np.ndarray = sigma**2 * np.exp(-np.abs(times_s[:, None] - times_s) / constant_s)
+    return found
+
+
+def drawn(rng: np.random.Generator, times_s: np.ndarray, white: float, slow: float) -> np.ndarray:
+    """Errors of fixes (n, 3)."""
+    covariance = process(times_s, slow, graph.WANDER_S) + white**2 * np.eye(len(times_s))
+    found: np.ndarray = np.linalg.cholesky(covariance) @ rng.normal(size=(len(times_s), 3))
+    return found
+
+
+def give_fixes(
+    nodes: Sequence[Node], places_m: np.ndarray, white: float, slow: float, every: int = 1
+) -> None:
+    for node, place in list(zip(nodes, places_m, strict=True))[::every]:
+        node.place = Place(place, np.full(3, white), np.full(3, slow))
+
+
+def begun(node: Node, place_m: float = 20.0, heading_rad: float = 0.1) -> Prior:
+    return rough(node, tilt_rad=0.05, heading_rad=heading_rad, place_m=place_m)
+
+
+# Fixes' slow error
+
+
+def wandering(times_s: np.ndarray, sigma: Sequence[float]) -> tuple[np.ndarray, float]:
+    """Information of the slow errors' north components, and the scale."""
+    rng = np.random.default_rng(0)
+    places = rng.normal(0, 100, (len(times_s), 3))
+    nodes = [
+        Node(index, round(at * S), place=Place(place, np.ones(3), np.array(sigma)))
+        for index, (at, place) in enumerate(zip(times_s.tolist(), places, strict=True))
+    ]
+    found = gtsam.NonlinearFactorGraph()
+    scale = graph._wander(found, nodes, None, ends=True)
+    values, order = gtsam.Values(), gtsam.Ordering()
+    for node, place in zip(nodes, places, strict=True):
+        values.insert(graph._q(node), place)
+        order.push_back(graph._q(node))
+    assert found.error(values) == pytest.approx(0.0), "no error where the receiver shows what it says"
+    information, _ = found.linearize(values).hessian(order)
+    assert np.all(information[0::3, 1::3] == 0), "axes are independent"
+    return information[1::3, 1::3], scale
+
+
+@pytest.mark.parametrize("step_s", [0.1, 1.0, 10.0])
+def test_evenly_spaced_slow_errors_have_the_information_of_their_process(step_s: float) -> None:
+    times = np.arange(12) * step_s
+    information, _ = wandering(times, (3.0, 2.0, 7.0))
+    expected = np.linalg.inv(process(times, 2.0, graph.WANDER_S))
+    scale = np.abs(expected).max()
+    assert information[1:-1] == pytest.approx(expected[1:-1], abs=1e-9 * scale)
+    # At the ends up to a quarter of the step, by the time constant.
+    assert information == pytest.approx(expected, abs=0.25 * step_s / graph.WANDER_S / 4)
+
+
+@pytest.mark.parametrize(("longest_s", "rel"), [(0.5, 0.005), (5.0, 0.06)])
+def test_unevenly_spaced_slow_errors_have_the_spread_of_their_process(longest_s: float, rel: float) -> None:
+    times = np.cumsum(np.random.default_rng(1).uniform(0.05, longest_s, 60))
+    information, _ = wandering(times, (3.0, 2.0, 7.0))
+    found, expected = np.linalg.inv(information), process(times, 2.0, graph.WANDER_S)
+    assert np.sqrt(np.diagonal(found)) == pytest.approx(2.0, rel=rel)
+    change, truly = (each[0, 0] + np.diagonal(each) - 2 * each[0] for each in (found, expected))
+    assert np.sqrt(change[1:]) == pytest.approx(np.sqrt(truly[1:]), rel=rel)
+
+
+def test_the_scale_is_the_logarithm_of_the_determinant() -> None:
+    times = np.cumsum(np.random.default_rng(2).uniform(0.1, 3.0, 20))
+
+    def density(sigma: float) -> tuple[float, float]:
+        information, scale = wandering(times, (sigma,) * 3)
+        return scale, 3 * 0.5 * float(np.linalg.slogdet(information)[1])
+
+    (one, one_dense), (other, other_dense) = density(0.7), density(4.0)
+    assert one - other == pytest.approx(one_dense - other_dense, rel=1e-9)
+    assert one - other > 0
+
+
+def test_a_slow_error_goes_on_from_a_fix_that_is_gone() -> None:
+    """The information of both parts, one with the last fix before it, is that of the whole."""
+    times = np.arange(10) * 0.5
+    whole, whole_scale = wandering(times, (2.0,) * 3)
+    nodes = [
+        Node(i, round(at * S), place=Place(np.zeros(3), np.ones(3), np.full(3, 2.0)))
+        for i, at in enumerate(times)
+    ]
+    values, order = gtsam.Values(), gtsam.Ordering()
+    for node in nodes:
+        values.insert(graph._q(node), np.zeros(3))
+        order.push_back(graph._q(node))
+    parts = gtsam.NonlinearFactorGraph()
+    scale = graph._wander(parts, nodes[:4], None, ends=False)
+    scale += graph._wander(parts, nodes[4:], nodes[3], ends=True)
+    information, _ = parts.linearize(values).hessian(order)
+    assert information[1::3, 1::3] == pytest.approx(whole)
+    assert scale == pytest.approx(whole_scale)
+
+
+def test_an_ahrs_tilts_as_its_process_and_its_north_walks() -> None:
+    times = np.arange(9) * 2.0
+    nodes = [Node(i, round(at * S), orientation=gtsam.Rot3()) for i, at in enumerate(times.tolist())]
+    found, values, order = gtsam.NonlinearFactorGraph(), gtsam.Values(), gtsam.Ordering()
+    turned: Node | None = None
+    for node in nodes:
+        graph._orient(found, node, gtsam.Rot3(), turned)
+        # What it shows of the pose is eliminated, which leaves what it says of its own frame.
+        values.insert(graph.x(node), gtsam.Pose3())
+        values.insert(graph._o(node), gtsam.Pose3())
+        order.push_back(graph._o(node))
+        turned = node
+    own = gtsam.GaussianFactorGraph()
+    for index in range(found.size()):
+        if graph.x(nodes[0]) <= max(found.at(index).keys()):
+            continue
+        own.push_back(found.at(index).linearize(values))
+    covariance = np.linalg.inv(own.hessian(order)[0])
+    # The last one's half of the information comes with the graph's end.
+    half = np.diag([0.0] * 8 + [0.5 / graph.TILT_RAD**2])
+    tilt = np.linalg.inv(np.linalg.inv(covariance[0::6, 0::6]) + half)
+    assert tilt == pytest.approx(process(times, graph.TILT_RAD, graph.TILT_S), abs=0.05 * graph.TILT_RAD**2)
+    north = covariance[2::6, 2::6]
+    differ = np.diagonal(north) + north[0, 0] - 2 * north[0]
+    assert differ == pytest.approx(graph.NORTH_WALK**2 * times, rel=1e-2, abs=1e-9)
+    assert math.sqrt(north[0, 0]) > 20 * graph.TILT_RAD, "any heading, nearly"
+
+
+# Rolling
+
+
+def rolling_error(
+    moved: gtsam.Pose3, travel: np.ndarray, speed_m_s: float = 8.0, swing_rad: float = 0.0
+) -> float:
+    """The rolling factor's cost of a move."""
+    first, second = Drive(seconds=0.5, node_s=0.5, swing_rad=swing_rad).nodes()
+    rng = np.random.default_rng(3)
+    first.pose = gtsam.Pose3(gtsam.Rot3.RzRyRx(*rng.normal(0, 1, 3)), rng.normal(0, 100, 3))
+    second.pose = first.pose.compose(moved)
+    second.velocity_m_s = np.array((speed_m_s, 0.0, 0.0))
+    found = gtsam.NonlinearFactorGraph()
+    graph._move(found, first, second, Rolling(travel))
+    factors = [found.at(index) for index in range(found.size())]
+    (factor,) = [each for each in factors if isinstance(each, gtsam.BetweenFactorPose3)]
+    values = gtsam.Values()
+    values.insert(graph.x(first), first.pose)
+    values.insert(graph.x(second), second.pose)
+    return float(factor.error(values))
+
+
+def arc(speed_m_s: float, rate_rad_s: float, seconds: float = 0.5) -> gtsam.Pose3:
+    """Forwards on a circle."""
+    angle = rate_rad_s * seconds
+    radius = speed_m_s / rate_rad_s
+    place = np.array((radius * math.sin(angle), radius * (1 - math.cos(angle)), 0.0))
+    return gtsam.Pose3(gtsam.Rot3.Rz(angle), place)
+
+
+@pytest.mark.parametrize("rate_rad_s", [-1.0, 1e-6, 0.3, 2.0])
+@pytest.mark.parametrize("speed_m_s", [-2.0, 0.0, 8.0, 30.0])
+def test_rolling_costs_nothing(speed_m_s: float, rate_rad_s: float) -> None:
+    assert rolling_error(arc(speed_m_s, rate_rad_s), np.eye(3)) < 1e-5
+
+
+def test_sliding_costs() -> None:
+    aside = gtsam.Pose3(gtsam.Rot3(), np.array((0.0, 1.0, 0.0)))
+    upward = gtsam.Pose3(gtsam.Rot3(), np.array((0.0, 0.0, 1.0)))
+    plain = np.eye(3)
+    # A metre in half a second is far more than tyres slip and springs give.
+    assert rolling_error(aside, plain) > 5
+    assert rolling_error(arc(8.0, 0.3).compose(aside), plain) > 5
+    assert rolling_error(upward, plain) > 5
+    # Springs let it rise more than it slides; a fast car, or one that turns about another point, slides more.
+    slow = rolling_error(aside, plain, speed_m_s=0.0)
+    assert slow > 2 * rolling_error(upward, plain, speed_m_s=0.0)
+    assert slow > 20 * rolling_error(aside, plain, speed_m_s=8.0)
+    assert slow > 2 * rolling_error(aside, plain, speed_m_s=0.0, swing_rad=0.8)
+
+
+def test_it_rolls_along_its_travel() -> None:
+    travel = gtsam.Rot3.RzRyRx(0.0, 0.1, math.pi / 2)
+    moved = (
+        gtsam.Pose3(travel, np.zeros(3))
+        .compose(arc(8.0, 0.3))
+        .compose(gtsam.Pose3(travel.inverse(), np.zeros(3)))
+    )
+    assert rolling_error(moved, travel.matrix()) < 1e-5
+    assert rolling_error(moved, np.eye(3)) > 1.0
+    assert rolling_error(arc(8.0, 0.3), travel.matrix()) > 1.0
+
+
+# The optimum
+
+
+def integrated(
+    times_s: np.ndarray, rows: np.ndarray, start_s: float, end_s: float, bias: np.ndarray
+) -> np.ndarray:
+    """Rotation vector, position and velocity from samples, less a bias of force and rate (6,)."""
+    inside = np.flatnonzero((times_s[:-1] >= start_s - 1e-9) & (times_s[1:] <= end_s + 1e-9))
+    turned, velocity, place = Rotation.identity(), np.zeros(3), np.zeros(3)
+    for index in inside.tolist():
+        dt = times_s[index + 1] - times_s[index]
+        rate = 0.5 * (rows[index, 4:7] + rows[index + 1, 4:7]) - bias[3:]
+        middle = turned * Rotation.from_rotvec(0.5 * rate * dt)
+        force = middle.apply(0.5 * (rows[index, 7:10] + rows[index + 1, 7:10]) - bias[:3])
+        place = place + velocity * dt + 0.5 * force * dt * dt
+        velocity = velocity + force * dt
+        turned = turned * Rotation.from_rotvec(rate * dt)
+    return np.concatenate([turned.as_rotvec(), place, velocity])
+
+
+@dataclass(frozen=True)
+class Dense:
+    """All residuals in one vector; a node has 15 unknowns: turn, place, speed, biases of force and rate."""
+
+    nodes: list[Node]
+    dt_s: np.ndarray
+    moves: np.ndarray
+    slopes: np.ndarray
+    roots: np.ndarray
+    fixed: np.ndarray
+    places_m: np.ndarray
+    fix_root: np.ndarray
+
+    @staticmethod
+    def of(nodes: list[Node], samples: tuple[np.ndarray, np.ndarray]) -> Dense:
+        moves, slopes, roots = [], [], []
+        times_s = np.array([node.time_ns / S for node in nodes])
+        for node, start_s, end_s in zip(nodes[1:], times_s[:-1], times_s[1:], strict=True):
+            assert node.segment is not None
+            moves.append(integrated(*samples, start_s, end_s, np.zeros(6)))
+            bent = [
+                (integrated(*samples, start_s, end_s, 1e-5 * unit) - moves[-1]) / 1e-5 for unit in np.eye(6)
+            ]
+            slopes.append(np.stack(bent, axis=1))
+            roots.append(np.linalg.inv(np.linalg.cholesky(node.segment.measured.preintMeasCov())))
+        having = [(index, node.place) for index, node in enumerate(nodes) if node.place is not None]
+        fixed, place = np.array([index for index, _ in having]), having[0][1]
+        covariance = process(times_s[fixed], place.wander_m[0], graph.WANDER_S)
+        covariance += place.white_m[0] ** 2 * np.eye(len(fixed))
+        return Dense(
+            nodes,
+            np.diff(times_s)[:, None],
+            np.array(moves),
+            np.array(slopes),
+            np.array(roots),
+            fixed,
+            np.array([each.position_m for _, each in having]),
+            np.linalg.inv(np.linalg.cholesky(covariance)),
+        )
+
+    def start(self) -> np.ndarray:
+        """The nodes' present state, turned by nothing."""
+        states = np.zeros((len(self.nodes), 15))
+        states[:, 3:6] = [node.pose.translation() for node in self.nodes]
+        states[:, 6:9] = [node.velocity_m_s for node in self.nodes]
+        return states
+
+    def residuals(self, numbers: np.ndarray) -> np.ndarray:
+        states, first = numbers.reshape(-1, 15), self.start()[0]
+        now = Rotation.from_matrix(np.array([node.pose.rotation().matrix() for node in self.nodes]))
+        turned = now * Rotation.from_rotvec(states[:, :3])
+        place, velocity, bias = states[:, 3:6], states[:, 6:9], states[:, 9:15]
+        gravity = np.array((0.0, 0.0, -G))
+        moved = self.moves + np.einsum("nij,nj->ni", self.slopes, bias[:-1])
+        back = turned[:-1].inv()
+        turn = (Rotation.from_rotvec(moved[:, :3]).inv() * back * turned[1:]).as_rotvec()
+        way = place[1:] - place[:-1] - velocity[:-1] * self.dt_s - 0.5 * gravity * self.dt_s**2
+        went = back.apply(way) - moved[:, 3:6]
+        sped = back.apply(velocity[1:] - velocity[:-1] - gravity * self.dt_s) - moved[:, 6:9]
+        moves = np.concatenate([turn, went, sped, np.diff(bias, axis=0)], axis=1)
+        told = [
+            states[0, :3] / (0.05, 0.05, 0.1),
+            (place[0] - first[3:6]) / 20.0,
+            (velocity[0] - first[6:9]) / 20.0,
+            bias[0] / np.repeat((graph.FORCE_BIAS_M_S2, graph.GYRO_BIAS_RAD_S), 3),
+            np.einsum("nij,nj->ni", self.roots, moves),
+            velocity[1:] / (5 * graph.FAST_M_S),
+            self.fix_root @ (place[self.fixed] - self.places_m),
+        ]
+        return np.concatenate([np.ravel(each) for each in told])
+
+
+def noisy(seed: int, drive: Drive, white: float, slow: float, every: int = 1) -> list[Node]:
+    rng = np.random.default_rng(seed)
+    nodes = drive.nodes(np.random.default_rng(seed + 100))
+    give_fixes(nodes, drive.places_m + drawn(rng, drive.times_s, white, slow), white, slow, every)
+    return nodes
+
+
+@pytest.mark.parametrize(("white", "slow", "every"), [(0.3, 0.2, 1), (0.05, 1.0, 2)])
+def test_the_optimum_is_that_of_dense_least_squares(white: float, slow: float, every: int) -> None:
+    drive = Drive(seconds=3.0)
+    nodes = noisy(4, drive, white, slow, every)
+    prior = begun(nodes[0])
+    dense = Dense.of(nodes, drive.samples(np.random.default_rng(104)))
+    start = dense.start()
+    fitted = least_squares(dense.residuals, start.ravel(), x_scale="jac", ftol=1e-9)
+    moved = fitted.x.reshape(-1, 15)
+    spread = np.sqrt(np.diagonal(np.linalg.inv(fitted.jac.T @ fitted.jac))).reshape(-1, 15)
+    before = [node.pose.rotation() for node in nodes]
+
+    optimum = Optimum(nodes, prior, Rolling(None), rounds=10)
+    sigmas = optimum.sigmas(nodes)
+    found = np.empty((len(nodes), 9))
+    for row, node, rotation in zip(found, optimum.kept(), before, strict=True):
+        row[:3] = gtsam.Rot3.Logmap(rotation.between(node.pose.rotation()))
+        row[3:6], row[6:9] = node.pose.translation(), node.velocity_m_s
+    # By hundredths of what is uncertain.
+    assert np.abs((found - moved[:, :9]) / spread[:, :9]).max() < 0.02
+    assert sigmas == pytest.approx(spread[:, [3, 4, 5, 0, 1, 2]], rel=0.02)
+    # They moved by what the fixes said, not by nothing.
+    assert np.abs((moved - start) / spread)[:, :6].max() > 0.5
+
+
+def test_from_wrong_initial_values_it_is_the_same_optimum() -> None:
+    drive = Drive()
+    one, other = noisy(5, drive, 0.2, 0.2), noisy(5, drive, 0.2, 0.2)
+    prior = begun(one[0], heading_rad=graph.ANY_RAD)
+    for node in other:
+        node.pose = gtsam.Pose3(gtsam.Rot3.Rz(0.6).compose(node.pose.rotation()), np.zeros(3))
+        node.velocity_m_s = np.zeros(3)
+    for node, wrong in zip(Optimum(one, prior, ROLLING, rounds=10).kept(), other, strict=True):
+        wrong.place = node.place
+    # The damped descent ends early, and slip is a share of the speed, which was wrong.
+    near = Optimum(other, prior, ROLLING, rounds=20, damped=True).kept()
+    found = Optimum(near, prior, ROLLING, rounds=10).kept()
+    for node, wrong in zip(one, found, strict=True):
+        assert wrong.pose.translation() == pytest.approx(node.pose.translation(), abs=0.02)
+        assert np.linalg.norm(gtsam.Rot3.Logmap(node.pose.rotation().between(wrong.pose.rotation()))) < 0.01
+
+
+def test_sigmas_are_of_true_errors() -> None:
+    drive = Drive(seconds=6.0)
+    ratios = []
+    for seed in range(15):
+        nodes = noisy(seed, drive, 0.3, 0.5)
+        optimum = Optimum(nodes, begun(nodes[0], heading_rad=1.0), ROLLING, rounds=8)
+        sigmas = optimum.sigmas(nodes)
+        off = np.array([node.pose.translation() for node in optimum.kept()]) - drive.places_m
+        ratios.append((off / sigmas[:, :3])[len(nodes) // 2])
+    # The mean of 45 squares of normal numbers has a deviation of 0.21.
+    assert 0.5 < np.mean(np.square(ratios)) < 1.6
+
+
+def test_one_wrong_fix_weighs_less() -> None:
+    drive = Drive()
+    nodes, plain = noisy(6, drive, 0.2, 0.1), noisy(6, drive, 0.2, 0.1)
+    wrong = nodes[8].place
+    assert wrong is not None
+    nodes[8].place = replace(wrong, position_m=wrong.position_m + np.array((30.0, 0.0, 0.0)))
+    places = [
+        np.array(
+            [node.pose.translation() for node in Optimum(each, begun(each[0]), ROLLING, rounds=10).kept()]
+        )
+        for each in (nodes, plain)
+    ]
+    # By the square it would pull by 30 m times its share of the information; so by 3 sigmas of its own.
+    assert 0 < np.abs(places[0] - places[1]).max() < 0.3
+
+
+def test_a_vehicle_that_stands_tells_the_bias() -> None:
+    drive = Drive(seconds=4.0, speed_m_s=0.0, swing_rad=0.0)
+    at_s, rows = drive.samples()
+    rows[:, 4:7] += (0.004, -0.006, 0.008)
+    inertia, nodes = Preintegrator(None), [Node(0, 0)]
+    for index, time_s in enumerate(drive.times_s.tolist()[1:], 1):
+        node = Node(index, round(time_s * S), standing=True)
+        node.segment = inertia.segment(
+            nodes[-1].time_ns, node.time_ns, np.round(at_s * S).astype(int).tolist(), rows, G
+        )
+        nodes.append(node)
+    Optimum(nodes, begun(nodes[0]), ROLLING, rounds=10).kept()
+    assert nodes[-1].bias.gyroscope() == pytest.approx([0.004, -0.006, 0.008], abs=2e-4)
+    assert np.linalg.norm(nodes[-1].velocity_m_s) < 0.01
+
+
+# Priors of what is gone
+
+
+@pytest.mark.parametrize("online", [False, True])
+@pytest.mark.parametrize("rolling", [Rolling(None), ROLLING], ids=["free", "rolling"])
+@pytest.mark.parametrize("cut", [8, 9])
+def test_a_prior_stands_for_what_is_gone(rolling: Rolling, cut: int, online: bool) -> None:
+    drive = Drive()
+
+    def made() -> list[Node]:
+        nodes = noisy(7, drive, 0.2, 0.3, every=2)
+        for node in nodes[::4]:
+            true = node.pose.rotation()
+            node.orientation = gtsam.Rot3.Rz(-0.7).compose(true)
+            node.north = gtsam.Pose3(gtsam.Rot3.Rz(0.7), np.zeros(3))
+        return nodes
+
+    nodes = made()
+    whole = Optimum(nodes, begun(nodes[0]), rolling, rounds=10)
+    expected = whole.sigmas(nodes[cut:])
+    places = np.array([whole.pose(node).translation() for node in nodes[cut:]])
+    turns = [whole.pose(node).rotation() for node in nodes[cut:]]
+    if online:  # what comes later is not known yet when the prior is made
+        nodes = made()
+        past = Optimum(nodes[: cut + 1], begun(nodes[0]), rolling, rounds=10)
+        past.kept()
+        prior = past.prior_at(cut, rolling)
+    else:
+        whole.kept()
+        prior = whole.prior_at(cut, rolling)
+    rest = Optimum(nodes[cut:], prior, rolling, rounds=10)
+    found = np.array([rest.pose(node).translation() for node in nodes[cut:]])
+    # Online it is linearized where the past alone has it; slip is a share of the speed, which has changed.
+    rel = 0.02 if online else 2e-3
+    assert np.abs((found - places) / expected[:, :3]).max() < 5 * rel
+    for turn, node, sigma in zip(turns, nodes[cut:], expected[:, 3:], strict=True):
+        assert np.abs(gtsam.Rot3.Logmap(turn.between(rest.pose(node).rotation())) / sigma).max() < 5 * rel
+    assert rest.sigmas(nodes[cut:]) == pytest.approx(expected, rel=rel)
+    alone = Optimum(nodes[cut:], begun(nodes[cut]), rolling, rounds=10)
+    assert not np.allclose(alone.sigmas(nodes[cut:]), expected, rtol=0.05), "the past tells something"
+
+
+# What explains fixes best
+
+
+@pytest.mark.parametrize("true", [0.05, 0.3, 0.8, 1.3])
+def test_the_likeliest_slow_error_is_that_of_which_fixes_were_drawn(true: float) -> None:
+    """Of a car that stands where it is known: there it is the fixes' normal distribution alone."""
+    drive = Drive(seconds=60.0, node_s=1.0, sample_s=0.2, speed_m_s=0.0, swing_rad=0.0)
+    white, candidates = 3.0, (0.05, 0.3, 0.8, 1.3)
+    found, expected = [], []
+    for seed in range(4):
+        errors = drawn(np.random.default_rng(seed), drive.times_s, white, true * white)
+        nodes = drive.nodes()
+        give_fixes(nodes, errors, white, 0.3 * white)
+        for node in nodes:
+            node.standing = True
+        prior = rough(nodes[0], tilt_rad=1e-3, heading_rad=0.01, place_m=0.01, known_bias=True)
+        optimum = Optimum(nodes, prior, Rolling(None), rounds=4)
+        found.append(optimum.likeliest(Rolling(None), [(white * each, white * each) for each in candidates]))
+        densities = []
+        for each in candidates:
+            covariance = process(drive.times_s, each * white, graph.WANDER_S) + white**2 * np.eye(len(nodes))
+            densities.append(multivariate_normal(cov=covariance).logpdf(errors.T).sum())
+        expected.append(int(np.argmax(densities)))
+    assert found == expected
+    assert candidates[sorted(found)[1]] <= true <= candidates[sorted(found)[2]]
+
+
+def test_level_and_upward_slow_errors_are_told_apart() -> None:
+    drive = Drive(seconds=60.0, node_s=1.0, sample_s=0.2, speed_m_s=0.0, swing_rad=0.0)
+    rng = np.random.default_rng(9)
+    errors = drawn(rng, drive.times_s, 3.0, 0.15)
+    errors[:, 2] = drawn(rng, drive.times_s, 3.0, 9.0)[:, 2]
+    nodes = drive.nodes()
+    give_fixes(nodes, errors, 3.0, 1.0)
+    for node in nodes:
+        node.standing = True
+    prior = rough(nodes[0], tilt_rad=1e-3, heading_rad=0.01, place_m=0.01, known_bias=True)
+    optimum = Optimum(nodes, prior, Rolling(None), rounds=4)
+    assert optimum.likeliest(Rolling(None), [(0.15, 0.15), (9.0, 9.0), (9.0, 0.15), (0.15, 9.0)]) == 3
+
+
+# A new beginning
+
+
+def test_a_new_beginning_cuts_the_place_but_not_the_turn() -> None:
+    drive, away = Drive(seconds=6.0, node_s=0.25), np.array((500.0, -300.0, 40.0))
+    nodes = noisy(8, drive, 0.2, 0.1)
+    again = 12
+    nodes[again].begins_again = True
+    for node in nodes[again:]:
+        assert node.place is not None
+        node.place = replace(node.place, position_m=node.place.position_m + away)
+    optimum = Optimum(nodes, begun(nodes[0]), ROLLING, rounds=10)
+    found = np.array([optimum.pose(node).translation() for node in nodes])
+    assert np.abs(found[:again] - drive.places_m[:again]).max() < 0.6
+    assert np.abs(found[again:] - drive.places_m[again:] - away).max() < 0.6
+
+    # Fixes of one place tell no heading: it is known from before.
+    nodes = noisy(8, drive, 0.2, 0.1)
+    nodes[again].begins_again = True
+    for node in nodes[again + 1 :]:
+        node.place = None
+    optimum = Optimum(nodes, begun(nodes[0], heading_rad=graph.ANY_RAD), ROLLING, rounds=10)
+    assert (
+        optimum.heading_sigma_rad(nodes[again])
+        < 1.5 * optimum.heading_sigma_rad(nodes[again - 1]) + 0.05 * 0.25
+    )
+    true = gtsam.Rot3.Rz(float(drive.yaw(drive.times_s[again])))
+    assert np.linalg.norm(gtsam.Rot3.Logmap(true.between(optimum.pose(nodes[again]).rotation()))) < 0.12
+    assert abs(drive.yaw(drive.times_s[again]) - drive.yaw(drive.times_s[again - 1])) > 0.2
+    nodes[again].place = None
+    optimum = Optimum(nodes, begun(nodes[0]), ROLLING, rounds=10)
+    assert optimum.sigmas([nodes[again]])[0, 0] > 100 * optimum.sigmas([nodes[again - 1]])[0, 0]
