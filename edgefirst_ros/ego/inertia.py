@@ -195,13 +195,9 @@ class Preintegrator:
         return (left - start_ns) / 1e9, (right - left) / 1e9, rate, force
 
     def _oriented(self, orientation: Floats) -> Quaternion:
-        from scipy.spatial.transform import Rotation  # noqa: PLC0415 - see ``geometry.after``
-
-        turned = Rotation.from_quat(orientation)
-        if self._axes is not None:
-            turned = turned * Rotation.from_matrix(self._axes).inv()
-        x, y, z, w = turned.as_quat().tolist()
-        return x, y, z, w
+        x, y, z, w = (orientation / np.linalg.norm(orientation)).tolist()
+        turned = matrix((x, y, z, w))
+        return quaternion(turned if self._axes is None else turned @ self._axes.T)
 
     def _is_quiet(self, known: bool, dt: Floats, rate: Floats, force: Floats) -> bool:
         if not known or not len(dt):
