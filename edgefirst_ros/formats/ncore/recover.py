@@ -15,7 +15,7 @@ from edgefirst_ros.errors import DatasetError, DatasetNotFound, EdgeFirstError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.lock import Lock
 from edgefirst_ros.formats.crashsafe.names import PART, move_aside
-from edgefirst_ros.formats.crashsafe.replacing import remove
+from edgefirst_ros.formats.crashsafe.replacing import forget
 from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.ncore.finish.facts import Facts
 from edgefirst_ros.formats.ncore.finish.remarks import Remarks
@@ -180,7 +180,6 @@ def _moved_aside(files: SequenceFiles) -> SequenceFiles:
         for path in mine:
             yield path, folder / f"{folder.name}{path.name.removeprefix(files.id)}"
 
-    for leftover in set(files.leftovers()) - {*mine, files.note}:
-        remove(leftover)
+    forget(*(set(files.leftovers()) - {*mine, files.note}))
     folder = move_aside(files.note, moves)
     return SequenceFiles(folder, folder.name)
