@@ -14,8 +14,7 @@ from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.links import NOT_FOLLOWED, refuse_links_in
 from edgefirst_ros.formats.crashsafe.lock import Lock, being_written, holder, refuse_busy
 from edgefirst_ros.formats.crashsafe.names import PART, finished_path, old_path, part_path
-from edgefirst_ros.formats.crashsafe.replacing import remove, take_name
-from edgefirst_ros.formats.crashsafe.sync import sync_path
+from edgefirst_ros.formats.crashsafe.replacing import forget, remove, take_name
 from edgefirst_ros.formats.findings import EVERYTHING, Check, Findings, Look, concluded, reading
 from edgefirst_ros.formats.format import Format
 from edgefirst_ros.formats.registry import FORMATS
@@ -194,8 +193,7 @@ def _remove_page(report: Path) -> None:
     page = page_path(report)
     with disk_errors(page, "cannot be removed"):
         if os.path.lexists(page):
-            remove(page)
-            sync_path(page.parent)
+            forget(page)
 
 
 def _settle_report(report: Path, text: str, settle: Callable[[Path], None]) -> Recovered:

@@ -17,8 +17,8 @@ from edgefirst_ros.formats.crashsafe.appending import AppendFile, disk_errors
 from edgefirst_ros.formats.crashsafe.links import refuse_links
 from edgefirst_ros.formats.crashsafe.lock import lock_open_file
 from edgefirst_ros.formats.crashsafe.names import part_path
-from edgefirst_ros.formats.crashsafe.replacing import remove, take_name
-from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_path
+from edgefirst_ros.formats.crashsafe.replacing import forget, remove, take_name
+from edgefirst_ros.formats.crashsafe.sync import make_folder
 from edgefirst_ros.formats.datasets import recover
 from edgefirst_ros.formats.format import Target
 from edgefirst_ros.formats.registry import FORMATS
@@ -124,8 +124,7 @@ class Job:
                 )  # so that no recovery gives the names as well
                 part.append((_as_text(report) + "\n").encode())
                 part.sync()
-                remove(page_path(path))
-                sync_path(path.parent)
+                forget(page_path(path))
                 self.pipeline.close()
                 take_name(path)
         return [*paths, path], report

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -71,23 +73,39 @@ def restore_old(path: Path) -> None:
 
 
 def forget(*paths: Path) -> None:
-    """Remove files so that a power cut does not bring their names back with the bytes of others.
+    """Remove what is there of files and folders so that a power cut does not bring their names back.
 
-    A file system without a journal can give the blocks of a removed file to others before the disk holds the
-    folder without its name. So the files stay open until it does.
+    A file system without a journal can give the blocks of a removed file, and its inode, to others before the
+    disk holds the folder without its name, which then leads to what is theirs. So the files stay open until
+    it does. Of a symbolic link, the link is removed.
 
     Raises:
         OSError: the file system refuses.
     """
     with ExitStack() as held:
         for path in paths:
-            held.callback(os.close, hold(path))
-            path.unlink()
+            with suppress(FileNotFoundError):
+                mode = path.lstat().st_mode
+                if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+                    held.callback(os.close, hold(path))
+            remove(path)
         sync_paths(sorted({path.parent for path in paths}))
 
 
+def forget_unfinished(leftovers: Iterable[Path], journal: Path) -> None:
+    """Remove what is unfinished, and its journal only once the disk holds none of the rest any more.
+
+    Without it nobody could tell what of the rest was committed, and the disk may take removals in any order.
+
+    Raises:
+        OSError: the file system refuses.
+    """
+    forget(*leftovers)
+    forget(journal)
+
+
 def hold(path: Path) -> int:
-    """Descriptor of a file, which keeps its blocks when it is removed; to be closed.
+    """Descriptor of a file or folder, which keeps its blocks when it is removed; to be closed.
 
     Raises:
         OSError: it is not there, or is a link.

@@ -12,9 +12,8 @@ from edgefirst_ros.errors import EdgeFirstError, RecordingNotFound, WriteError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.links import refuse_links
 from edgefirst_ros.formats.crashsafe.names import move_aside, part_path
-from edgefirst_ros.formats.crashsafe.replacing import remove, restore_old
+from edgefirst_ros.formats.crashsafe.replacing import forget, forget_unfinished, restore_old
 from edgefirst_ros.formats.crashsafe.report import Recovery
-from edgefirst_ros.formats.crashsafe.sync import sync_path
 from edgefirst_ros.formats.edgefirst.finish.dataset import complete_dataset, publish_dataset
 from edgefirst_ros.formats.edgefirst.finish.table import count_samples
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
@@ -92,8 +91,7 @@ def _moved_aside(paths: DatasetPaths, journal: SampleJournal, options: EdgeFirst
         yield paths.journal, target.journal
 
     growing = part_path(paths.container(options.container))
-    for leftover in set(paths.unfinished()) - {growing, paths.note, paths.journal}:
-        remove(leftover)
+    forget(*(set(paths.unfinished()) - {growing, paths.note, paths.journal}))
     folder = move_aside(paths.note, moves)
     target = DatasetPaths(folder)
     journal.path = target.journal
@@ -136,9 +134,7 @@ def _with_journal(
         journal.cut(kept.end)
         rows = complete_dataset(paths, archive if growing else None, journal, options)
         if not (beside or has_report):  # they are of an earlier dataset: a run writes its own at its end
-            for name in (PAGE, REPORT):
-                (paths.folder / name).unlink(missing_ok=True)
-            sync_path(paths.folder)
+            forget(*(paths.folder / name for name in (PAGE, REPORT)))
         publish_dataset(paths, journal, options)
     finally:
         archive.abort()
@@ -174,8 +170,8 @@ def _keep(journal: SampleJournal, archive: Archive) -> _Kept:
 
 
 def _nothing_committed(paths: DatasetPaths, lost: int, dropped: int, beside: Path | None = None) -> Recovery:
-    for path in paths.unfinished():
-        remove(path)
+    *others, journal = paths.unfinished()
+    forget_unfinished(others, journal)
     if not any(paths.folder.iterdir()):
         paths.folder.rmdir()
     return Recovery(beside or paths.folder, lost=Counter(samples=lost), dropped=dropped, beside=beside)

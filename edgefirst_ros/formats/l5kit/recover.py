@@ -17,7 +17,6 @@ from edgefirst_ros.formats.crashsafe.journal import Journal
 from edgefirst_ros.formats.crashsafe.names import finished_path, move_part, old_path, part_path
 from edgefirst_ros.formats.crashsafe.replacing import forget
 from edgefirst_ros.formats.crashsafe.report import Recovery
-from edgefirst_ros.formats.crashsafe.sync import sync_path
 from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, OwnFiles
 from edgefirst_ros.formats.l5kit.store.growingarray import StoredRows, stored_rows
@@ -120,9 +119,8 @@ def _recover_part(path: Path, *, complete: bool) -> Recovery:
             path = move_part(path)
             journal.path = part_path(path) / JOURNAL
         if kept.extended and not complete:  # the report describes the shorter dataset
-            for name in (PAGE, REPORT):
-                path.with_name(f"{path.name.removesuffix('.zarr')}.{name}").unlink(missing_ok=True)
-            sync_path(path.parent)
+            stem = path.name.removesuffix(".zarr")
+            forget(*(path.with_name(f"{stem}.{name}") for name in (PAGE, REPORT)))
         _finish(path, journal, kept)
     return Recovery(
         path,

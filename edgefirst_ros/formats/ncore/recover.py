@@ -15,11 +15,16 @@ from edgefirst_ros.errors import DatasetError, DatasetNotFound, EdgeFirstError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.lock import Lock
 from edgefirst_ros.formats.crashsafe.names import PART, move_aside
-from edgefirst_ros.formats.crashsafe.replacing import remove
+from edgefirst_ros.formats.crashsafe.replacing import forget
 from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.ncore.finish.facts import Facts
 from edgefirst_ros.formats.ncore.finish.remarks import Remarks
-from edgefirst_ros.formats.ncore.finish.sequence import complete_sequence, discard, publish_sequence
+from edgefirst_ros.formats.ncore.finish.sequence import (
+    complete_sequence,
+    discard,
+    publish_sequence,
+    remove_unfinished,
+)
 from edgefirst_ros.formats.ncore.options import Profile
 from edgefirst_ros.formats.ncore.store.base import Store
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles, open_store
@@ -58,9 +63,12 @@ def recover(path: Path, *, complete: bool = False) -> Recovery:
     not there           there                  finished as ``<sequence_id>_recovered``, the earlier one stays
     there               there, another         the same, unless ``complete``: then it replaces the earlier one
     there               not there, or equal    complete, renaming may have begun: gets its name
+    there, no journal,  there, another         removed: a power cut brought its name back
+    no stores
     ==================  =====================  ====================================================
 
     An earlier meta file goes before anything is renamed, which only happens once the whole run is complete.
+    The journal goes once the meta file has its name.
 
     Args:
         path: the sequence's folder, or a file in it.
@@ -92,6 +100,9 @@ def _recover(files: SequenceFiles, *, complete: bool) -> Recovery:
         return Recovery(files.folder, True, paths=(files.meta,))
     is_complete = files.meta_part.exists()
     if not files.journal.exists():
+        if is_complete and files.would_replace() and not files.parts():
+            remove_unfinished(files)
+            return Recovery(files.folder, True, paths=(files.meta,))
         if is_complete:
             return _publish(files)
         raise DatasetError(
@@ -180,7 +191,6 @@ def _moved_aside(files: SequenceFiles) -> SequenceFiles:
         for path in mine:
             yield path, folder / f"{folder.name}{path.name.removeprefix(files.id)}"
 
-    for leftover in set(files.leftovers()) - {*mine, files.note}:
-        remove(leftover)
+    forget(*(set(files.leftovers()) - {*mine, files.note}))
     folder = move_aside(files.note, moves)
     return SequenceFiles(folder, folder.name)

@@ -15,7 +15,7 @@ from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.links import refuse_links
 from edgefirst_ros.formats.crashsafe.lock import refuse_busy
 from edgefirst_ros.formats.crashsafe.names import part_path
-from edgefirst_ros.formats.crashsafe.replacing import remove
+from edgefirst_ros.formats.crashsafe.replacing import forget, forget_unfinished
 from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_path
 from edgefirst_ros.formats.edgefirst.finish.dataset import complete_dataset, publish_dataset
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
@@ -175,8 +175,8 @@ class EdgeFirstWriter:
                 self.abort()
                 self._journal = self._archive = None
                 with disk_errors(self.paths.folder):
-                    for path in self.paths.unfinished():
-                        remove(path)
+                    *others, journal_path = self.paths.unfinished()
+                    forget_unfinished(others, journal_path)
                 return []
             with self._abort_on_error():
                 complete_dataset(self.paths, archive, journal, self.options)
@@ -223,11 +223,10 @@ class EdgeFirstWriter:
         if finish_replacement(self.paths, self._journal):
             self._journal = SampleJournal(self.paths.journal)
         self._journal.start(self.options)
-        for path in self.paths.unfinished()[:-1]:
-            remove(path)
+        self._journal.sync()
+        forget(*self.paths.unfinished()[:-1])  # and the disk holds the journal before there is a container
         container = self.paths.container(self.options.container)
         self._archive = open_archive(part_path(container), self.options.container)
-        self._journal.sync()
         sync_path(self.paths.folder)
 
     def _refuse_newer(self, journal: SampleJournal) -> None:
@@ -235,7 +234,7 @@ class EdgeFirstWriter:
         others = (*self.paths.finished(), *self.paths.unfinished()[:-1])
         if not journal.is_empty or any(path.exists() for path in others):
             if journal.is_empty:
-                self.paths.journal.unlink()
+                forget(self.paths.journal)
             self._journal = None
             journal.close()
             _refuse_existing(self.paths)

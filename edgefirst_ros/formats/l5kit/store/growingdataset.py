@@ -17,6 +17,7 @@ from edgefirst_ros.formats.crashsafe.names import old_path, part_path
 from edgefirst_ros.formats.crashsafe.replacing import (
     NEW,
     forget,
+    forget_unfinished,
     remove,
     replace_file,
     restore_old,
@@ -269,14 +270,15 @@ def remove_part(part: Path) -> None:
         OSError: as the file system has it.
     """
     if part.is_dir() and not part.is_symlink():
-        for leftover in part.iterdir():
-            if leftover.name != JOURNAL:
-                remove(leftover)
-    remove(part)
+        journal = part / JOURNAL
+        forget_unfinished([each for each in part.iterdir() if each != journal], journal)
+    forget(part)
 
 
 def _begin(path: Path) -> Journal:
     """A ``.part`` folder with an empty journal, in place of what an earlier run left.
+
+    The disk holds it before anything else is there: a power cut never leaves the rest without it.
 
     Raises:
         WriteError: another process is writing it.
@@ -292,6 +294,8 @@ def _begin(path: Path) -> Journal:
     journal = Journal(part / JOURNAL, JOURNAL_FORMAT, exclusive=True)
     try:
         journal.begin()
+        journal.sync()
+        sync_paths([part, part.parent])
     except BaseException:
         journal.close()
         raise

@@ -8,8 +8,14 @@ from collections.abc import Callable, Mapping
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.names import part_path
-from edgefirst_ros.formats.crashsafe.replacing import remove, replace_file, take_name
-from edgefirst_ros.formats.crashsafe.sync import sync_path, sync_paths
+from edgefirst_ros.formats.crashsafe.replacing import (
+    forget,
+    forget_unfinished,
+    remove,
+    replace_file,
+    take_name,
+)
+from edgefirst_ros.formats.crashsafe.sync import sync_paths
 from edgefirst_ros.formats.ncore.extrinsics import whole_camera
 from edgefirst_ros.formats.ncore.finish.boxattach import UNPAIRED_META, Camera, attach_boxes, read_flat_boxes
 from edgefirst_ros.formats.ncore.finish.components import (
@@ -109,8 +115,7 @@ def publish_sequence(files: SequenceFiles) -> None:
         meta = read_regular(files.meta_part, MOST_REPORT_BYTES)
         listed = [files.folder / name for name in _listed_stores(files, meta)]
         if files.would_replace():
-            files.meta.unlink()  # from here on it would list stores that are being replaced
-            sync_path(files.folder)
+            forget(files.meta)  # from here on it would list stores that are being replaced
         for store in listed:
             if part_path(store).exists():
                 take_name(store)
@@ -118,10 +123,8 @@ def publish_sequence(files: SequenceFiles) -> None:
             remove(stale)
         replace_file(files.meta, meta)
         *leftovers, meta_part = files.leftovers()
-        for leftover in leftovers:
-            remove(leftover)
-        sync_path(files.folder)
-        remove(meta_part)
+        forget(*leftovers)
+        forget(meta_part)
 
 
 def _listed_stores(files: SequenceFiles, meta: bytes) -> list[str]:
@@ -140,15 +143,27 @@ def _listed_stores(files: SequenceFiles, meta: bytes) -> list[str]:
 
 def discard(files: SequenceFiles) -> None:
     """Remove what is left of a sequence in which nothing was recorded; an earlier one that is there stays."""
-    for leftover in files.leftovers():
-        remove(leftover)
+    remove_unfinished(files)
     if not any(files.folder.iterdir()):
         files.folder.rmdir()
 
 
+def remove_unfinished(files: SequenceFiles) -> None:
+    """Remove what is unfinished of a sequence.
+
+    The meta file's ``.part`` goes first: it would say that stores are complete which are gone.
+
+    Raises:
+        OSError: the file system refuses.
+    """
+    *others, journal, meta_part = files.leftovers()
+    forget(meta_part)
+    forget_unfinished(others, journal)
+
+
 def _drop(store: Store) -> None:
     store.release()
-    remove(store.part)
+    forget(store.part)
 
 
 def _span(instances: Mapping[Instance, EntryTimes], facts: Facts) -> tuple[int, int] | None:

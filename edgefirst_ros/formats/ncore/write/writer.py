@@ -17,9 +17,8 @@ from edgefirst_ros.formats.base import Written
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.links import refuse_links
 from edgefirst_ros.formats.crashsafe.lock import Lock, refuse_busy
-from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.ncore.finish.remarks import Remarks
-from edgefirst_ros.formats.ncore.finish.sequence import publish_sequence
+from edgefirst_ros.formats.ncore.finish.sequence import publish_sequence, remove_unfinished
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.prepare.component import Component, check_components
 from edgefirst_ros.formats.ncore.prepare.parts import Prepared
@@ -312,8 +311,7 @@ def _make_room(files: SequenceFiles) -> None:
     ):
         if files.meta_part.exists() and not files.would_replace():
             publish_sequence(files)  # complete, and the one before it is gone
-        for path in files.leftovers():
-            remove(path)
+        remove_unfinished(files)
 
 
 _LARGEST = 30 << 20
