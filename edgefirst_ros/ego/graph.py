@@ -432,12 +432,33 @@ class Optimum:
         """Of the poses of nodes (n, 6, 6): rotation about, and position along the rig's axes."""
         tree = self._eliminated(self._values)
         found = np.empty((len(nodes), 6, 6))
+        failed: list[int] = []
         for index, node in enumerate(nodes):
             try:
                 found[index] = tree.marginalCovariance(x(node))
-            except RuntimeError:  # nothing determines it as far as double precision can tell
-                found[index] = np.diag(np.square([ANY_RAD] * 3 + [FAR_M] * 3))
+            except RuntimeError:
+                failed.append(index)
+        for index, covariance in zip(failed, self._slow_covariances([nodes[i] for i in failed]), strict=True):
+            found[index] = covariance
         return found
+
+    def _slow_covariances(self, nodes: Sequence[Node]) -> Iterator[Floats]:
+        """Likewise, where GTSAM's way, which squares, finds a matrix singular that is not.
+
+        With JᵀJ = RᵀR, the covariance of some variables is that of the columns of R⁻ᵀ that are theirs.
+        """
+        if not nodes:
+            return
+        net = self._graph.linearize(self._values).eliminateSequential(self._order, gtsam.EliminateQR)
+        solution = net.optimize()
+        for node in nodes:
+            columns = []
+            for axis in np.eye(6):
+                unit, part = gtsam.VectorValues.Zero(solution), gtsam.VectorValues()
+                part.insert(x(node), axis)
+                unit.update(part)
+                columns.append(net.backSubstituteTranspose(unit))
+            yield np.array([[one.dot(other) for other in columns] for one in columns])
 
     def heading_sigma_rad(self, node: Node) -> float:
         """Of a node's rotation about the vertical."""

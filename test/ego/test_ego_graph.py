@@ -577,3 +577,11 @@ def test_a_new_beginning_cuts_the_place_but_not_the_turn() -> None:
     nodes[again].place = None
     optimum = Optimum(nodes, begun(nodes[0]), ROLLING, rounds=10)
     assert optimum.sigmas([nodes[again]])[0, 0] > 100 * optimum.sigmas([nodes[again - 1]])[0, 0]
+
+
+def test_covariances_without_squaring_are_the_same() -> None:
+    nodes = noisy(6, Drive(), 0.3, 0.5)
+    optimum = Optimum(nodes, begun(nodes[0]), ROLLING, rounds=8)
+    slow = np.array(list(optimum._slow_covariances(nodes)))
+    sigmas = np.sqrt(np.einsum("nii->ni", slow)[:, :3])
+    assert sigmas == pytest.approx(optimum.sigmas(nodes)[:, 3:], rel=1e-6)
