@@ -175,7 +175,7 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
             free = min((_hypothesis(several, turn, Rolling(None)) for turn in range(HEADINGS)), key=_cost)
             rolling = Rolling(_travel(free.kept()))
             best = _optimum([replace(node) for node in free.nodes], rolling)
-    if best.cost > WRONG * len(several) or best.heading_sigma_rad(best.nodes[-1]) > SURE_RAD:
+    if not best.cost <= WRONG * len(several) or best.heading_sigma_rad(best.nodes[-1]) > SURE_RAD:
         return None
     if rolling.travel is not None and best.forward_m_s(rolling.travel[:, 0]) < -BACKWARDS_M_S:
         rolling = Rolling(rolling.travel @ np.diag((-1.0, -1.0, 1.0)))
@@ -227,6 +227,8 @@ def _cost(optimum: Optimum) -> float:
 def _best(optima: Sequence[Optimum]) -> Optimum:
     """The optimum of least cost; of equal ones, as without an accelerometer, the one that moves forwards."""
     least = min(each.cost for each in optima)
+    if not math.isfinite(least):
+        return optima[0]
     equal = [each for each in optima if each.cost < least + EQUAL]
     return max(equal, key=lambda each: each.forward_m_s(np.array((1.0, 0.0, 0.0))))
 

@@ -352,7 +352,11 @@ class Optimum:
         damped: use Levenberg and Marquardt's method, for attitudes that may be far off.
 
     Attributes:
-        cost: half of the sum of squared whitened residuals, with the loss of outliers.
+        cost: half of the sum of squared whitened residuals, with the loss of outliers; not finite if there is
+            no optimum.
+
+    Raises:
+        RuntimeError: GTSAM finds the graph undetermined: measurements contradict each other beyond all noise.
     """
 
     def __init__(

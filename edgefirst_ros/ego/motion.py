@@ -46,7 +46,7 @@ from edgefirst_ros.ego.graph import (
 )
 from edgefirst_ros.ego.inertia import SAMPLE_COLUMNS, Preintegrator, sample_row
 from edgefirst_ros.ego.navigationlog import NavigationLog
-from edgefirst_ros.ego.path import Point, SmoothedPath, rows_of
+from edgefirst_ros.ego.path import COLUMNS, Point, SmoothedPath, rows_of
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.sample import GeoPoint
@@ -176,7 +176,7 @@ class Motion:
         self._shift_m = np.zeros(3)
         self._courses = Courses()
         self._worst: tuple[float, float] = (0.0, math.nan)
-        self._outliers = self._restarts = 0
+        self._outliers = self._restarts = self._given_up_ns = 0
 
     # Measurements
 
@@ -286,6 +286,11 @@ class Motion:
         found = []
         if self._outliers:
             found.append(refused_text(self._outliers, *self._worst))
+        if self._given_up_ns:
+            seconds = self._given_up_ns / 1e9
+            found.append(
+                f"for {seconds:,.1f} s no motion explains what IMU and GPS measured: no pose is known"
+            )
         if self._restarts:
             found.append(restart_text(self._restarts))
         return found
@@ -308,10 +313,14 @@ class Motion:
         if not self._nodes:
             return
         now_ns = self._nodes[-1].time_ns
-        self._choose(now_ns, final=final)
-        self._prepare()
-        first = self._overlap() if self._pace.whole else 0
-        optimum = self._solve(first, FIRST_ROUNDS if self._solved else ROUNDS)
+        try:
+            self._choose(now_ns, final=final)
+            self._prepare()
+            first = self._overlap() if self._pace.whole else 0
+            optimum = self._solve(first, FIRST_ROUNDS if self._solved else ROUNDS)
+        except (RuntimeError, ValueError, np.linalg.LinAlgError):
+            self._give_up()
+            return
         self._solved = len(self._nodes)
         if not self._pace.whole:
             self._publish_lag(optimum)
@@ -458,7 +467,21 @@ class Motion:
                 better = self._optimum(first, other, ROUNDS)
                 better.kept()
                 return better
+        if not math.isfinite(optimum.cost):
+            raise ValueError("the measurements have no optimum")
         return optimum
+
+    def _give_up(self) -> None:
+        """Begin again at the last node: no motion explains what was measured, and no pose is known there."""
+        for epoch in self._epochs:
+            epoch.node.place = None
+            self._tell(epoch)
+        self._given_up_ns += self._nodes[-1].time_ns - self._nodes[0].time_ns
+        self._path.settle(self._nodes[0].time_ns)
+        self._path.end_with([], np.empty((0, COLUMNS)))
+        self._nodes, self._epochs = [Node(0, self._nodes[-1].time_ns)], []
+        self._last_epoch = self._prior = self._rolling = self._knot_ns = None
+        self._solved, self._located = 0, False
 
     def _optimum(self, first: int, rolling: Rolling, rounds: int, most: int | None = None) -> Optimum:
         nodes = self._nodes[first:most]
@@ -697,8 +720,12 @@ class Motion:
     def _publish(self, stop: int) -> None:
         """Estimate all nodes of the window at once, and publish those before one."""
         rolling = self._rolling or Rolling(None)
-        self._explain(rolling)
-        optimum = self._solve(0, ROUNDS, steers=False)
+        try:
+            self._explain(rolling)
+            optimum = self._solve(0, ROUNDS, steers=False)
+        except (RuntimeError, ValueError, np.linalg.LinAlgError):
+            self._give_up()
+            return
         for epoch in self._epochs:
             if epoch.node.time_ns < self._nodes[stop - 1].time_ns or stop == len(self._nodes):
                 self._tell(epoch)

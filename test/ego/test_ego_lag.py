@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,9 @@ from ego_drives import MEMS, Case, Off, from_yaw, ns, off
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgefirst_ros.ego import motion
 from edgefirst_ros.ego.fixes import Vehicle
+from edgefirst_ros.ego.graph import Node
 from edgefirst_ros.ego.motion import solve
 from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.ego.trajectory import Trajectory
@@ -205,3 +209,21 @@ def test_a_gap_of_decades_between_messages_breaks_nothing(smoothed: bool) -> Non
     for time_ns in times:
         pose = trajectory.pose(time_ns)
         assert pose.position_m is None or np.isfinite(pose.position_m).all()
+
+
+def test_where_no_motion_explains_the_measurements_none_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GTSAM ends with an error where measurements contradict each other beyond all noise."""
+    optimum = motion.Optimum
+
+    def failing(nodes: Sequence[Node], *args: Any, **options: Any) -> motion.Optimum:  # noqa: ANN401
+        if ns(8) < nodes[-1].time_ns < ns(9):
+            raise RuntimeError("Indeterminate linear system")
+        return optimum(nodes, *args, **options)
+
+    monkeypatch.setattr(motion, "Optimum", failing)
+    case = Case(imu=MEMS)
+    trajectory, found, outcomes = followed(case)
+    assert sorted(outcomes) == [arrival for _, arrival, _ in case.fixes()]
+    assert any("no motion explains" in note for note in trajectory.notes)
+    assert {pose.position_basis for pose in found.between(12.0, 19.9).poses} == {PoseBasis.MEASURED}
+    assert found.between(12.0, 19.9).place_m.max() < 0.3
