@@ -81,6 +81,8 @@ DOUBT = 30.0
 LEAST_FIXES = 6
 """As many show their noise."""
 STANDING_M_S = 0.5
+NO_OPTIMUM = (RuntimeError, ValueError, np.linalg.LinAlgError)
+"""What GTSAM and numpy raise where measurements contradict each other beyond all noise."""
 ROUNDS, FIRST_ROUNDS = 8, 2
 """Iterations at most: four are usual. The second: of a part that is estimated once more with the rest."""
 
@@ -318,7 +320,7 @@ class Motion:
             self._prepare()
             first = self._overlap() if self._pace.whole else 0
             optimum = self._solve(first, FIRST_ROUNDS if self._solved else ROUNDS)
-        except (RuntimeError, ValueError, np.linalg.LinAlgError):
+        except NO_OPTIMUM:
             self._give_up()
             return
         self._solved = len(self._nodes)
@@ -723,7 +725,7 @@ class Motion:
         try:
             self._explain(rolling)
             optimum = self._solve(0, ROUNDS, steers=False)
-        except (RuntimeError, ValueError, np.linalg.LinAlgError):
+        except NO_OPTIMUM:
             self._give_up()
             return
         for epoch in self._epochs:
