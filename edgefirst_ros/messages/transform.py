@@ -11,7 +11,7 @@ from edgefirst.schemas import geometry_msgs
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.cdr import decoder_of, header_of, repeated_decoder_of
-from edgefirst_ros.naming import displayed
+from edgefirst_ros.naming import displayed, visible
 
 _ROUNDING_M = 1e-5
 _ROUNDING_DEG = 1e-2
@@ -135,7 +135,7 @@ def plausible_transform(
         raise DecodeError("transform out of range")
     if not bare(child) or bare(child) == bare(parent):
         raise DecodeError("transform does not connect two frames")
-    if not (child.isprintable() and parent.isprintable()):
+    if visible(child + parent) != child + parent:
         raise DecodeError("transform of a frame whose name is unreadable")
     return Transform(parent, child, translation, rotation)
 

@@ -16,6 +16,7 @@ from edgefirst_ros.messages.cdr import Stamped
 from edgefirst_ros.messages.definitions import definition
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import DECODERS, decoder
+from edgefirst_ros.naming import visible
 
 SCHEMAS = sorted(DECODERS)
 LONGEST_REASON = 300
@@ -61,10 +62,10 @@ def run(data: bytes, folder: Path) -> str:
     try:
         decoded = decoder(schema)(data[2:], definition(schema) if data[1] else "")
     except DecodeError as error:
-        if not 0 < len(str(error)) < LONGEST_REASON or not str(error).isprintable():
+        if not 0 < len(str(error)) < LONGEST_REASON or visible(str(error)) != str(error):
             raise UnexpectedError(f"reason {str(error)!r}") from error
         return "refused"
-    if not isinstance(decoded, Stamped) or not decoded.frame_id.isprintable():
+    if not isinstance(decoded, Stamped) or visible(decoded.frame_id) != decoded.frame_id:
         raise UnexpectedError(f"decoded to {decoded!r}")
     return "decoded"
 

@@ -126,7 +126,7 @@ def _zip_end(rng: random.Random, count: int, size: int, start: int) -> bytes:
     """What ends a ZIP, also with the records of large ones, mostly true."""
     way = rng.random()
     if way < 0.5:
-        return _END.pack(b"PK\5\6", 0, 0, count, count, size, start, 0)
+        return _END.pack(b"PK\5\6", 0, 0, count & 0xFFFF, count & 0xFFFF, size, start, 0)
     wrong = [count, size, start]
     at = rng.randrange(3)
     wrong[at] = rng.choice((*NUMBERS, wrong[at] + 1, 1 << 62))

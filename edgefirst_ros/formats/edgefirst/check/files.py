@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from edgefirst_ros.codecs.pictures import JPEG
 from edgefirst_ros.formats.edgefirst.check.container import File, is_junk
 from edgefirst_ros.formats.edgefirst.check.motion import FrameTimes
 from edgefirst_ros.formats.edgefirst.check.pcd import check_pcd
 from edgefirst_ros.formats.edgefirst.check.pictures import PictureHeader, check_picture
 from edgefirst_ros.formats.edgefirst.check.samples import BIT, CAMERA, KINDS, Samples
 from edgefirst_ros.formats.edgefirst.read.decoding import DECODERS
+from edgefirst_ros.formats.edgefirst.read.pictures import decode_rgb, strict_rgb
 from edgefirst_ros.formats.edgefirst.store.archive import sample_name
 from edgefirst_ros.formats.findings import Findings, reading
 
@@ -103,7 +105,18 @@ def _check_content(seen: SensorFiles, file: _SensorFile, data: bytes, findings: 
     with reading(findings, file.where, "content"):
         for kinds, decode in DECODERS.values():
             if file.kind in kinds:
-                decode(data)
+                _decode(decode, data, file.where, findings)
+
+
+def _decode(decode: Callable[[bytes], object], data: bytes, where: str, findings: Findings) -> None:
+    if decode is not decode_rgb or not data.startswith(JPEG):
+        decode(data)
+        return
+    try:
+        strict_rgb(data)
+    except ValueError as error:
+        decode(data)
+        findings.warning(where, "part of the picture may be lost", str(error))
 
 
 def _check_picture(seen: SensorFiles, file: _SensorFile, picture: PictureHeader, findings: Findings) -> None:

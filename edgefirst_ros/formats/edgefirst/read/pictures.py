@@ -6,6 +6,7 @@ import math
 import re
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 
 import numpy as np
@@ -28,7 +29,7 @@ def _quiet(data: bytes) -> Image.Image:
 
 
 def decode_rgb(data: bytes) -> npt.NDArray[np.uint8]:
-    """A JPEG or PNG as RGB (height, width, 3).
+    """A JPEG or PNG as RGB (height, width, 3); of a damaged JPEG what Pillow still reads, as other readers do.
 
     Raises:
         ValueError: it is damaged, or has more pixels than any camera.
@@ -36,10 +37,20 @@ def decode_rgb(data: bytes) -> npt.NDArray[np.uint8]:
     """
     if data.startswith(JPEG):
         check_header(data)
-        rgb: npt.NDArray[np.uint8] = simplejpeg.decode_jpeg(data, "RGB")
-        return rgb
+        with suppress(ValueError):
+            return strict_rgb(data)
     with _quiet(data) as image:
         return np.array(image if image.mode == "RGB" else image.convert("RGB"))
+
+
+def strict_rgb(data: bytes) -> npt.NDArray[np.uint8]:
+    """The same of a JPEG of plausible size without any damage.
+
+    Raises:
+        ValueError: the decoder has something to remark.
+    """
+    rgb: npt.NDArray[np.uint8] = simplejpeg.decode_jpeg(data, "RGB")
+    return rgb
 
 
 def decode_gray(data: bytes) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:

@@ -19,6 +19,7 @@ import pytest
 from edgefirst_samples import SEQUENCE, full_sample, jpeg, lidar_points, radar_cube
 from PIL import Image
 
+import edgefirst_ros
 from edgefirst_ros.codecs.png import encode_gray
 from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.crashsafe.manifest import NO_MANIFEST
@@ -442,10 +443,16 @@ def without_data(data: bytes) -> bytes:
     return data[: at - 4] + idat + data[data.index(b"IEND") - 4 :]
 
 
+def without_table(data: bytes) -> bytes:
+    """A JPEG whose scan names Huffman tables that it does not have."""
+    at = data.index(b"\xff\xda") + 6
+    return data[:at] + b"\x33" + data[at + 1 :]
+
+
 @pytest.mark.parametrize(
     ("kind", "change"),
     [
-        ("camera.jpeg", lambda data: data[: len(data) // 2] + b"\xff\xd9"),
+        ("camera.jpeg", without_table),
         ("depth.png", without_data),
         ("radar.png", without_data),
     ],
@@ -458,6 +465,20 @@ def test_content_that_does_not_decode_is_found_unless_it_is_to_be_quick(
     (dataset / "ds.manifest").unlink()  # which would tell that it was changed
     assert f"{kind}: content cannot be read" in said(check(dataset))
     assert check(dataset, Look(quick=True)).ok
+
+
+def test_a_picture_of_which_readers_show_a_part_is_warned_of_and_opened(
+    sound: dict[tuple[str, str], Path], tmp_path: Path
+) -> None:
+    dataset = copied(sound["2026.10", "folder"], tmp_path)
+    edit("camera.jpeg", lambda data: data[: len(data) // 2] + b"\xff\xd9")(dataset)
+    assert not check(dataset).ok  # its manifest tells that it was changed
+    (dataset / "ds.manifest").unlink()
+    found = check(dataset)
+    assert found.ok
+    assert "camera.jpeg: part of the picture may be lost: Corrupt JPEG data" in said(found)
+    with Image.open(dataset / file("camera.jpeg")) as image:
+        np.testing.assert_array_equal(edgefirst_ros.open(dataset)[1]["image"], np.array(image))
 
 
 def test_a_check_tells_how_far_it_is(sound: dict[tuple[str, str], Path]) -> None:
