@@ -29,7 +29,7 @@ def _quiet(data: bytes) -> Image.Image:
 
 
 def decode_rgb(data: bytes) -> npt.NDArray[np.uint8]:
-    """A JPEG or PNG as RGB (height, width, 3); of a damaged JPEG what Pillow still reads, as other readers do.
+    """A JPEG or PNG as RGB (height, width, 3); of a damaged JPEG what Pillow still reads.
 
     Raises:
         ValueError: it is damaged, or has more pixels than any camera.
