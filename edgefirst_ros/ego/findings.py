@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import gtsam
 import numpy as np
 
-from edgefirst_ros.ego.geometry import Quaternion, after, logarithm, matrix, quaternion
+from edgefirst_ros.ego.geometry import Quaternion, after, quaternion
 from edgefirst_ros.ego.graph import Node, Rolling
 
 LEAST_COURSES = 5
@@ -64,21 +65,21 @@ class Courses:
         """Take the courses of nodes that follow those before."""
         if rolling is None:
             return
-        oriented = any(node.segment is not None and node.segment.orientation_xyzw for node in nodes)
+        oriented = any(node.segment is not None and node.segment.orientation for node in nodes)
         for node in nodes:
             speed = float(np.linalg.norm(node.velocity_m_s))
             if speed < COURSE_M_S or node.segment is None:
                 continue
             if self._last_ns is not None and node.time_ns - self._last_ns < COURSE_NS:
                 continue
-            reading = node.segment.orientation_xyzw
+            reading = node.segment.orientation
             if oriented and reading is None:
                 continue
             self._last_ns = node.time_ns
             true = node.pose.rotation().matrix()
             ahead = true[:, 0] if rolling.travel is None else true @ rolling.travel[:, 0]
             course = node.velocity_m_s / math.copysign(speed, float(ahead @ node.velocity_m_s))
-            written = true if reading is None else matrix(reading)
+            written = true if reading is None else reading.matrix()
             forward, up = written.T @ course, written[2]
             up = up - (up @ forward) * forward
             self._forward, self._up = self._forward + forward, self._up + up / np.linalg.norm(up)
@@ -94,12 +95,12 @@ class Courses:
         up = self._up - (self._up @ forward) * forward
         up = up / np.linalg.norm(up)
         rig_from_configured = np.stack([forward, np.cross(up, forward), up])
-        whole_deg = math.degrees(float(np.linalg.norm(logarithm(rig_from_configured))))
+        whole_deg = math.degrees(float(np.linalg.norm(gtsam.Rot3.Logmap(gtsam.Rot3(rig_from_configured)))))
         sigma_deg = math.degrees(max(scatter / math.sqrt(self._count), LEAST_SIGMA_RAD))
         if whole_deg < max(LEAST_DEG, SIGMAS * sigma_deg):
             return None
         configured: Quaternion = (0.0, 0.0, 0.0, 1.0) if rig_from_imu_xyzw is None else rig_from_imu_xyzw
-        mended = after(quaternion(rig_from_configured), configured)
+        mended = after(quaternion(gtsam.Rot3(rig_from_configured)), configured)
         heading_deg = math.degrees(math.atan2(rig_from_configured[1, 0], rig_from_configured[0, 0]))
         tilt_deg = math.degrees(math.acos(max(-1.0, min(1.0, float(rig_from_configured[2, 2])))))
         return Mounting(mended, heading_deg, tilt_deg, whole_deg, sigma_deg)

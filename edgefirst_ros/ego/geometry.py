@@ -1,10 +1,11 @@
-"""Positions on the earth, through pymap3d, and rotations: quaternions, matrices, vectors, angles."""
+"""Positions on the earth, through pymap3d, and rotations, through GTSAM: quaternions and angles."""
 
 from __future__ import annotations
 
 import math
-from operator import add, mul
+from collections.abc import Sequence
 
+import gtsam
 import numpy as np
 import numpy.typing as npt
 import pymap3d
@@ -22,8 +23,6 @@ STANDARD_GRAVITY_M_S2 = 9.80665
 """Used while the latitude is unknown."""
 
 _GIMBAL = 1e-12
-_PARALLEL_RAD = 1e-8
-"""Below this angle sine and angle are equal to the last bit."""
 
 
 def rpy_deg(rotation_xyzw: Quaternion) -> tuple[float, float, float]:
@@ -48,101 +47,33 @@ def canonical(rotation_xyzw: Quaternion) -> Quaternion:
     return (-x, -y, -z, -w) if w < 0 else rotation_xyzw
 
 
-def slerp(start: Quaternion, end: Quaternion, fraction: float) -> Quaternion:
-    """The rotation at a fraction (0..1) of the shortest way between two (Shoemake).
-
-    Plain numbers, because every pose needs it: with arrays it took a fifth of a conversion.
-    """
-    a, b = _unit(start), _unit(end)
-    if sum(map(mul, a, b)) < 0:
-        b = (-b[0], -b[1], -b[2], -b[3])
-    # Unlike the arc cosine of the product this is exact for small angles, too.
-    angle = 2 * math.atan2(math.dist(a, b), math.hypot(*map(add, a, b)))
-    if angle < _PARALLEL_RAD:
-        one, other = 1 - fraction, fraction
-    else:
-        one, other = (math.sin(part * angle) / math.sin(angle) for part in (1 - fraction, fraction))
-    x, y, z, w = (one * p + other * q for p, q in zip(a, b, strict=True))
-    return canonical(_unit((x, y, z, w)))
-
-
-def _unit(rotation_xyzw: Quaternion) -> Quaternion:
+def rot3(rotation_xyzw: Sequence[float] | Floats) -> gtsam.Rot3:
+    """A quaternion, of any length but 0, as GTSAM's rotation."""
     x, y, z, w = rotation_xyzw
     norm = math.sqrt(x * x + y * y + z * z + w * w)
-    return x / norm, y / norm, z / norm, w / norm
+    return gtsam.Rot3.Quaternion(w / norm, x / norm, y / norm, z / norm)
+
+
+def quaternion(rotation: gtsam.Rot3) -> Quaternion:
+    """The unit quaternion of GTSAM's rotation, whose w is not negative."""
+    x, y, z, w = rotation.toQuaternion().coeffs().tolist()  # type: ignore[attr-defined] # GTSAM's stubs lack it
+    return canonical((x, y, z, w))
+
+
+def slerp(start: Quaternion, end: Quaternion, fraction: float) -> Quaternion:
+    """The rotation at a fraction (0..1) of the shortest way between two."""
+    return quaternion(rot3(start).slerp(fraction, rot3(end)))
 
 
 def after(outer: Quaternion, inner: Quaternion) -> Quaternion:
     """The rotation by ``inner``, then by ``outer``."""
-    # Takes a fifth of the time that a command takes to start, and few mountings are configured.
-    from scipy.spatial.transform import Rotation  # noqa: PLC0415
-
-    x, y, z, w = (Rotation.from_quat(outer) * Rotation.from_quat(inner)).as_quat().tolist()
-    return canonical((x, y, z, w))
+    return quaternion(rot3(outer).compose(rot3(inner)))
 
 
 def inverse(rotation_xyzw: Quaternion) -> Quaternion:
     """The inverse rotation."""
     x, y, z, w = rotation_xyzw
     return canonical((-x, -y, -z, w))
-
-
-def matrix(rotation_xyzw: Quaternion) -> Floats:
-    """The rotation matrix (3, 3) of a unit quaternion."""
-    x, y, z, w = rotation_xyzw
-    return np.array(
-        (
-            (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
-            (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
-            (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
-        )
-    )
-
-
-def quaternion(rotation: Floats) -> Quaternion:
-    """The unit quaternion of a rotation matrix (3, 3), by its largest component (Shepperd)."""
-    ((a, b, c), (d, e, f), (g, h, i)) = rotation.tolist()
-    trace = a + e + i
-    if trace > 0:
-        root = math.sqrt(1 + trace)
-        x, y, z, w = (h - f) / root, (c - g) / root, (d - b) / root, root
-    elif a >= e and a >= i:
-        root = math.sqrt(1 + a - e - i)
-        x, y, z, w = root, (b + d) / root, (c + g) / root, (h - f) / root
-    elif e >= i:
-        root = math.sqrt(1 + e - a - i)
-        x, y, z, w = (b + d) / root, root, (f + h) / root, (c - g) / root
-    else:
-        root = math.sqrt(1 + i - a - e)
-        x, y, z, w = (c + g) / root, (f + h) / root, root, (d - b) / root
-    norm = math.sqrt(x * x + y * y + z * z + w * w)
-    return canonical((x / norm, y / norm, z / norm, w / norm))
-
-
-def exponential(vector: Floats) -> Floats:
-    """The rotation matrix (3, 3) by a rotation vector in radians (Rodrigues)."""
-    x, y, z = vector.tolist()
-    squared = x * x + y * y + z * z
-    angle = math.sqrt(squared)
-    if angle < 1e-4:
-        a, b = 1 - squared / 6, 0.5 - squared / 24
-    else:
-        a, b = math.sin(angle) / angle, (1 - math.cos(angle)) / squared
-    return np.array(
-        (
-            (1 - b * (y * y + z * z), b * x * y - a * z, b * x * z + a * y),
-            (b * x * y + a * z, 1 - b * (x * x + z * z), b * y * z - a * x),
-            (b * x * z - a * y, b * y * z + a * x, 1 - b * (x * x + y * y)),
-        )
-    )
-
-
-def logarithm(rotation: Floats) -> Floats:
-    """The rotation vector (3,) in radians of a rotation matrix, no longer than π."""
-    x, y, z, w = quaternion(rotation)
-    sine = math.sqrt(x * x + y * y + z * z)
-    scale = 2.0 if sine < 1e-12 else 2 * math.atan2(sine, w) / sine
-    return np.array((x * scale, y * scale, z * scale))
 
 
 def ecef_m(point: GeoPoint) -> Vector:

@@ -242,10 +242,9 @@ class Motion:
         segment = self._inertia.segment(last.time_ns, time_ns, self._times, samples, self._gravity)
         del self._times[:-1], self._samples[:-1]
         node = Node(last.index + 1, time_ns, segment)
-        reading = segment.orientation_xyzw
+        reading = segment.orientation
         if reading is not None and (self._knot_ns is None or time_ns - self._knot_ns >= KNOT_NS):
-            a, b, c, w = reading
-            node.orientation, self._knot_ns = gtsam.Rot3.Quaternion(w, a, b, c), time_ns
+            node.orientation, self._knot_ns = reading, time_ns
         if segment.turns and segment.feels:
             turned = gtsam.Rot3.Logmap(segment.measured.deltaRij())
             self._judge.felt(segment.dt_s, turned, segment.force_m_s2)

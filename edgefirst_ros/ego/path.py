@@ -8,18 +8,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import gtsam
 import numpy as np
 
-from edgefirst_ros.ego.geometry import (
-    Floats,
-    Quaternion,
-    Vector,
-    exponential,
-    logarithm,
-    matrix,
-    quaternion,
-)
+from edgefirst_ros.ego.geometry import Floats, Quaternion, Vector, quaternion, rot3
 from edgefirst_ros.ego.graph import Node
+from edgefirst_ros.ego.inertia import Segment
 from edgefirst_ros.ego.rows import Rows
 
 BLIND_M_S2 = 2.0
@@ -54,77 +48,68 @@ def rows_of(
             it were right, so that nothing jumps where the AHRS falls silent, and its error is in the sigma.
         gravity_m_s2: downwards.
     """
-    times: list[int] = []
-    rows: list[Floats] = []
+    count = len(nodes)
+    table = np.zeros((count, COLUMNS))
+    attitudes = [node.pose.rotation() for node in nodes]
+    if not count:
+        return [], table
+    ups = np.array([attitude.matrix()[2] for attitude in attitudes])
+    table[:, 0:3] = [node.pose.translation() for node in nodes]
+    table[:, 3:6] = [node.velocity_m_s for node in nodes]
+    table[:, 6:10] = [
+        quaternion(gtsam.Rot3.Rz(-north).compose(attitude))
+        for north, attitude in zip(norths_rad.tolist(), attitudes, strict=True)
+    ]
+    table[:, 13:16] = sigmas[:, :3]
+    table[:, 16:19] = np.hypot(sigmas[:, 3:], ups * norths_rad[:, None])
+    for row, node in zip(table, nodes, strict=True):
+        if node.segment is not None and node.segment.turns:
+            row[10:13], row[19] = node.segment.rate_rad_s - node.bias.gyroscope(), 1
+        row[20] = node.begins_again
+    times, rows = [nodes[0].time_ns], [table[:1]]
     gravity = np.array((0.0, 0.0, -gravity_m_s2))
-    before: Node | None = None
-    ups = np.array([node.pose.rotation().matrix()[2] for node in nodes]).reshape(-1, 3)
-    sigmas = np.hypot(sigmas, np.concatenate([np.zeros_like(ups), ups * norths_rad[:, None]], axis=1))
-    for index, node in enumerate(nodes):
-        segment = node.segment
-        inner = segment is not None and len(segment.rows) and before is not None and not node.begins_again
-        if inner and segment is not None and before is not None:
-            share = (segment.rows[:, 0] / segment.dt_s)[:, None]
-            north_rad = (1 - share[:, 0]) * norths_rad[index - 1] + share[:, 0] * norths_rad[index]
-            found = _between(before, node, segment.rows, north_rad, gravity)
-            found[:, 13:19] = (1 - share) * sigmas[index - 1] + share * sigmas[index]
+    for index in range(1, count):
+        before, node, segment = nodes[index - 1], nodes[index], nodes[index].segment
+        if segment is not None and len(segment.rows) and not node.begins_again:
+            inner = _between(before, node, segment, norths_rad[index - 1 : index + 1].tolist(), gravity)
+            share = segment.rows[:, :1] / segment.dt_s
+            inner[:, 13:19] = (1 - share) * table[index - 1, 13:19] + share * table[index, 13:19]
             times += (before.time_ns + np.round(segment.rows[:, 0] * 1e9).astype(np.int64)).tolist()
-            rows.append(found)
-        row = np.empty((1, COLUMNS))
-        row[0, 0:3], row[0, 3:6] = node.pose.translation(), node.velocity_m_s
-        row[0, 6:10] = quaternion(_north(norths_rad[index]) @ node.pose.rotation().matrix())
-        turns = segment is not None and segment.turns
-        row[0, 10:13] = segment.rate_rad_s - node.bias.gyroscope() if segment is not None and turns else 0.0
-        row[0, 13:19] = sigmas[index]
-        row[0, 19], row[0, 20] = turns, node.begins_again
+            rows.append(inner)
         times.append(node.time_ns)
-        rows.append(row)
-        before = node
-    if len(times) > 1 and rows[0][0, 19] == 0:
-        rows[0][0, 19], rows[0][0, 10:13] = rows[1][0, 19], rows[1][0, 10:13]
-    table = np.vstack(rows) if rows else np.empty((0, COLUMNS))
-    table[:, :6] = np.round(table[:, :6], DECIMALS[0])
-    table[:, 6:10] = np.round(np.where(table[:, 9:10] < 0, -table[:, 6:10], table[:, 6:10]), DECIMALS[1])
-    return times, table
+        rows.append(table[index : index + 1])
+    whole = np.concatenate(rows)
+    if len(whole) > 1 and whole[0, 19] == 0:
+        whole[0, 19], whole[0, 10:13] = whole[1, 19], whole[1, 10:13]
+    whole[:, :6] = np.round(whole[:, :6], DECIMALS[0])
+    whole[:, 6:10] = np.round(whole[:, 6:10], DECIMALS[1])
+    return times, whole
 
 
-def _north(turned_rad: float) -> Floats:
-    return exponential(np.array((0.0, 0.0, -turned_rad)))
-
-
-def _between(before: Node, node: Node, rows: Floats, norths_rad: Floats, gravity: Floats) -> Floats:
+def _between(before: Node, node: Node, segment: Segment, norths_rad: list[float], gravity: Floats) -> Floats:
     """Rows between two nodes: integrated from the first, and bent so that they end at the second."""
-    segment = node.segment
-    if segment is None:
-        raise ValueError("a node between two has a segment")
-    bias = before.bias
-    whole_s = segment.dt_s
-    end = segment.measured
-    at_s = np.append(rows[:, 0], whole_s)
-    velocity = np.vstack([rows[:, 5:8], end.deltaVij()])
-    place = np.vstack([rows[:, 8:11], end.deltaPij()])
-    start = before.pose.rotation().matrix()
-    t = at_s[:, None]
-    force = bias.accelerometer()
-    velocity = before.velocity_m_s + gravity * t + (velocity - force * t) @ start.T
-    place = (
-        before.pose.translation()
-        + before.velocity_m_s * t
-        + 0.5 * gravity * t * t
-        + (place - 0.5 * force * t * t) @ start.T
-    )
-    off_v, off_p = node.velocity_m_s - velocity[-1], node.pose.translation() - place[-1]
+    whole_s, end, bias = segment.dt_s, segment.measured, before.bias
+    t = np.append(segment.rows[:, 0], whole_s)[:, None]
     s = t / whole_s
-    made = np.zeros((len(rows), COLUMNS))
+    felt = np.vstack([segment.rows[:, 1:], np.concatenate([end.deltaVij(), end.deltaPij()])])
+    attitude, force = before.pose.rotation(), bias.accelerometer()
+    axes = attitude.matrix().T
+    velocity = before.velocity_m_s + gravity * t + (felt[:, :3] - force * t) @ axes
+    place = before.pose.translation() + before.velocity_m_s * t + 0.5 * gravity * t * t
+    place = place + (felt[:, 3:] - 0.5 * force * t * t) @ axes
+    off_v, off_p = node.velocity_m_s - velocity[-1], node.pose.translation() - place[-1]
+    made = np.zeros((len(segment.rows), COLUMNS))
     made[:, 0:3] = (place + off_p * (3 * s * s - 2 * s**3) + off_v * whole_s * (s**3 - s * s))[:-1]
     made[:, 3:6] = (velocity + off_p * (6 * s - 6 * s * s) / whole_s + off_v * (3 * s * s - 2 * s))[:-1]
-    turn_bias = bias.gyroscope()
-    last = start @ end.deltaRij().matrix() @ exponential(-turn_bias * whole_s)
-    off_r = logarithm(last.T @ node.pose.rotation().matrix())
-    inner = zip(made, rows[:, 1:5].tolist(), rows[:, 0].tolist(), norths_rad.tolist(), strict=True)
-    for row, (x, y, z, w), elapsed, north in inner:
-        turned = start @ matrix((x, y, z, w)) @ exponential(off_r * (elapsed / whole_s) - turn_bias * elapsed)
-        row[6:10] = quaternion(_north(north) @ turned if north else turned)
+    drift = bias.gyroscope() * whole_s
+    last = attitude.compose(end.deltaRij()).compose(gtsam.Rot3.Expmap(-drift))
+    off = gtsam.Rot3.Logmap(last.between(node.pose.rotation())) - drift
+    north, next_north = norths_rad
+    for row, turned, share in zip(made, segment.turns_at, s[:-1, 0].tolist(), strict=True):
+        bent = attitude.compose(turned).compose(gtsam.Rot3.Expmap(off * share))
+        if north or next_north:
+            bent = gtsam.Rot3.Rz((share - 1) * north - share * next_north).compose(bent)
+        row[6:10] = quaternion(bent)
     made[:, 10:13] = np.nan
     made[:, 19] = 1.0
     return made
@@ -186,10 +171,9 @@ class SmoothedPath:
         h = (self._time(after) - start_ns) / 1e9
         s = (time_ns - start_ns) / 1e9 / h
         position = _cubic(start[0:3], start[3:6] * h, end[0:3], end[3:6] * h, s)
-        first = _matrix(start)
-        turned = logarithm(first.T @ _matrix(end)) * s
+        rotation = rot3(start[6:10].tolist()).slerp(s, rot3(end[6:10].tolist()))
         sigma = (1 - s) * start[13:19] + s * end[13:19]
-        return _point(position, first @ exponential(turned), sigma, bool(end[19]))
+        return _point(position, rotation, sigma, bool(end[19]))
 
     def _beyond(self, index: int, time_ns: int) -> Point:
         values = self._row(index)
@@ -197,9 +181,9 @@ class SmoothedPath:
         sigma = values[13:19].copy()
         sigma[:3] = np.hypot(sigma[:3], BLIND_M_S2 * math.sqrt(abs(dt) ** 3 / 3))
         turns = bool(values[19]) and abs(dt) < 0.1
-        rotation = _matrix(values)
+        rotation = rot3(values[6:10].tolist())
         if turns and dt and not math.isnan(values[10]):
-            rotation = rotation @ exponential(values[10:13] * dt)
+            rotation = rotation.compose(gtsam.Rot3.Expmap(values[10:13] * dt))
         return _point(values[0:3] + values[3:6] * dt, rotation, sigma, turns)
 
     def _time(self, index: int) -> int:
@@ -210,11 +194,6 @@ class SmoothedPath:
             return self._rows.row(index)
         row: Floats = self._tail[index - len(self.times)]
         return row
-
-
-def _matrix(values: Floats) -> Floats:
-    x, y, z, w = values[6:10].tolist()
-    return matrix((x, y, z, w))
 
 
 def _cubic(start: Floats, start_slope: Floats, end: Floats, end_slope: Floats, s: float) -> Floats:
@@ -228,7 +207,7 @@ def _cubic(start: Floats, start_slope: Floats, end: Floats, end_slope: Floats, s
     )
 
 
-def _point(position: Floats, rotation: Floats, sigma: Floats, turns: bool) -> Point:
+def _point(position: Floats, rotation: gtsam.Rot3, sigma: Floats, turns: bool) -> Point:
     a, b, c, d, e, f = sigma.tolist()
     x, y, z = (round(value, DECIMALS[0]) for value in position.tolist())
     return Point((x, y, z), (a, b, c), quaternion(rotation), (d, e, f), turns)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import gtsam
 import numpy as np
 
 from edgefirst_ros.ego.findings import Mounting
@@ -15,12 +16,10 @@ from edgefirst_ros.ego.geometry import (
     Vector,
     after,
     canonical,
-    exponential,
     from_enu,
     inverse,
-    logarithm,
-    matrix,
     quaternion,
+    rot3,
     rpy_deg,
     slerp,
 )
@@ -276,7 +275,7 @@ class Trajectory:
 
 def _of_written(rotation: Quaternion, point: Point) -> Vector:
     """Standard deviations of a rotation that is not the estimated one, from which it differs in error."""
-    off = logarithm(matrix(point.rotation_xyzw).T @ matrix(rotation)).tolist()
+    off = gtsam.Rot3.Logmap(rot3(point.rotation_xyzw).between(rot3(rotation))).tolist()
     a, b, c = (math.hypot(*each) for each in zip(off, point.rotation_sigma_rad, strict=True))
     return a, b, c
 
@@ -300,14 +299,14 @@ def _carried(odometry: Odometry, seconds: float) -> Odometry:
     """The pose after some seconds at the same velocities, which are in its own axes."""
     if not np.isfinite((*odometry.linear_m_s, *odometry.angular_rad_s)).all():
         return odometry
-    rotation = matrix(odometry.orientation_xyzw)
-    half = exponential(np.array(odometry.angular_rad_s) * (seconds / 2))
-    moved = rotation @ half @ np.array(odometry.linear_m_s) * seconds
+    half = gtsam.Rot3.Expmap(np.array(odometry.angular_rad_s) * (seconds / 2))
+    midway = rot3(odometry.orientation_xyzw).compose(half)
+    moved = midway.rotate(np.array(odometry.linear_m_s) * seconds)
     x, y, z = (np.array(odometry.position_m) + moved).tolist()
     return Odometry(
         odometry.child_frame_id,
         (x, y, z),
-        quaternion(rotation @ half @ half),
+        quaternion(midway.compose(half)),
         odometry.linear_m_s,
         odometry.angular_rad_s,
     )

@@ -13,7 +13,7 @@ import pytest
 from ego_drives import from_yaw
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.ego.geometry import Quaternion
+from edgefirst_ros.ego.geometry import Quaternion, quaternion
 from edgefirst_ros.ego.inertia import FORCE, FORCE_WALK, GYRO, GYRO_WALK, Preintegrator, Segment, sample_row
 from edgefirst_ros.messages.imu import Imu
 
@@ -101,16 +101,17 @@ def test_a_turn_is_summed_as_its_integral(rate: float) -> None:
 
 def test_rows_within_a_segment_are_its_integral_until_then() -> None:
     rate, step = 1.5, 0.01
-    rows = whole(turning(rate, 0.4)).rows
+    segment = whole(turning(rate, 0.4))
+    rows = segment.rows
     # Poses are interpolated between rows: a body on springs sways at up to 3 Hz.
     assert np.diff([0, *rows[:, 0], 0.4]).max() <= 0.1
     assert len(rows) >= 4
-    for at_s, *numbers in rows.tolist():
+    for (at_s, *numbers), turned in zip(rows.tolist(), segment.turns_at, strict=True):
         velocity, place = circle(rate, at_s)
-        turn = Rotation.from_quat(numbers[:4]).as_rotvec()
+        turn = Rotation.from_matrix(turned.matrix()).as_rotvec()
         assert turn == pytest.approx([0, 0, rate * at_s], abs=1e-9)
-        assert numbers[4:7] == pytest.approx(velocity, abs=1.02 * rate * step * at_s)
-        assert numbers[7:10] == pytest.approx(place, abs=0.51 * rate * step * at_s**2)
+        assert numbers[:3] == pytest.approx(velocity, abs=1.02 * rate * step * at_s)
+        assert numbers[3:] == pytest.approx(place, abs=0.51 * rate * step * at_s**2)
 
 
 def test_the_mounting_turns_everything() -> None:
@@ -123,15 +124,15 @@ def test_the_mounting_turns_everything() -> None:
         (plain.measured.deltaPij(), turned.measured.deltaPij()),
         (plain.rate_rad_s, turned.rate_rad_s),
         (plain.force_m_s2, turned.force_m_s2),
-        (plain.rows[:, 5:8], turned.rows[:, 5:8]),
-        (plain.rows[:, 8:11], turned.rows[:, 8:11]),
+        (plain.rows[:, 1:4], turned.rows[:, 1:4]),
+        (plain.rows[:, 4:7], turned.rows[:, 4:7]),
     ):
         assert other == pytest.approx(mount.apply(one), abs=1e-9)
     orientation = from_yaw(0.7)
     segment = whole([(n * 25 * MS, Imu(orientation, (0, 0, 1e-6), STILL)) for n in range(3)], (x, y, z, w))
-    assert segment.orientation_xyzw is not None
+    assert segment.orientation is not None
     expected = Rotation.from_quat(orientation) * mount.inv()
-    assert (Rotation.from_quat(segment.orientation_xyzw) * expected.inv()).magnitude() < 1e-9
+    assert (Rotation.from_matrix(segment.orientation.matrix()) * expected.inv()).magnitude() < 1e-9
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -175,11 +176,11 @@ def test_without_a_gyroscope_the_orientation_tells_the_turn() -> None:
 
 def test_an_orientation_is_that_of_the_end() -> None:
     samples = [(n * 10 * MS, Imu(from_yaw(0.01 * n), (0.0, 0.0, 1.0), STILL)) for n in range(21)]
-    assert whole(samples).orientation_xyzw == pytest.approx(from_yaw(0.2))
-    assert whole([*samples[:-1], (200 * MS, Imu(None, (0.0, 0.0, 1.0), STILL))]).orientation_xyzw is None
+    assert quaternion(whole(samples).orientation) == pytest.approx(from_yaw(0.2))
+    assert whole([*samples[:-1], (200 * MS, Imu(None, (0.0, 0.0, 1.0), STILL))]).orientation is None
     held, old = (arriving(samples, (0, end_ms * MS))[0] for end_ms in (250, 251))
-    assert held.orientation_xyzw == pytest.approx(from_yaw(0.2))
-    assert old.orientation_xyzw is None
+    assert quaternion(held.orientation) == pytest.approx(from_yaw(0.2))
+    assert old.orientation is None
 
 
 @pytest.mark.parametrize(
