@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import gtsam
 import numpy as np
@@ -126,48 +127,60 @@ class Rolling:
     travel: Floats | None
 
 
-def x(node: Node) -> int:
-    """The key of a node's pose."""
-    return int(gtsam.symbol("x", node.index))
-
-
-def _v(node: Node) -> int:
-    return int(gtsam.symbol("v", node.index))
-
-
-def _b(node: Node) -> int:
-    return int(gtsam.symbol("b", node.index))
-
-
-def _q(node: Node) -> int:
-    return int(gtsam.symbol("q", node.index))
-
-
-def _o(node: Node) -> int:
-    return int(gtsam.symbol("o", node.index))
+def key(kind: str, node: Node) -> int:
+    """The key of a node's pose (x), velocity (v), bias (b), ``shown_m`` (q) or ``north`` (o)."""
+    return int(gtsam.symbol(kind, node.index))
 
 
 _ANTENNA = int(gtsam.symbol("l", 0))
+_NOWHERE, _SAME, _ZERO = gtsam.Pose3(), gtsam.imuBias.ConstantBias(), np.zeros(3)
+_PRIORS: dict[str, Any] = {
+    "x": gtsam.PriorFactorPose3,
+    "v": gtsam.PriorFactorVector,
+    "b": gtsam.PriorFactorConstantBias,
+    "q": gtsam.PriorFactorPoint3,
+    "o": gtsam.PriorFactorPose3,
+}
+_BETWEEN: dict[str, Any] = {
+    "x": gtsam.BetweenFactorPose3,
+    "b": gtsam.BetweenFactorConstantBias,
+    "q": gtsam.BetweenFactorPoint3,
+    "o": gtsam.BetweenFactorPose3,
+}
+_Noise = gtsam.noiseModel.Base | Sequence[float] | Floats
+"""Standard deviations of what is independent, or any."""
+
+
+def _model(noise: _Noise) -> gtsam.noiseModel.Base:
+    if isinstance(noise, gtsam.noiseModel.Base):
+        return noise
+    return gtsam.noiseModel.Diagonal.Sigmas(np.asarray(noise, np.float64))
+
+
+def _know(graph: gtsam.NonlinearFactorGraph, kind: str, node: Node, value: object, noise: _Noise) -> None:
+    """A node's variable is a value."""
+    graph.add(_PRIORS[kind](key(kind, node), value, _model(noise)))
+
+
+def _tie(
+    graph: gtsam.NonlinearFactorGraph, kind: str, ends: tuple[Node, Node], moved: object, noise: _Noise
+) -> None:
+    """A node's variable differs from that of a node before by a value."""
+    graph.add(_BETWEEN[kind](*(key(kind, node) for node in ends), moved, _model(noise)))
 
 
 def rough(
     node: Node, *, tilt_rad: float, heading_rad: float, place_m: float, known_bias: bool = False
 ) -> Prior:
     """A prior around the present estimate of a node, for where nothing better is known."""
-    level = np.diag(np.square((tilt_rad, tilt_rad, heading_rad)))
     turned = node.pose.rotation().matrix()
-    covariance = np.zeros((6, 6))
-    covariance[:3, :3] = turned.T @ level @ turned
-    covariance[3:, 3:] = np.eye(3) * place_m**2
+    covariance = np.eye(6) * place_m**2
+    covariance[:3, :3] = turned.T @ np.diag(np.square((tilt_rad, tilt_rad, heading_rad))) @ turned
+    share, speed_m_s = (0.1, 3.0) if known_bias else (1.0, min(FAST_M_S, place_m))
     graph = gtsam.NonlinearFactorGraph()
-    graph.add(gtsam.PriorFactorPose3(x(node), node.pose, gtsam.noiseModel.Gaussian.Covariance(covariance)))
-    speed = 3.0 if known_bias else min(FAST_M_S, place_m)
-    graph.add(
-        gtsam.PriorFactorVector(_v(node), node.velocity_m_s, gtsam.noiseModel.Isotropic.Sigma(3, speed))
-    )
-    share = 0.1 if known_bias else 1.0
-    sigmas = np.repeat((FORCE_BIAS_M_S2 * share, GYRO_BIAS_RAD_S * share), 3)
-    graph.add(gtsam.PriorFactorConstantBias(_b(node), node.bias, gtsam.noiseModel.Diagonal.Sigmas(sigmas)))
+    _know(graph, "x", node, node.pose, gtsam.noiseModel.Gaussian.Covariance(covariance))
+    _know(graph, "v", node, node.velocity_m_s, [speed_m_s] * 3)
+    _know(graph, "b", node, node.bias, share * np.repeat((FORCE_BIAS_M_S2, GYRO_BIAS_RAD_S), 3))
     return Prior(graph)
 
 
@@ -186,14 +199,13 @@ def factors(
     graph = gtsam.NonlinearFactorGraph(prior.factors)
     turned = prior.turned
     placed = prior.shown is not None or any(node.place is not None for node in nodes)
-    graph.add(gtsam.PriorFactorPoint3(_ANTENNA, np.zeros(3), gtsam.noiseModel.Isotropic.Sigma(3, 1e-3)))
+    bound = _model([(5 if placed else 1) * FAST_M_S] * 3)
+    graph.add(gtsam.PriorFactorPoint3(_ANTENNA, _ZERO, _model([1e-3] * 3)))
     before: Node | None = None
     for node in nodes:
         if before is not None:
             _move(graph, before, node, rolling)
-            fastest_m_s = 5 * FAST_M_S if placed else FAST_M_S
-            bound = gtsam.noiseModel.Isotropic.Sigma(3, fastest_m_s)
-            graph.add(gtsam.PriorFactorVector(_v(node), np.zeros(3), bound))
+            _know(graph, "v", node, _ZERO, bound)
         if before is not None or not prior.absorbed:
             if node.place is not None:
                 _locate(graph, node, node.place)
@@ -207,8 +219,7 @@ def factors(
     if slow:
         _wander(graph, nodes[1:] if prior.absorbed else nodes, prior.shown, ends=ends)
     if ends and turned is not None:
-        tilts = gtsam.noiseModel.Diagonal.Sigmas(np.array([TILT_RAD * END] * 2 + [LOOSE] * 4))
-        graph.add(gtsam.PriorFactorPose3(_o(turned), gtsam.Pose3(), tilts))
+        _know(graph, "o", turned, _NOWHERE, [TILT_RAD * END] * 2 + [LOOSE] * 4)
     return graph
 
 
@@ -218,29 +229,18 @@ def _move(graph: gtsam.NonlinearFactorGraph, before: Node, node: Node, rolling: 
         raise ValueError("only the first node has no segment")
     dt = max(segment.dt_s, 1e-3)
     if node.begins_again:
-        sigmas = np.array([GYRO * math.sqrt(dt) + 0.05 * dt] * 3 + [LOOSE] * 3)
-        turned = gtsam.Pose3(segment.measured.deltaRij(), np.zeros(3))
-        graph.add(
-            gtsam.BetweenFactorPose3(x(before), x(node), turned, gtsam.noiseModel.Diagonal.Sigmas(sigmas))
-        )
+        turned = gtsam.Pose3(segment.measured.deltaRij(), _ZERO)
+        _tie(graph, "x", (before, node), turned, [GYRO * math.sqrt(dt) + 0.05 * dt] * 3 + [LOOSE] * 3)
         walk = np.repeat((0.1 * FORCE_BIAS_M_S2, GYRO_WALK * math.sqrt(dt) + 1e-4), 3)
-        same = gtsam.imuBias.ConstantBias()
-        graph.add(
-            gtsam.BetweenFactorConstantBias(
-                _b(before), _b(node), same, gtsam.noiseModel.Diagonal.Sigmas(walk)
-            )
-        )
-        graph.add(
-            gtsam.PriorFactorVector(_v(node), np.zeros(3), gtsam.noiseModel.Isotropic.Sigma(3, FAST_M_S))
-        )
+        _tie(graph, "b", (before, node), _SAME, walk)
+        _know(graph, "v", node, _ZERO, [FAST_M_S] * 3)
         return
-    keys = (x(before), _v(before), x(node), _v(node), _b(before), _b(node))
-    graph.add(gtsam.CombinedImuFactor(*keys, segment.measured))
+    ends = zip("xvxvbb", (before, before, node, node, before, node), strict=True)
+    factor: Any = gtsam.CombinedImuFactor
+    graph.add(factor(*(key(kind, each) for kind, each in ends), segment.measured))
     if not segment.feels:
         up = gtsam.Unit3(np.array((0.0, 0.0, 1.0)))
-        graph.add(
-            gtsam.AttitudeFactorPose3(x(node), up, gtsam.noiseModel.Isotropic.Sigma(2, UPRIGHT_RAD), up)
-        )
+        graph.add(gtsam.AttitudeFactorPose3(key("x", node), up, _model([UPRIGHT_RAD] * 2), up))
     if rolling.travel is not None:
         speed = math.hypot(*node.velocity_m_s.tolist())
         rate = float(np.linalg.norm(segment.rate_rad_s)) if segment.turns else 0.0
@@ -251,15 +251,14 @@ def _move(graph: gtsam.NonlinearFactorGraph, before: Node, node: Node, rolling: 
         axes[:3, :3] = np.eye(3) / LOOSE
         # The logarithm of a motion with constant turn and speed points straight ahead: no approximation.
         rolls = gtsam.noiseModel.Gaussian.SqrtInformation(axes, smart=False)
-        graph.add(gtsam.BetweenFactorPose3(x(before), x(node), gtsam.Pose3(), rolls))
+        _tie(graph, "x", (before, node), _NOWHERE, rolls)
 
 
 def _locate(graph: gtsam.NonlinearFactorGraph, node: Node, place: Place) -> None:
     """A fix is the place of the antenna, plus white noise, plus a slow error."""
-    white = gtsam.noiseModel.Robust.Create(
-        gtsam.noiseModel.mEstimator.Huber.Create(HUBER), gtsam.noiseModel.Diagonal.Sigmas(place.white_m)
-    )
-    graph.add(gtsam.ReferenceFrameFactorPoint3Pose3(_ANTENNA, x(node), _q(node), white))
+    loss = gtsam.noiseModel.mEstimator.Huber.Create(HUBER)
+    white = gtsam.noiseModel.Robust.Create(loss, _model(place.white_m))
+    graph.add(gtsam.ReferenceFrameFactorPoint3Pose3(_ANTENNA, key("x", node), key("q", node), white))
 
 
 def _wander(
@@ -271,29 +270,23 @@ def _wander(
     sides of each difference, and at both ends half of the information that one value alone has.
     """
     scale = 0.0
-
-    def tell(factor: type, keys: tuple[int, ...], measured: Floats, sigmas: Floats) -> None:
-        graph.add(factor(*keys, measured, gtsam.noiseModel.Diagonal.Sigmas(sigmas)))
-
     for node in nodes:
         place = node.place
         if place is None:
             continue
+        scale -= float(np.log(place.wander_m).sum())
         if shown is None or shown.place is None:
-            tell(gtsam.PriorFactorPoint3, (_q(node),), place.position_m, place.wander_m * END)
-            scale -= float(np.log(place.wander_m).sum())
+            _know(graph, "q", node, place.position_m, place.wander_m * END)
         else:
             kept = _kept(shown, node, WANDER_S)
-            apart = place.wander_m * math.sqrt((1 - kept * kept) / kept)
             moved = place.position_m - shown.place.position_m
-            tell(gtsam.BetweenFactorPoint3, (_q(shown), _q(node)), moved, apart)
-            alone = place.wander_m * math.sqrt(2 * (1 + kept) / (1 - kept))
-            tell(gtsam.PriorFactorPoint3, (_q(shown),), shown.place.position_m, alone)
-            tell(gtsam.PriorFactorPoint3, (_q(node),), place.position_m, alone)
-            scale -= float(np.log(place.wander_m).sum())
+            _tie(graph, "q", (shown, node), moved, place.wander_m * math.sqrt((1 - kept * kept) / kept))
+            alone = _model(place.wander_m * math.sqrt(2 * (1 + kept) / (1 - kept)))
+            _know(graph, "q", shown, shown.place.position_m, alone)
+            _know(graph, "q", node, place.position_m, alone)
         shown = node
     if ends and shown is not None and shown.place is not None:
-        tell(gtsam.PriorFactorPoint3, (_q(shown),), shown.place.position_m, shown.place.wander_m * END)
+        _know(graph, "q", shown, shown.place.position_m, shown.place.wander_m * END)
     return scale
 
 
@@ -305,31 +298,27 @@ def _kept(before: Node, node: Node, constant_s: float) -> float:
 
 def _orient(graph: gtsam.NonlinearFactorGraph, node: Node, reading: gtsam.Rot3, turned: Node | None) -> None:
     """An AHRS shows the rotation in a frame that is tilted a little and turned by any angle, both slowly."""
-    read = gtsam.noiseModel.Diagonal.Sigmas(np.array([READING_RAD] * 3 + [LOOSE * LOOSE] * 3))
-    shown = gtsam.Pose3(reading, np.zeros(3))
-    graph.add(gtsam.BetweenFactorPose3(_o(node), x(node), shown, read))
-    level, nowhere = [TILT_RAD * END] * 2, [1e-3] * 3
+    shown = gtsam.Pose3(reading, _ZERO)
+    read = _model([READING_RAD] * 3 + [LOOSE * LOOSE] * 3)
+    graph.add(gtsam.BetweenFactorPose3(key("o", node), key("x", node), shown, read))
+    nowhere = [1e-3] * 3
     if turned is None:
-        north = gtsam.noiseModel.Diagonal.Sigmas(np.array([*level, NORTH_RAD, *nowhere]))
-        graph.add(gtsam.PriorFactorPose3(_o(node), gtsam.Pose3(), north))
+        _know(graph, "o", node, _NOWHERE, [*[TILT_RAD * END] * 2, NORTH_RAD, *nowhere])
         return
     dt = (node.time_ns - turned.time_ns) / 1e9
     kept = _kept(turned, node, TILT_S)
     tilts = [TILT_RAD * math.sqrt((1 - kept * kept) / kept)] * 2
-    walk = gtsam.noiseModel.Diagonal.Sigmas(np.array([*tilts, NORTH_WALK * math.sqrt(dt), *nowhere]))
-    graph.add(gtsam.BetweenFactorPose3(_o(turned), _o(node), gtsam.Pose3(), walk))
+    _tie(graph, "o", (turned, node), _NOWHERE, [*tilts, NORTH_WALK * math.sqrt(dt), *nowhere])
     alone = [TILT_RAD * math.sqrt(2 * (1 + kept) / (1 - kept))] * 2
-    stays = gtsam.noiseModel.Diagonal.Sigmas(np.array([*alone, LOOSE, *nowhere]))
     for each in (turned, node):
-        graph.add(gtsam.PriorFactorPose3(_o(each), gtsam.Pose3(), stays))
+        _know(graph, "o", each, _NOWHERE, [*alone, LOOSE, *nowhere])
 
 
 def _stand(graph: gtsam.NonlinearFactorGraph, node: Node) -> None:
-    graph.add(gtsam.PriorFactorVector(_v(node), np.zeros(3), gtsam.noiseModel.Isotropic.Sigma(3, STILL_M_S)))
+    _know(graph, "v", node, _ZERO, [STILL_M_S] * 3)
     if node.segment is not None and node.segment.turns:
-        rate = gtsam.imuBias.ConstantBias(np.zeros(3), node.segment.rate_rad_s)
-        sigmas = np.repeat((LOOSE, STILL_RAD_S), 3)
-        graph.add(gtsam.PriorFactorConstantBias(_b(node), rate, gtsam.noiseModel.Diagonal.Sigmas(sigmas)))
+        rate = gtsam.imuBias.ConstantBias(_ZERO, node.segment.rate_rad_s)
+        _know(graph, "b", node, rate, np.repeat((LOOSE, STILL_RAD_S), 3))
 
 
 def _entries(nodes: Sequence[Node], prior: Prior) -> Iterator[tuple[Node, bool, bool, bool]]:
@@ -362,23 +351,18 @@ class Optimum:
     def __init__(
         self, nodes: Sequence[Node], prior: Prior, rolling: Rolling, *, rounds: int, damped: bool = False
     ) -> None:
-        self.nodes, self._prior = nodes, prior
+        self.nodes, self._prior, self._rolling = nodes, prior, rolling
         self._graph = factors(nodes, prior, rolling, ends=True)
         values, order = gtsam.Values(), gtsam.Ordering()
         for node, moves, shows, turns in _entries(nodes, prior):
-            if turns:
-                values.insert(_o(node), node.north or gtsam.Pose3())
-                order.push_back(_o(node))
-            if shows:
-                values.insert(_q(node), node.pose.translation() if node.shown_m is None else node.shown_m)
-                order.push_back(_q(node))
-            if moves:
-                values.insert(_b(node), node.bias)
-                values.insert(_v(node), node.velocity_m_s)
-                values.insert(x(node), node.pose)
-                for key in (_b(node), _v(node), x(node)):
-                    order.push_back(key)
-        values.insert(_ANTENNA, np.zeros(3))
+            shown = node.pose.translation() if node.shown_m is None else node.shown_m
+            begins: list[tuple[str, Any]] = [("o", node.north or _NOWHERE)] if turns else []
+            begins += [("q", shown)] if shows else []
+            begins += [("b", node.bias), ("v", node.velocity_m_s), ("x", node.pose)] if moves else []
+            for kind, value in begins:
+                values.insert(key(kind, node), value)
+                order.push_back(key(kind, node))
+        values.insert(_ANTENNA, _ZERO)
         order.push_back(_ANTENNA)
         self._order = order
         self._values = self._damped(values, rounds) if damped else self._descended(values, rounds)
@@ -410,23 +394,23 @@ class Optimum:
         values = self._values
         for node, moves, shows, turns in _entries(self.nodes, self._prior):
             if moves:
-                node.pose = values.atPose3(x(node))
-                node.velocity_m_s = values.atVector(_v(node))
-                node.bias = values.atConstantBias(_b(node))
+                node.pose = values.atPose3(key("x", node))
+                node.velocity_m_s = values.atVector(key("v", node))
+                node.bias = values.atConstantBias(key("b", node))
             if shows:
-                node.shown_m = values.atPoint3(_q(node))
+                node.shown_m = values.atPoint3(key("q", node))
             if turns:
-                node.north = values.atPose3(_o(node))
+                node.north = values.atPose3(key("o", node))
         return self.nodes
 
     def pose(self, node: Node) -> gtsam.Pose3:
         """A node's pose."""
-        return self._values.atPose3(x(node))
+        return self._values.atPose3(key("x", node))
 
     def sigmas(self, nodes: Sequence[Node]) -> Floats:
         """Standard deviations (n, 6): ENU metres, and radians about the rig's axes."""
         covariances = self._covariances(nodes)
-        turned = np.array([self._values.atPose3(x(node)).rotation().matrix() for node in nodes])
+        turned = np.array([self._values.atPose3(key("x", node)).rotation().matrix() for node in nodes])
         places = np.einsum("nij,njk,nik->ni", turned, covariances[:, 3:, 3:], turned)
         turns = np.einsum("nii->ni", covariances[:, :3, :3])
         sigmas: Floats = np.sqrt(np.maximum(np.concatenate([places, turns], axis=1), 0.0))
@@ -439,7 +423,7 @@ class Optimum:
         failed: list[int] = []
         for index, node in enumerate(nodes):
             try:
-                found[index] = tree.marginalCovariance(x(node))
+                found[index] = tree.marginalCovariance(key("x", node))
             except RuntimeError:
                 failed.append(index)
         for index, covariance in zip(failed, self._slow_covariances([nodes[i] for i in failed]), strict=True):
@@ -459,7 +443,7 @@ class Optimum:
             columns = []
             for axis in np.eye(6):
                 unit, part = gtsam.VectorValues.Zero(solution), gtsam.VectorValues()
-                part.insert(x(node), axis)
+                part.insert(key("x", node), axis)
                 unit.update(part)
                 columns.append(net.backSubstituteTranspose(unit))
             yield np.array([[one.dot(other) for other in columns] for one in columns])
@@ -467,23 +451,19 @@ class Optimum:
     def heading_sigma_rad(self, node: Node) -> float:
         """Of a node's rotation about the vertical."""
         covariance = self._covariances([node])[0, :3, :3]
-        up = self._values.atPose3(x(node)).rotation().matrix()[2]
+        up = self._values.atPose3(key("x", node)).rotation().matrix()[2]
         return math.sqrt(max(0.0, float(up @ covariance @ up)))
 
-    def likeliest(self, rolling: Rolling, candidates: Sequence[tuple[float, float]]) -> int:
-        """Which slow error of the fixes explains them best: Laplace's approximation of the evidence.
+    def evidence(self, candidates: Sequence[Floats]) -> Iterator[float]:
+        """How well slow errors of the fixes, standard deviations in metres (3,), explain them.
 
-        Args:
-            rolling: how the vehicle moves.
-            candidates: standard deviations, level and up, in metres.
+        Logarithms, by Laplace's approximation.
         """
-        base = factors(self.nodes, self._prior, rolling, ends=True, slow=False).linearize(self._values)
-        found = []
-        for level_m, up_m in candidates:
-            sigma = np.array((level_m, level_m, up_m))
+        base = factors(self.nodes, self._prior, self._rolling, ends=True, slow=False).linearize(self._values)
+        places = self.nodes[1:] if self._prior.absorbed else self.nodes
+        for sigma in candidates:
             tried = [
-                node if node.place is None else replace(node, place=replace(node.place, wander_m=sigma))
-                for node in (self.nodes[1:] if self._prior.absorbed else self.nodes)
+                n if n.place is None else replace(n, place=replace(n.place, wander_m=sigma)) for n in places
             ]
             slow = gtsam.NonlinearFactorGraph()
             scale = _wander(slow, tried, self._prior.shown, ends=True)
@@ -491,20 +471,20 @@ class Optimum:
             graph.push_back(base)
             graph.push_back(slow.linearize(self._values))
             net = graph.eliminateSequential(self._order, gtsam.EliminateQR)
-            root = sum(
-                float(np.log(np.abs(np.diagonal(net.at(index).R()))).sum()) for index in range(net.size())
-            )
-            found.append(scale - root - graph.error(net.optimize()))
-        return int(np.argmax(found))
+            roots = (np.abs(np.diagonal(net.at(index).R())) for index in range(net.size()))
+            root = sum(float(np.log(each).sum()) for each in roots)
+            yield scale - root - graph.error(net.optimize())
 
     def forward_m_s(self, ahead: Floats) -> float:
         """The mean speed along a direction in the rig's axes (3,)."""
         values = self._values
-        turns = [values.atPose3(x(node)).rotation().matrix() for node in self.nodes]
-        speeds = [turn @ ahead @ values.atVector(_v(n)) for turn, n in zip(turns, self.nodes, strict=True)]
+        turns = [values.atPose3(key("x", node)).rotation().matrix() for node in self.nodes]
+        speeds = [
+            turn @ ahead @ values.atVector(key("v", n)) for turn, n in zip(turns, self.nodes, strict=True)
+        ]
         return float(np.mean(speeds))
 
-    def prior_at(self, index: int, rolling: Rolling) -> Prior:
+    def prior_at(self, index: int) -> Prior:
         """What the nodes up to one, and their prior, tell of it."""
         past = self.nodes[: index + 1]
         last = past[-1]
@@ -512,15 +492,15 @@ class Optimum:
         for node in past:
             shown = node if node.place is not None else shown
             turned = node if node.orientation is not None else turned
-        kept = {x(last), _v(last), _b(last), _ANTENNA}
-        kept |= {_q(shown)} if shown is not None else set()
-        kept |= {_o(turned)} if turned is not None else set()
-        graph = factors(past, self._prior, rolling, ends=False)
+        kept = {key("x", last), key("v", last), key("b", last), _ANTENNA}
+        kept |= {key("q", shown)} if shown is not None else set()
+        kept |= {key("o", turned)} if turned is not None else set()
+        graph = factors(past, self._prior, self._rolling, ends=False)
         gone = gtsam.Ordering()
         present = set(graph.keyVector())
         for position in range(self._order.size()):
-            key = self._order.at(position)
-            if key in present and key not in kept:
-                gone.push_back(key)
+            each = self._order.at(position)
+            if each in present and each not in kept:
+                gone.push_back(each)
         _, rest = graph.linearize(self._values).eliminatePartialSequential(gone, gtsam.EliminateQR)
         return Prior(gtsam.LinearContainerFactor.ConvertLinearGraph(rest, self._values), shown, turned, True)

@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import gtsam
 import numpy as np
 
 from edgefirst_ros.ego.beginning import begin, carry, headed, placed, settle, steered
-from edgefirst_ros.ego.findings import Courses, Mounting, refused_text, restart_text
-from edgefirst_ros.ego.fixes import (
-    DUPLICATE,
-    EPOCH_NS,
-    FROZEN,
-    OUTLIER,
-    SAME_M,
-    Fix,
-    FixJudge,
-    JudgedFix,
-    Vehicle,
-    drivable,
-)
-from edgefirst_ros.ego.geometry import (
-    STANDARD_GRAVITY_M_S2,
-    Floats,
-    Quaternion,
-    enu_m,
-    gravity_m_s2,
-)
+from edgefirst_ros.ego.findings import Courses, Mounting
+from edgefirst_ros.ego.fixes import JudgedFix, Vehicle
+from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, Quaternion, gravity_m_s2
 from edgefirst_ros.ego.graph import (
     ANY_RAD,
     FAR_M,
@@ -39,7 +22,6 @@ from edgefirst_ros.ego.graph import (
     LEANING_RAD,
     Node,
     Optimum,
-    Place,
     Prior,
     Rolling,
     rough,
@@ -47,39 +29,28 @@ from edgefirst_ros.ego.graph import (
 from edgefirst_ros.ego.inertia import SAMPLE_COLUMNS, Preintegrator, sample_row
 from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.ego.path import COLUMNS, Point, SmoothedPath, rows_of
+from edgefirst_ros.ego.receiver import Receiver
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.sample import GeoPoint
 
 NODE_NS = 200_000_000
 """Least distance of nodes besides those at fixes: rolling and standing are told at them."""
-ALONE_NS = 2_000_000_000
-"""A first fix is believed after this time if it remains the only one."""
 FINAL_NS = 6_000_000_000
 """During a drive poses older than this do not change any more: waits are shorter."""
 OVERLAP_NS = 8_000_000_000
 """A drive's part is first estimated with so much of the part before."""
+RECENT_NS = 3_000_000_000
+"""Fixes as old as this are chosen anew during a drive."""
 RECOVER_NS, RECOVER_WHOLE_NS = 2_500_000_000, 10_000_000_000
 """Refused fixes over this time, with none believed after them, disprove the motion; the second for a whole
 drive, where those after them are known, too."""
-SIGMAS, LEAST_OFF_M, LEAST_OFF_UP_M = 6.0, 5.0, 15.0
-"""A fix nearer than this is never refused, but it may weigh less."""
-WHITE_M, FLOOR_M, CEILING_M = (1.0, 1.0, 2.0), 0.01, 10.0
-"""White noise of fixes that declare none: at first, at least and at most."""
-WANDER = (1.0, 1.0)
-"""Slow error of a receiver as a multiple of its white noise, level and up, until a drive shows it."""
-WANDERS = (0.03, 0.3, 0.8, 1.3)
-"""Of these the likeliest is taken for a whole drive ..."""
-WANDER_NODES = 900
-"""... from so many nodes, three minutes: it takes a fifth of the time of the estimate."""
-DECLARED_WHITE, DECLARED_WANDER = 0.5, 0.85
-"""Shares of a declared standard deviation: most of a receiver's error stays for a minute."""
+EVIDENCE_NODES, EVIDENCE_FIXES = 900, 100
+"""So much of a whole drive, three minutes, shows the receiver's slow error, if it has so many fixes."""
 STEERS = 8
 """Times that a mounting is corrected at once: each halves what is left."""
 DOUBT = 30.0
 """Half of the squared residuals of each node, beyond which the heading itself is taken to be wrong."""
-LEAST_FIXES = 6
-"""As many show their noise."""
 STANDING_M_S = 0.5
 NO_OPTIMUM = (RuntimeError, ValueError, np.linalg.LinAlgError)
 """What GTSAM and numpy raise where measurements contradict each other beyond all noise."""
@@ -112,26 +83,6 @@ def lagging(again_ns: int) -> Pace:
     return Pace(max(again_ns, 1), 15_000_000_000, 0, whole=False)
 
 
-@dataclass(slots=True, eq=False)
-class _Epoch:
-    """Fixes of one time that contradict each other, or one alone, and which of them is believed."""
-
-    node: Node
-    fixes: list[Fix]
-    chosen: int | None = None
-    refused: set[int] = field(default_factory=set)
-    told: bool = False
-    told_elsewhere: bool = False
-    _places: dict[int, Floats] = field(default_factory=dict)
-
-    def place(self, datum: GeoPoint) -> Floats:
-        """The chosen fix in ENU at a point that is always the same, metres (3,)."""
-        number = self.chosen or 0
-        if number not in self._places:
-            self._places[number] = np.array(enu_m(self.fixes[number].point, datum))
-        return self._places[number]
-
-
 class Motion:
     """Estimates the motion from measurements in order of time.
 
@@ -152,15 +103,10 @@ class Motion:
         self.fixes_ns: list[int] = []
         self._vehicle, self._mount, self._pace = vehicle, rig_from_imu_xyzw, pace
         self._inertia = Preintegrator(rig_from_imu_xyzw)
-        self._judge = FixJudge()
+        self._receiver = Receiver(vehicle, RECOVER_WHOLE_NS if pace.whole else RECOVER_NS)
         self._times: list[int] = []
         self._samples: list[Sequence[float] | Floats] = []
         self._nodes: list[Node] = []
-        self._epochs: list[_Epoch] = []
-        self._last_epoch: _Epoch | None = None
-        self._past_fixes_ns: list[int] = []
-        """Of believed fixes that are not in the window any more."""
-        self._judged: list[JudgedFix] = []
         self._prior: Prior | None = None
         self._rolling: Rolling | None = None
         """How it rolls once the heading is known; None before."""
@@ -170,15 +116,10 @@ class Motion:
         self._due_ns: int | None = None
         self._knot_ns: int | None = None
         self._gravity = STANDARD_GRAVITY_M_S2
-        self._datum: GeoPoint | None = None
-        self._white, self._wander = np.array(WHITE_M), np.array(WANDER)
-        if vehicle.fix_sigma_m:
-            self._white = vehicle.fix_sigma_m * np.array((1.0, 1.0, 2.0)) * DECLARED_WHITE
         self._path = SmoothedPath()
         self._shift_m = np.zeros(3)
         self._courses = Courses()
-        self._worst: tuple[float, float] = (0.0, math.nan)
-        self._outliers = self._restarts = self._given_up_ns = 0
+        self._given_up_ns = 0
 
     # Measurements
 
@@ -201,23 +142,10 @@ class Motion:
 
         ``speed_m_s`` is that of the wheels, NaN if it is unknown.
         """
-        judged = self._judge.judge(time_ns, arrival, fix)
-        if isinstance(judged, str):
-            self._judged.append((arrival, judged))
-            return
-        last = self._last_epoch
-        if last is not None and judged.time_ns - last.fixes[0].time_ns < EPOCH_NS:
-            if any(math.dist(judged.ecef, each.ecef) < SAME_M for each in last.fixes) or last.told:
-                self._judged.append((arrival, DUPLICATE))
-            else:
-                last.fixes.append(judged)
-            return
-        if self._judge.freezes(judged, speed_m_s=speed_m_s):
-            self._judged.append((arrival, FROZEN))
-            return
-        self._last_epoch = _Epoch(self._cut(time_ns), [judged])
-        self._epochs.append(self._last_epoch)
-        self._pass(time_ns)
+        taken = self._receiver.take(time_ns, arrival, fix, speed_m_s=speed_m_s)
+        if taken is not None:
+            self._receiver.add(self._cut(time_ns), taken)
+            self._pass(time_ns)
 
     def finish(self) -> None:
         """Estimate what is left: nothing more arrives."""
@@ -226,8 +154,7 @@ class Motion:
         self._settle(final=True)
         if self._pace.whole and self._nodes:
             self._publish(len(self._nodes))
-        for epoch in self._epochs:
-            self._tell(epoch)
+        self._receiver.tell()
         self._courses.add(self._nodes, self._rolling)
 
     def _cut(self, time_ns: int) -> Node:
@@ -247,7 +174,7 @@ class Motion:
             node.orientation, self._knot_ns = reading, time_ns
         if segment.turns and segment.feels:
             turned = gtsam.Rot3.Logmap(segment.measured.deltaRij())
-            self._judge.felt(segment.dt_s, turned, segment.force_m_s2)
+            self._receiver.judge.felt(segment.dt_s, turned, segment.force_m_s2)
         self._nodes.append(node)
         return node
 
@@ -260,16 +187,13 @@ class Motion:
 
     # Results
 
-    def judged(self) -> Iterator[JudgedFix]:
+    def judged(self) -> list[JudgedFix]:
         """Fixes believed or refused since the last call."""
-        done, self._judged = self._judged, []
-        yield from done
+        return self._receiver.judged()
 
     def leave_telling(self) -> None:
         """Another estimate, of which this one is a copy, tells what becomes of the fixes so far."""
-        self._judged = []
-        for epoch in self._epochs:
-            epoch.told_elsewhere = True
+        self._receiver.leave_telling()
 
     @property
     def has_begun(self) -> bool:
@@ -284,17 +208,11 @@ class Motion:
     @property
     def notes(self) -> list[str]:
         """Sentences on what has been found so far."""
-        found = []
-        if self._outliers:
-            found.append(refused_text(self._outliers, *self._worst))
-        if self._given_up_ns:
-            seconds = self._given_up_ns / 1e9
-            found.append(
-                f"for {seconds:,.1f} s no motion explains what IMU and GPS measured: no pose is known"
-            )
-        if self._restarts:
-            found.append(restart_text(self._restarts))
-        return found
+        if not self._given_up_ns:
+            return self._receiver.notes
+        seconds = self._given_up_ns / 1e9
+        given_up = f"for {seconds:,.1f} s no motion explains what IMU and GPS measured: no pose is known"
+        return [*self._receiver.notes, given_up]
 
     def point(self, time_ns: int) -> Point | None:
         """The estimate at a time, None if there is none."""
@@ -303,9 +221,7 @@ class Motion:
     def forget(self, before_ns: int) -> None:
         """Drop what is not needed for times from ``before_ns`` on."""
         self._path.forget(before_ns)
-        old = bisect_left(self._past_fixes_ns, before_ns - 60_000_000_000)
-        if old > 100:
-            del self._past_fixes_ns[:old]
+        self._receiver.forget(before_ns)
 
     # The estimate
 
@@ -315,7 +231,10 @@ class Motion:
             return
         now_ns = self._nodes[-1].time_ns
         try:
-            self._choose(now_ns, final=final)
+            recent_ns = self._pace.stride_ns + OVERLAP_NS if self._pace.whole else RECENT_NS
+            self._receiver.choose(now_ns, now_ns - recent_ns, final=final)
+            if self._datum is not None:
+                self._gravity = gravity_m_s2(self._datum)
             self._prepare()
             first = self._overlap() if self._pace.whole else 0
             optimum = self._solve(first, FIRST_ROUNDS if self._solved else ROUNDS)
@@ -325,65 +244,11 @@ class Motion:
         self._solved = len(self._nodes)
         if not self._pace.whole:
             self._publish_lag(optimum)
-            for epoch in self._epochs:
-                settled = self._datum is not None and now_ns - epoch.node.time_ns >= self._pace.stride_ns
-                if final or settled:
-                    self._tell(epoch)
+            if final or self._datum is not None:
+                self._receiver.tell(math.inf if final else now_ns - self._pace.stride_ns + 1)
             self._shorten(optimum)
         elif now_ns - self._nodes[0].time_ns > self._pace.keep_ns + 2 * self._pace.ahead_ns:
             self._publish(bisect_left(self._nodes, now_ns - self._pace.ahead_ns, key=_time))
-
-    def _choose(self, now_ns: int, *, final: bool) -> None:
-        """Choose which fixes may be: the longest chain that a vehicle could have driven."""
-        horizon_ns = now_ns - (self._pace.stride_ns + OVERLAP_NS if self._pace.whole else 3_000_000_000)
-        recent = [each for each in self._epochs if each.node.time_ns >= horizon_ns]
-        candidates = [
-            (epoch, number)
-            for epoch in recent
-            for number in range(len(epoch.fixes))
-            if number not in epoch.refused
-        ]
-        if not candidates:
-            return
-        fixes = [epoch.fixes[number] for epoch, number in candidates]
-        chain = drivable(
-            [epoch.node.time_ns for epoch, _ in candidates], np.array([fix.ecef for fix in fixes])
-        )
-        if self._datum is None:
-            if sum(chain) < 2 and not final and now_ns - recent[0].node.time_ns < ALONE_NS:
-                return
-            self._datum = next(fix.point for fix, is_in in zip(fixes, chain, strict=True) if is_in)
-            self._gravity = gravity_m_s2(self._datum)
-        chosen = {
-            id(epoch): number for (epoch, number), is_in in zip(candidates, chain, strict=True) if is_in
-        }
-        left = 0
-        for epoch in recent:
-            number = chosen.get(id(epoch))
-            if epoch.told:
-                if number is None and epoch.node.place is not None:
-                    epoch.node.place, left = None, left + 1
-                continue
-            if number != epoch.chosen or (number is not None and epoch.node.place is None):
-                epoch.chosen = number
-                self._believe(epoch)
-        self._restarts += left > 0
-
-    def _believe(self, epoch: _Epoch) -> None:
-        """Give a node the place that its fix tells."""
-        epoch.node.shown_m = None
-        if epoch.chosen is None or epoch.chosen in epoch.refused or self._datum is None:
-            epoch.node.place = None
-            return
-        declared = epoch.fixes[epoch.chosen].sigma_m
-        if declared is not None:
-            sigma = np.maximum(declared, 0.02)
-            white, wander = sigma * DECLARED_WHITE, sigma * DECLARED_WANDER
-        elif self._vehicle.fix_sigma_m:
-            white, wander = self._white, self._white * (DECLARED_WANDER / DECLARED_WHITE)
-        else:
-            white, wander = self._white, np.maximum(self._white * self._wander[[0, 0, 1]], 0.5 * FLOOR_M)
-        epoch.node.place = Place(epoch.place(self._datum), white, wander)
 
     def _prepare(self) -> None:
         """Initial values of new nodes, by the IMU from the last estimate, and near the fixes."""
@@ -442,128 +307,61 @@ class Motion:
             self._rolling = begin(self._nodes, rolls=self._vehicle.rolls)
             if self._rolling is not None:
                 first, self._prior = 0, None
-        rolling = self._rolling or Rolling(None)
-        again = rounds > FIRST_ROUNDS or not self._pace.whole
-        optimum = self._optimum(first, rolling, rounds)
-        for _ in range(3):
-            optimum.kept()
-            refused = self._refuse(first)
-            changed = self._stand(first)
-            changed = self._learn(first) or changed
-            if not refused and not (changed and again):
-                break
-            optimum = self._optimum(first, rolling, rounds)
-        optimum.kept()
+        optimum = self._agreed(first, rounds)
         for _ in range(STEERS if steers else 0):
             turned = None if self._rolling is None else steered(optimum.nodes, self._rolling)
             if turned is None:
                 break
             self._rolling = turned
-            optimum = self._optimum(first, turned, rounds)
-            optimum.kept()
+            optimum = self._optimum(first, rounds)
         if self._rolling is not None and optimum.cost > DOUBT * len(optimum.nodes):
             other = begin(self._nodes[first:], rolls=self._vehicle.rolls)
             if other is not None:
                 self._rolling, self._prior = other, None if first == 0 else self._prior
-                better = self._optimum(first, other, ROUNDS)
-                better.kept()
-                return better
+                return self._optimum(first, ROUNDS)
         if not math.isfinite(optimum.cost):
             raise ValueError("the measurements have no optimum")
         return optimum
 
+    def _agreed(self, first: int, rounds: int) -> Optimum:
+        """The optimum once the fixes, the stops and the noise agree with it."""
+        again = rounds > FIRST_ROUNDS or not self._pace.whole
+        optimum = self._optimum(first, rounds)
+        for _ in range(3):
+            refused, wrong = self._receiver.refuse(self._nodes[first:])
+            if wrong is not None:
+                placed(self._nodes[self._nodes.index(wrong) :])
+            changed = self._stand(first)
+            changed = self._receiver.learn(self._nodes[first].time_ns) or changed
+            if not refused and not (changed and again):
+                break
+            optimum = self._optimum(first, rounds)
+        return optimum
+
     def _give_up(self) -> None:
         """Begin again at the last node: no motion explains what was measured, and no pose is known there."""
-        for epoch in self._epochs:
-            epoch.node.place = None
-            self._tell(epoch)
+        self._receiver.give_up()
         self._given_up_ns += self._nodes[-1].time_ns - self._nodes[0].time_ns
         self._path.settle(self._nodes[0].time_ns)
         self._path.end_with([], np.empty((0, COLUMNS)))
-        self._nodes, self._epochs = [Node(0, self._nodes[-1].time_ns)], []
-        self._last_epoch = self._prior = self._rolling = self._knot_ns = None
+        self._nodes = [Node(0, self._nodes[-1].time_ns)]
+        self._prior = self._rolling = self._knot_ns = None
         self._solved, self._located = 0, False
 
-    def _optimum(self, first: int, rolling: Rolling, rounds: int, most: int | None = None) -> Optimum:
-        nodes = self._nodes[first:most]
-        prior = self._prior if first == 0 else None
-        if prior is None:
-            known = self._rolling is not None
-            if first:
-                prior = rough(
-                    nodes[0],
-                    tilt_rad=0.02,
-                    heading_rad=0.05 if known else ANY_RAD,
-                    place_m=5.0,
-                    known_bias=True,
-                )
-            else:
-                prior = rough(nodes[0], tilt_rad=LEANING_RAD, heading_rad=ANY_RAD, place_m=self._far_m(nodes))
-        return Optimum(nodes, prior, rolling, rounds=rounds)
-
-    def _far_m(self, nodes: Sequence[Node]) -> float:
-        """How far from the first fix the rig may have begun; without any nothing depends on it."""
-        fix = next((node for node in nodes if node.place is not None), None)
-        return 1.0 if fix is None else min(FAR_M, 20.0 + FAST_M_S * (fix.time_ns - nodes[0].time_ns) / 1e9)
-
-    def _refuse(self, first: int) -> bool:
-        """Refuse fixes that contradict the motion, believe those again that do not; whether any changed."""
-        changed = False
-        start_ns = self._nodes[first].time_ns
-        run: list[_Epoch] = []
-        for epoch in self._epochs:
-            if epoch.node.time_ns < start_ns or epoch.chosen is None or self._datum is None:
-                continue
-            off = epoch.place(self._datum) - epoch.node.pose.translation()
-            noise = np.hypot(self._white, self._white * self._wander[[0, 0, 1]])
-            level_m, up_m = math.hypot(off[0], off[1]), abs(float(off[2]))
-            far = level_m > max(LEAST_OFF_M, SIGMAS * noise[0]) or up_m > max(
-                LEAST_OFF_UP_M, SIGMAS * noise[2]
-            )
-            if not far:
-                run = []
-                if epoch.node.place is None and not epoch.told:
-                    epoch.refused.discard(epoch.chosen)
-                    self._believe(epoch)
-                    changed = True
-                continue
-            run.append(epoch)
-            if epoch.node.place is None:
-                continue
-            if epoch.told:
-                epoch.node.place = None
-                changed = True
-                continue
-            epoch.refused.add(epoch.chosen)
-            self._note(epoch, level_m, up_m)
-            other = next((n for n in range(len(epoch.fixes)) if n not in epoch.refused), None)
-            if other is not None:
-                epoch.chosen = other
-            self._believe(epoch)
-            changed = True
-        return self._begin_again(run) or changed
-
-    def _begin_again(self, run: list[_Epoch]) -> bool:
-        """Take the motion to be wrong if fixes contradict it for long, and none agrees after them."""
-        least_ns = RECOVER_WHOLE_NS if self._pace.whole else RECOVER_NS
-        if len(run) < 3 or run[-1].node.time_ns - run[0].node.time_ns < least_ns:
-            return False
-        if run[0].node.begins_again:
-            return False
-        self._restarts += 1
-        run[0].node.begins_again = True
-        for epoch in run:
-            epoch.refused.discard(epoch.chosen or 0)
-            self._believe(epoch)
-        placed(self._nodes[self._nodes.index(run[0].node) :])
-        return True
-
-    def _note(self, epoch: _Epoch, level_m: float, up_m: float) -> None:
-        off_m = max(level_m, up_m)
-        if off_m > self._worst[0]:
-            others = [e.node.time_ns for e in self._epochs if e.node.place is not None and e is not epoch]
-            apart_s = min((abs(t - epoch.node.time_ns) / 1e9 for t in others), default=math.nan) or math.nan
-            self._worst = off_m, off_m / apart_s
+    def _optimum(self, first: int, rounds: int, stop: int | None = None) -> Optimum:
+        """The optimum of some nodes, written into them."""
+        nodes, prior = self._nodes[first:stop], self._prior if first == 0 else None
+        if prior is None and first:
+            heading_rad = ANY_RAD if self._rolling is None else 0.05
+            prior = rough(nodes[0], tilt_rad=0.02, heading_rad=heading_rad, place_m=5.0, known_bias=True)
+        elif prior is None:
+            # Without any fix nothing depends on where it begins.
+            fix_ns = next((node.time_ns for node in nodes if node.place is not None), None)
+            far_m = 1.0 if fix_ns is None else 20.0 + FAST_M_S * (fix_ns - nodes[0].time_ns) / 1e9
+            prior = rough(nodes[0], tilt_rad=LEANING_RAD, heading_rad=ANY_RAD, place_m=min(FAR_M, far_m))
+        optimum = Optimum(nodes, prior, self._rolling or Rolling(None), rounds=rounds)
+        optimum.kept()
+        return optimum
 
     def _stand(self, first: int) -> bool:
         """Find where the vehicle stands: a quiet IMU, and hardly any way; whether anything changed."""
@@ -594,83 +392,21 @@ class Motion:
         places = np.array([place for _, place in having])
         apart_s = float(times[half:].mean() - times[:half].mean())
         moved = float(np.linalg.norm(places[half:].mean(axis=0) - places[:half].mean(axis=0)))
-        noise = 2 * float(self._white[0]) / math.sqrt(half)
+        noise = 2 * float(self._receiver.white_m[0]) / math.sqrt(half)
         return moved > STANDING_M_S * apart_s + 3 * noise
-
-    def _learn(self, first: int) -> bool:
-        """Learn the fixes' white noise from how their error changes to the next; whether it changed."""
-        if self._vehicle.fix_sigma_m or self._datum is None:
-            return False
-        known = [
-            e for e in self._epochs if e.node.place is not None and e.fixes[e.chosen or 0].sigma_m is None
-        ]
-        known = [e for e in known if e.node.time_ns >= self._nodes[first].time_ns]
-        if len(known) < LEAST_FIXES:
-            return False
-        off = np.array([e.place(self._datum) - e.node.pose.translation() for e in known])
-        differ = np.abs(np.diff(off, axis=0))
-        axes = 1.4826 * np.median(differ, axis=0) / math.sqrt(2)
-        level = math.sqrt(0.5 * float(axes[0] ** 2 + axes[1] ** 2))
-        found = np.clip((level, level, float(axes[2])), FLOOR_M, CEILING_M)
-        if np.all(np.abs(np.log(found / self._white)) < 0.2):
-            return False
-        self._white = found
-        for epoch in self._epochs:
-            if epoch.node.place is not None:
-                self._believe(epoch)
-        return True
-
-    def _explain(self, rolling: Rolling) -> None:
-        """Find the slow error of the fixes that explains a drive best."""
-        if self._vehicle.fix_sigma_m or self._rolling is None:
-            return
-        nodes = self._nodes[:WANDER_NODES]
-        blind = sum(node.segment is None or not node.segment.feels for node in nodes)
-        if sum(node.place is not None for node in nodes) < 100 or 2 * blind > len(nodes):
-            return
-        optimum = self._optimum(0, rolling, FIRST_ROUNDS, WANDER_NODES)
-        level, up = (float(self._white[axis]) for axis in (0, 2))
-        best = optimum.likeliest(rolling, [(level * ratio, up * WANDER[1]) for ratio in WANDERS])
-        self._wander[0] = WANDERS[best]
-        best = optimum.likeliest(rolling, [(level * self._wander[0], up * ratio) for ratio in WANDERS])
-        self._wander[1] = WANDERS[best]
-        for epoch in self._epochs:
-            if epoch.node.place is not None:
-                self._believe(epoch)
-
-    def _tell(self, epoch: _Epoch) -> None:
-        """Tell what becomes of an epoch's fixes."""
-        if epoch.told:
-            return
-        epoch.told = True
-        if epoch.told_elsewhere:
-            return
-        for number, fix in enumerate(epoch.fixes):
-            believed = number == epoch.chosen and epoch.node.place is not None
-            near = any(math.dist(fix.ecef, other.ecef) < SAME_M for other in epoch.fixes if other is not fix)
-            reason = None if believed else DUPLICATE if near else OUTLIER
-            self._judged.append((fix.arrival, reason))
-            if reason is OUTLIER:
-                self._outliers += 1
-                if self._datum is not None and epoch.chosen is None:
-                    off = np.array(enu_m(fix.point, self._datum)) - epoch.node.pose.translation()
-                    self._note(epoch, math.hypot(off[0], off[1]), abs(float(off[2])))
 
     # The path
 
-    def _anchor(self) -> None:
-        """The origin is the first believed fix."""
-        if self.origin is not None or self._datum is None:
-            return
-        first = next((each for each in self._epochs if each.node.place is not None), None)
-        if first is not None:
-            self.origin = first.fixes[first.chosen or 0].point
-            self._shift_m = first.place(self._datum)
+    @property
+    def _datum(self) -> GeoPoint | None:
+        return self._receiver.datum
 
     def _rows(self, optimum: Optimum, nodes: list[Node]) -> tuple[list[int], Floats]:
-        self._anchor()
-        believed = [each.node.time_ns for each in self._epochs if each.node.place is not None]
-        self.fixes_ns = [*self._past_fixes_ns, *believed]
+        """Rows of the path; its origin is the first believed fix."""
+        first = self._receiver.first() if self.origin is None else None
+        if first is not None:
+            self.origin, self._shift_m = first
+        self.fixes_ns = self._receiver.fixes_ns()
         sigmas = optimum.sigmas(nodes)
         if self._rolling is None and not any(node.orientation is not None for node in self._nodes):
             # Standing tells of no heading, though velocities that are nearly zero seem to.
@@ -715,34 +451,32 @@ class Motion:
             node = self._nodes[cut]
             self._prior = rough(node, tilt_rad=0.03, heading_rad=ANY_RAD, place_m=5.0, known_bias=True)
         else:
-            self._prior = optimum.prior_at(cut, self._rolling)
+            self._prior = optimum.prior_at(cut)
         self._drop(cut)
 
     def _publish(self, stop: int) -> None:
         """Estimate all nodes of the window at once, and publish those before one."""
-        rolling = self._rolling or Rolling(None)
         try:
-            self._explain(rolling)
+            some = self._nodes[:EVIDENCE_NODES]
+            feeling = sum(node.segment is not None and node.segment.feels for node in some)
+            located = sum(node.place is not None for node in some)
+            if self._rolling is not None and located >= EVIDENCE_FIXES and 2 * feeling >= len(some):
+                self._receiver.explain(self._optimum(0, FIRST_ROUNDS, EVIDENCE_NODES))
             optimum = self._solve(0, ROUNDS, steers=False)
         except NO_OPTIMUM:
             self._give_up()
             return
-        for epoch in self._epochs:
-            if epoch.node.time_ns < self._nodes[stop - 1].time_ns or stop == len(self._nodes):
-                self._tell(epoch)
+        self._receiver.tell(math.inf if stop == len(self._nodes) else self._nodes[stop - 1].time_ns)
         times, rows = self._rows(optimum, self._nodes[:stop])
         self._path.append(times, rows)
         if stop < len(self._nodes):
-            self._prior = optimum.prior_at(stop - 1, rolling)
+            self._prior = optimum.prior_at(stop - 1)
             self._drop(stop - 1)
 
     def _drop(self, count: int) -> None:
         node = self._nodes[count]
         self._courses.add(self._nodes[:count], self._rolling)
-        self._past_fixes_ns += [
-            e.node.time_ns for e in self._epochs if e.node.place and e.node.time_ns < node.time_ns
-        ]
-        self._epochs = [each for each in self._epochs if each.node.time_ns >= node.time_ns]
+        self._receiver.drop(node.time_ns)
         del self._nodes[:count]
         self._solved -= count
 

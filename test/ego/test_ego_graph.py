@@ -124,8 +124,8 @@ def wandering(times_s: np.ndarray, sigma: Sequence[float]) -> tuple[np.ndarray, 
     scale = graph._wander(found, nodes, None, ends=True)
     values, order = gtsam.Values(), gtsam.Ordering()
     for node, place in zip(nodes, places, strict=True):
-        values.insert(graph._q(node), place)
-        order.push_back(graph._q(node))
+        values.insert(graph.key("q", node), place)
+        order.push_back(graph.key("q", node))
     assert found.error(values) == pytest.approx(0.0), "no error where the receiver shows what it says"
     information, _ = found.linearize(values).hessian(order)
     assert np.all(information[0::3, 1::3] == 0), "axes are independent"
@@ -175,8 +175,8 @@ def test_a_slow_error_goes_on_from_a_fix_that_is_gone() -> None:
     ]
     values, order = gtsam.Values(), gtsam.Ordering()
     for node in nodes:
-        values.insert(graph._q(node), np.zeros(3))
-        order.push_back(graph._q(node))
+        values.insert(graph.key("q", node), np.zeros(3))
+        order.push_back(graph.key("q", node))
     parts = gtsam.NonlinearFactorGraph()
     scale = graph._wander(parts, nodes[:4], None, ends=False)
     scale += graph._wander(parts, nodes[4:], nodes[3], ends=True)
@@ -193,13 +193,13 @@ def test_an_ahrs_tilts_as_its_process_and_its_north_walks() -> None:
     for node in nodes:
         graph._orient(found, node, gtsam.Rot3(), turned)
         # What it shows of the pose is eliminated, which leaves what it says of its own frame.
-        values.insert(graph.x(node), gtsam.Pose3())
-        values.insert(graph._o(node), gtsam.Pose3())
-        order.push_back(graph._o(node))
+        values.insert(graph.key("x", node), gtsam.Pose3())
+        values.insert(graph.key("o", node), gtsam.Pose3())
+        order.push_back(graph.key("o", node))
         turned = node
     own = gtsam.GaussianFactorGraph()
     for index in range(found.size()):
-        if graph.x(nodes[0]) <= max(found.at(index).keys()):
+        if graph.key("x", nodes[0]) <= max(found.at(index).keys()):
             continue
         own.push_back(found.at(index).linearize(values))
     covariance = np.linalg.inv(own.hessian(order)[0])
@@ -230,8 +230,8 @@ def rolling_error(
     factors = [found.at(index) for index in range(found.size())]
     (factor,) = [each for each in factors if isinstance(each, gtsam.BetweenFactorPose3)]
     values = gtsam.Values()
-    values.insert(graph.x(first), first.pose)
-    values.insert(graph.x(second), second.pose)
+    values.insert(graph.key("x", first), first.pose)
+    values.insert(graph.key("x", second), second.pose)
     return float(factor.error(values))
 
 
@@ -488,10 +488,10 @@ def test_a_prior_stands_for_what_is_gone(rolling: Rolling, cut: int, online: boo
         nodes = made()
         past = Optimum(nodes[: cut + 1], begun(nodes[0]), rolling, rounds=10)
         past.kept()
-        prior = past.prior_at(cut, rolling)
+        prior = past.prior_at(cut)
     else:
         whole.kept()
-        prior = whole.prior_at(cut, rolling)
+        prior = whole.prior_at(cut)
     rest = Optimum(nodes[cut:], prior, rolling, rounds=10)
     found = np.array([rest.pose(node).translation() for node in nodes[cut:]])
     # Online it is linearized where the past alone has it; slip is a share of the speed, which has changed.
@@ -508,12 +508,16 @@ def test_a_prior_stands_for_what_is_gone(rolling: Rolling, cut: int, online: boo
 
 
 @pytest.mark.parametrize("true", [0.05, 0.3, 0.8, 1.3])
-def test_the_likeliest_slow_error_is_that_of_which_fixes_were_drawn(true: float) -> None:
+def test_the_evidence_of_slow_errors_is_the_density_of_the_fixes(
+    true: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of a car that stands where it is known: there it is the fixes' normal distribution alone."""
+    monkeypatch.setattr(graph, "STILL_M_S", 1e-4)  # or the car's own drift explains a little, too ...
+    monkeypatch.setattr(graph, "HUBER", 1e3)  # ... as outliers do
     drive = Drive(seconds=60.0, node_s=1.0, sample_s=0.2, speed_m_s=0.0, swing_rad=0.0)
-    white, candidates = 3.0, (0.05, 0.3, 0.8, 1.3)
-    found, expected = [], []
-    for seed in range(4):
+    white = 3.0
+    candidates = np.array([(0.05, 0.05), (0.3, 0.3), (0.8, 1.3), (1.3, 0.05)]) * white
+    for seed in range(2):
         errors = drawn(np.random.default_rng(seed), drive.times_s, white, true * white)
         nodes = drive.nodes()
         give_fixes(nodes, errors, white, 0.3 * white)
@@ -521,28 +525,15 @@ def test_the_likeliest_slow_error_is_that_of_which_fixes_were_drawn(true: float)
             node.standing = True
         prior = rough(nodes[0], tilt_rad=1e-3, heading_rad=0.01, place_m=0.01, known_bias=True)
         optimum = Optimum(nodes, prior, Rolling(None), rounds=4)
-        found.append(optimum.likeliest(Rolling(None), [(white * each, white * each) for each in candidates]))
+        found = list(optimum.evidence([np.array((each[0], *each)) for each in candidates.tolist()]))
         densities = []
-        for each in candidates:
-            covariance = process(drive.times_s, each * white, graph.WANDER_S) + white**2 * np.eye(len(nodes))
-            densities.append(multivariate_normal(cov=covariance).logpdf(errors.T).sum())
-        expected.append(int(np.argmax(densities)))
-    assert found == expected
-    assert candidates[sorted(found)[1]] <= true <= candidates[sorted(found)[2]]
-
-
-def test_level_and_upward_slow_errors_are_told_apart() -> None:
-    drive = Drive(seconds=60.0, node_s=1.0, sample_s=0.2, speed_m_s=0.0, swing_rad=0.0)
-    rng = np.random.default_rng(9)
-    errors = drawn(rng, drive.times_s, 3.0, 0.15)
-    errors[:, 2] = drawn(rng, drive.times_s, 3.0, 9.0)[:, 2]
-    nodes = drive.nodes()
-    give_fixes(nodes, errors, 3.0, 1.0)
-    for node in nodes:
-        node.standing = True
-    prior = rough(nodes[0], tilt_rad=1e-3, heading_rad=0.01, place_m=0.01, known_bias=True)
-    optimum = Optimum(nodes, prior, Rolling(None), rounds=4)
-    assert optimum.likeliest(Rolling(None), [(0.15, 0.15), (9.0, 9.0), (9.0, 0.15), (0.15, 9.0)]) == 3
+        for each in candidates.tolist():
+            density = 0.0
+            for wander, axis in zip((each[0], each[0], each[1]), errors.T, strict=True):
+                covariance = process(drive.times_s, wander, graph.WANDER_S) + white**2 * np.eye(len(nodes))
+                density += multivariate_normal(cov=covariance).logpdf(axis)
+            densities.append(density)
+        assert np.diff(found) == pytest.approx(np.diff(densities), abs=0.15, rel=0.01)
 
 
 # A new beginning

@@ -171,19 +171,23 @@ def test_nothing_waits_for_a_fifo(tmp_path: Path, name: str) -> None:
     said("sheet", folder, "-o", tmp_path / "sheet.png")
 
 
-@pytest.mark.parametrize("notes", [b"1;x1;x", b"zz", b"5;x"])
+@pytest.mark.parametrize(
+    ("key", "notes", "why"),
+    [(b"_PL_ENUM_VALUES2", notes, "damaged _PL_ENUM_VALUES2") for notes in (b"1;x1;x", b"zz", b"5;x")]
+    + [(b"note", b"\xff", "a note that is no text"), (b"\xfe", b"", "a note that is no text")],
+)
 def test_a_table_on_which_polars_panics_is_refused_before(
-    tmp_path: Path, notes: bytes, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, key: bytes, notes: bytes, why: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     finished(tmp_path, "zip")
     folder = tmp_path / "edgefirst" / "ds"
     labels = pa.array(["x"]).dictionary_encode().cast(pa.dictionary(pa.uint32(), pa.large_string()))
-    field = pa.field("label", labels.type, metadata={"_PL_ENUM_VALUES2": notes})
+    field = pa.field("label", labels.type, metadata={key: notes})
     table = pa.Table.from_arrays([labels], schema=pa.schema([field]))
     with pa.OSFile(str(folder / "ds.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
-    assert "column label: damaged _PL_ENUM_VALUES2" in said("check", tmp_path)[1]
-    assert "column label: damaged" in said("sheet", folder, "-o", tmp_path / "sheet.png")[1]
+    assert f"column label: {why}" in said("check", tmp_path)[1]
+    assert f"column label: {why}" in said("sheet", folder, "-o", tmp_path / "sheet.png")[1]
     assert "panicked" not in capfd.readouterr().err
 
 

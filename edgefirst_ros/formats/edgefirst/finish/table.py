@@ -96,7 +96,7 @@ class _Summed(io.RawIOBase):
 
 
 def refuse_unsound(schema: pa.Schema) -> None:
-    """Refuse a schema whose notes for polars are damaged, on which it panics.
+    """Refuse a schema with notes that are no text, or damaged ones for polars, on which it panics.
 
     Raises:
         pa.ArrowInvalid: naming the column.
@@ -106,6 +106,10 @@ def refuse_unsound(schema: pa.Schema) -> None:
         field = fields.pop()
         fields += [field.type.field(number) for number in range(field.type.num_fields)]
         for key, value in (field.metadata or {}).items():
+            try:
+                (key + value).decode()
+            except UnicodeDecodeError as error:
+                raise pa.ArrowInvalid(f"column {field.name}: a note that is no text") from error
             if key.startswith(b"_PL_") and not (
                 _CATEGORICAL.fullmatch(value) if key == b"_PL_CATEGORICAL2" else _are_categories(value)
             ):
