@@ -471,8 +471,9 @@ class Optimum:
             graph.push_back(base)
             graph.push_back(slow.linearize(self._values))
             net = graph.eliminateSequential(self._order, gtsam.EliminateQR)
-            roots = (np.abs(np.diagonal(net.at(index).R())) for index in range(net.size()))
-            root = sum(float(np.log(each).sum()) for each in roots)
+            # GTSAM's own logarithm of the determinant is NaN where QR leaves a negative sign.
+            diagonal = np.concatenate([np.diagonal(net.at(index).R()) for index in range(net.size())])
+            root = float(np.log(np.abs(diagonal)).sum())
             yield scale - root - graph.error(net.optimize())
 
     def forward_m_s(self, ahead: Floats) -> float:

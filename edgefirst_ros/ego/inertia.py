@@ -85,19 +85,19 @@ def sample_row(imu: Imu) -> tuple[float, ...]:
 
 
 def _sound(samples: Floats) -> Floats:
-    """Samples (n, 10) whose rates and forces that cannot be are NaN."""
-    samples = samples.copy()
-    rate, force = samples[:, 4:7], samples[:, 7:10]
+    """Rates and forces (n, 6) of samples (n, 10), NaN where they cannot be."""
+    felt = samples[:, 4:].copy()
+    rate, force = felt[:, :3], felt[:, 3:]
     # Drivers without a gyroscope send zero.
     unturned = (rate == 0).all(axis=1) & ~np.isnan(samples[:, 0])
     rate[unturned | ~np.isfinite(rate).all(axis=1)] = np.nan
     size = np.sqrt(np.einsum("ij,ij->i", force, force))
     force[~((size >= LEAST_FORCE_M_S2) & (size <= MOST_FORCE_M_S2))] = np.nan
-    return samples
+    return felt
 
 
-_UNKNOWN = (math.nan,) * 3
 NO_ORIENTATION = (math.nan,) * 4
+_UNKNOWN = np.full((1, 6), np.nan)
 _NEXT, _AFTER = [1, 2, 0], [2, 0, 1]
 
 
@@ -125,8 +125,8 @@ class Preintegrator:
             samples: as ``sample_row`` gives them (n, 10).
             gravity_m_s2: what a vehicle at rest feels.
         """
-        samples = _sound(samples)
-        offset_s, dt, rate, force = self._intervals(start_ns, end_ns, times_ns, samples)
+        offset_s, dt, felt = self._intervals(start_ns, end_ns, np.array(times_ns, np.int64), samples)
+        rate, force = felt[:, :3], felt[:, 3:]
         turns, feels = bool(np.isfinite(rate).all()), bool(np.isfinite(force).all())
         if not turns:
             rate = np.zeros_like(rate)
@@ -164,41 +164,26 @@ class Preintegrator:
         )
 
     def _intervals(
-        self, start_ns: int, end_ns: int, times_ns: Sequence[int], samples: Floats
-    ) -> tuple[Floats, Floats, Floats, Floats]:
-        """Start, length, mean rate and mean force of the intervals between samples, cut at both ends."""
-        times = np.array(times_ns, np.int64)
-        rate, force = samples[:, 4:7], samples[:, 7:10]
-        if len(times) > 1:
-            apart = np.diff(times)
-            known = np.where(apart <= SILENT_NS, 1.0, np.nan)[:, None]
-            missing = np.isnan(rate[:, 0])
-            rate, force = 0.5 * (rate[:-1] + rate[1:]) * known, 0.5 * (force[:-1] + force[1:]) * known
-            if missing.any() and np.isfinite(samples[:, 0]).all():
-                rate = np.where(np.isnan(rate), _rates(samples[:, :4], apart / 1e9) * known, rate)
-        else:
-            rate, force = rate[:0], force[:0]
-        left, right = np.maximum(times[:-1], start_ns), np.minimum(times[1:], end_ns)
-        if not len(times) or times[0] > start_ns:
-            first = end_ns if not len(times) else min(int(times[0]), end_ns)
-            left, right = np.concatenate([[start_ns], left]), np.concatenate([[first], right])
-            rate, force = np.vstack([_UNKNOWN, rate]), np.vstack([_UNKNOWN, force])
-        if len(times) and times[-1] < end_ns:
-            held = end_ns - int(times[-1]) <= HELD_NS
-            left, right = (
-                np.concatenate([left, [max(int(times[-1]), start_ns)]]),
-                np.concatenate([right, [end_ns]]),
-            )
-            rate = np.vstack([rate, rate[-1:] if held and len(rate) else [_UNKNOWN]])
-            force = np.vstack([force, force[-1:] if held and len(force) else [_UNKNOWN]])
-        inside = right > left
-        left, right, rate, force = left[inside], right[inside], rate[inside], force[inside]
+        self, start_ns: int, end_ns: int, times_ns: Integers, samples: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """Start, length, mean rate and force (n, 6) of the intervals between samples, cut at both ends."""
+        felt, apart_ns = _sound(samples), np.diff(times_ns)
+        means = 0.5 * (felt[:-1] + felt[1:])
+        if np.isnan(felt[:, 0]).any() and np.isfinite(samples[:, 0]).all() and len(means):
+            turned = np.isnan(means[:, :3])
+            means[:, :3] = np.where(turned, _rates(samples[:, :4], apart_ns / 1e9), means[:, :3])
+        means[apart_ns > SILENT_NS] = np.nan
+        held = len(means) and end_ns - int(times_ns[-1]) <= HELD_NS
+        means = np.concatenate([_UNKNOWN, means, means[-1:] if held else _UNKNOWN])[: len(times_ns) + 1]
+        cuts = np.clip(np.concatenate([[start_ns], times_ns, [end_ns]]), start_ns, end_ns)
+        inside = cuts[1:] > cuts[:-1]
+        left, right, means = cuts[:-1][inside], cuts[1:][inside], means[inside]
         if len(left) > 1:
-            left, right, rate, force = _merged(left, right, rate, force)
+            left, right, means = _merged(left, right, means)
         if self._rig_from_imu is not None:
             axes = self._rig_from_imu.matrix().T
-            rate, force = rate @ axes, force @ axes
-        return (left - start_ns) / 1e9, (right - left) / 1e9, rate, force
+            means = np.concatenate([means[:, :3] @ axes, means[:, 3:] @ axes], axis=1)
+        return (left - start_ns) / 1e9, (right - left) / 1e9, means
 
     def _oriented(self, orientation: Floats) -> gtsam.Rot3:
         turned = rot3(orientation.tolist())
@@ -228,19 +213,15 @@ class Preintegrator:
         )
 
 
-def _merged(
-    left: Integers, right: Integers, rate: Floats, force: Floats
-) -> tuple[Integers, Integers, Floats, Floats]:
+def _merged(left: Integers, right: Integers, felt: Floats) -> tuple[Integers, Integers, Floats]:
     """Intervals that are short put together, with their means: faster samples tell no more of a vehicle."""
     number = (left - left[0]) // LEAST_NS
     starts = np.flatnonzero(np.diff(number, prepend=-1))
     if len(starts) == len(left):
-        return left, right, rate, force
+        return left, right, felt
     dt = (right - left)[:, None] / 1e9
-    whole = np.add.reduceat(dt, starts)
     ends = np.append(starts[1:], len(left)) - 1
-    means = (np.add.reduceat(values * dt, starts) / whole for values in (rate, force))
-    return left[starts], right[ends], *means
+    return left[starts], right[ends], np.add.reduceat(felt * dt, starts) / np.add.reduceat(dt, starts)
 
 
 def _rates(orientations: Floats, dt_s: Floats) -> Floats:

@@ -39,7 +39,7 @@ def solved(case: Case, times: np.ndarray = TIMES, vehicle: Vehicle | None = None
         (Case(imu_hz=0.0), 0.02, 0.2, 0.6),
         (Case(imu_hz=0.0, gps_hz=2.5), 0.05, 0.4, 1.0),
         (Case(imu_hz=0.0, gps_hz=1), 0.15, 0.7, 2.0),
-        (Case(sigma_m=1.0), 0.5, 1.2, 0.02),
+        (Case(sigma_m=1.0), 0.55, 1.2, 0.02),
         (Case(imu=MEMS), 0.03, 0.1, 1.0),
         (Case(imu=MEMS, gps_hz=1), 0.15, 0.3, 1.0),
         (Case(imu=MEMS, gps=lambda at: not 7 < at < 14), 0.05, 0.1, 1.0),
