@@ -44,10 +44,10 @@ def find(path: Path, *more: Path) -> list[tuple[Format[Any], Path]]:
     if not (path.exists() or part_path(path).exists() or old_path(path).exists()):
         raise DatasetNotFound(f"{path}: no such file or folder")
     found = [(each, dataset) for each in FORMATS.values() for dataset in each.find(path)]
-    there = {dataset.resolve() for _, dataset in found}
+    there = {_real(dataset) for _, dataset in found}
     for each in FORMATS.values():
         further = {dataset for top in more for dataset in each.find(top)}
-        found += [(each, dataset) for dataset in sorted(further) if dataset.resolve() not in there]
+        found += [(each, dataset) for dataset in sorted(further) if _real(dataset) not in there]
     if not found:
         known = ", ".join(FORMATS)
         raise DatasetNotFound(f"{path}: holds no dataset of a known format ({known}), finished or not")
@@ -108,7 +108,7 @@ class CompleteRun:
 
     def wrote(self, dataset: Path) -> bool:
         """Whether a dataset is of this run."""
-        resolved = dataset.resolve()
+        resolved = _real(dataset)
         return any(resolved in (file, *file.parents) for file in self.files)
 
 
@@ -131,8 +131,13 @@ def complete_runs(path: Path) -> tuple[list[CompleteRun], list[Path]]:
         except (OSError, ValueError, LookupError, TypeError):
             torn.append(report)
         else:
-            runs.append(CompleteRun(report, tuple((output / name).resolve() for name in names)))
+            runs.append(CompleteRun(report, tuple(_real(output / name) for name in names)))
     return runs, torn
+
+
+def _real(path: Path) -> Path:
+    """Without symbolic links, but with those that lead round in a circle, on which ``Path.resolve`` fails."""
+    return Path(os.path.realpath(path))
 
 
 def output_of(report: Path) -> Path:

@@ -44,7 +44,7 @@ def sync_path(path: Path) -> None:
     Raises:
         OSError: it is not there, or the disk refuses.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         sync_file(descriptor)
     finally:
@@ -52,8 +52,9 @@ def sync_path(path: Path) -> None:
 
 
 def tree(*tops: Path) -> Iterator[Path]:
-    """Files, and folders with everything below; what is not there is passed over."""
-    return (path for top in tops for path in chain((top,), top.rglob("*")) if path.exists())
+    """Files, and folders with everything below; what is neither, as a pipe, or not there is passed over."""
+    paths = (path for top in tops for path in chain((top,), top.rglob("*")))
+    return (path for path in paths if path.is_file() or path.is_dir())
 
 
 def sync_paths(paths: Iterable[Path], *, one_by_one: int = _MANY) -> None:
@@ -210,7 +211,7 @@ def sync_file_system(path: Path) -> None:
     if syncfs is None:  # Linux alone has it
         os.sync()
         return
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         if syncfs(descriptor):
             number = ctypes.get_errno()

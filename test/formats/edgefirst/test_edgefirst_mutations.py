@@ -171,6 +171,23 @@ def test_nothing_waits_for_a_fifo(tmp_path: Path, name: str) -> None:
     said("sheet", folder, "-o", tmp_path / "sheet.png")
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("place", ["fifo", f"{SEQUENCE.name}/{SEQUENCE.name}.aside.part"])
+def test_recovery_does_not_wait_for_a_fifo_among_the_files(tmp_path: Path, place: str) -> None:
+    written(tmp_path, "folder", 1, EdgeFirstWriter.abort)  # of so few each file is synced by itself
+    os.mkfifo(tmp_path / "edgefirst" / "ds" / "ds.part" / place)
+    said("recover", tmp_path)
+
+
+def test_a_link_that_leads_round_in_a_circle_is_said(tmp_path: Path) -> None:
+    complete(tmp_path, "zip")
+    archive = tmp_path / "edgefirst" / "ds" / "ds.zip"
+    archive.unlink()
+    archive.symlink_to(archive)
+    for command in ("recover", "check"):
+        said(command, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("key", "notes", "why"),
     [(b"_PL_ENUM_VALUES2", notes, "damaged _PL_ENUM_VALUES2") for notes in (b"1;x1;x", b"zz", b"5;x")]
