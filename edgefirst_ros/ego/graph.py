@@ -70,6 +70,7 @@ class Node:
         begins_again: fixes disproved the motion up to here: position and velocity are taken as unknown.
         place: the believed fix.
         orientation: of the AHRS, to ENU by its north, where it is used.
+        moved: the way since the node before in its axes (3,), and its standard deviation, by the odometry.
         standing: the vehicle stands.
         pose: the rig in ENU.
         velocity_m_s: ENU (3,).
@@ -84,6 +85,7 @@ class Node:
     begins_again: bool = False
     place: Place | None = None
     orientation: gtsam.Rot3 | None = None
+    moved: tuple[Floats, float] | None = None
     standing: bool = False
     pose: gtsam.Pose3 = field(default_factory=gtsam.Pose3)
     velocity_m_s: Floats = field(default_factory=lambda: np.zeros(3))
@@ -241,6 +243,11 @@ def _move(graph: gtsam.NonlinearFactorGraph, before: Node, node: Node, rolling: 
     if not segment.feels:
         up = gtsam.Unit3(np.array((0.0, 0.0, 1.0)))
         graph.add(gtsam.AttitudeFactorPose3(key("x", node), up, _model([UPRIGHT_RAD] * 2), up))
+    if node.moved is not None:
+        way, sigma_m = node.moved
+        far = gtsam.noiseModel.mEstimator.Huber.Create(HUBER)
+        noise = gtsam.noiseModel.Robust.Create(far, _model([LOOSE] * 3 + [sigma_m] * 3))
+        _tie(graph, "x", (before, node), gtsam.Pose3(segment.measured.deltaRij(), way), noise)
     if rolling.travel is not None:
         speed = math.hypot(*node.velocity_m_s.tolist())
         rate = float(np.linalg.norm(segment.rate_rad_s)) if segment.turns else 0.0

@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import gtsam
 import numpy as np
@@ -28,10 +29,12 @@ from edgefirst_ros.ego.graph import (
 )
 from edgefirst_ros.ego.inertia import SAMPLE_COLUMNS, Preintegrator, sample_row
 from edgefirst_ros.ego.navigationlog import NavigationLog
+from edgefirst_ros.ego.odometer import Odometer
 from edgefirst_ros.ego.path import COLUMNS, Point, SmoothedPath, rows_of
 from edgefirst_ros.ego.receiver import Receiver
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
+from edgefirst_ros.messages.odometry import Odometry
 from edgefirst_ros.sample import GeoPoint
 
 NODE_NS = 200_000_000
@@ -90,6 +93,7 @@ class Motion:
         origin: of the local frame: the first believed fix.
         fixes_ns: times of believed fixes that are not forgotten yet.
         oriented: whether the IMU has orientations.
+        odometer: what odometry there is.
         refusals: why fixes were refused, by the running number of their message.
     """
 
@@ -104,6 +108,7 @@ class Motion:
         self._vehicle, self._mount, self._pace = vehicle, rig_from_imu_xyzw, pace
         self._inertia = Preintegrator(rig_from_imu_xyzw)
         self._receiver = Receiver(vehicle, RECOVER_WHOLE_NS if pace.whole else RECOVER_NS)
+        self.odometer = Odometer()
         self._times: list[int] = []
         self._samples: list[Sequence[float] | Floats] = []
         self._nodes: list[Node] = []
@@ -146,6 +151,10 @@ class Motion:
         if taken is not None:
             self._receiver.add(self._cut(time_ns), taken)
             self._pass(time_ns)
+
+    def add_odometry(self, time_ns: int, odometry: Odometry) -> None:
+        """Add a message of odometry, in any frame; it must move with the rig."""
+        self.odometer.add(time_ns, odometry)
 
     def finish(self) -> None:
         """Estimate what is left: nothing more arrives."""
@@ -222,6 +231,7 @@ class Motion:
         """Drop what is not needed for times from ``before_ns`` on."""
         self._path.forget(before_ns)
         self._receiver.forget(before_ns)
+        self.odometer.forget(before_ns)
 
     # The estimate
 
@@ -242,6 +252,7 @@ class Motion:
             self._give_up()
             return
         self._solved = len(self._nodes)
+        self._compare(now_ns)
         if not self._pace.whole:
             self._publish_lag(optimum)
             if final or self._datum is not None:
@@ -249,6 +260,17 @@ class Motion:
             self._shorten(optimum)
         elif now_ns - self._nodes[0].time_ns > self._pace.keep_ns + 2 * self._pace.ahead_ns:
             self._publish(bisect_left(self._nodes, now_ns - self._pace.ahead_ns, key=_time))
+
+    def _compare(self, now_ns: int) -> None:
+        """Show the odometer the estimated way, where fixes are near."""
+        near_ns = -(2**63)
+        for before, node in pairwise(self._nodes):
+            near_ns = node.time_ns if node.place is not None else near_ns
+            if before.time_ns < self.odometer.compared_ns or node.time_ns > now_ns - 1_000_000_000:
+                continue
+            if node.time_ns - near_ns < 1_500_000_000 and self._rolling is not None:
+                way = node.pose.translation() - before.pose.translation()
+                self.odometer.compare(before.time_ns, node.time_ns, float(np.linalg.norm(way)))
 
     def _prepare(self) -> None:
         """Initial values of new nodes, by the IMU from the last estimate, and near the fixes."""
@@ -264,6 +286,9 @@ class Motion:
             )
             node.pose, node.velocity_m_s, node.bias = state.pose(), state.velocity(), before.bias
         placed(nodes[start:])
+        for before, node in pairwise(nodes):
+            if node.moved is None:
+                node.moved = self.odometer.moved(before.time_ns, node.time_ns)
         if self._rolling is not None:
             headed(nodes[start:])
         elif self._solved and not self._located:
@@ -496,7 +521,7 @@ def solve(
         proceed: called now and then; False stops, and the result is then no estimate.
     """
     motion = Motion(vehicle, rig_from_imu_xyzw)
-    motion.oriented = log.oriented
+    motion.oriented, motion.odometer = log.oriented, log.odometer
     fixes = log.fixes()
     fix = next(fixes, None)
     for number, (time_ns, sample) in enumerate(log.samples(oriented=motion.oriented)):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from edgefirst_ros.ego.inertia import NO_ORIENTATION
+from edgefirst_ros.ego.odometer import Odometer
 from edgefirst_ros.ego.rows import BLOCK, Floats, Rows
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
@@ -20,6 +21,8 @@ class NavigationLog:
     """IMU samples and fixes between two breaks of the clock, added in any order."""
 
     def __init__(self) -> None:
+        self.odometer = Odometer()
+        """Messages of odometry, added in order of time."""
         self._imu_times: array[int] = array("q")
         self._imu = Rows(10)
         self._fix_times: array[int] = array("q")

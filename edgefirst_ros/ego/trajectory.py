@@ -113,6 +113,8 @@ class Trajectory:
         self._advance(time_ns)
         self._has_odometry = True
         self._odometry.add(time_ns, odometry)
+        if not self._known:
+            self._motion.add_odometry(time_ns, odometry)
 
     def leave_telling(self) -> None:
         """Another trajectory, of which this one is a copy, tells what becomes of the fixes so far."""

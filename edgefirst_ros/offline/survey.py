@@ -1,7 +1,7 @@
 """Reads a recording for the rig's motion before it is converted, since smoothing needs all of it.
 
-Only IMU and GPS say where the rig was; but the clock of their stamps is found from all topics, and so are its
-steps. Of the others therefore the times are read, for which the beginning of a message is enough.
+Only IMU, GPS and odometry say where the rig was; but the clock of their stamps is found from all topics, and
+so are its steps. Of the others therefore the times are read, for which the beginning of a message is enough.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from edgefirst_ros.messages.cdr import leading_stamp_ns
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.measurement import Datum, RawMessage
 from edgefirst_ros.messages.navsat import NavSatFix
+from edgefirst_ros.messages.odometry import Odometry
 from edgefirst_ros.pipeline.context import vehicle
 from edgefirst_ros.pipeline.duplicates import Duplicates
 from edgefirst_ros.pipeline.envelope import decoded_for, digest_of, unwanted
@@ -24,7 +25,7 @@ from edgefirst_ros.sample import Role
 from edgefirst_ros.sources.disorder import BEGINNING
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
 from edgefirst_ros.timing.finding import MessageTimes
-from edgefirst_ros.topics import Route, TopicMap, find_prefix, full_type
+from edgefirst_ros.topics import TF, Route, TopicMap, find_prefix, full_type
 
 SENSES = frozenset({Role.GPS, Role.IMU})
 
@@ -77,7 +78,7 @@ class MotionSurvey:
 
     Clocks are determined exactly as in the conversion, from the same messages. Of a topic whose clock is
     known, only the stamps are read, unless some of its messages cannot be decoded or do not begin with a
-    stamp; but for IMU and GPS, and while the clocks are in doubt.
+    stamp; but for IMU, GPS and odometry, and while the clocks are in doubt.
 
     Args:
         config: the conversion's configuration.
@@ -95,6 +96,11 @@ class MotionSurvey:
         self._proceed = proceed
         known = list(topics)
         self._routes = TopicMap(config, find_prefix([topic for topic, _ in known], config), known)
+        routed = ((self._routes.route(topic), full_type(schema)) for topic, schema in known)
+        self._has_odometer = any(
+            route is not None and route.rule.role is Role.ODOMETRY and schema != TF
+            for route, schema in routed
+        )
         self._topics: dict[tuple[str, str], _Topic] = {}
         self._clock: ClockFinder[_MotionMessage] = ClockFinder(round(config.clock_window_s * 1e9))
         self._ruled: set[str] = set()
@@ -146,7 +152,12 @@ class MotionSurvey:
         route = self._routes.route(raw.topic, schema)
         if unwanted(raw._replace(fault=""), schema, route) is not None:
             route = None
-        known = _Topic(route, route is not None and route.rule.role in SENSES, skimmed=route is None)
+        is_sense = route is not None and (
+            route.rule.role in SENSES
+            # Transforms tell of odometry where no topic sends odometry messages.
+            or (route.rule.role is Role.ODOMETRY and (schema != TF or not self._has_odometer))
+        )
+        known = _Topic(route, is_sense, skimmed=route is None)
         self._topics[raw.topic, raw.schema] = known
         return known
 
@@ -167,6 +178,8 @@ class MotionSurvey:
                 self._log.add_imu(event.time_ns, event.datum)
             elif event.refusal is None and isinstance(event.datum, NavSatFix):
                 self._log.add_fix(event.time_ns, event.arrival, event.datum)
+            elif event.refusal is None and isinstance(event.datum, Odometry):
+                self._log.odometer.add(event.time_ns, event.datum)
 
     def _solve(self) -> None:
         ego = self._config.ego
