@@ -28,8 +28,8 @@ def asked_to_finish(
 ) -> Iterator[None]:
     """Call ``first`` at the first SIGINT, SIGTERM or SIGHUP, and ``again`` at a second one.
 
-    Two signals do not count as a second one: any within ``patience_s`` of the first, because a terminal
-    and a launcher may both send one Ctrl-C; and a SIGTERM within ESCALATION_S of a SIGINT. SIGHUP stays ignored if
+    Two signals do not count as a second one: any within ``patience_s`` of the first, because a terminal and a
+    launcher may both send one Ctrl-C; and a SIGTERM within ESCALATION_S of a SIGINT. SIGHUP stays ignored if
     it was (nohup), so that logging out does not end a capture.
 
     Args:
