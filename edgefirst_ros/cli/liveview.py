@@ -29,6 +29,7 @@ class LiveView:
         self._shown: set[str] = set()
         self._silent: set[str] = set()
         self._shed: set[str] = set()
+        self._refusing: set[str] = set()
         self._connected = False
         self._line_s = time.monotonic()
         self._live: Live | None = None
@@ -65,6 +66,9 @@ class LiveView:
             if text not in self._shown:
                 self._shown.add(text)
                 self._print(text)
+        for topic in status.refusing.keys() - self._refusing:
+            self._print(f"{topic}: {status.refusing[topic]}")
+        self._refusing = set(status.refusing)
         if self._live is not None:
             self._live.update(_panel(status, connections), refresh=True)
         elif time.monotonic() - self._line_s >= LINE_EVERY_S or bool(connections) != self._connected:

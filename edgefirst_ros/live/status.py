@@ -26,6 +26,10 @@ WINDOW_S = 5.0
 """Rates are means over this time."""
 SHORTEST_S = 0.5
 """And over no less than this."""
+REFUSED, LEAST_REFUSED = 0.9, 3
+"""A topic is refused as a whole if this share was of what was judged in WINDOW_S, and at least so many: of
+receivers that send every epoch twice half are refused, and a slow one sends a fix a second."""
+_STAGES = ("decoded", "refused", "skipped", "unpaired", "dropped", "written")
 BUSY = 0.8
 """Load per core above which the CPU counts as fully used."""
 
@@ -96,6 +100,8 @@ class LiveStatus:
     """Share of samples that is written, by format that sheds now."""
     help: str = ""
     """What would help against the overload; empty while nothing is shed."""
+    refusing: Mapping[str, str] = field(default_factory=dict)
+    """By topic of which nearly everything has been refused in the last seconds, that in a sentence."""
 
     @property
     def minutes_left(self) -> float | None:
@@ -128,6 +134,7 @@ class Meter:
         with self._lock:
             self.start_s = time.monotonic()
             self._past: deque[_Counts] = deque([_Counts(self.start_s, counts, {})])
+            self._judged: deque[tuple[float, dict[str, tuple[int, int]]]] = deque([(self.start_s, {})])
 
     def rates(
         self, flows: Mapping[str, Flow], outputs: Mapping[str, Output]
@@ -152,6 +159,27 @@ class Meter:
             },
             {name: (count - then.bytes.get(name, 0)) / span_s(0.0) for name, count in now.bytes.items()},
         )
+
+    def refusing(self, accounts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+        """Topics of which nearly everything was refused in the last seconds; none in the first ones."""
+        judged = {
+            topic: (row["refused"], sum(row[stage] for stage in _STAGES)) for topic, row in accounts.items()
+        }
+        now_s = time.monotonic()
+        with self._lock:
+            while len(self._judged) > 1 and now_s - self._judged[1][0] >= WINDOW_S:
+                self._judged.popleft()
+            then_s, then = self._judged[0]
+            self._judged.append((now_s, judged))
+        found: dict[str, str] = {}
+        for topic, (refused, whole) in judged.items() if now_s - then_s >= WINDOW_S else ():
+            refused_before, whole_before = then.get(topic, (0, 0))
+            lately, of = refused - refused_before, whole - whole_before
+            if lately >= max(LEAST_REFUSED, REFUSED * of):
+                reasons = accounts[topic]["reasons"].get("refused", {})
+                why = max(reasons, key=reasons.__getitem__, default="")
+                found[topic] = f"{lately} of the last {of} messages were refused: {why}"
+        return found
 
 
 def build_status(
@@ -210,6 +238,7 @@ def build_status(
         shed={} if overload is None else overload.shed,
         shedding=shedding,
         help=advice(overload, disk.config) if overload is not None and shedding else "",
+        refusing=meter.refusing(found),
     )
 
 

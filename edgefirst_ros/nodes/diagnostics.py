@@ -223,8 +223,9 @@ def _flowing(view: CaptureView, found: TopicMatch, canonical: str, now: Mapping[
         problems.append(f"slow: {rate_hz:.1f} Hz, expected {expected_hz:.1f}")
     before = _losses(then)
     problems += [text for text, count in _losses(now).items() if then and count > before[text]]
-    if now.get("refused") and now["refused"] == now["received"]:
-        problems.append("every message is refused: " + "; ".join(now["reasons"].get("refused", ())))
+    if refusing := view.status.refusing.get(canonical, ""):
+        problems.append(refusing)
+        level = Level.ERROR
     values = (
         ("topic", found.topic),
         ("type", str(now.get("type", ""))),

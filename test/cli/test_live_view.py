@@ -111,6 +111,10 @@ def test_a_log_gets_a_line_now_and_then_and_what_changes_at_once(monkeypatch: py
     assert "note: new sequence: the wall clock was stepped" in rest
     assert "not connected" in rest
     assert "nothing yet" not in rest
+    refusing = {"/gps": "50 of the last 50 messages were refused: no fix (status)"}
+    for _ in range(2):
+        view.update(status(refusing=refusing), 0, [])
+    assert shown(console).count("/gps: 50 of the last 50 messages were refused") == 1
     monkeypatch.setattr(liveview, "LINE_EVERY_S", 0.0)
     view.update(status(silent={}), 0, [])
     assert "every sensor has sent something" in shown(console)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -56,3 +57,49 @@ def test_what_came_before_the_session_does_not_count(now: SimpleNamespace) -> No
     meter.restart(flows(now.s, begin_s))
     now.s += 2.0
     assert meter.rates(flows(now.s, begin_s), {})[0]["/imu"] == pytest.approx(HZ)
+
+
+def judged(refused: int, others: int) -> dict[str, dict[str, Any]]:
+    """A topic's account."""
+    stages = dict.fromkeys(("decoded", "skipped", "unpaired", "dropped"), 0)
+    reasons = {"refused": {"duplicate epoch": 1, "no fix (status)": refused}}
+    return {"/gps": {**stages, "refused": refused, "written": others, "reasons": reasons}}
+
+
+@pytest.mark.parametrize("good_before", [0, 100])
+def test_a_topic_of_which_everything_is_refused_is_told(now: SimpleNamespace, good_before: int) -> None:
+    """As of a receiver that has lost its satellites, also after an hour of good fixes."""
+    meter = Meter()
+    for _ in range(good_before):
+        now.s += 1.0
+        assert meter.refusing(judged(0, good_before)) == {}
+    said = []
+    for second in range(1, 9):
+        now.s += 1.0
+        said.append(meter.refusing(judged(10 * second, good_before)))
+    assert bool(said[3]) == bool(good_before)  # a session's first seconds prove nothing
+    assert said[7] == {"/gps": "50 of the last 50 messages were refused: no fix (status)"}
+
+
+def test_a_few_that_are_taken_do_not_hide_it(now: SimpleNamespace) -> None:
+    meter, found = Meter(), {}
+    for second in range(1, 9):
+        now.s += 1.0
+        found = meter.refusing(judged(60 * second, second // 2))
+    assert found["/gps"].startswith("300 of the last 303 messages")
+
+
+def test_a_receiver_that_sends_every_epoch_twice_is_sound(now: SimpleNamespace) -> None:
+    meter = Meter()
+    for second in range(1, 20):
+        now.s += 1.0
+        assert meter.refusing(judged(10 * second, 10 * second)) == {}
+
+
+def test_it_is_over_once_messages_are_taken_again(now: SimpleNamespace) -> None:
+    meter, found = Meter(), []
+    for second in range(1, 31):
+        now.s += 1.0
+        found.append(meter.refusing(judged(min(second, 15) * 10, max(0, second - 15) * 10)))
+    assert found[14]
+    assert not any(found[17:])

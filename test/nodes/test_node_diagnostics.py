@@ -114,12 +114,17 @@ def test_the_summary_fits_where_it_is_read() -> None:
     [
         ({"rate_hz": 20.0}, "slow: 20.0 Hz, expected 30.0"),
         ({"age_s": 7.2}, "silent for 7 s"),
-        ({"refused": 100, "reasons": {"refused": {"cut short": 100}}}, "every message is refused: cut short"),
     ],
 )
 def test_a_topic_that_goes_badly_says_why(more: dict[str, Any], text: str) -> None:
     assert camera(**more).level is Level.WARN
     assert text in camera(**more).message
+
+
+def test_a_topic_of_which_everything_is_refused_is_an_error() -> None:
+    said = "60 of the last 60 messages were refused: cut short"
+    found = entry(view(status=replace(STATUS, refusing={"/camera/h264": said})), "/camera/h264")
+    assert (found.level, found.message) == (Level.ERROR, said)
 
 
 def test_a_rate_is_held_to_what_was_configured() -> None:
