@@ -245,7 +245,16 @@ def damage_index(rng: random.Random, path: Path) -> None:
 
 def _of(change: Callable[[random.Random, bytes], bytes]) -> Callable[[random.Random, Path], None]:
     """The same for a file."""
-    return lambda rng, path: path.write_bytes(change(rng, path.read_bytes())) and None
+
+    def change_file(rng: random.Random, path: Path) -> None:
+        data = path.read_bytes()
+        try:
+            data = change(rng, data)
+        except Exception:  # noqa: BLE001 - a library that reads what was damaged before may raise anything
+            data = mutate_bytes(rng, data)
+        path.write_bytes(data)
+
+    return change_file
 
 
 def _changed_cbor(rng: random.Random, data: bytes) -> bytes:
