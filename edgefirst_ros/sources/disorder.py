@@ -24,6 +24,10 @@ BEGINNING = 64
 """Bytes of a message that identify it: they hold its stamp."""
 MIN_BACKWARD_TOPICS = 2
 """Smallest number of topics that must run backwards within themselves."""
+RETURNS = 0.3
+"""Of the steps back of all topics; after a true one a topic leaps forth only if it paused meanwhile."""
+SMALL_NS = 2_000_000_000
+"""Steps back by less, among at least as many still smaller ones, are disorder as those are."""
 MAX_PENDING = 1000
 MAX_RECENT = 200_000
 """Messages of about a second; no recorder takes more."""
@@ -137,7 +141,7 @@ class Disorder:
         self._latest_ns: int | None = None
         self._behind_in_base: dict[int, Displaced] = {}
         self._latest_in_base_ns = 0
-        self._steps = 0
+        self._steps = self._backs = self._returns = self._small = self._worst_ns = 0
         self._pending: list[tuple[int, int, int]] = []
 
     def add(self, channel: int, log_ns: int) -> int:
@@ -147,7 +151,11 @@ class Disorder:
         if back:
             spans.append((log_ns, log_ns))
             self._before_step = self._before_step or dict(self.messages)
+            self._backs += 1
+            self._worst_ns = max(self._worst_ns, spans[-2][1] - log_ns)
         else:
+            self._small += log_ns < spans[-1][1] - DISORDER_NS
+            self._returns += len(spans) > 1 and spans[-1][1] + STEP_NS < log_ns <= spans[-2][1] + STEP_NS
             spans[-1] = (spans[-1][0], max(spans[-1][1], log_ns))
         self.messages[channel] += 1
         if self._latest_ns is None:
@@ -160,7 +168,7 @@ class Disorder:
     def displaced(self) -> dict[int, Displaced]:
         """By channel, the messages behind later ones that no step of the clock explains."""
         # Topics that were written one after the other each show a step: more steps than any single topic has.
-        if not self._is_step() or self._steps >= max(map(len, self.bases.values())):
+        if self._returns_at_once or not self._is_step() or self._steps >= max(map(len, self.bases.values())):
             return self._behind
         self._commit()
         return self._behind_in_base
@@ -171,6 +179,8 @@ class Disorder:
         The file has as many time bases as the channels with most of the messages. Channels that show all of
         them tell when they were; a time base of another channel is mapped to the one that it overlaps most.
         """
+        if self._returns_at_once:
+            return {}
         count, passed = 1, 0
         for channel in sorted(self.bases, key=lambda c: len(self.bases[c])):
             passed += self.messages[channel]
@@ -188,6 +198,12 @@ class Disorder:
                 base = number if len(spans) == count else _nearest(span, edges, base)
                 found[channel, number] = base
         return found
+
+    @property
+    def _returns_at_once(self) -> bool:
+        """Whether topics run back and leap forth: a clock that was set back has to run through that time."""
+        is_small = self._worst_ns < SMALL_NS and self._backs <= self._small
+        return self._backs > 0 and (is_small or RETURNS * self._backs <= self._returns)
 
     def _is_step(self) -> bool:
         """Whether log_time ran backwards in most of the earlier channels, as at a step of the clock."""

@@ -186,6 +186,22 @@ def test_a_little_disorder_within_topics_is_no_step(tmp_path: Path) -> None:
     assert read(write(tmp_path / "a.mcap", shuffled)) == drive()
 
 
+@pytest.mark.parametrize("chunk", [4000, 100_000])
+@pytest.mark.parametrize("late_s", [1.2, 1.5, 2.5, 8.0])
+def test_messages_that_are_stored_seconds_late_are_no_step(tmp_path: Path, late_s: float, chunk: int) -> None:
+    """As of a writer with a thread for each topic, and a queue for each."""
+    late = Random(f"late {late_s}")
+    stored = sorted(drive(), key=lambda m: m[1] + late.uniform(0, late_s) * SECOND)
+    assert read(write(tmp_path / "a.mcap", stored, chunk=chunk)) == drive()
+
+
+def test_a_topic_that_pauses_after_a_step_hides_no_step(tmp_path: Path) -> None:
+    """It leaps forth through the time that comes twice, as topics in disorder do."""
+    before, after = drive(20), drive(20, start=START + 10 * SECOND)
+    paused = [m for m in after if m[0] != "/lidar" or not START + 12 * SECOND < m[1] < START + 15 * SECOND]
+    assert read(write(tmp_path / "a.mcap", [*before, *paused])) == [*before, *paused]
+
+
 def test_two_recordings_of_one_drive_appended_are_merged(tmp_path: Path) -> None:
     """One had the camera, one the rest; both had /tf."""
     one = [m for m in drive() if m[0] in {"/camera", "/tf"}]
