@@ -18,6 +18,15 @@ SHOWN = 3
 """A hint names at most this many topics."""
 MOST_COMPARED = 256
 """Topics whose names are compared with those of a role; there are more on no robot."""
+RAW_PACKETS = {
+    "velodyne_msgs/msg/VelodyneScan": "velodyne_pointcloud",
+    "ouster_sensor_msgs/msg/PacketMsg": "ouster_ros",
+    "ouster_ros/msg/PacketMsg": "ouster_ros",
+    "pandar_msgs/msg/PandarScan": "hesai_ros_driver",
+    "hesai_ros_driver/msg/UdpFrame": "hesai_ros_driver",
+    "rslidar_msg/msg/RslidarPacket": "rslidar_sdk",
+}
+"""Types of a lidar's network packets, and the ROS driver that makes clouds of them."""
 FIRST_S = 5.0
 """How long a live session waits for its topics before it gives hints."""
 
@@ -133,6 +142,14 @@ def _alternatives(
     config: Config, entries: Mapping[str, TopicRule], seen: Iterable[ExistingTopic], is_reference: bool
 ) -> str:
     """Names topics of other names that the role could use; empty if there are none."""
+    seen = list(seen)
+    packets = next((each for each in seen if full_type(each.type) in RAW_PACKETS), None)
+    if packets is not None and any(rule.role is Role.LIDAR_POINTS for rule in entries.values()):
+        kind = full_type(packets.type)
+        return (
+            f"{packets.topic} has a lidar's raw packets ({kind}), which only its driver reads: run "
+            f"{RAW_PACKETS[kind]} on them and record its sensor_msgs/msg/PointCloud2"
+        )
     entry, rule = next(iter(entries.items()))
     is_wanted = is_reference or not explicit_entries(config).isdisjoint(entries)
     ranked: list[tuple[float, ExistingTopic]] = []

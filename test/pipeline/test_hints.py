@@ -43,6 +43,21 @@ def test_the_raw_picture_is_there_where_the_compressed_one_is_configured() -> No
 
 
 @pytest.mark.parametrize(
+    ("kind", "driver"),
+    [
+        ("velodyne_msgs/msg/VelodyneScan", "velodyne_pointcloud"),
+        ("velodyne_msgs/VelodyneScan", "velodyne_pointcloud"),
+        ("ouster_ros/msg/PacketMsg", "ouster_ros"),
+        ("pandar_msgs/msg/PandarScan", "hesai_ros_driver"),
+    ],
+)
+def test_raw_packets_of_a_lidar_are_named_with_what_makes_clouds_of_them(kind: str, driver: str) -> None:
+    (text,) = hints({}, {"/sensor/packets": kind}).values()
+    assert text.startswith("/sensor/packets has a lidar's raw packets")
+    assert f"run {driver} on them" in text
+
+
+@pytest.mark.parametrize(
     ("configured", "there", "text"),
     [
         (

@@ -15,6 +15,7 @@ from mcap.writer import CompressionType, Writer
 from edgefirst_ros.codecs import zlib_backend
 from edgefirst_ros.errors import RecordingError, RecordingNotFound
 from edgefirst_ros.sources import records
+from edgefirst_ros.sources.kinds import open_recording
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.records import CHECKSUM, MAGIC
 
@@ -183,3 +184,11 @@ def test_the_acceptance_recording_counts(recording: Path, truth: dict[str, Any])
 
 def test_checksums_are_computed_by_the_fastest_library() -> None:
     assert records.crc32 is zlib_backend.crc32
+
+
+@pytest.mark.parametrize("suffix", [".mcap", ".bag", ".db3"])
+def test_what_git_lfs_has_not_fetched_is_named(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"drive{suffix}"
+    path.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
+    with pytest.raises(RecordingError, match="git lfs pull"):
+        open_recording(path)
