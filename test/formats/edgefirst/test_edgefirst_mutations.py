@@ -171,6 +171,20 @@ def test_nothing_waits_for_a_fifo(tmp_path: Path, name: str) -> None:
     said("sheet", folder, "-o", tmp_path / "sheet.png")
 
 
+def test_a_column_of_which_a_part_has_no_readable_name_is_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    finished(tmp_path, "zip")
+    folder = tmp_path / "edgefirst" / "ds"
+    table = pa.table({"timing": pa.array([{"childname": 1}])})
+    with pa.OSFile(str(folder / "ds.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    (folder / "ds.arrow").write_bytes((folder / "ds.arrow").read_bytes().replace(b"childname", b"\xff" * 9))
+    assert said("check", tmp_path)[0] == 1
+    assert said("sheet", folder, "-o", tmp_path / "sheet.png")[0] == 2
+    assert "panicked" not in capfd.readouterr().err
+
+
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("place", ["fifo", f"{SEQUENCE.name}/{SEQUENCE.name}.aside.part"])
 def test_recovery_does_not_wait_for_a_fifo_among_the_files(tmp_path: Path, place: str) -> None:

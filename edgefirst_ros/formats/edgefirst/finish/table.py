@@ -105,15 +105,16 @@ def refuse_unsound(schema: pa.Schema) -> None:
     while fields:
         field = fields.pop()
         fields += [field.type.field(number) for number in range(field.type.num_fields)]
+        name = field.name  # of a part of a column it is decoded here first
         for key, value in (field.metadata or {}).items():
             try:
-                (key + value).decode()
+                key.decode(), value.decode()
             except UnicodeDecodeError as error:
-                raise pa.ArrowInvalid(f"column {field.name}: a note that is no text") from error
+                raise pa.ArrowInvalid(f"column {name}: a note that is no text") from error
             if key.startswith(b"_PL_") and not (
                 _CATEGORICAL.fullmatch(value) if key == b"_PL_CATEGORICAL2" else _are_categories(value)
             ):
-                raise pa.ArrowInvalid(f"column {field.name}: damaged {key.decode(errors='replace')}")
+                raise pa.ArrowInvalid(f"column {name}: damaged {key.decode(errors='replace')}")
 
 
 def _are_categories(value: bytes) -> bool:
