@@ -178,8 +178,8 @@ def _damage(rng: random.Random, folder: Path) -> None:
     elif rng.random() < 0.1:
         _rename(rng, path)
     else:
-        # What was damaged before may be nothing that this can damage.
-        with suppress(IndexError, OSError, shutil.Error):
+        # What was damaged before may be nothing that this can damage, or a bomb.
+        with suppress(IndexError, OSError, shutil.Error, MemoryError):
             damage(path.parent, folder / ELSEWHERE / "file", rng)
 
 
