@@ -277,7 +277,7 @@ class SequenceRun:
         self._context.passing(time_ns)
         role = rule.role
         is_context = role in CONTEXT_ROLES
-        if not self._is_foreign(envelope):
+        if not self.is_foreign(envelope):
             stats = self.stats.get(envelope.route.name)
             if stats is None:
                 stats = self.stats[envelope.route.name] = StreamStats(envelope.topic)
@@ -299,14 +299,15 @@ class SequenceRun:
                 self._pair(envelope)
         self._pump(final=False)
 
-    def _is_foreign(self, envelope: Envelope) -> bool:
+    def is_foreign(self, envelope: Envelope) -> bool:
         """Whether it is of the sequence across a seam; what is sent once may have the time of a boot."""
         if self._window.has(envelope.time_ns):
             return False
-        return self._window.is_near or envelope.route.rule.role not in CONTEXT_ROLES
+        is_context = envelope.route.rule.role in CONTEXT_ROLES
+        return self._window.is_near or not is_context or not envelope.ticket.own
 
     def _observe(self, envelope: Envelope) -> None:
-        if self._emission.observes and not self._is_foreign(envelope):
+        if self._emission.observes and not self.is_foreign(envelope):
             self._emission.measurement(envelope)
 
     def _pair(self, envelope: Envelope) -> None:

@@ -166,7 +166,7 @@ class Sequencer:
         while waiting:
             envelope = waiting.popleft()
             run = self.current or self._begin(envelope.time_ns)
-            if not self._announced and self._window.has(envelope.time_ns):
+            if not self._announced and not run.is_foreign(envelope):
                 self._announce(run)
             change = run.feed(envelope)
             if change is not None:

@@ -7,6 +7,7 @@ import io
 import re
 import shutil
 import tempfile
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -21,6 +22,7 @@ from livedrive import FORMATS, HOST, check_sums
 from PIL import Image
 from refreshed import refreshed_packets
 from written import Written, exif_time_ns
+from zenoh_loopback import await_condition
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.datasets import check as check_ncore
@@ -203,6 +205,28 @@ def test_before_clocks_are_known_a_seam_is_where_it_was_asked_for(tmp_path: Path
     parts = captured(tmp_path, what, [0.02], reference="lidar_points", formats=("edgefirst",))
     assert parts[0].report["totals"]["received"] == round(0.02 * len(what))
     assert sum(part.report["totals"]["received"] for part in parts) == len(what)
+
+
+@pytest.mark.parametrize("silent_s", [0.0, 2.0])
+def test_a_split_while_the_device_is_silent_ends_with_an_empty_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent_s: float
+) -> None:
+    """Whether it is stopped while the session before still waits for late messages, or after that."""
+    monkeypatch.setattr(livesplit, "WAIT_S", 0.1)
+    what = drive()[: len(drive()) * 8 // 10]
+    one = LiveCapture(build_config({"min_free_mb": 0, "formats": FORMATS, **SHORT}), tmp_path, HOST)
+    one.start("drive", sequence="drive_sequence")
+    for message in what:
+        one.put(message)
+    await_condition("the messages", lambda: one.status().received == len(what))
+    one.split()
+    await_condition("the next session", lambda: one.status().session == "drive_2")
+    time.sleep(silent_s)
+    first, second = one.stop(60)
+    assert first.report["samples"] > 50
+    assert (second.report["samples"], second.report["sequences"]) == (0, [])
+    for session in (first, second):
+        check_sums(session.report)
 
 
 @pytest.mark.parametrize("after_s", [0.3, 1.0])
