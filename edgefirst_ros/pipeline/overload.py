@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -43,6 +44,9 @@ GAINS = 1.1
 """A capture that processes this many seconds per second is catching up."""
 NO_SAMPLES_S = 2.0
 """Lateness is taken from measurements if there was no sample for this long."""
+SILENCE_NS, MOST_SILENCES = 250_000_000, 256
+"""Longer gaps between messages of any topic are a pause of the input: a device sends hundreds a second. So
+many are remembered, more than lie within the longest hold."""
 SPANS = 1000
 """Limit of the spans in the report; later ones are joined to the last."""
 
@@ -127,9 +131,9 @@ class Overload:
     """Decides for each sample and format whether there is time for it, from the lateness of the capture.
 
     Lateness is the time that a sample waits in the queue and in the executor, and is held longer than pairing
-    and poses need. When it grows, fewer samples are written: first of the format that is first in ``order``,
-    down to one in ten, then of the next. When it shrinks, the shares rise again. The backlog from the start
-    of a sequence, where messages wait until clocks are known, is given time to shrink.
+    and poses need while messages come. When it grows, fewer samples are written: first of the format that is
+    first in ``order``, down to one in ten, then of the next. When it shrinks, the shares rise again. The
+    backlog from the start of a sequence, where messages wait until clocks are known, is given time to shrink.
     If one in ten of every format is still too much, ``keyframes_only`` requests that only key frames are
     decoded until there is time to spare.
 
@@ -168,6 +172,8 @@ class Overload:
         """Share of the work for all formats that is accepted."""
         self._due_s: float | None = None
         self._receive_ns = 0
+        self._silences: deque[tuple[int, int]] = deque(maxlen=MOST_SILENCES)
+        """End and length of the latest gaps between messages of any topic."""
         self._looked: _Look | None = None
         self._credit_s = 0.0
         """What remains allowed of the latency that the sequence began with."""
@@ -183,6 +189,8 @@ class Overload:
     # ------------------------------------------------------------------ observations
     def feeding(self, came_s: float, receive_ns: int) -> None:
         """Note that a message leaves the queue: when it entered, by the clock, and its time of receipt."""
+        if self._due_s is not None and receive_ns - self._receive_ns > SILENCE_NS:
+            self._silences.append((receive_ns, receive_ns - self._receive_ns))
         if self._due_s is not None:
             apart_s = min(max((receive_ns - self._receive_ns) / 1e9, 0.0), 1.0)
             came_s = max(came_s, self._due_s + REPLAY * apart_s)
@@ -234,7 +242,9 @@ class Overload:
             return
         if sample:
             self._sampled_s = now_s
-        held_s = min(max((self._receive_ns - receive_ns) / 1e9, 0.0), 30.0)
+        # What waits for messages that do not come does not wait for us.
+        silent_ns = sum(gap_ns for end_ns, gap_ns in self._silences if end_ns > receive_ns)
+        held_s = min(max((self._receive_ns - receive_ns - silent_ns) / 1e9, 0.0), 30.0)
         queued_s = 0.0 if self._due_s is None else max(0.0, now_s - self._due_s)
         before, work = self._looked, self._work
         wait_s = min(held_s, self.wait_s)

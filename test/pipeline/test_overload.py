@@ -37,6 +37,7 @@ class Machine:
     window_s: float = 0.0
     work_s: Callable[[float], float] = lambda _: 1.0
     stall: tuple[float, float] = (0.0, 0.0)
+    pauses: tuple[tuple[float, float], ...] = ()
     flush_s: float = math.inf
     first: tuple[str, ...] = ()
     at_a_time: int = 16
@@ -62,7 +63,11 @@ class Machine:
         self.taken = {name: [] for name in self.costs_s}
         for number in range(round(self.seconds * self.fps)):
             time_s = number / self.fps
+            if any(begin_s <= time_s < begin_s + length_s for begin_s, length_s in self.pauses):
+                continue
             came_s = max(time_s + self.wait_s, self.window_s)
+            for begin_s, length_s in self.pauses:
+                came_s = begin_s + length_s if begin_s < came_s < begin_s + length_s else came_s
             if time_s < self.flush_s < came_s:
                 came_s = self.flush_s
             self.now_s = max(self.now_s, came_s)
@@ -97,6 +102,26 @@ class Machine:
 def costs(load: float, fps: float = 30.0) -> dict[str, float]:
     """Of three formats that together take ``load`` times the time there is; NCore half of it."""
     return {name: share * load / fps for name, share in zip(FORMATS, (0.375, 0.5, 0.125), strict=True)}
+
+
+@pytest.mark.parametrize("length_s", [1.0, 5.0, 20.0, 120.0])
+@pytest.mark.parametrize("load", [0.4, 0.6])
+def test_a_pause_of_the_input_sheds_nothing(length_s: float, load: float) -> None:
+    """A link that was down, a publisher that was started again: what waited then did not wait for us."""
+    machine = Machine(costs(load), seconds=40.0 + length_s, pauses=((10.0, length_s), (25.0 + length_s, 3.0)))
+    overload = machine.run()
+    assert overload.shed == {}
+    assert not overload.had_keyframes_only
+
+
+def test_a_pause_does_not_hide_an_overload() -> None:
+    """Too much to do before it and after it."""
+    machine = Machine(costs(2.0), seconds=70.0, pauses=((20.0, 10.0),))
+    machine.run()
+    work = costs(2.0)
+    done = sum(machine.kept(name) * cost_s * 30.0 for name, cost_s in work.items())
+    assert 0.7 < done <= 1.05
+    assert max(machine.latency_s[-600:]) < 3.3
 
 
 @given(st.floats(0.01, 0.999), st.integers(20, 400))
