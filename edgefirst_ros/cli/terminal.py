@@ -289,16 +289,16 @@ def print_info(console: Console, info: Mapping[str, Any]) -> None:
 
 
 def _contents(topics: Mapping[str, Mapping[str, Any]], *, narrow: bool = False) -> Table:
-    """The table of topics; ``narrow`` leaves out frame and type."""
+    """The table of topics; ``narrow`` has the type below the topic."""
     table = Table(box=None, pad_edge=False) if narrow else Table()
     for name in ("topic", *(() if narrow else ("type",)), "used as"):
         table.add_column(name, overflow="fold")
     for name in ("messages", "Hz", "MB", "bad", "gaps", "longest s"):
         table.add_column(name, justify="right")
     for topic, t in topics.items():
+        names = escape(topic), escape(t["type"].rpartition("/")[2])
         table.add_row(
-            escape(topic),
-            *(() if narrow else (escape(t["type"].rpartition("/")[2]),)),
+            *(("\n  ".join(names),) if narrow else names),
             t["use"] or "·",
             f"{t['messages']:,}",
             f"{t['rate_hz']:.1f}",

@@ -214,17 +214,17 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             log(self.get_logger(), Level.OK, text)
 
     def _finish(self, capture: LiveCapture) -> str:
-        """Complete the session and log every session since ``start``; return what was logged."""
+        """Complete the session and log it; return a line on every session since ``start``, and its warnings."""
         self._publish_splits(capture)
         finished = capture.stop(float(self.get_parameter("stop_within_s").value))
-        lines: list[str] = []
-        for number, session in enumerate(finished):
-            # The warnings of sessions that a split ended have been logged already.
-            lines += self._log_finished(session, warnings=number >= self._published_splits)
+        logged = self._published_splits  # those that a split ended
+        lines = [session.summary for session in finished[:logged]]
+        for session in finished[logged:]:
+            lines += self._log_finished(session)
         return "; ".join(lines)
 
-    def _log_finished(self, session: Finished, *, warnings: bool = True) -> list[str]:
-        shown = session.report["warnings"] if warnings else []
+    def _log_finished(self, session: Finished) -> list[str]:
+        shown = session.report["warnings"]
         log(self.get_logger(), Level.OK if session.report["samples"] else Level.WARN, session.summary)
         for warning in shown:
             log(self.get_logger(), Level.WARN, warning)

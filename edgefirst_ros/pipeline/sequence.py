@@ -274,9 +274,10 @@ class SequenceRun:
         time_ns, rule = envelope.time_ns, envelope.route.rule
         self._now_ns = time_ns
         self._newest = time_ns, envelope.topic, envelope.arrival
-        self._context.passing(time_ns)
         role = rule.role
         is_context = role in CONTEXT_ROLES
+        if not is_context:  # a latched transform is received long before anything is measured
+            self._context.passing(time_ns)
         if not self.is_foreign(envelope):
             stats = self.stats.get(envelope.route.name)
             if stats is None:

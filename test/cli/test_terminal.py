@@ -48,6 +48,7 @@ def test_no_number_is_cut_however_narrow_the_terminal(
         text = shown(width, info=info)
         assert "…" not in text
         assert all(len(line) <= width for line in text.splitlines() if line.startswith("/"))
+        assert "NavSatFix" in text
 
 
 def test_every_topic_has_its_line_where_no_table_fits(made: tuple[dict[str, Any], dict[str, Any]]) -> None:

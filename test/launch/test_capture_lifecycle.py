@@ -66,6 +66,7 @@ def test_services_begin_split_and_end_sessions(graph: Graph, tmp_path: Path, rec
     done, message = graph.trigger("/capture/stop")
     assert done, message
     assert message.count("is complete") == 2
+    assert node.text.count(line) == 1
     assert graph.trigger("/capture/stop") == (False, "no session is in progress")
     assert graph.state() == "active"
     done, message = graph.trigger("/capture/start")

@@ -13,20 +13,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgefirst_ros.config.model import build_config
+from edgefirst_ros.messages.measurement import Datum
+from edgefirst_ros.messages.odometry import Odometry
+from edgefirst_ros.messages.transform import Transforms
 from edgefirst_ros.pipeline.envelope import Window
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images
 from edgefirst_ros.pipeline.sequence import SequenceRun, reorder_window_ns
 from edgefirst_ros.sample import Role, Sample
 
-Sent = tuple[str, float]
-"""Configured topic and milliseconds after the start."""
+Sent = tuple[str, float] | tuple[str, float, Datum]
+"""Configured topic, milliseconds after the start, and what is not a cloud."""
 
 
 class Played:
     """A sequence whose reference is the lidar, fed with messages in order of arrival."""
 
-    def __init__(self, sent: Sequence[Sent], window: Window | None = None, **values: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        sent: Sequence[Sent],
+        window: Window | None = None,
+        expected: Sequence[str] = (),
+        **values: Any,  # noqa: ANN401
+    ) -> None:
         config = build_config({"formats": ["edgefirst"], "reference": "lidar_points", **values})
         self.post, self.writer = Post(config), Keeper()
         pool = ThreadPoolExecutor(2)
@@ -39,11 +48,12 @@ class Played:
             images,
             self.post.ledger,
             fanout=fanout,
+            expected=expected,
             window=window,
         )
         fanout.begin(INFO)
-        for name, sent_ms in sent:
-            self.run.feed(self.post.envelope(name, sent_ms))
+        for name, sent_ms, *datum in sent:
+            self.run.feed(self.post.envelope(name, sent_ms, *datum))
         self.run.drain()
         self.run.finish()
         images.close()
@@ -151,3 +161,19 @@ def test_once_cut_samples_are_dropped_for_the_reason_given() -> None:
     assert account["reasons"]["dropped"] == {"no time left": account["dropped"]}
     assert run.frames["dropped"] == account["dropped"] >= 50
     assert account["written"] == 100 - account["dropped"] >= written
+
+
+def test_a_latched_transform_from_before_the_first_measurement_needs_no_pose() -> None:
+    topics = {"odometry": {"topic": "odom", "role": "odometry"}}
+    still = (0.0, 0.0, 0.0)
+    rig = Odometry("base_link", still, (0.0, 0.0, 0.0, 1.0), still, still)
+    moving = [
+        (name, 3000.0 + 100 * n, *datum)
+        for n in range(10)
+        for name, *datum in (("odometry", rig), ("lidar_points",))
+    ]
+    played = Played([("tf", 0.0, Transforms((), ())), *moving], expected=["odometry"], topics=topics)
+    summary = played.run.poses.summary()
+    assert summary is not None
+    assert summary["position"]["measured"] > 0.7
+    assert summary["position"]["assumed"] == summary["rotation"]["assumed"] == 0.0
