@@ -214,7 +214,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             log(self.get_logger(), Level.OK, text)
 
     def _finish(self, capture: LiveCapture) -> str:
-        """Complete the session and log it; return a line on every session since ``start``, and its warnings."""
+        """Complete the session and log it; return a line on each since ``start``, and warnings."""
         self._publish_splits(capture)
         finished = capture.stop(float(self.get_parameter("stop_within_s").value))
         logged = self._published_splits  # those that a split ended
