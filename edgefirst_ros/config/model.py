@@ -106,12 +106,12 @@ class TopicRule(BaseModel):
         "that fails does not end the dataset; never: optional, and a sample without it is complete; empty: "
         "auto if complete is true, else optional.",
     )
-    significant_bits: int = Field(
-        16,
+    significant_bits: int | None = Field(
+        None,
         ge=9,
         le=16,
         description="For pictures with 16 bits per sample: the number of bits in use. 2^bits − 1 becomes "
-        "white.",
+        "white. If unset, 10, 12, 14 or 16, as the first pictures fill them.",
     )
     parent_frame: str = Field("odom", description="For odometry sent as transforms (/tf): the fixed frame.")
     child_frame: str = Field(

@@ -16,12 +16,72 @@ from edgefirst_ros.pipeline.executor import chain, gather
 from edgefirst_ros.sample import Calibration, CameraImage
 from edgefirst_ros.video.backends import DecoderKind
 from edgefirst_ros.video.batches import Elsewhere, EncodedPicture, Send
-from edgefirst_ros.video.pictures import Picture, encode, picture_of, raw_size, stitch
+from edgefirst_ros.video.pictures import Picture, encode, has_open_depth, picture_of, raw_size, stitch
 from edgefirst_ros.video.stills import passthrough, still_size
 from edgefirst_ros.video.stream import VideoStream
 
 TILE_MISSING = "a tile of the picture is missing"
 TILES: tuple[Literal["tl", "tr", "bl", "br"], ...] = ("tl", "tr", "bl", "br")
+
+
+_DEPTHS = (10, 12, 14, 16)
+"""Bits of a sample as sensors have them; a dark scene may leave the upper ones empty, so no finer steps."""
+
+
+class SampleBits:
+    """How many of their 16 bits the samples of each camera fill, where the configuration does not say it.
+
+    The largest sample of a camera's first pictures tells, which are those pushed before one is requested. It
+    then holds for the rest of a dataset, so that brightness can be compared between pictures.
+
+    Args:
+        say: takes a sentence for the user.
+    """
+
+    def __init__(self, say: Callable[[str], None] = lambda _: None) -> None:
+        self._say = say
+        self._largest: dict[str, int] = {}
+        self._found: dict[str, int] = {}
+        self._clipped: set[str] = set()
+
+    def see(self, envelope: Envelope) -> None:
+        """Take a camera message in order of arrival."""
+        datum = envelope.measurement.datum
+        if envelope.route.rule.significant_bits is not None or not isinstance(datum, RawImage):
+            return
+        if not has_open_depth(datum):
+            return
+        camera, largest = _camera(envelope), int(datum.pixels.max(initial=0))
+        bits = self._found.get(camera)
+        if bits is None:
+            self._largest[camera] = max(self._largest.get(camera, 0), largest)
+        elif largest >> bits and camera not in self._clipped:
+            self._clipped.add(camera)
+            self._say(
+                f"{envelope.topic}: pictures became brighter than the {bits} bits that the first ones fill, "
+                f"and are clipped: set topics.{envelope.route.name}.significant_bits"
+            )
+
+    def of(self, envelope: Envelope) -> int:
+        """For the picture of a message that was seen, or of a tile of it."""
+        given, camera = envelope.route.rule.significant_bits, _camera(envelope)
+        if given is not None or camera not in self._largest:
+            return given or _DEPTHS[-1]
+        bits = self._found.get(camera)
+        if bits is None:
+            bits = next(depth for depth in _DEPTHS if not self._largest[camera] >> depth)
+            self._found[camera] = bits
+            if bits < _DEPTHS[-1]:
+                self._say(
+                    f"{envelope.topic}: the first pictures fill {bits} of 16 bits, so {(1 << bits) - 1} is "
+                    f"white; topics.{envelope.route.name}.significant_bits sets it"
+                )
+        return bits
+
+
+def _camera(envelope: Envelope) -> str:
+    """Name of what has one scale: a topic, or the four tiles of a picture."""
+    return "" if envelope.route.rule.tile else envelope.topic
 
 
 class Images:
@@ -36,6 +96,7 @@ class Images:
         send: has groups of pictures decoded and encoded elsewhere; None where the pool is to do it.
         sent: called after each of them; may wait until there is room for more.
         decoder: what decodes video.
+        bits: of wide samples, in all sequences.
     """
 
     def __init__(
@@ -49,6 +110,7 @@ class Images:
         send: Send | None = None,
         sent: Callable[[], None] = lambda: None,
         decoder: DecoderKind = "software",
+        bits: SampleBits | None = None,
     ) -> None:
         self._pool = pool
         self._workers = workers
@@ -56,6 +118,7 @@ class Images:
         self._quality = quality
         self._lookahead_ns = lookahead_ns
         self._decoder = decoder
+        self._bits = bits or SampleBits()
         self._elsewhere = (
             Elsewhere(send, sent, image_format, quality)
             if send is not None and decoder == "software"
@@ -69,6 +132,7 @@ class Images:
     def push(self, envelope: Envelope) -> None:
         """Take a camera message in order of arrival, which is a video's order of decoding."""
         datum = envelope.measurement.datum
+        self._bits.see(envelope)
         if isinstance(datum, VideoPacket):
             topic = envelope.topic
             stream = self._streams.get(topic)
@@ -183,7 +247,7 @@ class Images:
             return self._pool.submit(passthrough, datum)
         if isinstance(datum, RawImage):
             # At once, since pictures that wait to be encoded take as much memory as the messages.
-            return self._pool.submit(self._encode_raw, datum, envelope.route.rule.significant_bits)
+            return self._pool.submit(self._encode_raw, datum, self._bits.of(envelope))
         return chain(self._pool, self._decoded(envelope), self._encode)
 
     def _stitched(self, envelope: Envelope) -> Future[CameraImage]:
@@ -194,7 +258,7 @@ class Images:
     def _decoded(self, envelope: Envelope) -> Future[Picture]:
         datum = envelope.measurement.datum
         if isinstance(datum, RawImage):
-            return self._pool.submit(picture_of, datum, envelope.route.rule.significant_bits)
+            return self._pool.submit(picture_of, datum, self._bits.of(envelope))
         return self._streams[envelope.topic].request(envelope.time_ns)
 
 

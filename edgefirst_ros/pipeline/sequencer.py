@@ -15,7 +15,7 @@ from edgefirst_ros.formats.edgefirst.format import EdgeFirstFormat
 from edgefirst_ros.naming import safe_name, sequence_name
 from edgefirst_ros.pipeline.envelope import Envelope, Window
 from edgefirst_ros.pipeline.fanout import FanOut
-from edgefirst_ros.pipeline.images import Images, SizeChange
+from edgefirst_ros.pipeline.images import Images, SampleBits, SizeChange
 from edgefirst_ros.pipeline.ledger import Ledger
 from edgefirst_ros.pipeline.seam import SeamStart
 from edgefirst_ros.pipeline.sequence import SequenceResult, SequenceRun, reorder_window_ns
@@ -84,6 +84,7 @@ class Sequencer:
         self.current: SequenceRun | None = None
         self.done: list[SequenceSummary] = []
         self.notes: list[str] = []
+        self._bits = SampleBits(self.notes.append)
         self._config = config
         self._pool = pool
         self._send = send
@@ -207,6 +208,7 @@ class Sequencer:
             send=self._send,
             sent=self._fanout.backlog.settle,
             decoder=config.decoder,
+            bits=self._bits,
         )
         self._fanout.backlog.gatherer = self._images
         run = self.current = SequenceRun(

@@ -219,6 +219,11 @@ def picture_of(image: RawImage, significant_bits: int = 16) -> Picture:
     return convert(pixels if bits == 8 else _narrowed(pixels, significant_bits if bits == 16 else bits))
 
 
+def has_open_depth(image: RawImage) -> bool:
+    """Whether the encoding leaves open how many bits of a sample are in use; bayer_rggb12 does not."""
+    return image.pixels.dtype == np.uint16 and not image.encoding.endswith(("10", "12", "14"))
+
+
 def raw_size(image: RawImage) -> tuple[int, int]:
     """Width and height of an uncompressed image in pixels."""
     rows, columns = image.pixels.shape[:2]

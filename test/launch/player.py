@@ -12,6 +12,7 @@ import struct
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import rclpy
@@ -89,6 +90,22 @@ class Simulation:
         self._clock.publish(Clock(clock=stamp))
 
 
+def made(
+    node: Node, recording: McapRecording, arguments: argparse.Namespace, qos: QoSProfile
+) -> Iterator[tuple[str, Publisher]]:
+    """Publishers by the recording's topics, without those whose type the workspace does not have."""
+    for info in recording.topics():
+        bare, name = info.topic.strip("/"), full_type(info.schema)
+        if bare in arguments.skip:
+            continue
+        try:
+            kind = get_message(name)
+        except (AttributeError, ModuleNotFoundError):  # edgefirst_msgs as published lacks RadarInfo
+            sys.stdout.write(f"not played: {info.topic}, since {name} is not in the sourced workspace\n")
+        else:
+            yield info.topic, node.create_publisher(kind, f"{arguments.namespace}/{bare}", qos)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("recording", type=Path)
@@ -109,13 +126,7 @@ def main() -> int:
     node = rclpy.create_node("player")
     reliability = ReliabilityPolicy.BEST_EFFORT if arguments.best_effort else ReliabilityPolicy.RELIABLE
     qos = QoSProfile(depth=100, reliability=reliability)
-    publishers = {
-        info.topic: node.create_publisher(
-            get_message(full_type(info.schema)), f"{arguments.namespace}/{info.topic.strip('/')}", qos
-        )
-        for info in recording.topics()
-        if info.topic.strip("/") not in arguments.skip
-    }
+    publishers = dict(made(node, recording, arguments, qos))
     deadline = time.monotonic() + MATCH_S
     while not arguments.no_wait and not all(p.get_subscription_count() for p in publishers.values()):
         if time.monotonic() > deadline:

@@ -116,13 +116,47 @@ def test_cameras_that_send_pixels(tmp_path: Path, kind: str) -> None:
             content.append(make(message, rgb))
         else:
             content.append(message)
-    values = {"topics": {"camera_jpeg": {"significant_bits": 12}}} if "12 bits" in kind else {}
-    written = run(record(tmp_path / "k_2026_05_01_09_00_00.mcap", content), values)
+    written = run(record(tmp_path / "k_2026_05_01_09_00_00.mcap", content), {})
     pictures = written.of_kind("camera.jpeg")
     assert len(pictures) == len(scenes) == 10
     for frame, scene in enumerate(scenes):
         made = np.asarray(Image.open(io.BytesIO(pictures[frame])).convert("RGB"), float)
         assert 10 * np.log10(255**2 / ((made - scene) ** 2).mean()) > least_db
+
+
+def gray16(message: RawMessage, level: int) -> RawMessage:
+    return image(message, "mono16", np.full((HEIGHT, WIDTH), level, "<u2"))
+
+
+@pytest.mark.parametrize(
+    ("levels", "given", "white", "notes"),
+    [
+        ([4000, 100], None, 4095, 1),
+        ([900, 500], None, 1023, 1),
+        ([16000, 20], None, 16383, 1),
+        ([40000, 300], None, 65535, 0),
+        ([4000, 100], 16, 65535, 0),
+        # Ten bits are found in the dark, and what comes behind the look-ahead does not fit.
+        ([*[600] * 12, *[4000] * 8], None, 1023, 2),
+    ],
+)
+def test_bits_in_use_are_found_from_the_first_pictures(
+    tmp_path: Path, levels: list[int], given: int | None, white: int, notes: int
+) -> None:
+    cameras = [m for m in messages(seconds=2.0, jpeg=True) if m.topic == CAMERA]
+    sent = [levels[min(number, len(levels) - 1)] for number in range(len(cameras))]
+    content = [gray16(message, level) for message, level in zip(cameras, sent, strict=True)]
+    values = {"topics": {"camera_jpeg": {"significant_bits": given}}, "lookahead_s": 0.5}
+    written = run(record(tmp_path / "k_2026_05_01_09_00_00.mcap", content), values)
+    pictures = written.of_kind("camera.jpeg")
+    assert len(pictures) == len(sent) == 20
+    for number, level in enumerate(sent):
+        made = np.asarray(Image.open(io.BytesIO(pictures[number])).convert("L"))
+        assert abs(int(made.mean()) - min(255, round(level * 255 / white))) <= 1
+    said = [note for note in written.report["notes"] if "significant_bits" in note]
+    assert len(said) == notes
+    if notes:
+        assert f"so {white} is white" in said[0]
 
 
 @pytest.mark.parametrize("codec", ["h264", "h265"])
