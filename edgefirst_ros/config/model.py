@@ -106,12 +106,12 @@ class TopicRule(BaseModel):
         "that fails does not end the dataset; never: optional, and a sample without it is complete; empty: "
         "auto if complete is true, else optional.",
     )
-    significant_bits: int | None = Field(
-        None,
-        ge=9,
+    significant_bits: int = Field(
+        0,
+        ge=0,
         le=16,
         description="For pictures with 16 bits per sample: the number of bits in use. 2^bits − 1 becomes "
-        "white. If unset, 10, 12, 14 or 16, as the first pictures fill them.",
+        "white. 0: 10, 12, 14 or 16, as the first pictures fill them.",
     )
     parent_frame: str = Field("odom", description="For odometry sent as transforms (/tf): the fixed frame.")
     child_frame: str = Field(
@@ -123,6 +123,13 @@ class TopicRule(BaseModel):
         description="Live: expected rate; diagnostics warn when the topic is slower. 0: the rate that the "
         "topic usually has.",
     )
+
+    @field_validator("significant_bits")
+    @classmethod
+    def _wide(cls, value: int) -> int:
+        if 0 < value <= 8:
+            raise ValueError("must be 9 to 16, or 0 to find it")
+        return value
 
     @field_validator("topic", mode="before")
     @classmethod

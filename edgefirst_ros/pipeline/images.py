@@ -47,9 +47,8 @@ class SampleBits:
     def see(self, envelope: Envelope) -> None:
         """Take a camera message in order of arrival."""
         datum = envelope.measurement.datum
-        if envelope.route.rule.significant_bits is not None or not isinstance(datum, RawImage):
-            return
-        if not has_open_depth(datum):
+        given = envelope.route.rule.significant_bits
+        if given or not isinstance(datum, RawImage) or not has_open_depth(datum):
             return
         camera, largest = _camera(envelope), int(datum.pixels.max(initial=0))
         bits = self._found.get(camera)
@@ -65,7 +64,7 @@ class SampleBits:
     def of(self, envelope: Envelope) -> int:
         """For the picture of a message that was seen, or of a tile of it."""
         given, camera = envelope.route.rule.significant_bits, _camera(envelope)
-        if given is not None or camera not in self._largest:
+        if given or camera not in self._largest:
             return given or _DEPTHS[-1]
         bits = self._found.get(camera)
         if bits is None:

@@ -131,17 +131,17 @@ def gray16(message: RawMessage, level: int) -> RawMessage:
 @pytest.mark.parametrize(
     ("levels", "given", "white", "notes"),
     [
-        ([4000, 100], None, 4095, 1),
-        ([900, 500], None, 1023, 1),
-        ([16000, 20], None, 16383, 1),
-        ([40000, 300], None, 65535, 0),
+        ([4000, 100], 0, 4095, 1),
+        ([900, 500], 0, 1023, 1),
+        ([16000, 20], 0, 16383, 1),
+        ([40000, 300], 0, 65535, 0),
         ([4000, 100], 16, 65535, 0),
         # Ten bits are found in the dark, and what comes behind the look-ahead does not fit.
-        ([*[600] * 12, *[4000] * 8], None, 1023, 2),
+        ([*[600] * 12, *[4000] * 8], 0, 1023, 2),
     ],
 )
 def test_bits_in_use_are_found_from_the_first_pictures(
-    tmp_path: Path, levels: list[int], given: int | None, white: int, notes: int
+    tmp_path: Path, levels: list[int], given: int, white: int, notes: int
 ) -> None:
     cameras = [m for m in messages(seconds=2.0, jpeg=True) if m.topic == CAMERA]
     sent = [levels[min(number, len(levels) - 1)] for number in range(len(cameras))]
