@@ -112,6 +112,25 @@ VALUES: dict[str, dict[str, Any]] = {
         "position_covariance": [4, 0, 0, 0, 4, 0, 0, 0, 9],
         "position_covariance_type": 2,
     },
+    "radar_msgs/RadarScan": {
+        "header": HEADER,
+        "returns": [
+            {"range": 10, "azimuth": 0.5, "elevation": 0.25, "doppler_velocity": -3, "amplitude": 12.5},
+            {"range": 2, "azimuth": 0, "elevation": 0, "doppler_velocity": 0, "amplitude": 1},
+        ],
+    },
+    "radar_msgs/RadarTracks": {
+        "header": HEADER,
+        "tracks": [
+            {
+                "uuid": {"uuid": bytes(range(1, 17))},
+                "position": {"x": 3, "y": 4, "z": 0},
+                "velocity": {"x": 5, "y": 5, "z": 7},
+                "size": {"x": 4.5, "y": 2, "z": 1.5},
+                "classification": 2,
+            }
+        ],
+    },
     "nav_msgs/Odometry": {
         "header": HEADER,
         "child_frame_id": "base",

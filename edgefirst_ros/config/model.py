@@ -113,6 +113,11 @@ class TopicRule(BaseModel):
         description="For pictures with 16 bits per sample: the number of bits in use. 2^bits − 1 becomes "
         "white. 0: 10, 12, 14 or 16, as the first pictures fill them.",
     )
+    fields: dict[Literal["speed", "power", "noise", "rcs"], str] = Field(
+        default_factory=dict,
+        description="For radar clouds: what the driver calls the radial speed (m/s), the power (dB), the "
+        "noise floor (dB) and the cross-section (dBsm). Usual names, such as velocity or snr, are found.",
+    )
     parent_frame: str = Field("odom", description="For odometry sent as transforms (/tf): the fixed frame.")
     child_frame: str = Field(
         "base_link", description="For odometry sent as transforms (/tf): the moving frame."
@@ -541,7 +546,8 @@ def build_config(values: Mapping[str, Any]) -> Config:
 
 def _named(config: Config, given: Mapping[str, Any]) -> Iterator[str]:
     """Entries that somebody wrote: a session's settings and a node's parameters have all values of all."""
-    whole = {name for name, info in TopicRule.model_fields.items() if info.default is not None}
+    fields = TopicRule.model_fields.items()
+    whole = {name for name, info in fields if info.get_default(call_default_factory=True) not in (None, {})}
     for name, rule in config.topics.items():
         own = given.get(name)
         is_written = isinstance(own, dict) and not whole <= own.keys()

@@ -16,6 +16,9 @@ from edgefirst_ros.messages.cdr import array, decoder_of
 
 CODES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
 """numpy's type code by datatype of a sensor_msgs/PointField."""
+FARTHEST_M = 10_000.0
+"""No lidar or radar of a vehicle sees as far: a larger coordinate is a fault, as one that is not finite."""
+TOO_FAR = f"points beyond {FARTHEST_M / 1000:g} km left out"
 _MAX_POINT_STEP = 1 << 20
 _FIELD_NAME = re.compile(r"[^\W.][\w .:+-]{0,63}")
 """Formats have files and columns of these names."""
@@ -64,6 +67,25 @@ class PointCloud:
         with np.errstate(invalid="ignore"):
             # Multiplied by 1, a NaN that would warn wherever it is used becomes one that does not.
             return np.ascontiguousarray(np.stack(columns, axis=1) * np.float32(1))
+
+
+def has_far_points(cloud: PointCloud) -> bool:
+    """Whether a point is farther than a sensor can see; points that are not finite are padding."""
+    with np.errstate(invalid="ignore"):
+        return any(
+            bool(((np.abs(cloud.points[axis]) > FARTHEST_M) & np.isfinite(cloud.points[axis])).any())
+            for axis in "xyz"
+            if cloud.has(axis)
+        )
+
+
+def is_seen(*coordinates: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which points a sensor can have seen: finite, and up to ``FARTHEST_M``, along each axis."""
+    seen = np.ones(len(coordinates[0]), np.bool_)
+    with np.errstate(invalid="ignore"):
+        for values in coordinates:
+            seen &= np.abs(values) <= FARTHEST_M  # a NaN is not
+    return seen
 
 
 def as_type(values: npt.NDArray[Any], dtype: type[Scalar]) -> npt.NDArray[Scalar]:

@@ -38,6 +38,11 @@ class Sensor:
 
 
 _CLOUD = {"sensor_msgs/msg/PointCloud2": "pointcloud:decode_pointcloud"}
+_RADAR = {
+    **_CLOUD,
+    "radar_msgs/msg/RadarScan": "foreignradar:decode_radar_scan",
+    "radar_msgs/msg/RadarTracks": "foreignradar:decode_radar_tracks",
+}
 _IMAGE = {"sensor_msgs/msg/Image": "camera:decode_image"}
 _JPEG_OR_PNG = {"sensor_msgs/msg/CompressedImage": "camera:decode_compressed_image"}
 _TF = {"tf2_msgs/msg/TFMessage": "transform:decode_tf"}
@@ -66,8 +71,8 @@ class Role(StrEnum):
 
     CAMERA = "camera", COMPANION, _CAMERA
     CAMERA_INFO = "camera_info", CALIBRATION, {"sensor_msgs/msg/CameraInfo": "camera:decode_camera_info"}
-    RADAR_TARGETS = "radar_targets", COMPANION, _CLOUD
-    RADAR_CLUSTERS = "radar_clusters", COMPANION, _CLOUD
+    RADAR_TARGETS = "radar_targets", COMPANION, _RADAR
+    RADAR_CLUSTERS = "radar_clusters", COMPANION, _RADAR
     RADAR_CUBE = "radar_cube", COMPANION, {"edgefirst_msgs/msg/RadarCube": "radar:decode_radar_cube"}
     RADAR_INFO = "radar_info", CALIBRATION, {"edgefirst_msgs/msg/RadarInfo": "radar:decode_radar_info"}
     LIDAR_POINTS = "lidar_points", COMPANION, _CLOUD

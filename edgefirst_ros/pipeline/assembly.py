@@ -17,6 +17,7 @@ from edgefirst_ros.formats.base import Distributes, Writer
 from edgefirst_ros.hints import ExistingTopic, Hint
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.messages.pointcloud import TOO_FAR, PointCloud, has_far_points
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.duplicates import Duplicates
@@ -287,6 +288,8 @@ class Pipeline:
         if repeat is not None:
             self.ledger.release(ticket, Stage.REFUSED, repeat.reason)
             return
+        if own and isinstance(decoded.datum, PointCloud) and has_far_points(decoded.datum):
+            self.ledger.refuse_part(raw.topic, TOO_FAR)
         self._timed(self._clock.feed(envelope))
         self._raise_failure()
 

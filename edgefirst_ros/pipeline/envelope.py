@@ -10,8 +10,10 @@ from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.config.model import TopicRule
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.cdr import Stamped
+from edgefirst_ros.messages.foreignradar import radar_cloud
 from edgefirst_ros.messages.measurement import Datum, Measurement, RawMessage
 from edgefirst_ros.messages.odometry import odometry_of
+from edgefirst_ros.messages.pointcloud import PointCloud
 from edgefirst_ros.messages.registry import decoder
 from edgefirst_ros.messages.transform import Transforms
 from edgefirst_ros.pipeline.ledger import Stage, Ticket
@@ -136,6 +138,9 @@ def unwanted(raw: RawMessage, schema: str, route: Route | None) -> tuple[Stage, 
     return None
 
 
+_RADARS = frozenset({Role.RADAR_TARGETS, Role.RADAR_CLUSTERS})
+
+
 def decoded_for(rule: TopicRule, raw: RawMessage) -> Stamped[Datum] | None:
     """A message decoded for its role; None for transforms between other frames than the rule's.
 
@@ -143,6 +148,8 @@ def decoded_for(rule: TopicRule, raw: RawMessage) -> Stamped[Datum] | None:
         DecodeError: why it cannot be used.
     """
     decoded: Stamped[Datum] = decoder(raw.schema)(raw.data, raw.definition)
+    if rule.role in _RADARS and isinstance(decoded.datum, PointCloud):
+        return decoded._replace(datum=radar_cloud(decoded.datum, rule.fields))
     if rule.role is not Role.ODOMETRY or not isinstance(decoded.datum, Transforms):
         return decoded
     return odometry_of(decoded.datum, rule.parent_frame, rule.child_frame)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.pointcloud import PointCloud
+from edgefirst_ros.messages.pointcloud import PointCloud, is_seen
 
 RADAR_FIELDS = ("x", "y", "z", "speed", "power", "noise", "rcs")
 """First fields of every radar.pcd. Source: the vendor's article on the format."""
@@ -48,8 +48,8 @@ def encode_radar(cloud: PointCloud) -> EncodedCloud:
 def encode_lidar(cloud: PointCloud) -> EncodedCloud:
     """Encode lidar.pcd: all fields as sent, little-endian and without padding.
 
-    Points with a coordinate that is not finite are left out. If there are none, an organised cloud remains
-    organised.
+    Points with a coordinate that is not finite or beyond ``FARTHEST_M`` are left out. If there are none, an
+    organised cloud remains organised.
 
     Raises:
         DecodeError: no x, y, z, or a field that PCD cannot express.
@@ -63,10 +63,12 @@ def encode_lidar(cloud: PointCloud) -> EncodedCloud:
 
 
 def _finish(table: npt.NDArray[np.void], cloud: PointCloud) -> EncodedCloud:
-    finite = np.isfinite(table["x"]) & np.isfinite(table["y"]) & np.isfinite(table["z"])
-    left_out = len(table) - int(np.count_nonzero(finite))
-    if left_out:
-        table = table[finite]
+    axes = [table[axis] for axis in "xyz"]
+    seen = is_seen(*axes)
+    left_out = 0
+    if not seen.all():
+        left_out = len(table) - int(np.count_nonzero(np.isfinite(axes).all(axis=0)))
+        table = table[seen]
     organised = cloud.height > 1 and cloud.height * cloud.width == len(table)
     width, height = (cloud.width, cloud.height) if organised else (len(table), 1)
     return EncodedCloud(_header(table.dtype, width, height) + table.tobytes(), left_out)

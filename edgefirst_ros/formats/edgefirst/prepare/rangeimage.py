@@ -11,7 +11,7 @@ import numpy.typing as npt
 from edgefirst_ros.codecs.png import encode_gray
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.edgefirst.prepare.depthimage import encode_gray_jpeg
-from edgefirst_ros.messages.pointcloud import PointCloud, as_type, float_scale, type_scale
+from edgefirst_ros.messages.pointcloud import PointCloud, as_type, float_scale, is_seen, type_scale
 
 REFLECTIVITY_FIELDS = ("reflect", "reflectivity", "intensity")
 """Field names of reflectivity, the device's own first."""
@@ -68,8 +68,9 @@ def range_files(cloud: PointCloud, grid: RangeGrid, jpeg_quality: int) -> RangeF
 def project(cloud: PointCloud, grid: RangeGrid) -> RangeImage:
     """Project a cloud to a range image; a pixel shows its nearest point, of equally near ones the first.
 
-    Points at the origin, outside the elevations or not finite are left out. The full scale of reflectivity is
-    the range of an integer type; floats are 0 to 1 if none is above 1, else 0 to 255.
+    Points at the origin, outside the elevations, too far (``is_seen``) or not finite are left out. The full
+    scale of reflectivity is the range of an integer type; floats are 0 to 1 if none is above 1, else 0 to
+    255.
 
     Raises:
         DecodeError: the cloud has no x, y, z.
@@ -80,12 +81,11 @@ def project(cloud: PointCloud, grid: RangeGrid) -> RangeImage:
     if any(cloud.points.dtype[axis].shape for axis in "xyz"):
         raise DecodeError("cloud with more than one x, y or z per point")
     x, y, z = (cloud.column(axis, np.float64) for axis in "xyz")
-    finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z)
-    if not finite.all():
-        x, y, z = (np.where(finite, axis, 0.0) for axis in (x, y, z))
-    with np.errstate(over="ignore"):
-        ground_m = np.hypot(x, y)
-        distance_m = np.hypot(ground_m, z)
+    seen_by_it = is_seen(x, y, z)
+    if not seen_by_it.all():
+        x, y, z = (np.where(seen_by_it, axis, 0.0) for axis in (x, y, z))
+    ground_m = np.hypot(x, y)
+    distance_m = np.hypot(ground_m, z)
     top, bottom = np.radians(grid.elevation_max_deg), np.radians(grid.elevation_min_deg)
     elevation = np.arctan2(z, ground_m)
     row = np.floor((top - elevation) / (top - bottom) * grid.rows).astype(np.int64)

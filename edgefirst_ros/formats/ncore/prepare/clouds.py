@@ -13,7 +13,7 @@ from edgefirst_ros.formats.ncore.prepare.rays import Rays, other_fields, xyz
 from edgefirst_ros.formats.ncore.store.marks import REFERENCE
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.formats.zarr2.metadata import group
-from edgefirst_ros.messages.pointcloud import PointCloud, as_type
+from edgefirst_ros.messages.pointcloud import PointCloud, as_type, is_seen
 from edgefirst_ros.sample import Observation
 
 _ATTRIBUTES = {
@@ -28,7 +28,7 @@ _INTEGERS = {"class", "instance", "track", "cluster"}
 
 
 def cloud_entry(observation: Observation, options: NCoreOptions) -> ComponentEntry:
-    """A cloud in its own frame; points that are not finite are left out.
+    """A cloud in its own frame; points too far (``is_seen``) or not finite are left out.
 
     Raises:
         DecodeError: not a cloud, or one without x, y and z.
@@ -38,8 +38,8 @@ def cloud_entry(observation: Observation, options: NCoreOptions) -> ComponentEnt
     if not isinstance(cloud, PointCloud):
         raise DecodeError(f"message is {type(cloud).__name__}, not a point cloud")
     points = xyz(cloud)
-    finite = np.asarray(np.isfinite(points).all(axis=1), np.bool_)
-    kept = None if finite.all() else finite
+    seen = is_seen(*points.T)
+    kept = None if seen.all() else seen
     points = points if kept is None else points[kept]
     columns = Rays(points, np.zeros(len(points), np.float32), kept)
     attributes = other_fields(cloud, columns, {"x", "y", "z"}, _ATTRIBUTES)

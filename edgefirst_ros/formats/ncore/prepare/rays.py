@@ -14,7 +14,7 @@ from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.formats.zarr2.metadata import Record, group, under
-from edgefirst_ros.messages.pointcloud import PointCloud
+from edgefirst_ros.messages.pointcloud import PointCloud, is_seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _columns(cloud: PointCloud) -> npt.NDArray[np.float32]:
 
 
 def rays_of(cloud: PointCloud) -> Rays:
-    """The cloud as rays; points at the origin and points that are not finite have none.
+    """The cloud as rays; points at the origin, too far (``is_seen``) or not finite have none.
 
     Raises:
         DecodeError: the cloud has no x, y and z.
@@ -77,7 +77,7 @@ def rays_of(cloud: PointCloud) -> Rays:
     with np.errstate(over="ignore", invalid="ignore"):
         squares = columns * columns
         distance = np.sqrt(squares[0] + squares[1] + squares[2])
-    valid = np.isfinite(distance) & (distance > _NEAREST_M)
+    valid = is_seen(*columns) & (distance > _NEAREST_M)
     kept = None
     if not valid.all():
         kept, columns, distance = valid, columns[:, valid], distance[valid]

@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.edgefirst.prepare.pcd import encode_lidar, encode_radar
-from edgefirst_ros.messages.pointcloud import PointCloud
+from edgefirst_ros.messages.pointcloud import FARTHEST_M, PointCloud
 
 TYPES = ["u1", "i1", "<u2", ">u2", "<i2", ">i4", "<u4", "<f4", ">f4", "<f8", ">f8"]
 NAMES = st.text(st.characters(codec="utf-8"), max_size=8).filter(lambda name: name not in {"x", "y", "z"})
@@ -49,6 +49,8 @@ def clouds(draw: st.DrawFn) -> PointCloud:
     for name, kind in zip(names, formats, strict=True):
         finite = {"elements": {"allow_nan": False, "allow_infinity": False}} if "f" in kind else {}
         points[name] = draw(hnp.arrays(kind, len(points), **finite))
+        if name in ("x", "y", "z"):
+            points[name][np.abs(points[name].astype(float)) > FARTHEST_M] = 0
     return PointCloud(points, height, width)
 
 
