@@ -142,7 +142,7 @@ def capture(
         from edgefirst_ros.cli.liveview import LiveView
         from edgefirst_ros.live.capture import STOPPED, LiveCapture
         from edgefirst_ros.sources.zenoh import ZenohSource
-        from edgefirst_ros.sources.zenohlink import open_session
+        from edgefirst_ros.sources.zenohlink import linked
         from edgefirst_ros.video.integrity import compile_ahead
 
         chosen = {
@@ -172,7 +172,7 @@ def capture(
         compile_ahead(lambda text: None if quiet or as_json else _note(err, text))
         with interruptible(stop, err, "finishing what was received", output):
             taking = LiveCapture(config, output, host, beside_bytes=0 if no_report else PAGE_BYTES)
-            with open_session(connect or [], listen or [], zenoh_config) as link:
+            with linked(connect or [], listen or [], zenoh_config) as link:
                 source = partial(
                     ZenohSource,
                     link,

@@ -26,6 +26,7 @@ from edgefirst_ros.live.split import SPLIT, SplitPoint, limit_reached, tail_ns
 from edgefirst_ros.live.status import LiveStatus, Meter, build_status
 from edgefirst_ros.live.tail import SplitSession, Tail
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.pipeline.allocation import keep_freed_memory
 from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.groupcommit import Mark
 from edgefirst_ros.pipeline.job import Job
@@ -94,6 +95,7 @@ class LiveCapture:
         offered: Mapping[str, str] | None = None,
         beside_bytes: int = 0,
     ) -> None:
+        keep_freed_memory()  # before the middleware has threads
         self.host = host
         self.known: Calibration | None = before.known if before is not None and before.host == host else None
         self.finished: list[Finished] = []
