@@ -12,7 +12,7 @@ from typing import Any
 from scenarios import Figure, driven, exactly, scenario, seconds, told
 
 from edgefirst_ros.formats.datasets import check
-from edgefirst_ros.pipeline.duplicates import SAME, SECOND_STAMP
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.pipeline.ledger import COLUMNS
 
 FORMATS = ("edgefirst", "ncore", "l5kit")
@@ -48,7 +48,7 @@ def duplicates(folder: Path) -> Iterator[Figure]:
     for name in FORMATS:
         done, truth = driven(folder / name, [name], seconds=seconds(8.0), duplicate={"*": 1.0}, **COMPLETE)
         report, counts = done.report, truth.data["counts"]
-        refused = sum(report["topics"][t]["reasons"]["refused"].get(SAME, 0) for t in SENSORS)
+        refused = sum(report["topics"][t]["reasons"]["refused"].get(Reason.SAME_MESSAGE, 0) for t in SENSORS)
         yield exactly(f"{name}: refused", refused, sum(counts[t] for t in SENSORS) // 2)
         yield exactly(f"{name}: topics that do not balance", unbalanced(report), 0)
         yield told(f"{name}: samples", report["samples"])
@@ -61,7 +61,7 @@ def same_stamp(folder: Path) -> Iterator[Figure]:
     done, truth = driven(folder, FORMATS, seconds=seconds(8.0), same_stamp=0.1, **COMPLETE)
     report, twice = done.report, len(truth.data["video"][CAMERA]["same_stamp"])
     camera = report["topics"][CAMERA]
-    yield exactly("refused", camera["reasons"]["refused"].get(SECOND_STAMP, 0), twice)
+    yield exactly("refused", camera["reasons"]["refused"].get(Reason.SAME_STAMP, 0), twice)
     yield exactly("dropped", camera["dropped"], 0)
     yield exactly("samples", report["samples"], camera["received"] - twice)
     yield exactly("pictures", pictures(folder / "out"), report["samples"])

@@ -24,20 +24,22 @@ MAY_IMPORT = {
     "ego": "messages sample",
     "video": "codecs errors messages sample",
     "formats": "codecs errors faults messages model naming sample",
+    "diagnosis": "errors messages model",
     "config": "errors faults formats model sample timing",
     "topics": "config errors messages",
     "hints": "config sample topics",
     "sources": "codecs config errors hints messages model naming sample timing topics",
-    "pipeline": "codecs config ego errors formats hints messages naming sample timing topics video",
+    "pipeline": "codecs config diagnosis ego errors formats hints messages naming sample timing topics video",
     "offline": "config ego errors formats hints messages naming pipeline sample sources timing topics",
     "fleet": "config errors formats model naming offline sources topics view",
-    "live": "config errors formats hints messages naming pipeline sample sources timing topics video",
-    "view": "codecs errors formats messages model naming sample",
+    "live": "config diagnosis errors formats hints messages naming pipeline sample sources timing topics "
+    "video",
+    "view": "codecs diagnosis errors formats messages model naming sample",
     "simulation": "errors messages",
     "api": "codecs config errors formats model offline sources view",
-    "cli": "config errors faults fleet formats live model naming offline pipeline simulation sources video "
-    "view",
-    "nodes": "config errors faults hints live messages naming offline sample sources topics video",
+    "cli": "config diagnosis errors faults fleet formats live model naming offline pipeline simulation sources "
+    "video view",
+    "nodes": "config diagnosis errors faults hints live messages naming offline sample sources topics video",
 }
 """Package or plain module, and which others it may import."""
 FORMATS_MAY_IMPORT = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import Self
@@ -13,11 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from edgefirst_ros.cli.terminal import clock
+from edgefirst_ros.diagnosis.flow import Expected, silent_for_s
 from edgefirst_ros.live.status import LiveStatus
 
 LINE_EVERY_S = 5.0
 STALE_S = 2.0
-"""A topic is marked if it was silent for this time and for three of its usual intervals."""
+"""A topic is marked if it was silent for this time and for some of its usual intervals."""
 
 
 class LiveView:
@@ -29,7 +31,7 @@ class LiveView:
         self._shown: set[str] = set()
         self._silent: set[str] = set()
         self._shed: set[str] = set()
-        self._refusing: set[str] = set()
+        self._found: set[str] = set()
         self._connected = False
         self._line_s = time.monotonic()
         self._live: Live | None = None
@@ -66,9 +68,9 @@ class LiveView:
             if text not in self._shown:
                 self._shown.add(text)
                 self._print(text)
-        for topic in status.refusing.keys() - self._refusing:
-            self._print(f"{topic}: {status.refusing[topic]}")
-        self._refusing = set(status.refusing)
+        for topic in status.findings.keys() - self._found:
+            self._print(f"{topic}: {status.findings[topic].text}")
+        self._found = set(status.findings)
         if self._live is not None:
             self._live.update(_panel(status, connections), refresh=True)
         elif time.monotonic() - self._line_s >= LINE_EVERY_S or bool(connections) != self._connected:
@@ -148,8 +150,7 @@ def _table(status: LiveStatus) -> Table:
 
 
 def _stale(row: dict[str, float | None]) -> bool:
-    usual_hz, age_s = row["usual_hz"], row["age_s"]
-    return age_s is not None and age_s > max(STALE_S, 3 / usual_hz if usual_hz else 0)
+    return silent_for_s(row, Expected(STALE_S), math.inf) > 0
 
 
 def _number(value: float | None) -> str:

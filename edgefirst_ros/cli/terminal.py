@@ -14,6 +14,9 @@ from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Table
 
+from edgefirst_ros.diagnosis.finding import Code
+from edgefirst_ros.diagnosis.judge import damage_of, judge
+from edgefirst_ros.diagnosis.report import Recording, parsed
 from edgefirst_ros.naming import visible
 
 if TYPE_CHECKING:
@@ -139,28 +142,18 @@ def print_report(console: Console, report: Mapping[str, Any], *, details: bool =
         for sequence in report["sequences"]:
             _print_clocks(console, sequence)
         _print_formats(console, report["formats"])
-    for recording in report.get("recordings", ()):
-        _print_faults(console, recording["file"], recording["faults"])
+    verdict = judge(parsed(report))
+    for each in verdict.findings:
+        if each.code is Code.RECORDING_DAMAGED:
+            print_line(console, f"[yellow]damage[/]: {escape(each.text)}")
     for note in report["notes"]:
         print_line(console, f"note: {escape(note)}")
     for warning in report["warnings"]:
         print_line(console, f"[bold yellow]warning[/]: {escape(warning)}")
     for hint in report.get("hints", ()):
         print_line(console, f"[yellow]hint[/]: {escape(hint)}")
-
-
-def _print_faults(console: Console, head: str, faults: Sequence[Mapping[str, Any]]) -> None:
-    """Print one line per kind of damage: a bad card may cause thousands of faults."""
-    kinds: dict[str, list[Mapping[str, Any]]] = {}
-    for fault in faults:
-        kinds.setdefault(fault["what"], []).append(fault)
-    for what, alike in kinds.items():
-        size, first = sum(fault["bytes"] for fault in alike), alike[0]["offset"]
-        times = f", {len(alike):,} times" if len(alike) > 1 else ""
-        where = f"the first at {first:,}" if len(alike) > 1 else f"at {first:,}"
-        print_line(
-            console, f"[yellow]{escape(head)}[/]: {escape(what)}{times} ({several(size, 'bytes')}, {where})"
-        )
+    grade, _, sentence = verdict.sentence.partition(": ")
+    print_line(console, f"[bold]{grade}[/]: {escape(sentence)}")
 
 
 def _print_account(console: Console, topics: Mapping[str, Mapping[str, Any]]) -> None:
@@ -274,7 +267,8 @@ def print_info(console: Console, info: Mapping[str, Any]) -> None:
             print_line(console, f"  {escape(topic)}: {escape(t['clock'])}")
     for text in info["clock_breaks"]:
         print_line(console, f"[yellow]clock break[/]: {escape(text)}")
-    _print_faults(console, "damage", info["faults"])
+    for each in damage_of(Recording.model_validate({"file": "damage", "faults": info["faults"]})):
+        print_line(console, f"[yellow]{escape(each.text)}[/]")
     for topic, displaced in info.get("displaced", {}).items():
         lie = "is stored" if displaced["messages"] == 1 else "are stored"
         behind = (

@@ -10,7 +10,6 @@ from typing import Any
 from edgefirst_ros.sample import EgoPose, GeoPoint, PoseBasis
 
 _WORST_FIRST = tuple(reversed(PoseBasis))
-_WORTH_SAYING_NS = 1_000_000_000
 STEP_M = 5.0
 """The distance is a sum of chords of at least this length, so that noise at rest does not add up ..."""
 STEP_SIGMAS = 4.0
@@ -135,16 +134,6 @@ class PoseAccount:
             part: {str(basis): round(spans[basis] / 1e9, 3) for basis in PoseBasis}
             for part, spans in self._spans_ns.items()
         }
-
-    def warnings(self) -> list[str]:
-        """Sentences on how long the position or rotation is unknown or dead-reckoned."""
-        found = []
-        for part, spans in self._spans_ns.items():
-            total = f"{spans.total() / 1e9:,.1f} s"
-            for basis, what in ((PoseBasis.ASSUMED, "unknown"), (PoseBasis.DEAD_RECKONED, "dead-reckoned")):
-                if spans[basis] >= _WORTH_SAYING_NS:
-                    found.append(f"the rig's {part} is {what} for {spans[basis] / 1e9:,.1f} s of {total}")
-        return found
 
 
 def _apart_m(one: EgoPose, other: EgoPose) -> float:

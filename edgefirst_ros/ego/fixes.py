@@ -10,6 +10,7 @@ import numpy as np
 
 from edgefirst_ros.ego.geometry import Floats, Vector, ecef_m
 from edgefirst_ros.messages.navsat import NavSatFix
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.sample import GeoPoint
 
 EPOCH_NS = 75_000_000
@@ -22,14 +23,6 @@ same one at every epoch. A receiver faster than 13 Hz is thinned.
 SAME_M = 10.0
 """Messages of one epoch further apart than this contradict each other."""
 
-NO_FIX = "no fix (status)"
-CONTRADICTS_ITSELF = "a fix by its status, none by its covariance"
-NOT_FINITE = "not finite"
-ZERO = "0,0"
-OUT_OF_RANGE = "out of range"
-DUPLICATE = "duplicate epoch"
-FROZEN = "frozen (repeats the last position while the rig moves)"
-OUTLIER = "outlier (contradicts the motion)"
 
 UNSURE_M = 1000.0
 """With such a standard deviation a receiver says that it does not know its place."""
@@ -87,19 +80,19 @@ class FixJudge:
         """
         altitude_m = self._altitude_m if math.isnan(fix.altitude_m) else fix.altitude_m
         if fix.status < 0:
-            return NO_FIX
+            return Reason.NO_FIX
         if fix.sigma_m is not None and max(fix.sigma_m) > UNSURE_M:
-            return CONTRADICTS_ITSELF
+            return Reason.CONTRADICTORY_FIX
         if not all(map(math.isfinite, (fix.latitude_deg, fix.longitude_deg, altitude_m))):
-            return NOT_FINITE
+            return Reason.NOT_FINITE_FIX
         if fix.latitude_deg == fix.longitude_deg == 0:
-            return ZERO
+            return Reason.ZERO_FIX
         if (
             abs(fix.latitude_deg) > 90
             or abs(fix.longitude_deg) > 180
             or not _LOWEST_M <= altitude_m <= _HIGHEST_M
         ):
-            return OUT_OF_RANGE
+            return Reason.FIX_OUT_OF_RANGE
         self._altitude_m = altitude_m
         point = GeoPoint(fix.latitude_deg, fix.longitude_deg, altitude_m)
         return Fix(time_ns, arrival, point, ecef_m(point), fix.sigma_m)

@@ -10,21 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from edgefirst_ros.ego.findings import refused_text, restart_text
-from edgefirst_ros.ego.fixes import (
-    DUPLICATE,
-    EPOCH_NS,
-    FROZEN,
-    OUTLIER,
-    SAME_M,
-    Fix,
-    FixJudge,
-    JudgedFix,
-    Vehicle,
-    drivable,
-)
+from edgefirst_ros.ego.fixes import EPOCH_NS, SAME_M, Fix, FixJudge, JudgedFix, Vehicle, drivable
 from edgefirst_ros.ego.geometry import Floats, enu_m
 from edgefirst_ros.ego.graph import Node, Optimum, Place
 from edgefirst_ros.messages.navsat import NavSatFix
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.sample import GeoPoint
 
 ALONE_NS = 2_000_000_000
@@ -109,12 +99,12 @@ class Receiver:
         last = self._last
         if last is not None and judged.time_ns - last.fixes[0].time_ns < EPOCH_NS:
             if last.told or _is_near(judged, last.fixes):
-                self._judged.append((arrival, DUPLICATE))
+                self._judged.append((arrival, Reason.SAME_EPOCH))
             else:
                 last.fixes.append(judged)
             return None
         if self.judge.freezes(judged, speed_m_s=speed_m_s):
-            self._judged.append((arrival, FROZEN))
+            self._judged.append((arrival, Reason.FROZEN_FIX))
             return None
         return judged
 
@@ -299,9 +289,11 @@ class Receiver:
             for number, fix in enumerate(epoch.fixes if not epoch.told_elsewhere else ()):
                 others = [other for other in epoch.fixes if other is not fix]
                 believed = number == epoch.chosen and epoch.is_believed
-                reason = None if believed else DUPLICATE if _is_near(fix, others) else OUTLIER
+                reason = (
+                    None if believed else Reason.SAME_EPOCH if _is_near(fix, others) else Reason.OUTLYING_FIX
+                )
                 self._judged.append((fix.arrival, reason))
-                if reason is OUTLIER:
+                if reason is Reason.OUTLYING_FIX:
                     self._outliers += 1
                     if self.datum is not None and epoch.chosen is None:
                         self._note(epoch, *_apart(np.array(enu_m(fix.point, self.datum)), epoch.node))

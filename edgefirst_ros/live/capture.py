@@ -27,10 +27,10 @@ from edgefirst_ros.live.status import LiveStatus, Meter, build_status
 from edgefirst_ros.live.tail import SplitSession, Tail
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.pipeline.allocation import keep_freed_memory
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.groupcommit import Mark
 from edgefirst_ros.pipeline.job import Job
-from edgefirst_ros.pipeline.ledger import CUT_OFF, QUEUE_FULL
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.pipeline.pause import Pause
 from edgefirst_ros.sample import Calibration, Sample
@@ -310,7 +310,7 @@ class LiveCapture:
             try:
                 for lost in self._queue.dropped():
                     what = lost.topic, lost.schema, lost.messages, lost.bytes
-                    job.pipeline.lose(*what, QUEUE_FULL, receive_ns=lost.receive_ns)
+                    job.pipeline.lose(*what, Reason.QUEUE_FULL, receive_ns=lost.receive_ns)
                 if self.failure is not None:
                     self._give_up(job, f"failed: {self.failure}")
                 elif self._aborting:
@@ -346,7 +346,7 @@ class LiveCapture:
         self._tail.feed(message, self._queue.taken_s)
         if self._late:
             what = message.topic, full_type(message.schema), 1, len(message.data)
-            job.pipeline.lose(*what, CUT_OFF, receive_ns=message.receive_ns)
+            job.pipeline.lose(*what, Reason.CUT_OFF, receive_ns=message.receive_ns)
             return
         if job.overload is not None:
             job.overload.feeding(self._queue.taken_s, message.receive_ns)
@@ -458,8 +458,8 @@ class LiveCapture:
         self._late, job = True, self._job
         self._recording.cut()
         if job is not None:
-            job.pipeline.cut(CUT_OFF)
-        self._tail.cut(CUT_OFF)
+            job.pipeline.cut(Reason.CUT_OFF)
+        self._tail.cut(Reason.CUT_OFF)
 
     def _set_paused(self, *, paused: bool) -> None:
         if not self._open:

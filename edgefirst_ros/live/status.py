@@ -11,13 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgefirst_ros.config.model import Config
+from edgefirst_ros.diagnosis.finding import Finding
+from edgefirst_ros.diagnosis.flow import refused_whole
 from edgefirst_ros.hints import FIRST_S, Hint
 from edgefirst_ros.live.queue import Flow, LiveQueue
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.executor import worker_count
 from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.pipeline.job import Job
-from edgefirst_ros.pipeline.overload import SHED, Overload
+from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.pipeline.report import accounts
 from edgefirst_ros.timing.gaps import StreamStats
 from edgefirst_ros.topics import TopicMap
@@ -26,9 +29,6 @@ WINDOW_S = 5.0
 """Rates are means over this time."""
 SHORTEST_S = 0.5
 """And over no less than this."""
-REFUSED, LEAST_REFUSED = 0.9, 3
-"""A topic is refused as a whole if this share was of what was judged in WINDOW_S, and at least so many: of
-receivers that send every epoch twice half are refused, and a slow one sends a fix a second."""
 _STAGES = ("decoded", "refused", "skipped", "unpaired", "dropped", "written")
 BUSY = 0.8
 """Load per core above which the CPU counts as fully used."""
@@ -100,8 +100,8 @@ class LiveStatus:
     """Share of samples that is written, by format that sheds now."""
     help: str = ""
     """What would help against the overload; empty while nothing is shed."""
-    refusing: Mapping[str, str] = field(default_factory=dict)
-    """By topic of which nearly everything has been refused in the last seconds, that in a sentence."""
+    findings: Mapping[str, Finding] = field(default_factory=dict)
+    """By topic what the last seconds have shown: that nearly everything was refused."""
 
     @property
     def minutes_left(self) -> float | None:
@@ -160,7 +160,7 @@ class Meter:
             {name: (count - then.bytes.get(name, 0)) / span_s(0.0) for name, count in now.bytes.items()},
         )
 
-    def refusing(self, accounts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    def refusing(self, accounts: Mapping[str, Mapping[str, Any]]) -> dict[str, Finding]:
         """Topics of which nearly everything was refused in the last seconds; none in the first ones."""
         judged = {
             topic: (row["refused"], sum(row[stage] for stage in _STAGES)) for topic, row in accounts.items()
@@ -171,14 +171,12 @@ class Meter:
                 self._judged.popleft()
             then_s, then = self._judged[0]
             self._judged.append((now_s, judged))
-        found: dict[str, str] = {}
+        found: dict[str, Finding] = {}
         for topic, (refused, whole) in judged.items() if now_s - then_s >= WINDOW_S else ():
             refused_before, whole_before = then.get(topic, (0, 0))
-            lately, of = refused - refused_before, whole - whole_before
-            if lately >= max(LEAST_REFUSED, REFUSED * of):
-                reasons = accounts[topic]["reasons"].get("refused", {})
-                why = max(reasons, key=reasons.__getitem__, default="")
-                found[topic] = f"{lately} of the last {of} messages were refused: {why}"
+            reasons = accounts[topic]["reasons"].get("refused", {})
+            for each in refused_whole(topic, refused - refused_before, whole - whole_before, reasons):
+                found[topic] = each
         return found
 
 
@@ -207,7 +205,7 @@ def build_status(
     outputs = {**pipeline.outputs, **(recording or {})}
     found = accounts(pipeline.ledger, streams)
     for row in found.values():
-        row["shed"] = row["reasons"].get("dropped", {}).get(SHED, 0)
+        row["shed"] = row["reasons"].get("dropped", {}).get(Reason.SHED, 0)
     overload, commits = job.overload, pipeline.fanout.commits
     shedding = {} if overload is None else {n: share for n, share in overload.shares.items() if share < 1}
     rates, bytes_per_s = meter.rates(flows, outputs)
@@ -238,7 +236,7 @@ def build_status(
         shed={} if overload is None else overload.shed,
         shedding=shedding,
         help=advice(overload, disk.config) if overload is not None and shedding else "",
-        refusing=meter.refusing(found),
+        findings=meter.refusing(found),
     )
 
 

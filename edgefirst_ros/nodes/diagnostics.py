@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any, Self
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config
+from edgefirst_ros.diagnosis.flow import SLOW, Expected, flow_findings
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.live.status import LiveStatus
 from edgefirst_ros.nodes.discovery import SubscriptionPlan, TopicMatch
@@ -15,12 +16,6 @@ from edgefirst_ros.offline.convert import Conversion, Position
 from edgefirst_ros.sample import Role
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES, TopicMap, choose_reference
 
-SLOW = 0.8
-"""A topic below this share of its usual rate is slow."""
-MANY = 64
-"""A topic without a steady rate after this many messages is taken to be irregular."""
-MISSED = 3.0
-"""A slow topic counts as silent after this many of its usual intervals."""
 MINUTES_WARN = 10.0
 
 
@@ -191,41 +186,21 @@ def _promised_hz(view: CaptureView, entry: str) -> tuple[float, float]:
     return 0.0, rule.expected_hz if rule.topic == default.topic else 0.0
 
 
-def _silent_s(view: CaptureView, found: TopicMatch, now: Mapping[str, Any]) -> float:
-    """How long a periodic topic has been silent in this session; 0 if it is not, or is not periodic."""
-    rule, usual_hz, age_s = view.config.topics[found.entry], now["usual_hz"], now["age_s"]
-    sent_once = rule.role in CONTEXT_ROLES or found.latched
-    irregular = not usual_hz and now.get("received", 0) > MANY
-    if age_s is None or (not rule.expected_hz and (sent_once or irregular)):
-        return 0.0
-    limit_s = max(view.config.alive_s, MISSED / usual_hz if usual_hz else 0.0)
-    silent_s = min(age_s, view.status.elapsed_s)
-    return float(silent_s) if silent_s > limit_s else 0.0
-
-
 def _flowing(view: CaptureView, found: TopicMatch, canonical: str, now: Mapping[str, Any]) -> Diagnostic:
     then = view.previous.topics.get(canonical, {}) if view.previous.session == view.status.session else {}
     promised_hz, documented_hz = _promised_hz(view, found.entry)
+    rule, rate_hz, age_s = view.config.topics[found.entry], now["rate_hz"], now["age_s"]
     expected_hz = promised_hz or now["usual_hz"]
-    is_sent_once = found.latched or view.config.topics[found.entry].role in CONTEXT_ROLES
-    rate_hz, age_s = now["rate_hz"], now["age_s"]
-    silent_s = _silent_s(view, found, now)
-    problems: list[str] = []
-    level = Level.WARN
-    if found.problem:
-        problems.append(found.problem)
-    if silent_s:
-        problems.append(f"silent for {silent_s:.0f} s" + ("" if found.announced else ", no publisher"))
-        level = Level.ERROR if view.config.topics[found.entry].required == "always" else Level.WARN
-    elif (
-        expected_hz and _is_late(view) and rate_hz < SLOW * expected_hz and (promised_hz or not is_sent_once)
-    ):
-        problems.append(f"slow: {rate_hz:.1f} Hz, expected {expected_hz:.1f}")
-    before = _losses(then)
-    problems += [text for text, count in _losses(now).items() if then and count > before[text]]
-    if refusing := view.status.refusing.get(canonical, ""):
-        problems.append(refusing)
-        level = Level.ERROR
+    expected = Expected(
+        view.config.alive_s,
+        promised_hz,
+        is_sent_once=not rule.expected_hz and (found.latched or rule.role in CONTEXT_ROLES),
+        is_required=rule.required == "always",
+        announced=found.announced,
+        problem=found.problem,
+    )
+    lately = [view.status.findings[canonical]] if canonical in view.status.findings else []
+    problems = flow_findings(canonical, now, then, expected, elapsed_s=view.status.elapsed_s, lately=lately)
     values = (
         ("topic", found.topic),
         ("type", str(now.get("type", ""))),
@@ -239,18 +214,10 @@ def _flowing(view: CaptureView, found: TopicMatch, canonical: str, now: Mapping[
         ("lost upstream", str(now.get("lost_upstream", 0))),
     )
     if problems:
-        return Diagnostic(level, canonical, "; ".join(problems), values)
+        level = Level(max(each.severity for each in problems))
+        return Diagnostic(level, canonical, "; ".join(each.text for each in problems), values)
     short = f", documented {documented_hz:g}" if rate_hz < SLOW * documented_hz and _is_late(view) else ""
     return Diagnostic(Level.OK, canonical, f"{rate_hz:.1f} Hz{short}", values)
-
-
-def _losses(row: Mapping[str, Any]) -> dict[str, int]:
-    shed = row.get("shed", 0)
-    return {
-        "dropping": row.get("dropped", 0) - shed,
-        "shedding": shed,
-        "losing messages upstream": row.get("lost_upstream", 0),
-    }
 
 
 _COUNTS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written")

@@ -14,6 +14,7 @@ from typing import Any
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.naming import readable, renaming
 from edgefirst_ros.offline.drives import RecordedDrive
 from edgefirst_ros.offline.excerpts import calibration_before
@@ -24,14 +25,13 @@ from edgefirst_ros.offline.survey import MotionSurvey, wants_survey
 from edgefirst_ros.pipeline.assembly import Pipeline, Progress
 from edgefirst_ros.pipeline.executor import worker_count
 from edgefirst_ros.pipeline.job import Job
-from edgefirst_ros.pipeline.pause import PAUSED
 from edgefirst_ros.pipeline.processes import are_worth_it
 from edgefirst_ros.pipeline.sequence import reorder_window_ns
 from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.sources.location import Location
 from edgefirst_ros.sources.recording import InFull, Recording, TopicInfo
 from edgefirst_ros.sources.session import RESUMED, resumed_of
-from edgefirst_ros.sources.window import OUTSIDE, Excerpt
+from edgefirst_ros.sources.window import Excerpt
 
 PROGRESS_EVERY_S = 0.1
 SURVEYED_ONLY = (
@@ -226,7 +226,7 @@ def feed_drives(
             pipeline.cut_short |= not whole
             pipeline.end_source(*(() if whole else ("interrupted",)))
             for (topic, schema), count in drive.outside.items() if whole else ():
-                pipeline.leave_out(topic, schema, count, OUTSIDE)
+                pipeline.leave_out(topic, schema, count, Reason.OUTSIDE)
             pipeline.notes += _notes(drive) if whole else ()
         if stop.is_set():
             following = [readable(later.path.name) for later, _ in sources[number + 1 :]]
@@ -335,7 +335,7 @@ class _Source:
         """Feed the next message."""
         resumed = resumed_of(message) if message.topic == RESUMED else None
         if resumed is not None:
-            self._pipeline.end_source(PAUSED)
+            self._pipeline.end_source(Reason.PAUSED)
             sequence, known = resumed
             self._begin(sequence, known if self._again else self._pipeline.calibration)
         # Repeated messages are in the initial calibration, unless the configuration is another one.

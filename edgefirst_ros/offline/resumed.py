@@ -9,11 +9,11 @@ from pathlib import Path
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import RecordingError, RecordingNotFound
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.naming import readable
 from edgefirst_ros.offline.drives import RecordedDrive
 from edgefirst_ros.offline.files import find_files
 from edgefirst_ros.pipeline.assembly import Pipeline
-from edgefirst_ros.pipeline.pause import PAUSED
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.recording import Recording
 from edgefirst_ros.sources.session import RESUMED, RecordedSession, Seam, resumed_of
@@ -108,7 +108,7 @@ class ChainReplay:
         resumed = resumed_of(message) if message.topic == RESUMED else None
         if resumed is not None:
             self._pass_seam()
-            self._current.end_source(PAUSED)
+            self._current.end_source(Reason.PAUSED)
             name, known = resumed
             self._current.begin_source(None, self._host, name, calibration=known)
             return

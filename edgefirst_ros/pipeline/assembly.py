@@ -18,6 +18,7 @@ from edgefirst_ros.hints import ExistingTopic, Hint
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.pointcloud import TOO_FAR, PointCloud, has_far_points
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.duplicates import Duplicates
@@ -262,7 +263,7 @@ class Pipeline:
             self._advance(raw.receive_ns)
         refusal = unwanted(raw, schema, route)
         if refusal is not None or route is None:
-            self.ledger.release(ticket, *(refusal or (Stage.SKIPPED, "not used")), unplaced=True)
+            self.ledger.release(ticket, *(refusal or (Stage.SKIPPED, Reason.UNUSED)), unplaced=True)
             return
         rule = route.rule
         try:

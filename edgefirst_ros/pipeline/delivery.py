@@ -9,13 +9,13 @@ from typing import Generic, TypeVar
 from edgefirst_ros.errors import EdgeFirstError
 from edgefirst_ros.formats.base import NO_FILE, LeftOut, NoPlace, Written
 from edgefirst_ros.messages.guard import refusal_of
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage, rank
 from edgefirst_ros.sample import CameraImage, EgoPose, Observation, Sample
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
 
 _PICTURE = "making the picture"
-FORGOTTEN = "the format did not say what became of it"
 Item = TypeVar("Item", Sample, Observation)
 Result = Written | BaseException
 """What a writer wrote, or what kept it from writing."""
@@ -115,7 +115,7 @@ class Delivery(Generic[Item]):
         for envelope in self.envelopes:
             topic, damage = envelope.topic, self.damage
             ends = [self._end(envelope, result, damage) for result in self._results.values()]
-            stage, reason = max(ends, key=lambda end: (rank(*end), end[1] not in {NO_FILE, FORGOTTEN}))
+            stage, reason = max(ends, key=lambda end: (rank(*end), end[1] not in {NO_FILE, Reason.FORGOTTEN}))
             formats = [name for name, result in self._results.items() if _stores(result, topic)]
             if stage is not Stage.REFUSED:
                 for part in self._refused_parts(topic):
@@ -171,7 +171,7 @@ def _end_of_written(envelope: Envelope, result: Written) -> tuple[Stage, str]:
         return Stage.REFUSED, faults[0]
     if envelope.route.rule.role in CONTEXT_ROLES | EGO_ROLES:
         return Stage.DECODED, ""
-    return Stage.DECODED, refused[0] if refused else FORGOTTEN
+    return Stage.DECODED, refused[0] if refused else Reason.FORGOTTEN
 
 
 def _stores(result: Result, topic: str) -> bool:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from dataclasses import dataclass
 
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.pipeline.envelope import Digest, Envelope
 from edgefirst_ros.sample import Role
 from edgefirst_ros.topics import CONTEXT_ROLES, Route
 from edgefirst_ros.video.bitstream import Content
 
-SAME = "duplicate of an earlier message"
-SECOND_STAMP = "same stamp as the message before"
-SECOND_RECEIVED = "same receive time as the message before"
 KEPT_NS = 30_000_000_000
 """A message is compared with those of its topic up to so long before; later ones are too late anyway."""
 SET_BACK_NS = 1_000_000_000
@@ -53,7 +51,9 @@ class Duplicates:
         recent = self._received[route.topic]
         if receive_ns < recent.newest_ns - SET_BACK_NS:
             recent = self._received[route.topic] = _Recent()  # a simulation that begins anew repeats itself
-        return Repeat(SAME) if recent.add(receive_ns, Content.PICTURE, digest) is None else None
+        return (
+            Repeat(Reason.SAME_MESSAGE) if recent.add(receive_ns, Content.PICTURE, digest) is None else None
+        )
 
     def timed(self, envelope: Envelope, *, stamped: bool) -> Repeat | None:
         """Judge a message by its acquisition time; ``stamped`` if that comes from a stamp."""
@@ -65,12 +65,12 @@ class Duplicates:
             content = Content.PICTURE  # all there is of it, so far
         number = recent.add(envelope.time_ns, content, envelope.digest)
         if not number:
-            return Repeat(SAME) if number is None else None
+            return Repeat(Reason.SAME_MESSAGE) if number is None else None
         # A time of receipt says nothing about acquisition; but pictures are found by their time.
         several = role in _SEVERAL_AT_ONCE or not (stamped or role is Role.CAMERA)
         if content is not Content.PICTURE or several:
             return None
-        return Repeat(SECOND_STAMP if stamped else SECOND_RECEIVED, number)
+        return Repeat(Reason.SAME_STAMP if stamped else Reason.SAME_RECEIPT, number)
 
     def copy(self) -> Duplicates:
         """A copy that a following session continues with."""

@@ -8,6 +8,7 @@ from functools import partial
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.account import PoseAccount
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.pipeline.context import SampleContext
 from edgefirst_ros.pipeline.delivery import Delivery
 from edgefirst_ros.pipeline.envelope import Envelope
@@ -21,7 +22,6 @@ from edgefirst_ros.timing.reorder import MOST_WAITING_BYTES
 KEYS_APART_NS = 10_000_000_000
 """A video without a key frame for so long is decoded however little time there is."""
 
-POSE_UNKNOWN = "the rig's pose is unknown at that time (ncore.unknown_pose: cut)"
 
 _Frame = Aligned[Envelope]
 
@@ -121,8 +121,8 @@ class Emission:
         """Count a reference frame that became no sample, and give its companions the reason."""
         self._count(frame.reference.time_ns, Outcome(frame.kind, frame.reason))
         if frame.kind == "skipped":
-            own = (Stage.SKIPPED, "not selected")
-            theirs = (Stage.SKIPPED, "its reference frame was not selected")
+            own = (Stage.SKIPPED, Reason.NOT_SELECTED)
+            theirs = (Stage.SKIPPED, Reason.FRAME_NOT_SELECTED)
         elif frame.kind == "unusable":
             own = (Stage.DROPPED, frame.reason)
             theirs = (Stage.UNPAIRED, f"its reference frame was not usable: {frame.reason}")
@@ -197,7 +197,7 @@ class Emission:
                 self._fanout.measurement(delivery)
                 continue
             for part in envelope.all_parts:
-                self._ledger.release(part.ticket, Stage.SKIPPED, POSE_UNKNOWN)
+                self._ledger.release(part.ticket, Stage.SKIPPED, Reason.POSE_UNKNOWN)
 
     def _emit(self, frame: _Frame, calibration: Calibration) -> None:
         if self._cut:

@@ -14,6 +14,7 @@ from edgefirst_ros.messages.foreignradar import radar_cloud
 from edgefirst_ros.messages.measurement import Datum, Measurement, RawMessage
 from edgefirst_ros.messages.odometry import odometry_of
 from edgefirst_ros.messages.pointcloud import PointCloud
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.messages.registry import decoder
 from edgefirst_ros.messages.transform import Transforms
 from edgefirst_ros.pipeline.ledger import Stage, Ticket
@@ -21,8 +22,6 @@ from edgefirst_ros.sample import CameraImage, Role
 from edgefirst_ros.timing.finding import MessageTimes
 from edgefirst_ros.topics import TYPES, Route
 from edgefirst_ros.video.bitstream import Content, content_of
-
-PARAMETER_SETS = "parameter sets, used for later pictures"
 
 Digest = int
 """Size and checksum of a message's bytes, as one number: very many are kept."""
@@ -115,7 +114,9 @@ def envelope_of(raw: RawMessage, decoded: Stamped[Datum], ticket: Ticket, route:
     envelope.held_bytes = len(raw.data)
     if isinstance(decoded.datum, VideoPacket):
         envelope.content = content_of(decoded.datum)
-        envelope.unshown = (Stage.DECODED, PARAMETER_SETS) if envelope.content is Content.SETS else None
+        envelope.unshown = (
+            (Stage.DECODED, Reason.PARAMETER_SETS) if envelope.content is Content.SETS else None
+        )
     return envelope
 
 

@@ -25,13 +25,14 @@ from edgefirst_ros.formats.base import (
 )
 from edgefirst_ros.formats.crashsafe.sync import sync_paths, tree
 from edgefirst_ros.messages.guard import guarded
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.pipeline.delivery import Delivery, Item, Result
 from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import Backlog, OrderedWriter, chain
 from edgefirst_ros.pipeline.groupcommit import GroupCommit, Mark
-from edgefirst_ros.pipeline.ledger import CUT_OFF, SAMPLE, Ledger, Outcome, Stage, count_reason
-from edgefirst_ros.pipeline.overload import SHED, Overload
+from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage, count_reason
+from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.sample import EgoPose, Observation, Role, Sample, SequenceInfo
 
 LARGE_ROLES = frozenset(
@@ -41,8 +42,8 @@ LARGE_ROLES = frozenset(
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
-_SHED = Written(left_out=LeftOut("dropped", SHED), items=0)
-_NO_SPACE = Written(left_out=LeftOut("dropped", CUT_OFF), items=0)
+_SHED = Written(left_out=LeftOut("dropped", Reason.SHED), items=0)
+_NO_SPACE = Written(left_out=LeftOut("dropped", Reason.CUT_OFF), items=0)
 _UNKNOWN_SHARE = 10
 """A format that does not say what completing it takes may take this part of what it has written."""
 
@@ -401,7 +402,7 @@ class FanOut:
                 if left:
                     return
             ticket = delivery.envelopes[0].ticket
-            kind = "dropped" if ticket.reason == SHED else "unusable"
+            kind = "dropped" if ticket.reason == Reason.SHED else "unusable"
             close(SAMPLE if ticket.stage is Stage.WRITTEN else Outcome(kind, ticket.reason))
 
         def close(outcome: Outcome) -> None:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from edgefirst_ros.messages.calibration import split_tile
 from edgefirst_ros.messages.camera import CompressedImage, RawImage, VideoPacket
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import chain, gather
 from edgefirst_ros.sample import Calibration, CameraImage
@@ -20,7 +21,6 @@ from edgefirst_ros.video.pictures import Picture, encode, has_open_depth, pictur
 from edgefirst_ros.video.stills import passthrough, still_size
 from edgefirst_ros.video.stream import VideoStream
 
-TILE_MISSING = "a tile of the picture is missing"
 TILES: tuple[Literal["tl", "tr", "bl", "br"], ...] = ("tl", "tr", "bl", "br")
 
 
@@ -316,6 +316,6 @@ class TileGrouper:
         whole.keyframe = all(tile.keyframe for tile in group)
         whole.unusable = next((tile.unusable for tile in group if tile.unusable is not None), None)
         if len(by_tile) < 4 or len(group) > 4:
-            whole.unusable = TILE_MISSING
+            whole.unusable = Reason.TILE_MISSING
         whole.parts, whole.image = tuple(group), None
         return whole

@@ -9,6 +9,7 @@ from enum import IntEnum
 from threading import Lock
 from typing import Any
 
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.pipeline.timeline import Timeline
 from edgefirst_ros.timing.histogram import folded, quantile
 from edgefirst_ros.topics import MAX_UNUSED, OTHER_TOPICS
@@ -39,16 +40,12 @@ def rank(stage: Stage, reason: str) -> int:
 COLUMNS = ("decoded", "refused", "skipped", "unpaired", "dropped", "written")
 """Column names of the report; ``received`` is their sum."""
 
-LATE = "arrived later than the look-ahead allows"
-QUEUE_FULL = "pushed out of a full queue"
-CUT_OFF = "not written before the end"
 
 OUTCOMES = ("sample", "incomplete", "skipped", "unusable", "dropped")
 """What a reference frame can become; each is counted once, when that is known."""
 
 MAX_REASONS = 32
 """Reasons of one kind that a report tells apart: the most frequent ones."""
-OTHER_REASONS = "other reasons"
 REFERENCE_FRAMES = ""
 """Their lane of the timeline, after those of topics, which all have a name."""
 MOST_COMBINATIONS = 64
@@ -60,15 +57,15 @@ _MOST_COUNTED = 1000
 
 def count_reason(reasons: Counter[str], reason: str) -> None:
     """Count a reason; beyond very many they are counted together."""
-    reasons[reason if reason in reasons or len(reasons) < _MOST_COUNTED else OTHER_REASONS] += 1
+    reasons[reason if reason in reasons or len(reasons) < _MOST_COUNTED else Reason.OTHERS] += 1
 
 
 def frequent(reasons: Mapping[str, int]) -> dict[str, int]:
     """The most frequent reasons by name, the rest together."""
-    ranked = sorted(reasons.items(), key=lambda item: (item[0] == OTHER_REASONS, -item[1], item[0]))
+    ranked = sorted(reasons.items(), key=lambda item: (item[0] == Reason.OTHERS, -item[1], item[0]))
     kept, rest = dict(sorted(ranked[:MAX_REASONS])), ranked[MAX_REASONS:]
     if rest:
-        kept[OTHER_REASONS] = kept.get(OTHER_REASONS, 0) + sum(count for _, count in rest)
+        kept[Reason.OTHERS] = kept.get(Reason.OTHERS, 0) + sum(count for _, count in rest)
     return kept
 
 

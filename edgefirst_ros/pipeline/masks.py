@@ -9,6 +9,7 @@ import numpy as np
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.messages.detection import Mask
 from edgefirst_ros.messages.measurement import Measurement
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.ledger import Ledger, Stage
 from edgefirst_ros.pipeline.sequence import reorder_window_ns
@@ -17,8 +18,6 @@ from edgefirst_ros.timing.inference import MaskTimes
 
 HOLD_NS = 300_000_000
 REPEATED_NS = 10_000_000
-REPEATED = "the same mask twice"
-UNSURE = "the picture it was computed on is unknown"
 
 
 class Masks:
@@ -50,7 +49,7 @@ class Masks:
             yield from self._dated(times, measurement.receive_ns)
         if rule.role is Role.MASK and not measurement.stamp_ns and rule.clock == "auto":
             if self._is_repeated(envelope):
-                self._ledger.release(envelope.ticket, Stage.REFUSED, REPEATED)
+                self._ledger.release(envelope.ticket, Stage.REFUSED, Reason.SAME_MASK)
             else:
                 self._times[envelope.route.name].mask(envelope, measurement.receive_ns)
             return
@@ -95,7 +94,7 @@ class Masks:
         for envelope, time_ns in times.due(now_ns):
             self._explain(envelope, times)
             if time_ns is None:
-                self._ledger.release(envelope.ticket, Stage.UNPAIRED, UNSURE)
+                self._ledger.release(envelope.ticket, Stage.UNPAIRED, Reason.UNSURE_MASK)
                 continue
             envelope.place(time_ns + envelope.route.rule.times.offset_ns)
             yield envelope

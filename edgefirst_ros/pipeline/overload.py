@@ -9,9 +9,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-SHED = "shed: overload"
-"""Reason of messages and samples that a format left out for lack of time."""
-
 KEEP = 1 / 10
 """Least share of samples that every format writes; if that is still too much, the queue drops messages."""
 MARGIN_S = 0.15

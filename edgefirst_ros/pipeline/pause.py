@@ -5,6 +5,7 @@ from __future__ import annotations
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.measurement import Measurement, RawMessage
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.pipeline.context import SampleContext
 from edgefirst_ros.pipeline.envelope import unwanted
@@ -12,8 +13,6 @@ from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.sample import Calibration
 from edgefirst_ros.topics import CONTEXT_ROLES, TopicMap, full_type
-
-PAUSED = "paused"
 
 
 class Pause:
@@ -35,7 +34,7 @@ class Pause:
         self._host = host
         self._sequence = sequence
         self._routes = TopicMap(config, config.prefix or "")
-        self._pipeline.end_source(PAUSED)
+        self._pipeline.end_source(Reason.PAUSED)
         known = self._pipeline.calibration
         self._context = SampleContext(config.ego, has_ego=False, odometry=False, known=known)
 
@@ -52,10 +51,10 @@ class Pause:
         route = self._routes.route(message.topic)
         refusal = unwanted(message, schema, route)
         if refusal is not None or route is None:
-            ledger.release(ticket, *(refusal or (Stage.SKIPPED, PAUSED)), unplaced=True)
+            ledger.release(ticket, *(refusal or (Stage.SKIPPED, Reason.PAUSED)), unplaced=True)
             return
         if route.rule.role not in CONTEXT_ROLES:
-            ledger.release(ticket, Stage.SKIPPED, PAUSED, unplaced=True)
+            ledger.release(ticket, Stage.SKIPPED, Reason.PAUSED, unplaced=True)
             return
         try:
             decoded = decode(message)

@@ -12,12 +12,13 @@ from edgefirst_ros.ego.findings import Mounting
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.messages.camera import VideoPacket
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.pipeline.context import SampleContext
 from edgefirst_ros.pipeline.emission import Emission
 from edgefirst_ros.pipeline.envelope import Envelope, Window
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images, SizeChange, TileGrouper
-from edgefirst_ros.pipeline.ledger import LATE, FrameCounts, Ledger, Stage
+from edgefirst_ros.pipeline.ledger import FrameCounts, Ledger, Stage
 from edgefirst_ros.pipeline.seam import SeamStart
 from edgefirst_ros.sample import Calibration, Role, SequenceInfo
 from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule
@@ -26,8 +27,6 @@ from edgefirst_ros.timing.reorder import Reorder
 from edgefirst_ros.timing.selection import Selection
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
 from edgefirst_ros.video.bitstream import Content
-
-TORN = "part of a picture that was decoded without it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +217,7 @@ class SequenceRun:
         first = self._coming.get(key)
         if envelope.content is Content.PART and first is not None:
             if not self._images.join(first, envelope):
-                self._ledger.release(envelope.ticket, Stage.REFUSED, TORN)
+                self._ledger.release(envelope.ticket, Stage.REFUSED, Reason.TORN)
             return True
         self._images.push(envelope)
         if envelope.unshown is None and isinstance(envelope.measurement.datum, VideoPacket):
@@ -259,7 +258,7 @@ class SequenceRun:
             self._learn(envelope)
         else:
             self._coming.pop((envelope.topic, envelope.time_ns), None)
-            self._ledger.release(envelope.ticket, Stage.DROPPED, LATE, unplaced=True)
+            self._ledger.release(envelope.ticket, Stage.DROPPED, Reason.LATE, unplaced=True)
 
     def _learn(self, envelope: Envelope, *, observe: bool = False) -> None:
         refusal = self._context.learn(envelope.measurement)

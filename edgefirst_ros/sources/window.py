@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 
 from edgefirst_ros.errors import ConfigError
 
-OUTSIDE = "outside --start/--end"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST_S = 1e9
 _EXPECTED = "expected seconds from the recording's start, or a time in UTC like 2026-03-14T10:20:30"

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import Codec
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.video import h264, h265slices
 from edgefirst_ros.video.bitstream import (
     H264_PPS,
@@ -22,10 +23,6 @@ from edgefirst_ros.video.bitstream import (
     is_slice,
 )
 from edgefirst_ros.video.h265sets import parameter_sets
-
-BEFORE_KEY = "before the first key frame"
-AFTER_LOSS = "after a lost frame"
-NO_PICTURE = "no picture in the packet"
 
 _LONG_START = b"\x00\x00\x00\x01"
 _KEPT_STARTS = 4
@@ -166,7 +163,7 @@ class _H264Follower:
 
     def __init__(self) -> None:
         self.sets = ParameterSets(h264.sequence_set, h264.picture_set)
-        self.reason: str | None = BEFORE_KEY
+        self.reason: str | None = Reason.BEFORE_KEY
         self._expected = -1
         self._starts = _StartPoints()
         self._earlier_reason: str | None = None
@@ -195,7 +192,7 @@ class _H264Follower:
         if key:
             return self._key(found, time_ns, whole=follows and self.reason is None)
         if not follows:
-            self.lose(AFTER_LOSS)
+            self.lose(Reason.AFTER_LOSS)
         linked = self._starts.any
         if gradual is not None:
             self._starts.gradual(time_ns, (header.frame_num + gradual.frames) % header.frame_num_modulus)
@@ -208,7 +205,7 @@ class _H264Follower:
         reach = self._starts.reach(time_ns)
         leading = self._starts.is_leading(time_ns)
         if reach is None:
-            reason = self.reason or self._earlier_reason or AFTER_LOSS
+            reason = self.reason or self._earlier_reason or Reason.AFTER_LOSS
             return found._replace(reason=reason, linked=linked, leading=leading, back=None)
         if self.reason is not None:
             self.reason, self._earlier_reason = None, self.reason
@@ -217,7 +214,7 @@ class _H264Follower:
 
     def _key(self, found: Assessment, time_ns: int, *, whole: bool) -> Assessment:
         if not whole:
-            self._earlier_reason = self.reason or AFTER_LOSS
+            self._earlier_reason = self.reason or Reason.AFTER_LOSS
             self._starts.lose()
         else:
             self._earlier_reason = None
@@ -231,7 +228,7 @@ class _H265Follower:
 
     def __init__(self) -> None:
         self.sets = parameter_sets()
-        self.reason: str | None = BEFORE_KEY
+        self.reason: str | None = Reason.BEFORE_KEY
         self._leading_reason: str | None = None
         self._anchor = 0
         self._present: set[int] = set()
@@ -250,13 +247,13 @@ class _H265Follower:
         linked = key and self.reason is None and not header.discards
         leading = header.kind in h265slices.RASL_KINDS
         if key:
-            self._leading_reason = None if linked else self.reason or AFTER_LOSS
+            self._leading_reason = None if linked else self.reason or Reason.AFTER_LOSS
             self.reason = None
         elif not needed <= self._present:
             if leading:
-                self._leading_reason = self._leading_reason or AFTER_LOSS
+                self._leading_reason = self._leading_reason or Reason.AFTER_LOSS
             else:
-                self.reason = self.reason or AFTER_LOSS
+                self.reason = self.reason or Reason.AFTER_LOSS
         reason = self.reason or (self._leading_reason if leading else None)
         self._present = set() if fresh else self._present & kept
         if reason is None:
@@ -292,14 +289,14 @@ class Continuity:
             began = self._codec is not None
             self._codec = codec
             self._follower = _H264Follower() if codec == "h264" else _H265Follower()
-            self._follower.reason = AFTER_LOSS if began else BEFORE_KEY
+            self._follower.reason = Reason.AFTER_LOSS if began else Reason.BEFORE_KEY
             self._sets = {}
         own = [unit for unit in units if is_parameter_set(codec, unit.kind)]
         for unit in own:
             self._take(codec, unit)
         if not units or not is_slice(codec, units[-1].kind):
             self._loose += [unit.data for unit in own]
-            return Assessment(NO_PICTURE, picture=False)
+            return Assessment(Reason.NO_PICTURE, picture=False)
         key, gradual = is_key_head(codec, units), gradual_start(codec, units)
         starts = key or gradual is not None
         prefix = self._prefix(codec, {unit.kind for unit in own}, starts=starts)
@@ -314,7 +311,7 @@ class Continuity:
             return found._replace(prefix=prefix, primer=primer)
         except DecodeError as error:
             reason = self._follower.reason or str(error)
-            self._follower.lose(AFTER_LOSS)
+            self._follower.lose(Reason.AFTER_LOSS)
             return Assessment(reason, picture=False)
 
     def _take(self, codec: Codec, unit: NalUnit) -> None:

@@ -10,9 +10,9 @@ from operator import sub
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import VideoPacket
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.video import h264, h265sets
 from edgefirst_ros.video.bitstream import H264_SLICE, H264_SPS, H265_SPS, NalUnit, h264_slice_type, is_slice
-from edgefirst_ros.video.continuity import AFTER_LOSS
 
 _WHOLE = 4
 """If this many first packets are whole pictures, the stream does not send parts of pictures."""
@@ -199,7 +199,7 @@ class GapDetector:
             elif self._past and self._lost(self._past[-1], mark):
                 self._gap_ns = mark.time_ns
             start_ns = self._key_ns if mark.start_ns is None else mark.start_ns
-            passed.append((mark.time_ns, AFTER_LOSS if start_ns < self._gap_ns else None))
+            passed.append((mark.time_ns, Reason.AFTER_LOSS if start_ns < self._gap_ns else None))
             self._past.append(self._marks.pop(0))
         return passed
 

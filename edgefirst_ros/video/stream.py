@@ -8,10 +8,11 @@ from typing import Self
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import VideoPacket
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.video.backends import DecoderKind
 from edgefirst_ros.video.batches import BatchingWorker, Elsewhere
 from edgefirst_ros.video.bitstream import head, is_key_head, is_slice
-from edgefirst_ros.video.continuity import NO_PICTURE, Continuity
+from edgefirst_ros.video.continuity import Continuity
 from edgefirst_ros.video.gops import AccessUnit, StartKind
 from edgefirst_ros.video.order import Arrival, DecodeOrder, FrameMark, GapDetector
 from edgefirst_ros.video.pictures import Picture
@@ -103,7 +104,7 @@ class VideoStream:
         picture = bool(units) and is_slice(packet.codec, units[-1].kind)
         known = self._frames.get(time_ns)
         if known is None or picture > known.picture:
-            self._frames[time_ns] = _Frame(picture, None if picture else NO_PICTURE)
+            self._frames[time_ns] = _Frame(picture, None if picture else Reason.NO_PICTURE)
             self._oldest_ns = min(self._oldest_ns, time_ns)
         if not (picture and known is not None and known.picture):
             walked_ns = self._gaps.walked_ns
@@ -144,7 +145,7 @@ class VideoStream:
         frame = self._frames.get(time_ns)
         if reason is not None or frame is None or frame.unit is None:
             refused: Future[Picture] = Future()
-            refused.set_exception(DecodeError(reason or NO_PICTURE))
+            refused.set_exception(DecodeError(reason or Reason.NO_PICTURE))
             return refused
         return self._worker.request(frame.unit)
 

@@ -11,8 +11,10 @@ from rich.console import Console
 from edgefirst_ros.cli import liveview
 from edgefirst_ros.cli.liveview import LiveView, line
 from edgefirst_ros.cli.terminal import print_report
+from edgefirst_ros.diagnosis.finding import Code, Finding
 from edgefirst_ros.live.status import LiveStatus
-from edgefirst_ros.pipeline.ledger import QUEUE_FULL, Ledger
+from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.pipeline.ledger import Ledger
 
 
 def row(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any column
@@ -111,9 +113,9 @@ def test_a_log_gets_a_line_now_and_then_and_what_changes_at_once(monkeypatch: py
     assert "note: new sequence: the wall clock was stepped" in rest
     assert "not connected" in rest
     assert "nothing yet" not in rest
-    refusing = {"/gps": "50 of the last 50 messages were refused: no fix (status)"}
+    found = {"/gps": Finding(Code.REFUSED, "50 of the last 50 messages were refused: no fix (status)")}
     for _ in range(2):
-        view.update(status(refusing=refusing), 0, [])
+        view.update(status(findings=found), 0, [])
     assert shown(console).count("/gps: 50 of the last 50 messages were refused") == 1
     monkeypatch.setattr(liveview, "LINE_EVERY_S", 0.0)
     view.update(status(silent={}), 0, [])
@@ -151,7 +153,7 @@ def test_a_report_names_what_was_lost_upstream_where_anything_was() -> None:
     for lost in (0, 37):
         console = Console(file=io.StringIO(), width=140)
         ledger = Ledger()
-        ledger.lose("/imu", "sensor_msgs/msg/Imu", 5, 100, QUEUE_FULL)
+        ledger.lose("/imu", "sensor_msgs/msg/Imu", 5, 100, Reason.QUEUE_FULL)
         account = ledger.snapshot()["/imu"] | {"lost_upstream": lost}
         report = {"topics": {"/imu": account}, "sequences": [], "formats": {}, "notes": [], "warnings": []}
         print_report(console, report)

@@ -9,7 +9,7 @@ from typing import Any
 from livedrive import check_sums
 from rosgraph import Graph, needs_ros
 
-from edgefirst_ros.pipeline.overload import SHED
+from edgefirst_ros.messages.reasons import Reason
 
 pytestmark = needs_ros
 
@@ -57,5 +57,7 @@ def test_a_simulation_that_is_reset_begins_another_sequence(
     assert "new sequence: the receiver's clock was set back" in report["notes"]
     # A busy machine may shed samples, after their pictures were decoded; nothing else may be missing.
     camera = report["topics"]["/camera/h264"]
-    shed = sum(count for why, count in camera["reasons"].get("dropped", {}).items() if why.startswith(SHED))
+    shed = sum(
+        count for why, count in camera["reasons"].get("dropped", {}).items() if why.startswith(Reason.SHED)
+    )
     assert camera["written"] + shed == 2 * FRAMES, camera

@@ -24,6 +24,7 @@ from edgefirst_ros.live import capture as live
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline import disk as disk_module
@@ -31,7 +32,6 @@ from edgefirst_ros.pipeline.delivery import Delivery
 from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.job import Job
-from edgefirst_ros.pipeline.ledger import CUT_OFF, LATE, QUEUE_FULL
 from edgefirst_ros.sample import Sample
 from edgefirst_ros.topics import MAX_UNUSED, OTHER_TOPICS
 from edgefirst_ros.video.bitstream import is_keyframe
@@ -246,7 +246,7 @@ def test_what_no_time_is_left_for_is_dropped_and_counted(
     (done,) = one.stop(0)
     check_sums(done.report)
     assert received(done.report) == counted(messages())
-    assert dropped_for(done.report, CUT_OFF) > 50
+    assert dropped_for(done.report, Reason.CUT_OFF) > 50
     written = Written(tmp_path / "edgefirst" / "cut")
     assert 0 < done.report["samples"] == len(written.of_kind("camera.jpeg")) < 30
 
@@ -275,7 +275,7 @@ def test_the_time_may_be_up_in_the_middle_of_finishing(
     monkeypatch.setattr(one, "_cut", cut_now)
     (done,) = one.stop(live.CLOSING_S + 0.5)
     check_sums(done.report)
-    assert dropped_for(done.report, CUT_OFF) > 20
+    assert dropped_for(done.report, Reason.CUT_OFF) > 20
     assert done.report["samples"] == len(Written(tmp_path / "edgefirst" / "cut").of_kind("camera.jpeg")) < 20
 
 
@@ -292,7 +292,7 @@ def test_a_full_queue_drops_and_counts_and_the_rest_is_sound(tmp_path: Path) -> 
     (done,) = one.stop(60)
     check_sums(done.report)
     assert received(done.report) == counted(messages())
-    assert dropped_for(done.report, QUEUE_FULL) == status.dropped
+    assert dropped_for(done.report, Reason.QUEUE_FULL) == status.dropped
     # What we dropped ourselves is not lost upstream, though its gap is the same.
     assert all(account["lost_upstream"] == 0 for account in done.report["topics"].values())
 
@@ -352,7 +352,7 @@ def test_what_was_refused_or_came_too_late_is_not_lost_upstream_as_well(tmp_path
     (done,) = one.stop(60)
     check_sums(done.report)
     assert done.report["topics"]["/radar/targets"]["refused"] == len(targets[10::7])
-    assert done.report["topics"]["/imu"]["reasons"]["dropped"] == {LATE: late}
+    assert done.report["topics"]["/imu"]["reasons"]["dropped"] == {Reason.LATE: late}
     assert [a["lost_upstream"] for a in done.report["topics"].values() if a["lost_upstream"]] == []
 
 
@@ -377,7 +377,7 @@ def test_a_disk_that_fills_ends_the_capture_cleanly(tmp_path: Path, monkeypatch:
     assert done.report["ended"] == status.ended
     assert received(done.report) == counted(messages()[:-20])
     assert len(Written(tmp_path / "edgefirst" / "disk").of_kind("camera.jpeg")) == done.report["samples"] > 5
-    assert dropped_for(done.report, CUT_OFF) > 0, "what waited was not written either"
+    assert dropped_for(done.report, Reason.CUT_OFF) > 0, "what waited was not written either"
     free[0] = 10**12
     one.start("again")
     assert one.status().session == "again"

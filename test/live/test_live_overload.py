@@ -30,8 +30,8 @@ from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.live.queue import starts_gop
 from edgefirst_ros.live.status import LiveStatus
-from edgefirst_ros.pipeline.ledger import CUT_OFF, QUEUE_FULL
-from edgefirst_ros.pipeline.overload import KEEP, SHED, Overload
+from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.pipeline.overload import KEEP, Overload
 from edgefirst_ros.sample import EgoPose, Role
 from edgefirst_ros.video.decoder import VideoDecoder
 
@@ -101,13 +101,13 @@ def captured(
     (done,) = one.stop(60)
     check_sums(done.report)
     for account in done.report["topics"].values():
-        assert not {QUEUE_FULL, CUT_OFF} & set(account["reasons"].get("dropped", {}))
+        assert not {Reason.QUEUE_FULL, Reason.CUT_OFF} & set(account["reasons"].get("dropped", {}))
     return done.report, said
 
 
 def shed(report: dict[str, Any], topic: str) -> int:
     """Messages of a topic that no format had time for."""
-    found: int = report["topics"][topic]["reasons"].get("dropped", {}).get(SHED, 0)
+    found: int = report["topics"][topic]["reasons"].get("dropped", {}).get(Reason.SHED, 0)
     return found
 
 
@@ -125,7 +125,7 @@ def test_a_slow_format_gets_fewer_samples_evenly_and_all_are_accounted_for(
     assert sequence["sample"] == report["samples"] == told["of"] - told["shed"]
     assert sequence["dropped"] == told["shed"] == shed(report, "/camera/h264")
     assert report["formats"]["edgefirst"]["samples"] == report["samples"]
-    assert report["formats"]["edgefirst"]["left_out"] == {SHED: told["shed"]}
+    assert report["formats"]["edgefirst"]["left_out"] == {Reason.SHED: told["shed"]}
     written = Dataset(tmp_path / "edgefirst" / "drive")
     frames = sorted(written.of_kind("camera.jpeg"))
     assert len(frames) == report["samples"]
@@ -152,7 +152,7 @@ def test_the_other_formats_have_what_one_sheds(tmp_path: Path, monkeypatch: pyte
     assert share["edgefirst"] > 0.1
     assert share["edgefirst"] >= max(share.values())
     for name in told:
-        assert held[name]["left_out"][SHED] == told[name]["shed"]
+        assert held[name]["left_out"][Reason.SHED] == told[name]["shed"]
     # A picture is lost where neither NCore nor EdgeFirst has it.
     assert shed(report, "/camera/h264") <= told.get("ncore", {"shed": 0})["shed"]
     assert held["ncore"]["messages"] > held["edgefirst"]["messages"]
@@ -206,7 +206,7 @@ def test_measurements_are_shed_by_topic_and_poses_and_labels_never(
     large = ("/camera/h264", "/lidar/points", "/radar/cube")
     assert told["shed"] == sum(shed(report, topic) for topic in large)
     assert min(shed(report, topic) for topic in large[:2]) > 2
-    assert report["formats"]["ncore"]["left_out"] == {SHED: told["shed"]}
+    assert report["formats"]["ncore"]["left_out"] == {Reason.SHED: told["shed"]}
     for topic, account in report["topics"].items():
         assert topic in large or account["dropped"] == 0, topic
     (sequence,) = report["sequences"]

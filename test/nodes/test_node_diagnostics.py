@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from edgefirst_ros.config.model import Config, build_config
+from edgefirst_ros.diagnosis.finding import Code, Finding, Severity
 from edgefirst_ros.hints import Hint
 from edgefirst_ros.live.status import LiveStatus, OutputStatus
 from edgefirst_ros.nodes.diagnostics import CaptureView, Diagnostic, Level, diagnose, summarise
@@ -123,7 +124,8 @@ def test_a_topic_that_goes_badly_says_why(more: dict[str, Any], text: str) -> No
 
 def test_a_topic_of_which_everything_is_refused_is_an_error() -> None:
     said = "60 of the last 60 messages were refused: cut short"
-    found = entry(view(status=replace(STATUS, refusing={"/camera/h264": said})), "/camera/h264")
+    refused = {"/camera/h264": Finding(Code.REFUSED, said, severity=Severity.ERROR)}
+    found = entry(view(status=replace(STATUS, findings=refused)), "/camera/h264")
     assert (found.level, found.message) == (Level.ERROR, said)
 
 

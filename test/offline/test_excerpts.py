@@ -20,10 +20,11 @@ from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.errors import RecordingError
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.sample import Sample
 from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.sources.window import OUTSIDE, excerpt_of
+from edgefirst_ros.sources.window import excerpt_of
 
 SECOND = 1_000_000_000
 DRIVE: dict[str, Any] = {
@@ -65,7 +66,7 @@ def test_an_excerpt_has_the_samples_of_its_time(tmp_path: Path) -> None:
     left_out = report["totals"]["skipped"]
     assert (
         left_out
-        >= sum(t["reasons"].get("skipped", {}).get(OUTSIDE, 0) for t in report["topics"].values())
+        >= sum(t["reasons"].get("skipped", {}).get(Reason.OUTSIDE, 0) for t in report["topics"].values())
         > 0
     )
     assert report["totals"]["received"] == sum(n for k, n in report["totals"].items() if k != "received")

@@ -25,9 +25,9 @@ from written import burnt_in_number
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.pipeline import duplicates
-from edgefirst_ros.pipeline.duplicates import SAME, SECOND_STAMP
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.video.bitstream import Content
@@ -79,7 +79,7 @@ def test_a_recording_with_every_measurement_twice_gives_the_same_datasets(
     for topic in (f"/{name}" for name in SENSORS):
         before, after = once["topics"][topic], twice["topics"][topic]
         assert after["written"] == before["written"], topic
-        assert after["reasons"]["refused"][SAME] == before["received"], topic
+        assert after["reasons"]["refused"][Reason.SAME_MESSAGE] == before["received"], topic
         assert after["pairing_error_ms"] == before["pairing_error_ms"], topic
     assert twice["samples"] == once["samples"] == 20
 
@@ -92,7 +92,7 @@ def test_frames_with_the_stamp_of_the_one_before_cost_themselves_alone(tmp_path:
     report, files = converted(tmp_path / "c", content)
     account = report["topics"][CAMERA]
     assert len(truth) > 2
-    assert account["reasons"]["refused"] == {SECOND_STAMP: len(truth)}
+    assert account["reasons"]["refused"] == {Reason.SAME_STAMP: len(truth)}
     assert account["written"] == report["samples"] == pictures_in(files) == 30 - len(truth)
     assert sorted(numbers(files)) == [n for n in range(30) if n not in truth]
 
@@ -115,7 +115,7 @@ def test_a_video_packet_twice_is_decoded_once(tmp_path: Path, bframes: int) -> N
     again = [m._replace(receive_ns=m.receive_ns + 40_000_000) for m in content if m.topic == CAMERA]
     twice, same = converted(tmp_path / "twice", in_order([*content, *again]), ["edgefirst"])
     assert same == files
-    assert twice["topics"][CAMERA]["reasons"]["refused"] == {SAME: 20}
+    assert twice["topics"][CAMERA]["reasons"]["refused"] == {Reason.SAME_MESSAGE: 20}
 
 
 def restamped(message: RawMessage, stamp_ns: int) -> RawMessage:
@@ -129,7 +129,7 @@ def test_a_duplicate_of_a_tile_spoils_no_picture(tmp_path: Path) -> None:
     tile = "/camera/h264/bl"
     again = [m._replace(receive_ns=m.receive_ns + 5_000_000) for m in content if m.topic == tile]
     report, files = converted(tmp_path / "c", in_order([*content, *again]))
-    assert report["topics"][tile]["reasons"]["refused"] == {SAME: 20}
+    assert report["topics"][tile]["reasons"]["refused"] == {Reason.SAME_MESSAGE: 20}
     assert report["samples"] == pictures_in(files) == 20
 
 
@@ -141,7 +141,7 @@ def test_other_content_with_the_stamp_of_the_one_before_is_refused(tmp_path: Pat
     content[content.index(third)] = restamped(third, stamp_ns(second))
     report, files = converted(tmp_path / "c", content)
     account = report["topics"][topic]
-    assert account["reasons"]["refused"] == {SECOND_STAMP: 1}
+    assert account["reasons"]["refused"] == {Reason.SAME_STAMP: 1}
     assert account["written"] <= len(of_topic) - 1
     assert report["samples"] == pictures_in(files) >= 18
 
@@ -188,7 +188,9 @@ def test_live_refuses_duplicates_as_well(tmp_path: Path) -> None:
     (done,) = capture.stop(60.0)
     for name in SENSORS:
         account = done.report["topics"][f"/{name}"]
-        assert account["reasons"]["refused"][SAME] == expected["topics"][f"/{name}"]["received"], name
+        assert (
+            account["reasons"]["refused"][Reason.SAME_MESSAGE] == expected["topics"][f"/{name}"]["received"]
+        ), name
     assert done.report["samples"] == expected["samples"] == 20
     assert done.report["formats"] == expected["formats"]
     live = tmp_path / "live"

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.errors import DecodeError, OutputBusy, WriteError
 from edgefirst_ros.formats.base import LeftOut, NoPlace, Written
-from edgefirst_ros.pipeline.delivery import FORGOTTEN, Delivery
+from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.pipeline.delivery import Delivery
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.ledger import Outcome
@@ -133,7 +134,7 @@ def test_a_picture_that_cannot_be_decoded_drops_its_frame_and_unpairs_its_compan
         (Written(left_out=LeftOut("unusable", "no pose"), items=0), "unpaired", "no pose", "unusable"),
         (Written(refused=(("/lidar/points", "no column x"),)), "refused", "no column x", "sample"),
         (Written(refused=(("/lidar/points", NoPlace("no place")),)), "decoded", "no place", "sample"),
-        (Written(), "decoded", FORGOTTEN, "sample"),
+        (Written(), "decoded", Reason.FORGOTTEN, "sample"),
     ],
 )
 def test_what_a_format_says_of_a_message_is_its_stage(

@@ -13,8 +13,9 @@ from PIL import Image
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.messages.camera import CompressedImage, RawImage
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.pipeline.envelope import Envelope
-from edgefirst_ros.pipeline.images import TILE_MISSING, Images, TileGrouper
+from edgefirst_ros.pipeline.images import Images, TileGrouper
 
 COLOURS = {"tl": (255, 0, 0), "tr": (0, 255, 0), "bl": (0, 0, 255), "br": (255, 255, 0)}
 
@@ -107,7 +108,7 @@ def test_a_picture_with_a_tile_too_few_or_too_many_is_unusable(post: Post, tiles
         grouper.add(post.envelope(f"camera_{tile}", 0, raw(COLOURS[tile])))
     whole = grouper.add(post.envelope("camera_tl", 100, raw(COLOURS["tl"])))
     assert whole is not None
-    assert whole.unusable == TILE_MISSING
+    assert whole.unusable == Reason.TILE_MISSING
     assert len(whole.parts) == len(tiles)
     rest = grouper.flush()
     assert rest is not None

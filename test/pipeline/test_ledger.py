@@ -21,8 +21,8 @@ from edgefirst_ros.formats.ncore.prepare import roles as ncore_prepare
 from edgefirst_ros.formats.registry import FORMATS as BUILT_IN
 from edgefirst_ros.messages.definitions import definition
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.pipeline.delivery import FORGOTTEN
 from edgefirst_ros.pipeline.ledger import COLUMNS
 from edgefirst_ros.sample import Role
 from edgefirst_ros.simulation import DriveOptions, wire
@@ -190,7 +190,7 @@ def test_written_messages_are_in_the_files_and_others_say_why_not(
         assert len(b"".join(files.values())) > len(b"".join(without.values()))
     if role in COMPANION_ROLES:
         assert bool(account["written"]) == (role not in NOT_WRITTEN[name])
-        assert FORGOTTEN not in account["reasons"].get("decoded", {})
+        assert Reason.FORGOTTEN not in account["reasons"].get("decoded", {})
     if not account["written"] and role in COMPANION_ROLES:
         assert files == without, f"{name} holds {role} and does not say so"
         assert account["decoded"] + account["refused"] == account["received"]

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.pipeline.ledger import (
     COLUMNS,
     MAX_REASONS,
-    OTHER_REASONS,
     Ledger,
     PairingError,
     Stage,
@@ -110,7 +110,7 @@ def test_reasons_beyond_many_are_counted_together() -> None:
     assert len(reasons) == len(account["refused_parts"]) == MAX_REASONS + 1
     assert sum(reasons.values()) == account["refused"] == count + 1
     assert reasons[f"reason {count - 1:03d}"] == 2
-    assert reasons[OTHER_REASONS] == 20
+    assert reasons[Reason.OTHERS] == 20
 
 
 def test_very_many_reasons_take_no_memory() -> None:
@@ -119,7 +119,7 @@ def test_very_many_reasons_take_no_memory() -> None:
         count_reason(reasons, f"reason {number}")
     assert len(reasons) <= 1_001
     assert reasons.total() == 5_000
-    assert frequent(reasons)[OTHER_REASONS] == 5_000 - MAX_REASONS
+    assert frequent(reasons)[Reason.OTHERS] == 5_000 - MAX_REASONS
 
 
 def test_topics_without_a_use_are_counted_together_beyond_many() -> None:

@@ -13,13 +13,13 @@ from reports import SECTIONS
 from test_report_page import HOSTILE, hostile
 
 from edgefirst_ros.config.model import build_config
+from edgefirst_ros.diagnosis.report import parsed
 from edgefirst_ros.fleet.page import page as fleet_page
 from edgefirst_ros.fleet.report import fleet_report
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.view.page.document import document
 from edgefirst_ros.view.page.make import make_page
-from edgefirst_ros.view.page.reportfile import parsed
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")

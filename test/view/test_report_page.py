@@ -19,11 +19,11 @@ from reports import SECTIONS, START_NS, data_of, lane_of, ns, read, report, sect
 from typer.testing import CliRunner, Result
 
 from edgefirst_ros.cli.app import app
+from edgefirst_ros.diagnosis.report import parsed, read_report
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.view.page import make
 from edgefirst_ros.view.page.document import document
-from edgefirst_ros.view.page.reportfile import parsed, read_report
 from edgefirst_ros.view.page.timeaxis import TimeAxis
 from edgefirst_ros.view.page.trackmap import places
 from edgefirst_ros.view.scene import Projection, mount_in, projected, rotation_of

@@ -42,7 +42,7 @@ from edgefirst_ros.sources.mcap import McapRecording
 
 rerun_chunk = pytest.importorskip("rerun.chunk", reason="needs Rerun, of 520 MB: make test-view")
 
-from edgefirst_ros.view.page.reportfile import Report  # noqa: E402
+from edgefirst_ros.diagnosis.report import Report  # noqa: E402
 from edgefirst_ros.view.rerun import edgefirst, output  # noqa: E402 - needs Rerun
 from edgefirst_ros.view.rerun.canvas import Canvas  # noqa: E402
 from edgefirst_ros.view.rerun.instants import Instant, Wanted, draw_all  # noqa: E402

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
-from edgefirst_ros.view.page.figures import clock, utc
+from edgefirst_ros.diagnosis.figures import clock, utc
+from edgefirst_ros.diagnosis.report import Recording, Report, end_of
 from edgefirst_ros.view.page.html import Html, folded, joined, missing, section, tag
-from edgefirst_ros.view.page.reportfile import Report, end_of
 
 MOST_ROWS = 200
 MOST_REASONS = 12
@@ -104,8 +102,7 @@ def configuration(report: Report) -> Html:
     return section("configuration", "Configuration and versions", *parts)
 
 
-def _recording(values: Mapping[str, Any]) -> Html:
-    size, faults = values.get("bytes"), values.get("faults")
-    mb = f", {size / 1e6:,.1f} MB" if isinstance(size, int) and 0 <= size < 2**63 else ""
-    damage = f", {len(faults):,} damaged places" if isinstance(faults, list) and faults else ""
-    return tag("li", f"{values.get('file')}{mb}{damage}")
+def _recording(each: Recording) -> Html:
+    mb = f", {each.bytes / 1e6:,.1f} MB" if each.bytes else ""
+    damage = f", {len(each.faults):,} damaged places" if each.faults else ""
+    return tag("li", f"{each.file}{mb}{damage}")

@@ -9,14 +9,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from edgefirst_ros.diagnosis.drives import leg_at, legs_of, since_drive_s
+from edgefirst_ros.diagnosis.judge import judge
+from edgefirst_ros.diagnosis.report import Report
 from edgefirst_ros.view.page import accounting, measured, overview
-from edgefirst_ros.view.page.drives import leg_at, legs_of, since_drive_s
 from edgefirst_ros.view.page.html import Html, embedded_json, joined, tag
 from edgefirst_ros.view.page.lanes import time_axis
-from edgefirst_ros.view.page.reportfile import Report
 from edgefirst_ros.view.page.thumbnails import Thumbnail
 from edgefirst_ros.view.page.timeaxis import Stretch
-from edgefirst_ros.view.page.verdict import judge
 
 _SCRIPTS = ("uPlot.iife.min.js", "page.js")
 _STYLES = ("uPlot.min.css", "page.css")

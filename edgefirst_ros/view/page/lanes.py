@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgefirst_ros.view.page.losses import NOT_JUDGED, silences
-from edgefirst_ros.view.page.reportfile import Histogram, Report, Timeline, end_of
-from edgefirst_ros.view.page.shortfalls import is_repeated
+from edgefirst_ros.diagnosis.report import Histogram, Report, Timeline, end_of
+from edgefirst_ros.diagnosis.shortfalls import is_repeated
+from edgefirst_ros.diagnosis.silence import NOT_JUDGED, silences
 from edgefirst_ros.view.page.timeaxis import TimeAxis
 
 MOST_LANES = 120
@@ -134,7 +134,7 @@ def _moved(counts: Mapping[str, list[int]], stage: str, other: str) -> dict[str,
 def _repeats(report: Report, topic: str) -> bool:
     """Whether what it lacks came twice, which is not worth a warning colour."""
     account = report.topics.get(topic)
-    return account is not None and account.refused > 0 and is_repeated(account)
+    return account is not None and account.refused > 0 and is_repeated(report, account)
 
 
 def _sum(counts: Mapping[str, list[int]]) -> int:

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from edgefirst_ros.diagnosis.report import Report, parsed, read_report
 from edgefirst_ros.errors import DatasetError, DatasetNotFound, EdgeFirstError, OutputExists
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
@@ -19,7 +20,6 @@ from edgefirst_ros.view.edgefirstscenes import EdgeFirstScenes
 from edgefirst_ros.view.l5kitscenes import L5KitScenes
 from edgefirst_ros.view.ncorescenes import NCoreScenes
 from edgefirst_ros.view.page.document import document
-from edgefirst_ros.view.page.reportfile import Report, parsed, read_report
 from edgefirst_ros.view.page.thumbnails import Thumbnail, encoded, thumbnails
 from edgefirst_ros.view.scene import Moment, Scene, Scenes
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from edgefirst_ros.view.page.drives import legs_of, time_of
-from edgefirst_ros.view.page.figures import distance
+from edgefirst_ros.diagnosis.drives import legs_of, time_of
+from edgefirst_ros.diagnosis.figures import distance
+from edgefirst_ros.diagnosis.report import Pairing, Report
+from edgefirst_ros.diagnosis.silence import found_losses
 from edgefirst_ros.view.page.html import Html, joined, missing, section, tag
 from edgefirst_ros.view.page.lanes import bars, clocks, latencies, speed
-from edgefirst_ros.view.page.losses import found_losses
-from edgefirst_ros.view.page.reportfile import Pairing, Report
 from edgefirst_ros.view.page.thumbnails import Thumbnail
 from edgefirst_ros.view.page.timeaxis import TimeAxis
 from edgefirst_ros.view.page.trackmap import Place, places, track_map

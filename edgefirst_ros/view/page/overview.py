@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from edgefirst_ros.view.page.drives import lasts_s, legs_of
-from edgefirst_ros.view.page.figures import clock, distance, utc
+from edgefirst_ros.diagnosis.drives import lasts_s, legs_of
+from edgefirst_ros.diagnosis.figures import clock, distance, utc
+from edgefirst_ros.diagnosis.judge import Verdict
+from edgefirst_ros.diagnosis.report import Report
+from edgefirst_ros.diagnosis.shortfalls import pairs_of
 from edgefirst_ros.view.page.html import Child, Html, folded, joined, missing, section, tag
 from edgefirst_ros.view.page.lanes import Lane, clocks, lanes
-from edgefirst_ros.view.page.reportfile import Report
-from edgefirst_ros.view.page.shortfalls import pairs_of
 from edgefirst_ros.view.page.timeaxis import TimeAxis
-from edgefirst_ros.view.page.verdict import Verdict
 
 MOST_TEXTS = 50
 """Notes, warnings and hints of one kind that are shown."""
@@ -75,7 +75,7 @@ def attention(report: Report, verdict: Verdict) -> Html:
     """Every loss, warning, hint and note."""
     groups = (
         ("lost", "Lost", verdict.details),
-        ("warning", "Warnings", report.warnings),
+        ("warning", "Warnings", [text for text in report.warnings if text not in verdict.details]),
         ("hint", "Hints", report.hints),
         ("note", "Notes", report.notes),
     )

@@ -12,10 +12,10 @@ from zlib import crc32
 
 import numpy as np
 
+from edgefirst_ros.diagnosis.report import Report
+from edgefirst_ros.diagnosis.report import Sequence as ReportSequence
 from edgefirst_ros.errors import DatasetError, EdgeFirstError
 from edgefirst_ros.model.untrusted import refusing
-from edgefirst_ros.view.page.reportfile import Report
-from edgefirst_ros.view.page.reportfile import Sequence as ReportSequence
 from edgefirst_ros.view.scene import (
     PICTURE_WIDTH,
     Moment,

@@ -14,6 +14,8 @@ import polars as pl
 import pymap3d
 from scipy.spatial.transform import Rotation
 
+from edgefirst_ros.diagnosis.report import Report
+from edgefirst_ros.diagnosis.report import Sequence as ReportSequence
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.formats.edgefirst.read.batches import TableFile
@@ -25,8 +27,6 @@ from edgefirst_ros.messages.boxes3d import BoxAxes
 from edgefirst_ros.messages.calibration import Intrinsics
 from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.view.edgefirstscenes import annotation_rows, boxes_of
-from edgefirst_ros.view.page.reportfile import Report
-from edgefirst_ros.view.page.reportfile import Sequence as ReportSequence
 from edgefirst_ros.view.rerun import marks
 from edgefirst_ros.view.rerun.canvas import Canvas, Mount
 from edgefirst_ros.view.rerun.instants import Instant

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from edgefirst_ros.diagnosis.report import Report, read_report
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.view.page.make import Run
-from edgefirst_ros.view.page.reportfile import Report, read_report
 from edgefirst_ros.view.rerun.instants import Drawable
 
 

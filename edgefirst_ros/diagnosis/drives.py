@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence as Ordered
 from dataclasses import dataclass, replace
 
-from edgefirst_ros.view.page.figures import clock
-from edgefirst_ros.view.page.reportfile import Report, Sequence, end_of
+from edgefirst_ros.diagnosis.figures import clock
+from edgefirst_ros.diagnosis.report import Report, Sequence, end_of
 
 APART_NS = 60_000_000_000
 """Recordings that are farther apart are of several drives; within one, the clock was set."""

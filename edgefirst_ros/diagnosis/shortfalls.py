@@ -5,21 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from edgefirst_ros.view.page.losses import NOT_JUDGED
-from edgefirst_ros.view.page.reportfile import Account, Report
+from edgefirst_ros.diagnosis.finding import Code, Finding, Severity
+from edgefirst_ros.diagnosis.report import Account, Report
+from edgefirst_ros.diagnosis.silence import NOT_JUDGED
+from edgefirst_ros.messages.reasons import Kind
 
-REPEATS = frozenset(
-    {
-        "duplicate epoch",
-        "duplicate of an earlier message",
-        "same stamp as the message before",
-        "same receive time as the message before",
-        "the same mask twice",
-    }
-)
-"""Why the second of two messages is refused: nothing is lost with it."""
-NO_FIX = frozenset({"0,0", "no fix (status)"})
-"""Why fixes are refused before the receiver knows its position."""
 SENT_ONCE = ("/CameraInfo", "/RadarInfo", "/ModelInfo", "/TransformStamped", "/TFMessage")
 THINNED = "not needed for "
 """How earlier versions began the reason of a format that takes fewer samples on purpose."""
@@ -28,35 +18,22 @@ FEW_PAIRS = 0.9
 GRADED_PAIRS = 0.8
 """Fewer than this is no jitter of stamps about the tolerance, and counts for the grade."""
 LEAST_PAIRS = 3
-NOT_WANTED = frozenset({"outside --start/--end", "paused"})
-"""Why messages were skipped that nobody asked for."""
-BEFORE_KEY = "before the first key frame"
 LONGEST_REASON = 80
 """Characters of a reason that a sentence can take."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shortfall:
-    """Something that is missing: which share of it, a sentence, and whether the grade depends on it."""
-
-    share: float
-    text: str
-    graded: bool = True
-
-
-def shortfalls(report: Report) -> list[Shortfall]:
+def shortfalls(report: Report) -> list[Finding]:
     """Everything that was lost of what came, the largest share first."""
     found = [*_messages(report), *_formats(report), *_companions(report)]
     return sorted(found, key=lambda each: (-each.share, each.text))
 
 
-def is_repeated(account: Account) -> bool:
+def is_repeated(report: Report, account: Account) -> bool:
     """Whether most of what was refused came twice."""
-    refused = account.reasons.get("refused", {})
-    return sum(n for reason, n in refused.items() if reason in REPEATS) > 0.5 * account.refused
+    return report.by_kind(account, "refused")[Kind.REPEATED] > 0.5 * account.refused
 
 
-def _messages(report: Report) -> Iterator[Shortfall]:
+def _messages(report: Report) -> Iterator[Finding]:
     roles: dict[str, str] = {}
     in_pauses: dict[str, float] = {}
     for sequence in report.sequences:
@@ -65,14 +42,12 @@ def _messages(report: Report) -> Iterator[Shortfall]:
             missed = stream.pauses.total_s * (stream.rate_hz or 0.0)
             in_pauses[topic] = in_pauses.get(topic, 0.0) + missed
     for topic, account in report.topics.items():
-        refused = account.reasons.get("refused", {})
-        repeats = sum(count for reason, count in refused.items() if reason in REPEATS)
+        repeats = report.by_kind(account, "refused")[Kind.REPEATED]
         early = _before_first_fix(report, topic, account)
         counts = {"refused": max(0, account.refused - repeats - early)}
         # An excerpt and a capture that goes on after a pause begin between two key frames.
-        skipped = account.reasons.get("skipped", {})
-        unwanted = sum(count for reason, count in skipped.items() if reason in NOT_WANTED)
-        cut = account.reasons.get("dropped", {}).get(BEFORE_KEY, 0) if unwanted else 0
+        unwanted = report.by_kind(account, "skipped")[Kind.UNWANTED]
+        cut = report.by_kind(account, "dropped")[Kind.UNDECODABLE_START] if unwanted else 0
         if report.purpose == "dataset":  # of a recording that is only looked at, nothing is written
             counts["dropped"] = max(0, account.dropped - cut)
         upstream = max(0, account.lost_upstream - round(in_pauses.get(topic, 0.0)))
@@ -85,13 +60,13 @@ def _messages(report: Report) -> Iterator[Shortfall]:
         if words:
             (count, what), *others = words
             text = f"{count:,} of {whole:,} messages of {name} {what}"
-            yield Shortfall(share, ", ".join((text, *(f"{n:,} {more}" for n, more in others))), graded)
+            said = ", ".join((text, *(f"{n:,} {more}" for n, more in others)))
+            yield Finding(Code.MESSAGES_LOST, said, (topic,), share, _severity(graded=graded))
 
 
 def _before_first_fix(report: Report, topic: str, account: Account) -> int:
     """Fixes refused before there was a position, which is normal for some time after the start."""
-    refused = account.reasons.get("refused", {})
-    count = sum(n for reason, n in refused.items() if reason in NO_FIX)
+    count = report.by_kind(account, "refused")[Kind.NO_POSITION]
     if not account.type.endswith("/NavSatFix") or not count or 2 * count > account.received:
         return 0
     counts = {} if report.timeline is None else report.timeline.topics.get(topic, {})
@@ -101,7 +76,7 @@ def _before_first_fix(report: Report, topic: str, account: Account) -> int:
     return min(count, sum(counts.get("refused", [])[: min(used) + 1]))
 
 
-def _formats(report: Report) -> Iterator[Shortfall]:
+def _formats(report: Report) -> Iterator[Finding]:
     samples = report.samples or 0
     for name, held in report.formats.items() if report.purpose == "dataset" and samples else ():
         left_out, thinned = _counts(held.get("left_out")), _counts(held.get("thinned"))
@@ -114,9 +89,8 @@ def _formats(report: Report) -> Iterator[Shortfall]:
         if lost > 0:
             why = max(others.items(), key=lambda item: item[1], default=("", 0))[0]
             because = f" ({why})" if 0 < len(why) <= LONGEST_REASON else ""
-            yield Shortfall(
-                min(1.0, lost / samples), f"{name} lacks {lost:,} of {samples:,} samples{because}"
-            )
+            said = f"{name} lacks {lost:,} of {samples:,} samples{because}"
+            yield Finding(Code.SAMPLES_LACKING, said, share=min(1.0, lost / samples))
 
 
 def _counts(value: object) -> Mapping[str, int]:
@@ -149,7 +123,7 @@ def pairs_of(report: Report) -> dict[str, Pairs]:
     return found
 
 
-def _companions(report: Report) -> Iterable[Shortfall]:
+def _companions(report: Report) -> Iterable[Finding]:
     # Frames that are selected may all lie between the messages of a topic, or all beside one.
     is_chosen = any(sequence.skipped for sequence in report.sequences)
     for topic, pairs in pairs_of(report).items():
@@ -159,4 +133,9 @@ def _companions(report: Report) -> Iterable[Shortfall]:
             text = f"{pairs.paired:,} of {pairs.samples:,} samples have {name}"
             if pairs.promised < FEW_PAIRS * pairs.samples and not is_chosen:
                 text += f", its rate promises {round(pairs.promised):,}"
-            yield Shortfall(1.0 - share, text, graded=share < GRADED_PAIRS and not is_chosen)
+            is_graded = share < GRADED_PAIRS and not is_chosen
+            yield Finding(Code.FEW_PAIRS, text, (topic,), 1.0 - share, _severity(graded=is_graded))
+
+
+def _severity(*, graded: bool) -> Severity:
+    return Severity.WARNING if graded else Severity.NOTE

@@ -1,4 +1,4 @@
-"""Whether a drive is good, in a sentence, and everything that was lost, the worst first."""
+"""The one diagnosis of a report: whether a drive is good, in a sentence, and every finding."""
 
 from __future__ import annotations
 
@@ -7,43 +7,75 @@ from collections.abc import Sequence as Ordered
 from dataclasses import dataclass
 from typing import Literal
 
-from edgefirst_ros.view.page.drives import Leg, lasts_s, legs_of, time_of
-from edgefirst_ros.view.page.losses import NOT_JUDGED, Loss, Silence, Silences, silences
-from edgefirst_ros.view.page.reportfile import Report
-from edgefirst_ros.view.page.shortfalls import Shortfall, shortfalls
+from edgefirst_ros.diagnosis.apart import sequence_findings
+from edgefirst_ros.diagnosis.drives import Leg, lasts_s, legs_of, time_of
+from edgefirst_ros.diagnosis.finding import Code, Finding, Severity
+from edgefirst_ros.diagnosis.report import Fault, Recording, Report
+from edgefirst_ros.diagnosis.shortfalls import shortfalls
+from edgefirst_ros.diagnosis.silence import NOT_JUDGED, Loss, Silence, Silences, silences
 
 Grade = Literal["good", "fair", "poor", "empty", "unknown"]
 SAID = 3
 """Losses in the sentence; the others are listed below it."""
 GOOD_SHARE, FAIR_SHARE = 0.9, 0.5
 GOOD_LOSS, FAIR_LOSS = 0.1, 0.5
+DAMAGED = 1.01 * GOOD_LOSS
+"""What is lost with a damaged place nobody knows, so that a single one makes a drive fair."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The grade, the sentence, and every loss as a sentence of its own."""
+    """The grade, the sentence, and every finding, the worst first."""
 
     grade: Grade
     sentence: str
-    details: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """Every finding as a sentence of its own."""
+        return tuple(each.text for each in self.findings)
 
 
 def judge(report: Report) -> Verdict:
-    """Judge a report."""
-    silent, short = silences(report), shortfalls(report)
-    grade = _grade(report, silent, short)
-    told, rest = _told(report, silent, short)
-    said = told[:SAID]
+    """Judge a report: everything that is worth saying of a drive is found here, and graded."""
+    silent = silences(report)
+    found = [
+        *_silences(report, silent), *shortfalls(report), *sequence_findings(report),
+        *(each for recording in report.recordings for each in damage_of(recording)),
+    ]  # fmt: skip
+    ranked = sorted(found, key=lambda each: (each.is_part, -each.share))
+    grade = _grade(report, silent, ranked)
+    told = [each for each in ranked if not each.is_part]
+    alone = f"{report.sequences[0].name}: " if len(report.sequences) == 1 else ""
+    said = [each.text.removeprefix(alone) for each in told[:SAID]]
     if len(told) > SAID:
         said.append(f"{len(told) - SAID} more below")
-    if not said:
-        if _few(report):
-            said = []
-        elif report.topics and not {"streams", "topics"} & report.lacking.keys():
+    if not said and not _few(report):
+        if report.topics and not {"streams", "topics"} & report.lacking.keys():
             said = ["nothing was lost"]
         elif grade == "unknown":
             said = [report.lacking.get("topics") or "the report does not say what was lost"]
-    return Verdict(grade, "; ".join((f"{grade}: {_head(report)}", *said)), (*told, *rest))
+    return Verdict(grade, "; ".join((f"{grade}: {_head(report)}", *said)), tuple(ranked))
+
+
+def warnings_of(report: Report) -> list[Finding]:
+    """What a run warns of, in order of its sequences; what is only lost is in its table."""
+    return list(sequence_findings(report))
+
+
+def damage_of(recording: Recording) -> Iterator[Finding]:
+    """What could not be read of a recording, one finding for each kind: a bad card has thousands."""
+    kinds: dict[str, list[Fault]] = {}
+    for fault in recording.faults:
+        kinds.setdefault(fault.what, []).append(fault)
+    for what, alike in kinds.items():
+        size, first = sum(fault.bytes for fault in alike), alike[0].offset
+        times = f", {len(alike):,} times" if len(alike) > 1 else ""
+        where = f"{'the first ' if len(alike) > 1 else ''}at {first:,}"
+        text = f"{recording.file}: {what}{times} ({size:,} {'byte' if size == 1 else 'bytes'}, {where})"
+        share = size / recording.bytes if recording.bytes else 0.0
+        yield Finding(Code.RECORDING_DAMAGED, text, share=min(1.0, max(share, DAMAGED)))
 
 
 def _head(report: Report) -> str:
@@ -62,26 +94,29 @@ def _head(report: Report) -> str:
     return f"{head} of {few:,} reference frames" if few else head
 
 
-def _told(report: Report, silent: Silences, short: Iterable[Shortfall]) -> tuple[list[str], list[str]]:
-    """Sentences on all that was lost, the worst first, and those on single pauses that these sum up."""
+def _silences(report: Report, silent: Silences) -> Iterator[Finding]:
+    """Time in which sensors sent nothing; single pauses are parts of what sums them up.
+
+    They are notes, because the grade depends on how long a topic was silent in all.
+    """
     legs, everything = legs_of(report), _all_topics(report)
     whole_s = lasts_s(legs)
-    ranked: list[tuple[float, str]] = []
-    rest: list[str] = []
     at_once = {topic: each for topic, each in silent.topics.items() if each.is_said_at_once}
-    for share, text in _at_once(at_once, everything):
-        ranked.append((share, text))
+    yield from _at_once(at_once, everything)
     for loss in silent.losses:
-        text = _sentence(loss, legs, everything)
-        if loss.kind == "pause" and at_once.keys() >= set(loss.topics):
-            rest.append(text)
-        else:
-            ranked.append((loss.seconds / whole_s if whole_s > 0 else 1.0, text))
-    ranked += [(each.share, each.text) for each in short]
-    return [text for _, text in sorted(ranked, key=lambda each: -each[0])], rest
+        yield Finding(
+            Code(loss.kind),
+            _sentence(loss, legs, everything),
+            loss.topics,
+            loss.seconds / whole_s if whole_s > 0 else 1.0,
+            Severity.NOTE,
+            loss.begin_ns,
+            loss.end_ns,
+            is_part=loss.kind == "pause" and at_once.keys() >= set(loss.topics),
+        )
 
 
-def _at_once(silent: Mapping[str, Silence], everything: frozenset[str]) -> Iterator[tuple[float, str]]:
+def _at_once(silent: Mapping[str, Silence], everything: frozenset[str]) -> Iterator[Finding]:
     """A sentence for topics that paused often, and as often as one another."""
     groups: dict[tuple[int, int], list[str]] = {}
     for topic, each in silent.items():
@@ -90,7 +125,8 @@ def _at_once(silent: Mapping[str, Silence], everything: frozenset[str]) -> Itera
         each = silent[topics[0]]
         times = "once" if each.pauses == 1 else f"{each.pauses:,} times"
         share = max(silent[topic].paused_s / max(silent[topic].judged_s, 1e-9) for topic in topics)
-        yield share, f"{_who(sorted(topics), everything)} paused {times}, {_length(each.paused_s)} in all"
+        text = f"{_who(sorted(topics), everything)} paused {times}, {_length(each.paused_s)} in all"
+        yield Finding(Code.PAUSES, text, tuple(sorted(topics)), share, Severity.NOTE)
 
 
 def _all_topics(report: Report) -> frozenset[str]:
@@ -139,16 +175,15 @@ def _few(report: Report) -> int:
     return chosen if made < GOOD_SHARE * chosen else 0
 
 
-def _grade(report: Report, silent: Silences, short: Iterable[Shortfall]) -> Grade:
+def _grade(report: Report, silent: Silences, found: Iterable[Finding]) -> Grade:
     if report.samples is None or {"topics", "sequences"} & report.lacking.keys():
         return "unknown"
     if not report.samples:
         return "empty"
     chosen, made = _chosen(report)
     share = made / chosen if chosen > 0 else 1.0
-    worst = max(
-        (*(each.share for each in silent.topics.values()), *(s.share for s in short if s.graded)), default=0.0
-    )
+    graded = (each.share for each in found if each.severity > Severity.NOTE)
+    worst = max((*(each.share for each in silent.topics.values()), *graded), default=0.0)
     if share >= GOOD_SHARE and worst <= GOOD_LOSS:
         return "good"
     return "fair" if share >= FAIR_SHARE and worst <= FAIR_LOSS else "poor"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from reports import account, ns, report, stream
 
-from edgefirst_ros.view.page.figures import clock
-from edgefirst_ros.view.page.reportfile import Report, parsed
-from edgefirst_ros.view.page.verdict import Verdict, judge
+from edgefirst_ros.diagnosis.figures import clock
+from edgefirst_ros.diagnosis.judge import Verdict, judge
+from edgefirst_ros.diagnosis.report import Report, parsed
 
 CAMERA = {"/camera": stream("camera", 0, 180, 30)}
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence as Ordered
 from dataclasses import dataclass, field
 from typing import Literal
 
-from edgefirst_ros.view.page.drives import Leg, legs_of
-from edgefirst_ros.view.page.reportfile import Report, Stream
+from edgefirst_ros.diagnosis.drives import Leg, legs_of
+from edgefirst_ros.diagnosis.report import Report, Stream
 
 LEAST_LOSS_S = 1.0
 """Shorter pauses are in the plots only, unless many of them add up to this."""

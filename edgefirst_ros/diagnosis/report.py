@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from edgefirst_ros.errors import DatasetError
+from edgefirst_ros.messages.reasons import Kind, kind_of
 from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, parse_json, read_regular, refusing
 
 Count = Annotated[int, Field(ge=0, le=2**53)]
@@ -19,6 +21,19 @@ Name = Annotated[str, Field(max_length=4096)]
 Counts = Annotated[list[Count], Field(max_length=4096)]
 Value = TypeVar("Value")
 
+OLD_CODES: Mapping[str, str] = {
+    "duplicate of an earlier message": "same_message",
+    "same stamp as the message before": "same_stamp",
+    "same receive time as the message before": "same_receipt",
+    "the same mask twice": "same_mask",
+    "duplicate epoch": "same_epoch",
+    "no fix (status)": "no_fix",
+    "0,0": "zero_fix",
+    "outside --start/--end": "outside",
+    "paused": "paused",
+    "before the first key frame": "before_key",
+}
+"""Those of reports of versions that wrote no codes: their texts do not change any more."""
 MOST_POINTS = 6000
 NEVER = "this report was made by an earlier version, which did not note it"
 DAMAGED = "this part of the report is damaged"
@@ -108,12 +123,18 @@ class Stream(_Part):
 class Companion(_Part):
     """Samples of a sequence with and without a message of a topic that was sending.
 
-    ``promised`` is the share of samples that have one at the topic's rate.
+    ``promised`` is the share of samples that have one at the topic's rate, ``lacked`` frames that became no
+    sample for want of one; ``entry``, ``topic``, ``policy`` and ``tolerance_ms`` are its configuration.
     """
 
     paired: Count = 0
     missing: Count = 0
     promised: Annotated[float, Field(ge=0, le=1)] = 0.0
+    lacked: Count = 0
+    entry: Name = ""
+    topic: Name = ""
+    policy: Name = ""
+    tolerance_ms: Real | None = None
 
 
 class Clock(_Part):
@@ -184,7 +205,11 @@ class Sequence(_Part):
     poses_s: dict[Name, dict[Name, Real]] | None = None
     driven_m: Real | None = None
     clocks: dict[Name, Clock] = {}
+    references: Annotated[list[Name], Field(max_length=1024)] = []
     companions: Annotated[dict[Name, Companion], Field(max_length=1024)] = {}
+    chief: dict[Name, tuple[Name, Count]] | None = None
+    """The most frequent reason of each outcome, and how often."""
+    mounting: Name = ""
     streams: Annotated[dict[Name, Stream], Field(max_length=1024)] | None = None
     track: Track | None = None
     calibration: Calibration | None = None
@@ -207,6 +232,22 @@ class Timeline(_Part):
     reference_frames: dict[Name, Counts] = {}
 
 
+class Fault(_Part):
+    """A damaged place of a recording."""
+
+    offset: Count = 0
+    bytes: Count = 0
+    what: Name = ""
+
+
+class Recording(_Part):
+    """A file that was read."""
+
+    file: Name = ""
+    bytes: Count = 0
+    faults: Annotated[list[Fault], Field(max_length=100_000)] = []
+
+
 Topics = Annotated[dict[Name, Account], Field(max_length=4096)]
 Sequences = Annotated[list[Sequence], Field(max_length=4096)]
 Texts = Annotated[list[Name], Field(max_length=100_000)]
@@ -227,19 +268,28 @@ class Report:
     combinations: list[Combination] = field(default_factory=list)
     companions: Mapping[str, int] = field(default_factory=dict)
     """Samples that have each topic."""
+    codes: Mapping[str, str] = field(default_factory=lambda: OLD_CODES)
+    """Codes of reasons by their texts."""
     pairing: Mapping[str, Pairing] = field(default_factory=dict)
     timeline: Timeline | None = None
     notes: list[str] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
-    recordings: list[dict[str, Any]] = field(default_factory=list)
+    recordings: list[Recording] = field(default_factory=list)
     configuration: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     interrupted: bool = False
     lacking: dict[str, str] = field(default_factory=dict)
     purpose: Literal["dataset", "recording"] = "dataset"
     """Whether it is of a dataset, or of a recording that was only looked at."""
+
+    def by_kind(self, account: Account, stage: str) -> Counter[Kind]:
+        """How many of a topic's messages ended at a stage for reasons of each kind."""
+        counts: Counter[Kind] = Counter()
+        for text, count in account.reasons.get(stage, {}).items():
+            counts[kind_of(self.codes.get(text))] += count
+        return counts
 
     @property
     def start_ns(self) -> int:
@@ -268,13 +318,14 @@ _PARTS: Mapping[str, TypeAdapter[Any]] = {
     "sequences": TypeAdapter(Sequences),
     "combinations": TypeAdapter(Annotated[list[Combination], Field(max_length=1000)]),
     "companions": TypeAdapter(Annotated[dict[Name, Count], Field(max_length=4096)]),
+    "codes": TypeAdapter(Annotated[dict[Name, Name], Field(max_length=1024)]),
     "pairing": TypeAdapter(Annotated[dict[Name, Pairing], Field(max_length=4096)]),
     "timeline": TypeAdapter(Timeline),
     "notes": TypeAdapter(Texts),
     "hints": TypeAdapter(Texts),
     "warnings": TypeAdapter(Texts),
     "files": TypeAdapter(Texts),
-    "recordings": TypeAdapter(list[dict[Name, Any]]),
+    "recordings": TypeAdapter(Annotated[list[Recording], Field(max_length=100_000)]),
     "configuration": TypeAdapter(dict[Name, Any]),
     "versions": TypeAdapter(dict[Name, Name]),
     "interrupted": TypeAdapter(bool),

@@ -1,0 +1,110 @@
+"""What is wrong now with a topic of a live capture, by its account of the last seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgefirst_ros.diagnosis.finding import Code, Finding, Severity
+
+SLOW = 0.8
+"""A topic below this share of its usual rate is slow."""
+MANY = 64
+"""A topic without a steady rate after this many messages is taken to be irregular."""
+MISSED = 3.0
+"""A slow topic counts as silent after this many of its usual intervals."""
+
+REFUSED, LEAST_REFUSED = 0.9, 3
+"""A topic is refused as a whole if this share was of what was judged in some seconds, and at least so many:
+of receivers that send every epoch twice half are refused, and a slow one sends a fix a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is expected of a topic.
+
+    Attributes:
+        alive_s: it is silent after this long without a message, and a session's first seconds are as long.
+        hz: rate that was configured, 0 if none was.
+        is_sent_once: whether it may be sent only now and then.
+        is_required: whether there are no samples without it.
+        announced: whether it has a publisher, as far as that is known.
+        problem: what else is known to be wrong with it.
+    """
+
+    alive_s: float
+    hz: float = 0.0
+    is_sent_once: bool = False
+    is_required: bool = False
+    announced: bool = True
+    problem: str = ""
+
+
+def flow_findings(
+    topic: str,
+    now: Mapping[str, Any],
+    then: Mapping[str, Any],
+    expected: Expected,
+    *,
+    elapsed_s: float,
+    lately: Iterable[Finding] = (),
+) -> list[Finding]:
+    """Everything that is wrong with a topic.
+
+    Args:
+        topic: its name.
+        now: its account, see ``live.status.LiveStatus.topics``.
+        then: the one of a second before; empty if there is none.
+        expected: of it.
+        elapsed_s: since the session began.
+        lately: what else the last seconds have shown, see ``live.status.LiveStatus.findings``.
+    """
+    found = [Finding(Code.UNUSABLE, expected.problem, (topic,))] if expected.problem else []
+    silent_s = silent_for_s(now, expected, elapsed_s)
+    usual_hz = None if expected.is_sent_once else now["usual_hz"]
+    expected_hz, rate_hz = expected.hz or usual_hz, now["rate_hz"]
+    if silent_s:
+        text = f"silent for {silent_s:.0f} s" + ("" if expected.announced else ", no publisher")
+        severity = Severity.ERROR if expected.is_required else Severity.WARNING
+        found.append(Finding(Code.SILENT, text, (topic,), severity=severity))
+    elif expected_hz and elapsed_s > expected.alive_s and rate_hz < SLOW * expected_hz:
+        text = f"slow: {rate_hz:.1f} Hz, expected {expected_hz:.1f}"
+        found.append(Finding(Code.SLOW, text, (topic,)))
+    return [*found, *_lost(topic, now, then), *lately]
+
+
+def silent_for_s(now: Mapping[str, Any], expected: Expected, elapsed_s: float) -> float:
+    """How long a periodic topic has been silent in this session; 0 if it is not, or is not periodic."""
+    usual_hz, age_s = now["usual_hz"], now["age_s"]
+    irregular = not usual_hz and now.get("received", 0) > MANY
+    if age_s is None or (not expected.hz and (expected.is_sent_once or irregular)):
+        return 0.0
+    limit_s = max(expected.alive_s, MISSED / usual_hz if usual_hz else 0.0)
+    silent_s = min(float(age_s), elapsed_s)
+    return silent_s if silent_s > limit_s else 0.0
+
+
+def _lost(topic: str, now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[Finding]:
+    """What was lost since a second before."""
+    before = _losses(then)
+    for (code, text), count in _losses(now).items():
+        if then and count > before[code, text]:
+            yield Finding(code, text, (topic,))
+
+
+def _losses(row: Mapping[str, Any]) -> dict[tuple[Code, str], int]:
+    shed = row.get("shed", 0)
+    return {
+        (Code.DROPPING, "dropping"): row.get("dropped", 0) - shed,
+        (Code.SHEDDING, "shedding"): shed,
+        (Code.LOSING, "losing messages upstream"): row.get("lost_upstream", 0),
+    }
+
+
+def refused_whole(topic: str, refused: int, judged: int, reasons: Mapping[str, int]) -> Iterator[Finding]:
+    """Whether nearly everything of a topic was refused lately, so that nothing comes of it."""
+    if refused >= max(LEAST_REFUSED, REFUSED * judged):
+        why = max(reasons, key=reasons.__getitem__, default="")
+        text = f"{refused} of the last {judged} messages were refused: {why}"
+        yield Finding(Code.REFUSED, text, (topic,), refused / max(1, judged), Severity.ERROR)

@@ -1,0 +1,97 @@
+"""Why messages and frames were not used: each reason has a code that stays, and a text that may change."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Self
+
+
+class Kind(Enum):
+    """What a reason means for the worth of a drive."""
+
+    LOST = "lost"
+    """Something that should have been used is missing."""
+    REPEATED = "repeated"
+    """It was there before; nothing is lost with it."""
+    NO_POSITION = "no position"
+    """A receiver does not know its position; normal for some time after its start."""
+    UNWANTED = "unwanted"
+    """Nobody asked for it."""
+    UNDECODABLE_START = "undecodable start"
+    """A video that begins between key frames; no loss if that is where an excerpt begins."""
+
+
+class Reason(str, Enum):  # noqa: UP042 - a member has a kind besides its text
+    """A reason as it is written into the report; others, with details in their text, are plain strings."""
+
+    kind: Kind
+
+    def __new__(cls, text: str, kind: Kind = Kind.LOST) -> Self:
+        """A reason by its text."""
+        member = str.__new__(cls, text)
+        member._value_ = text
+        member.kind = kind
+        return member
+
+    def __str__(self) -> str:
+        """The text."""
+        return self.value
+
+    def __format__(self, spec: str) -> str:
+        """The text, formatted."""
+        return format(self.value, spec)
+
+    @property
+    def code(self) -> str:
+        """Its name in reports, whatever its text."""
+        return self.name.lower()
+
+    SAME_MESSAGE = "duplicate of an earlier message", Kind.REPEATED
+    SAME_STAMP = "same stamp as the message before", Kind.REPEATED
+    SAME_RECEIPT = "same receive time as the message before", Kind.REPEATED
+    SAME_MASK = "the same mask twice", Kind.REPEATED
+    SAME_EPOCH = "duplicate epoch", Kind.REPEATED
+
+    NO_FIX = "no fix (status)", Kind.NO_POSITION
+    ZERO_FIX = "0,0", Kind.NO_POSITION
+    CONTRADICTORY_FIX = "a fix by its status, none by its covariance"
+    NOT_FINITE_FIX = "not finite"
+    FIX_OUT_OF_RANGE = "out of range"
+    FROZEN_FIX = "frozen (repeats the last position while the rig moves)"
+    OUTLYING_FIX = "outlier (contradicts the motion)"
+
+    OUTSIDE = "outside --start/--end", Kind.UNWANTED
+    PAUSED = "paused", Kind.UNWANTED
+    NOT_SELECTED = "not selected"
+    FRAME_NOT_SELECTED = "its reference frame was not selected"
+    UNUSED = "not used"
+
+    BEFORE_KEY = "before the first key frame", Kind.UNDECODABLE_START
+    AFTER_LOSS = "after a lost frame"
+    NO_PICTURE = "no picture in the packet"
+    TORN = "part of a picture that was decoded without it"
+    TILE_MISSING = "a tile of the picture is missing"
+    PARAMETER_SETS = "parameter sets, used for later pictures"
+
+    LATE = "arrived later than the look-ahead allows"
+    QUEUE_FULL = "pushed out of a full queue"
+    CUT_OFF = "not written before the end"
+    SHED = "shed: overload"
+    POSE_UNKNOWN = "the rig's pose is unknown at that time (ncore.unknown_pose: cut)"
+    UNSURE_MASK = "the picture it was computed on is unknown"
+    FORGOTTEN = "the format did not say what became of it"
+    OTHERS = "other reasons"
+
+
+def code_of(text: str) -> str | None:
+    """The code of a reason that has one, by its present text."""
+    return Reason(text).code if text in _TEXTS else None
+
+
+def kind_of(code: str | None) -> Kind:
+    """What a code means; what has none, or one of a later version, is taken for a loss."""
+    member = Reason.__members__.get((code or "").upper())
+    return Kind.LOST if member is None else member.kind
+
+
+_TEXTS = frozenset(reason.value for reason in Reason)
