@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 
 from edgefirst_ros.config.model import Config, TopicRule
 from edgefirst_ros.config.names import fits, is_full, is_pattern
@@ -269,3 +270,20 @@ def choose_reference(config: Config, topics: Iterable[str], routes: TopicMap) ->
         return first.rule.role, frozenset({first.topic})
     tiles = frozenset(r.topic for r in present if r.rule.tile and r.rule.role is first.rule.role)
     return first.rule.role, tiles
+
+
+def first_of_role(config: Config, routes: Iterable[Route], reference: str) -> Route:
+    """Of topics of one role, at least one, the one that samples take; see ``Routing.instead``.
+
+    A device's topics are in one namespace, so the one that shares most of its name's beginning with the
+    reference is of the same device.
+    """
+    order = list(config.topics)
+    space = reference.strip("/").split("/")[:-1]
+
+    def rank(route: Route) -> tuple[int, int]:
+        pairs = zip(space, route.topic.strip("/").split("/")[:-1], strict=False)
+        shared = list(takewhile(lambda pair: pair[0] == pair[1], pairs))
+        return -len(shared), order.index(route.name)
+
+    return min(routes, key=rank)

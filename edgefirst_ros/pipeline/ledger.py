@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from threading import Lock
@@ -142,6 +142,8 @@ class TopicAccount:
     """Parts of messages that a format cannot store (a box outside the picture), by reason."""
     formats: Counter[str] = field(default_factory=Counter)
     """Messages written, by the format that holds them."""
+    left_out: dict[str, Counter[str]] = field(default_factory=dict)
+    """Messages that a format leaves out whatever others do with them, by format and reason."""
     unplaced: int = 0
     """Messages that had an acquisition time and were never put in order of time."""
     pairing: PairingError = field(default_factory=PairingError)
@@ -159,6 +161,7 @@ class TopicAccount:
             "pairing_error_ms": self.pairing.summary(),
             "reasons": reasons,
             "refused_parts": frequent(self.parts),
+            "left_out": {name: frequent(reasons) for name, reasons in sorted(self.left_out.items())},
         }
 
 
@@ -326,6 +329,13 @@ class Ledger:
         with self._lock:
             if topic in self._topics:
                 count_reason(self._topics[topic].parts, reason)
+
+    def leave_out(self, ticket: Ticket, formats: Iterable[str], reason: str) -> None:
+        """Count an open message under each format that leaves it out; others may have it."""
+        with self._lock:
+            if ticket.own:
+                for name in formats:
+                    count_reason(self._topics[ticket.topic].left_out.setdefault(name, Counter()), reason)
 
     @property
     def open(self) -> int:

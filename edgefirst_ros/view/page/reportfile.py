@@ -44,6 +44,7 @@ class Account(_Part):
     pairing_error_ms: dict[Name, Real] | None = None
     reasons: dict[Name, dict[Name, Count]] = {}
     refused_parts: dict[Name, Count] = {}
+    left_out: dict[Name, dict[Name, Count]] = {}
 
 
 class Histogram(_Part):
