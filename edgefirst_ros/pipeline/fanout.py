@@ -33,6 +33,7 @@ from edgefirst_ros.pipeline.groupcommit import GroupCommit, Mark
 from edgefirst_ros.pipeline.ledger import CUT_OFF, SAMPLE, Ledger, Outcome, Stage, count_reason
 from edgefirst_ros.pipeline.overload import SHED, Overload
 from edgefirst_ros.sample import EgoPose, Observation, Role, Sample, SequenceInfo
+from edgefirst_ros.topics import LABEL_ROLES
 
 LARGE_ROLES = frozenset(
     {Role.CAMERA, Role.LIDAR_POINTS, Role.LIDAR_CLUSTERS, Role.FUSION_LIDAR, Role.RADAR_CUBE, Role.DEPTH}
@@ -431,7 +432,8 @@ class FanOut:
         place = None
         if outcome == SAMPLE:
             place = delivery.place
-            self._ledger.combined({envelope.topic for envelope in others})
+            labelled = any(envelope.route.rule.role in LABEL_ROLES for envelope in delivery.envelopes)
+            self._ledger.combined({envelope.topic for envelope in others}, labelled=labelled)
         for envelope in others:
             for topic in {part.topic for part in envelope.all_parts}:
                 self._ledger.paired(topic, envelope.time_ns - reference.time_ns, place)

@@ -202,6 +202,7 @@ class Ledger:
         self._timeline = Timeline()
         self._combinations: Counter[tuple[str, ...]] = Counter()
         self._companions: Counter[str] = Counter()
+        self._labelled = 0
 
     def unused(self, topic: str) -> str:
         """The name under which a topic without a use is counted: its own, or one for all beyond many."""
@@ -311,9 +312,10 @@ class Ledger:
             if topic in self._topics:
                 self._topics[topic].pairing.add(error_ns, sample)
 
-    def combined(self, topics: Collection[str]) -> None:
-        """Count a sample in the output by the topics that its companions are of."""
+    def combined(self, topics: Collection[str], *, labelled: bool = False) -> None:
+        """Count a sample in the output by the topics that its companions are of, and whether it has labels."""
         with self._lock:
+            self._labelled += labelled
             self._companions.update(topics)
             key = tuple(sorted(topics))
             if key in self._combinations or len(self._combinations) < MOST_COMBINATIONS:
@@ -370,6 +372,12 @@ class Ledger:
         """Samples in the output that have a companion of each topic."""
         with self._lock:
             return dict(sorted(self._companions.items()))
+
+    @property
+    def labelled(self) -> int:
+        """Samples in the output that a model looked at, whether it found something or nothing."""
+        with self._lock:
+            return self._labelled
 
     def combinations(self) -> list[dict[str, Any]]:
         """Samples in the output by the topics of their companions, the most frequent first."""

@@ -222,6 +222,8 @@ class Report:
     samples: int | None = None
     complete: int | None = None
     """Samples with a message of every sensor that was alive."""
+    labelled: int | None = None
+    """Samples that a model looked at; None where there was none."""
     formats: Mapping[str, Holding] = field(default_factory=dict)
     topics: Mapping[str, Account] = field(default_factory=dict)
     sequences: list[Sequence] = field(default_factory=list)
@@ -264,6 +266,7 @@ _PARTS: Mapping[str, TypeAdapter[Any]] = {
     "dataset": TypeAdapter(Name),
     "samples": TypeAdapter(Count),
     "complete": TypeAdapter(Count),
+    "labelled": TypeAdapter(Count | None),
     "formats": TypeAdapter(dict[Name, Holding]),
     "topics": TypeAdapter(Topics),
     "sequences": TypeAdapter(Sequences),
