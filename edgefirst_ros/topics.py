@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 
 from edgefirst_ros.config.model import Config, TopicRule
 from edgefirst_ros.config.names import fits, is_full, is_pattern
@@ -19,6 +20,8 @@ CONTEXT_ROLES = roles_of(SensorKind.CALIBRATION)
 """Roles whose latest message describes other sensors."""
 EGO_ROLES = roles_of(SensorKind.MOTION)
 COMPANION_ROLES = roles_of(SensorKind.COMPANION)
+LABEL_ROLES = frozenset({Role.MODEL, Role.MASK, Role.BOXES_3D})
+"""Roles whose messages say what is in a sample, be it nothing."""
 MAX_UNUSED = 64
 """Topics without a use that are counted one by one; the rest is counted as ``OTHER_TOPICS``."""
 OTHER_TOPICS = "(other topics)"
@@ -269,3 +272,20 @@ def choose_reference(config: Config, topics: Iterable[str], routes: TopicMap) ->
         return first.rule.role, frozenset({first.topic})
     tiles = frozenset(r.topic for r in present if r.rule.tile and r.rule.role is first.rule.role)
     return first.rule.role, tiles
+
+
+def first_of_role(config: Config, routes: Iterable[Route], reference: str) -> Route:
+    """Of topics of one role, at least one, the one that samples take; see ``Routing.instead``.
+
+    A device's topics are in one namespace, so the one that shares most of its name's beginning with the
+    reference is of the same device.
+    """
+    order = list(config.topics)
+    space = reference.strip("/").split("/")[:-1]
+
+    def rank(route: Route) -> tuple[int, int]:
+        pairs = zip(space, route.topic.strip("/").split("/")[:-1], strict=False)
+        shared = list(takewhile(lambda pair: pair[0] == pair[1], pairs))
+        return -len(shared), order.index(route.name)
+
+    return min(routes, key=rank)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from edgefirst_ros.api.reading import open as open_dataset
 from edgefirst_ros.codecs.pictures import open_picture
@@ -24,18 +24,25 @@ IMAGES, ANNOTATIONS = "images", "annotations"
 _NO_FILE_NAME = re.compile(r"[/\\\x00-\x1f]")
 
 
-def export_coco(dataset: EdgeFirstDataset | str | PathLike[str], out: str | PathLike[str]) -> list[Path]:
+def export_coco(
+    dataset: EdgeFirstDataset | str | PathLike[str],
+    out: str | PathLike[str],
+    *,
+    unlabelled: Literal["leave out", "include"] = "leave out",
+) -> list[Path]:
     """Write the pictures of a dataset with their 2-D boxes as COCO, a file of annotations for each group.
 
     Pictures are copied byte for byte to ``out/images/``. ``out/annotations/instances_GROUP.json`` has boxes
     in pixels (left, top, width, height); those to be ignored have ``iscrowd`` 1. Pictures without a group are
     in ``instances_ungrouped.json``, or in ``instances_all.json`` if none has one. Categories are the labels
-    of the dataset, from 1. Samples without a picture, boxes without a label, and masks are left out. If it
+    of the dataset, from 1. Samples without a picture, boxes without a label, and masks are left out, and so are
+    pictures in which nobody looked for boxes: COCO's readers take them for pictures without objects. If it
     fails, nothing is left of it.
 
     Args:
         dataset: an open dataset, with the groups that it has, or the path of one.
         out: a new or empty folder.
+        unlabelled: "include" exports pictures in which nobody looked for boxes as well.
 
     Returns:
         the files of annotations.
@@ -57,6 +64,8 @@ def export_coco(dataset: EdgeFirstDataset | str | PathLike[str], out: str | Path
             (folder / IMAGES).mkdir(parents=True)
             (folder / ANNOTATIONS).mkdir()
         for number, sample in enumerate(source.with_keys(["boxes2d"])):
+            if sample["boxes2d"] is None and unlabelled != "include":
+                continue
             picture = source.file(number, *CAMERA)
             if picture is None:
                 continue
@@ -105,6 +114,8 @@ class _Group:
         width, height = size
         image = len(self.images) + 1
         self.images.append({"id": image, "file_name": file_name, "width": width, "height": height})
+        if sample["boxes2d"] is None:
+            return
         columns = sample["boxes2d"].astype(float), sample["labels2d"].tolist(), sample["ignore2d"].tolist()
         for box, label, is_ignored in zip(*columns, strict=True):
             if label == NO_LABEL:

@@ -59,6 +59,7 @@ class Account(_Part):
     pairing_error_ms: dict[Name, Real] | None = None
     reasons: dict[Name, dict[Name, Count]] = {}
     refused_parts: dict[Name, Count] = {}
+    left_out: dict[Name, dict[Name, Count]] = {}
 
 
 class Histogram(_Part):
@@ -262,6 +263,8 @@ class Report:
     samples: int | None = None
     complete: int | None = None
     """Samples with a message of every sensor that was alive."""
+    labelled: int | None = None
+    """Samples that a model looked at; None where there was none."""
     formats: Mapping[str, Holding] = field(default_factory=dict)
     topics: Mapping[str, Account] = field(default_factory=dict)
     sequences: list[Sequence] = field(default_factory=list)
@@ -313,6 +316,7 @@ _PARTS: Mapping[str, TypeAdapter[Any]] = {
     "dataset": TypeAdapter(Name),
     "samples": TypeAdapter(Count),
     "complete": TypeAdapter(Count),
+    "labelled": TypeAdapter(Count | None),
     "formats": TypeAdapter(dict[Name, Holding]),
     "topics": TypeAdapter(Topics),
     "sequences": TypeAdapter(Sequences),

@@ -437,6 +437,7 @@ class Pipeline:
         if unused:
             self.ledger.release(envelope.ticket, Stage.SKIPPED, unused)
             return False
+        envelope.instead = self._routing.instead(envelope.route, self._heard)
         stamped = True
         for finding in reversed(self._clock.findings):
             if finding.topic == envelope.topic:
@@ -498,7 +499,7 @@ class Pipeline:
     def _known(self) -> Known:
         findings = tuple(self._clock.findings)
         motion = self._motions[0] if self._motions else None
-        expected = self._routing.used(finding.topic for finding in findings)
+        expected = self._routing.used((finding.topic for finding in findings), self._heard)
         return Known(self._routing.reference, expected, findings, motion)
 
     def _end_sequence(self, reason: str) -> None:

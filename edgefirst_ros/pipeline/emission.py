@@ -79,7 +79,8 @@ class Emission:
 
     def passing(self, camera: Envelope) -> None:
         """Look at a picture in order of time: which key frame was last, and how large pictures are."""
-        self._context.picture = camera.whole_size or self._context.picture
+        if not camera.instead:
+            self._context.picture = camera.whole_size or self._context.picture
         if camera.keyframe:
             self._key_ns[camera.topic] = camera.time_ns
 
@@ -135,6 +136,13 @@ class Emission:
                 self._ledger.note(part.ticket, *theirs)
         for part in frame.reference.all_parts:
             self._ledger.release(part.ticket, *own)
+
+    def pass_over(self, envelope: Envelope) -> None:
+        """Leave out of samples a message of a topic in whose place they take another one of its role."""
+        reason = f"samples take {envelope.route.rule.role.value} from {envelope.instead}"
+        for part in envelope.all_parts:
+            self._ledger.leave_out(part.ticket, self._fanout.sample_formats, reason)
+            self._ledger.release(part.ticket, Stage.SKIPPED, reason)
 
     def expire(self, companions: Iterable[tuple[str, Envelope]]) -> None:
         """Release companions that no frame can take any more, each with its configured topic."""
@@ -206,9 +214,7 @@ class Emission:
                 self._ledger.release(part.ticket, Stage.DROPPED, self._cut)
             return
         reference, camera = frame.reference, _camera(frame)
-        by_role: dict[Role, Envelope] = {reference.route.rule.role: reference}
-        for companion in frame.companions.values():
-            by_role.setdefault(companion.route.rule.role, companion)
+        by_role = {each.route.rule.role: each for each in (reference, *frame.companions.values())}
         is_spared = self._is_spared(camera)
         takers = self._fanout.sample_takers(
             reference, camera, possible=not is_spared, better=self._is_quick(camera)

@@ -54,6 +54,7 @@ class Envelope(MessageTimes):
         arrival: running number over the whole source.
         content: what a packet of video holds.
         unshown: final stage and reason of a packet that only the decoder needs.
+        instead: the topic that samples take for its role; empty if it is this one's.
         measurement: what the message says, at its acquisition time; set by ``place``.
         keyframe: whether it is a video key frame, or not video at all.
         unusable: why its picture cannot be decoded, None if it can.
@@ -68,6 +69,7 @@ class Envelope(MessageTimes):
     route: Route
     content: Content = Content.PICTURE
     unshown: tuple[Stage, str] | None = None
+    instead: str = ""
     keyframe: bool = True
     unusable: str | None = None
     size: tuple[int, int] | None = None
@@ -88,7 +90,7 @@ class Envelope(MessageTimes):
         """The same message at the same time, as before a sequence took it."""
         times = self.topic, self.stamp_ns, self.publish_ns, self.receive_ns
         other = Envelope(*times, self.arrival, self.digest, self.decoded, ticket, self.route, self.content)
-        other.unshown, other.held_bytes = self.unshown, self.held_bytes
+        other.unshown, other.held_bytes, other.instead = self.unshown, self.held_bytes, self.instead
         other.place(self.time_ns)
         return other
 

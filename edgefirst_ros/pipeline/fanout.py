@@ -34,6 +34,7 @@ from edgefirst_ros.pipeline.groupcommit import GroupCommit, Mark
 from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage, count_reason
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.sample import EgoPose, Observation, Role, Sample, SequenceInfo
+from edgefirst_ros.topics import LABEL_ROLES
 
 LARGE_ROLES = frozenset(
     {Role.CAMERA, Role.LIDAR_POINTS, Role.LIDAR_CLUSTERS, Role.FUSION_LIDAR, Role.RADAR_CUBE, Role.DEPTH}
@@ -95,6 +96,7 @@ class FanOut:
 
     Attributes:
         observes: whether any format takes measurements and poses.
+        sample_formats: names of the formats that take samples.
         commits: makes durable what is written.
         needs_pose: whether measurements at times of unknown pose are left out.
         sheds_early: whether pictures are shed with measurements, which are handed over before their samples.
@@ -146,7 +148,7 @@ class FanOut:
             group = self._observers if isinstance(writer, MeasurementWriter) else self._samplers
             group.append((writer, thread))
             self._all.append((writer, thread))
-        self._sampler_names = [writer.name for writer, _ in self._samplers]
+        self.sample_formats = [writer.name for writer, _ in self._samplers]
         self.commits = GroupCommit(writers, sync_s, lambda: self.mark, durable)
         self.observes = bool(self._observers)
         self.sheds_early = self.observes and overload is not None
@@ -186,14 +188,14 @@ class FanOut:
         """
         overload = self._overload
         if self._shown is not None:
-            return frozenset(self._sampler_names if self._shown(reference.time_ns) else ())
+            return frozenset(self.sample_formats if self._shown(reference.time_ns) else ())
         if overload is None:
             return None
         overload.look(reference.receive_ns, self._backlog_s())
         shares, takers = overload.shares, set[str]()
         # Where measurements have their pictures made before, an earlier one cannot be had any more.
         possible = possible and (not self.observes or camera is None or camera.image is not None)
-        for number, name in enumerate(sorted(self._sampler_names, key=lambda name: -shares[name])):
+        for number, name in enumerate(sorted(self.sample_formats, key=lambda name: -shares[name])):
             # What another format has, too, costs less.
             cheap = len(takers) > 0 if number else better or self.observes
             if overload.takes(name, reference.time_ns, possible=possible, better=cheap):
@@ -203,7 +205,7 @@ class FanOut:
 
     def wants_picture(self, *, possible: bool, better: bool) -> bool:
         """Where ``sheds_early``: whether to make the next sample's picture, should a format take it."""
-        overload, names = self._overload, self._sampler_names
+        overload, names = self._overload, self.sample_formats
         return overload is not None and overload.wants_picture(names, possible=possible, better=better)
 
     def measurement_takers(
@@ -431,7 +433,8 @@ class FanOut:
         place = None
         if outcome == SAMPLE:
             place = delivery.place
-            self._ledger.combined({envelope.topic for envelope in others})
+            labelled = any(envelope.route.rule.role in LABEL_ROLES for envelope in delivery.envelopes)
+            self._ledger.combined({envelope.topic for envelope in others}, labelled=labelled)
         for envelope in others:
             for topic in {part.topic for part in envelope.all_parts}:
                 self._ledger.paired(topic, envelope.time_ns - reference.time_ns, place)

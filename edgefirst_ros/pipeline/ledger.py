@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from threading import Lock
@@ -139,6 +139,8 @@ class TopicAccount:
     """Parts of messages that a format cannot store (a box outside the picture), by reason."""
     formats: Counter[str] = field(default_factory=Counter)
     """Messages written, by the format that holds them."""
+    left_out: dict[str, Counter[str]] = field(default_factory=dict)
+    """Messages that a format leaves out whatever others do with them, by format and reason."""
     unplaced: int = 0
     """Messages that had an acquisition time and were never put in order of time."""
     pairing: PairingError = field(default_factory=PairingError)
@@ -156,6 +158,7 @@ class TopicAccount:
             "pairing_error_ms": self.pairing.summary(),
             "reasons": reasons,
             "refused_parts": frequent(self.parts),
+            "left_out": {name: frequent(reasons) for name, reasons in sorted(self.left_out.items())},
         }
 
 
@@ -196,6 +199,7 @@ class Ledger:
         self._timeline = Timeline()
         self._combinations: Counter[tuple[str, ...]] = Counter()
         self._companions: Counter[str] = Counter()
+        self._labelled = 0
 
     def unused(self, topic: str) -> str:
         """The name under which a topic without a use is counted: its own, or one for all beyond many."""
@@ -305,9 +309,10 @@ class Ledger:
             if topic in self._topics:
                 self._topics[topic].pairing.add(error_ns, sample)
 
-    def combined(self, topics: Collection[str]) -> None:
-        """Count a sample in the output by the topics that its companions are of."""
+    def combined(self, topics: Collection[str], *, labelled: bool = False) -> None:
+        """Count a sample in the output by the topics that its companions are of, and whether it has labels."""
         with self._lock:
+            self._labelled += labelled
             self._companions.update(topics)
             key = tuple(sorted(topics))
             if key in self._combinations or len(self._combinations) < MOST_COMBINATIONS:
@@ -323,6 +328,13 @@ class Ledger:
         with self._lock:
             if topic in self._topics:
                 count_reason(self._topics[topic].parts, reason)
+
+    def leave_out(self, ticket: Ticket, formats: Iterable[str], reason: str) -> None:
+        """Count an open message under each format that leaves it out; others may have it."""
+        with self._lock:
+            if ticket.own:
+                for name in formats:
+                    count_reason(self._topics[ticket.topic].left_out.setdefault(name, Counter()), reason)
 
     @property
     def open(self) -> int:
@@ -357,6 +369,12 @@ class Ledger:
         """Samples in the output that have a companion of each topic."""
         with self._lock:
             return dict(sorted(self._companions.items()))
+
+    @property
+    def labelled(self) -> int:
+        """Samples in the output that a model looked at, whether it found something or nothing."""
+        with self._lock:
+            return self._labelled
 
     def combinations(self) -> list[dict[str, Any]]:
         """Samples in the output by the topics of their companions, the most frequent first."""

@@ -15,6 +15,7 @@ from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.pipeline.ledger import OUTCOMES, Ledger, frequent
 from edgefirst_ros.pipeline.sequence import SequenceResult
 from edgefirst_ros.timing.gaps import StreamStats
+from edgefirst_ros.topics import LABEL_ROLES
 
 if TYPE_CHECKING:
     from edgefirst_ros.pipeline.sequencer import SequenceSummary
@@ -40,6 +41,7 @@ def build_report(
         "format": FORMAT,
         "samples": samples,
         "complete": sum(each.result.frames.complete for each in sequences),
+        "labelled": ledger.labelled if _has_labels(sequences) else None,
         "formats": _formats(outputs, topics),
         "totals": dict(ledger.totals),
         "topics": topics,
@@ -59,6 +61,11 @@ def build_report(
         why = "" if found else ": no reference frame arrived, or none was selected"
         found.insert(0, f"the dataset is empty{why}")
     return {**report, "warnings": [*found, *missing, *_format_warnings(outputs)]}
+
+
+def _has_labels(sequences: Sequence[SequenceSummary]) -> bool:
+    """Whether any model sent anything: without one, that samples have no labels is worth no word."""
+    return any(s.role in LABEL_ROLES for each in sequences for s in each.result.stats.values())
 
 
 def _formats(outputs: Mapping[str, Output], topics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

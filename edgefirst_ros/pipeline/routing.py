@@ -10,7 +10,16 @@ from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.hints import ExistingTopic, Hint, hints_of, missing_topics
 from edgefirst_ros.sample import Role
 from edgefirst_ros.timing.finding import Finding
-from edgefirst_ros.topics import Route, TopicMap, choose_reference, find_prefix, full_type, reference_role
+from edgefirst_ros.topics import (
+    COMPANION_ROLES,
+    Route,
+    TopicMap,
+    choose_reference,
+    find_prefix,
+    first_of_role,
+    full_type,
+    reference_role,
+)
 
 
 class Routing:
@@ -24,6 +33,7 @@ class Routing:
         reference: role of the reference and its topics, none while they are not known.
         routes: type as ``pkg/msg/Type`` and route, by topic and type of the messages that have come.
         choices: configured topics, by name, for which several topics of the source may fit.
+        chosen: the route of the topic that samples take, by role; the same for the whole dataset.
         may_have_masks: whether a mask may come from the source.
     """
 
@@ -36,6 +46,7 @@ class Routing:
         self._is_missed = False
         self.may_have_masks = True
         self.reference: tuple[Role, frozenset[str]] = Role.CAMERA, frozenset()
+        self.chosen: dict[Role, Route] = {}
 
     def begin(self, topics: Iterable[tuple[str, str]] | None) -> None:
         """A source starts, with its (topic, type) pairs if they are known.
@@ -59,6 +70,7 @@ class Routing:
         found = map(self._map.route, known)
         self.may_have_masks = any(route is not None and route.rule.role is Role.MASK for route in found)
         self.reference = choose_reference(self._config, known, self._map)
+        self.chosen = {role: route for role, route in self.chosen.items() if route.topic in known}
         self._tell_choices()
 
     def continue_from(self, before: Routing) -> None:
@@ -66,6 +78,7 @@ class Routing:
         self._map, self.routes = before._map, before.routes
         self.reference, self._is_missed = before.reference, before._is_missed
         self.may_have_masks = before.may_have_masks
+        self.chosen = dict(before.chosen)
         self._tell_choices()
 
     def route(self, topic: str, schema: str = "") -> tuple[str, Route | None]:
@@ -98,10 +111,33 @@ class Routing:
             self._look_for_reference(findings)
         return ""
 
-    def used(self, topics: Iterable[str]) -> list[str]:
-        """The configured topics, by name, that are among these and in use."""
-        found = map(self._map.route, topics)
-        return [route.name for route in found if route is not None and not route.replaced_by]
+    def used(self, topics: Iterable[str], heard: Iterable[str]) -> list[str]:
+        """The configured topics, by name, that are among these and in use, in samples where they may be."""
+        found = [route for topic in topics if (route := self._map.route(topic)) is not None]
+        return [route.name for route in found if not (route.replaced_by or self.instead(route, heard))]
+
+    def instead(self, route: Route, heard: Iterable[str]) -> str:
+        """The topic that samples take for the role of this one, or "" if it is this one.
+
+        Once it is known, it is the same for all samples: that of the reference's device, else the one whose
+        entry comes first, of those that have sent when it is first needed.
+
+        Args:
+            route: of a topic.
+            heard: topics of which a message has come.
+        """
+        role, (reference_role, references) = route.rule.role, self.reference
+        if role not in COMPANION_ROLES or route.topic in references:
+            return ""
+        if role is reference_role:
+            return min(references, default="")
+        if role not in self.chosen:
+            routes = (each for topic in sorted(heard) if (each := self._map.route(topic)) is not None)
+            rivals = [each for each in routes if each.rule.role is role and not each.replaced_by]
+            self.chosen[role] = first_of_role(self._config, [route, *rivals], min(references, default=""))
+        chosen = self.chosen[role]
+        is_tile = bool(route.rule.tile and chosen.rule.tile)  # of the same picture
+        return "" if is_tile or route.name == chosen.name else chosen.topic
 
     def hints(self, topics: Mapping[str, Mapping[str, Any]], around: Collection[ExistingTopic]) -> list[Hint]:
         """What configured topics that did not come may mean, by the ledger's counts of those that did."""

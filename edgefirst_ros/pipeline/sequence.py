@@ -314,6 +314,10 @@ class SequenceRun:
         is_reference = envelope.topic in self._emission.reference_topics
         if envelope.route.rule.role is Role.CAMERA and not is_reference:
             self._observe(envelope)
+        if envelope.instead and not is_reference:
+            self._emission.pass_over(envelope)
+            self._take(self._aligner.advance(envelope.time_ns))
+            return
         is_foreign = not self._window.has(envelope.time_ns)
         if is_foreign and (is_reference or not self._aligner.takes_foreign(envelope.route.name)):
             foreign, advance = self._aligner.foreign, self._aligner.advance

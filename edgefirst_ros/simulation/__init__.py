@@ -1,7 +1,7 @@
 """A drive with known ground truth, as a Maivin recording."""
 
 from edgefirst_ros.simulation.drive import Recording, simulate
-from edgefirst_ros.simulation.options import DriveOptions, GpsErrors, ImuErrors, Latency
+from edgefirst_ros.simulation.options import BoxErrors, DriveOptions, GpsErrors, ImuErrors, Latency
 from edgefirst_ros.simulation.truth import Truth
 
-__all__ = ["DriveOptions", "GpsErrors", "ImuErrors", "Latency", "Recording", "Truth", "simulate"]
+__all__ = ["BoxErrors", "DriveOptions", "GpsErrors", "ImuErrors", "Latency", "Recording", "Truth", "simulate"]

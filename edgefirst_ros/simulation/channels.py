@@ -38,6 +38,7 @@ class SimulatedDrive:
             stops=options.stops,
             traffic=options.traffic,
             crossings_s=options.crossings_s,
+            walkers_stand_s=options.walkers_stand_s,
         )
         self._schedule = Schedule(options)
         self._pictures_ns = self._schedule.camera()
@@ -245,7 +246,9 @@ class SimulatedDrive:
     def _model(self) -> Iterator[Channel]:
         options, own = self.options, "edgefirst_msgs/msg/"
         frames_ns = self._pictures_ns[thinned(self._pictures_ns, options.fps, options.model_hz)]
-        flat, solid = Detector(self.world), Detector(self.world)
+        flat, solid = (
+            Detector(self.world, options.boxes, seed=options.seed, solid=solid) for solid in (False, True)
+        )
 
         def boxes_2d(_: int, stamp_ns: int, time_s: float) -> bytes:
             return wire.model(stamp_ns, flat.boxes_2d(stamp_ns, time_s))

@@ -11,6 +11,7 @@ from edgefirst.schemas.edgefirst_msgs import DetectBox
 
 from edgefirst_ros.simulation import rays
 from edgefirst_ros.simulation.camera import Rectangle, corners, image_box
+from edgefirst_ros.simulation.options import BoxErrors
 from edgefirst_ros.simulation.world import FloatArray, World, inverse, transform
 
 REACH_M = 60.0
@@ -45,10 +46,22 @@ def detected(world: World, time_s: float) -> tuple[tuple[int, Rectangle], ...]:
 
 
 class Detector:
-    """Detects frame by frame in order of time; a track keeps its id and counts its detections."""
+    """Detects frame by frame in order of time; a track keeps its id and counts its detections.
 
-    def __init__(self, world: World) -> None:
+    Args:
+        world: what there is to detect.
+        errors: of the boxes.
+        seed: of the errors.
+        solid: the boxes are 3-D ones, whose centres are in metres.
+    """
+
+    def __init__(
+        self, world: World, errors: BoxErrors | None = None, *, seed: int = 0, solid: bool = False
+    ) -> None:
         self._world = world
+        self._errors = errors or BoxErrors()
+        self._rng = np.random.default_rng([seed, 11, int(solid)])
+        self._solid = solid
         self._sightings: dict[int, tuple[int, Time]] = {}
 
     def boxes_2d(self, stamp_ns: int, time_s: float) -> Iterator[DetectBox]:
@@ -74,10 +87,28 @@ class Detector:
         self, index: int, stamp_ns: int, time_s: float, place: tuple[float, float, float, float, float]
     ) -> DetectBox:
         box = self._world.boxes[index]
+        if self._errors != BoxErrors():
+            place = self._off(place)
         count, created = self._sightings.get(index, (0, Time.from_nanos(stamp_ns)))
         self._sightings[index] = (count + 1, created)
         x, y, width, height, distance = place
         speed = float(np.linalg.norm(box.motion.state(time_s).velocity_m_s))
         return DetectBox(
             x, y, width, height, box.label, 0.9, distance, speed, box.track_id, count + 1, created
+        )
+
+    def _off(
+        self, place: tuple[float, float, float, float, float]
+    ) -> tuple[float, float, float, float, float]:
+        """Centre, extents and distance with their errors; the centre of a 2-D box, a share, has none."""
+        x, y, width, height, distance = place
+        center_m = self._errors.center_m if self._solid else 0.0
+        off = self._rng.normal(size=5).tolist()
+        share = self._errors.size
+        return (
+            x + center_m * off[0],
+            y + center_m * off[1],
+            width * (1 + share * off[2]),
+            height * (1 + share * off[3]),
+            distance + self._errors.center_m * off[4],
         )

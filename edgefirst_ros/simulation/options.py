@@ -93,6 +93,21 @@ class ImuErrors:
 
 
 @dataclass(frozen=True, slots=True)
+class BoxErrors:
+    """Errors of the detector's boxes; none by default.
+
+    Attributes:
+        center_m: white noise of a centre, along each axis; of a 2-D box, of its distance.
+        size: white noise of an extent, as a share of it.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    center_m: float = 0.0
+    size: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class DriveOptions:
     """Options of one drive; equal options give equal bytes.
 
@@ -125,6 +140,7 @@ class DriveOptions:
         cube_shape: sequences, range bins, receivers, complex doppler bins.
         model_hz: selects some of the camera's frames, all if it is higher.
         gps_no_fix: epochs at the start that are 0, 0.
+        walkers_stand_s: until when people stand, before they walk; 0 if they walk from the start.
         boxes3d: also send fusion/boxes3d, one message for each model message.
         masks: also send model/mask (classes by pixel) and model/info, one mask for each model message.
         mask_size: width and height of a mask, which covers the whole picture.
@@ -180,6 +196,8 @@ class DriveOptions:
     gps_no_fix: int = 2
     gps: GpsErrors = GpsErrors()
     model_hz: float = 15.0
+    walkers_stand_s: float = 0.0
+    boxes: BoxErrors = BoxErrors()
     boxes3d: bool = False
     masks: bool = False
     mask_size: tuple[int, int] = (160, 90)
@@ -211,6 +229,8 @@ class DriveOptions:
             "imu.gyroscope_sigma_rad_s": (self.imu.gyroscope_sigma_rad_s,),
             "imu.accelerometer_sigma_m_s2": (self.imu.accelerometer_sigma_m_s2,),
             "imu.orientation_sigma_rad": (self.imu.orientation_sigma_rad,),
+            "boxes.center_m": (self.boxes.center_m,),
+            "walkers_stand_s": (self.walkers_stand_s,),
         }
         rules = {
             "seconds must be more than 0 and at most 86400, a day": 0 < self.seconds <= 86_400,
@@ -249,6 +269,7 @@ class DriveOptions:
                 _ascending(spans) for spans in self.silent.values()
             ),
             "stops must be spans that leave 8 s between them": _ascending(self.stops, 2 * BRAKING_S),
+            "boxes.size must be at least 0 and less than 0.2": 0 <= self.boxes.size < 0.2,
             "mask_size must be 1 to 8192": all(1 <= side <= 8192 for side in self.mask_size),
             "splits must be 1 to 10000": 1 <= self.splits <= 10_000,
             "seconds must be at least twice the splits if split_names is device": self.splits == 1

@@ -20,7 +20,14 @@ from edgefirst_ros.formats.edgefirst.read.pcd import read_pcd
 from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.naming import displayed
 from edgefirst_ros.view.cubepower import power_db
-from edgefirst_ros.view.edgefirstscenes import SHOWN, Row, annotation_rows, boxes_of, rows_of
+from edgefirst_ros.view.edgefirstscenes import (
+    SHOWN,
+    Row,
+    annotation_rows,
+    boxes_of,
+    is_unlabelled,
+    rows_of,
+)
 from edgefirst_ros.view.scene import draw_boxes, opened
 
 CELL = (400, 225)
@@ -99,9 +106,11 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
         draw.text((GAP + column * (CELL[0] + GAP), 8), title, INK)
     for number, stem in enumerate(chosen):
         top = 28 + number * (CELL[1] + 22 + GAP)
-        draw.text((GAP, top + 4), displayed(PurePosixPath(stem).name), INK)
+        found = rows_of(table, stem)
+        unlabelled = "   no labels: no model looked at it" if is_unlabelled(found) else ""
+        draw.text((GAP, top + 4), displayed(PurePosixPath(stem).name) + unlabelled, INK)
         with refusing(f"{dataset}: {stem}", RecordingError):
-            cells = list(_cells(files, stem, rows_of(table, stem)))
+            cells = list(_cells(files, stem, found))
         for column, cell in enumerate(cells):
             sheet.paste(cell, (GAP + column * (CELL[0] + GAP), top + 22))
     return sheet

@@ -69,3 +69,105 @@ def test_info_says_which_topic_convert_would_take(tmp_path: Path) -> None:
     config.write_text("topics: {lidar_points: {topic: [/none, '/sensors/.*/points']}}")
     shown = CliRunner().invoke(app, ["info", str(recording), "--config", str(config)]).output
     assert f"takes {FRONT}, the first by name" in " ".join(shown.split())
+
+
+A, B = "/lidar_a/points", "/lidar_b/points"
+TWO = {
+    "topics": {
+        "lidar_points": {"topic": A},
+        "lidar_b": {"role": "lidar_points", "topic": B, "required": "never"},
+    },
+    "formats": ["edgefirst", "ncore", "l5kit"],
+    "ego": {"smoothing": "lag"},
+    "min_free_mb": 0,
+}
+
+
+def lidars_of_two_entries() -> Iterator[RawMessage]:
+    """The drive with two lidars, of which the first misses every third sweep."""
+    sweeps = 0
+    for message in messages():
+        if message.topic != LIDAR:
+            yield message
+            continue
+        sweeps += 1
+        yield message._replace(topic=B)
+        if sweeps % 3:
+            yield message._replace(topic=A)
+
+
+def test_a_role_is_of_one_topic_in_the_whole_dataset(tmp_path: Path) -> None:
+    """Of two sensors of one role samples take the first; what they leave out is counted by format."""
+    config = build_config(TWO)
+    recording = record(tmp_path / f"{SEQUENCE}.mcap", lidars_of_two_entries())
+    offline = convert([recording], tmp_path / "offline", config, dataset="same")
+    live = LiveCapture(config, tmp_path / "live", HOST, now_ns=lambda: NOON_NS)
+    live.start("same", sequence=SEQUENCE)
+    for message in lidars_of_two_entries():
+        live.put(message)
+    (finished,) = live.stop(60.0)
+    for report in (offline.report, finished.report):
+        check_sums(report)
+        first, second = report["topics"][A], report["topics"][B]
+        assert first["written_to"]["edgefirst"] == first["received"] - first["unpaired"] > 10
+        assert first["left_out"] == {}
+        assert second["written_to"] == {"ncore": second["received"]}
+        told = {f"samples take lidar_points from {A}": second["received"]}
+        assert second["left_out"] == {"edgefirst": told, "l5kit": told}
+        (pairs,) = [each["companions"] for each in report["sequences"]]
+        assert B not in pairs
+    assert output_files(tmp_path / "live") == output_files(tmp_path / "offline")
+    clouds = Written(tmp_path / "live" / "edgefirst" / "same").of_kind("lidar.pcd")
+    assert len(clouds) == finished.report["sequences"][0]["companions"][A]["paired"]
+
+
+def test_the_sensor_of_the_reference_s_device_is_taken(tmp_path: Path) -> None:
+    """The second device's lidar, as the reference is that device's camera."""
+
+    def two_devices() -> Iterator[RawMessage]:
+        for message in messages():
+            if message.topic == LIDAR:
+                yield message._replace(topic="/one/lidar/points")
+            yield message._replace(topic=f"/two{message.topic}")
+
+    values = {
+        "prefix": "two",
+        "topics": {
+            "lidar_points": {"topic": "/one/lidar/points"},
+            "lidar_two": {"role": "lidar_points", "topic": "lidar/points"},
+        },
+        "ego": {"smoothing": "lag"},
+    }
+    recording = record(tmp_path / f"{SEQUENCE}.mcap", two_devices())
+    report = convert([recording], tmp_path / "out", build_config(values)).report
+    one, two = report["topics"]["/one/lidar/points"], report["topics"]["/two/lidar/points"]
+    assert one["reasons"] == {"skipped": {"samples take lidar_points from /two/lidar/points": one["received"]}}
+    assert two["written"] == two["received"] - two["unpaired"] > 20
+
+
+def test_of_two_cameras_beside_another_reference_one_is_taken(tmp_path: Path) -> None:
+    """A camera that stops is not followed by pictures of another one."""
+    front, rear = "/front/h264", "/rear/h264"
+
+    def two_cameras() -> Iterator[RawMessage]:
+        pictures = 0
+        for message in messages():
+            if message.topic != "/camera/h264":
+                yield message
+                continue
+            pictures += 1
+            yield message._replace(topic=rear)
+            if pictures < 15:
+                yield message._replace(topic=front)
+
+    values = {
+        "reference": "lidar_points",
+        "topics": {"camera": {"topic": front}, "rear": {"role": "camera", "topic": rear}},
+        "ego": {"smoothing": "lag"},
+    }
+    recording = record(tmp_path / f"{SEQUENCE}.mcap", two_cameras())
+    topics = convert([recording], tmp_path / "out", build_config(values)).report["topics"]
+    assert topics[rear]["reasons"] == {
+        "skipped": {f"samples take camera from {front}": topics[rear]["received"]}
+    }
+    assert 10 < topics[front]["written"] <= 14

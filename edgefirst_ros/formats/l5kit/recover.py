@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
@@ -151,7 +152,11 @@ def _finish(path: Path, journal: Journal, kept: _Kept) -> None:
 
 
 def _replayed(part: Path, journal: Journal) -> _Kept:
-    stored = {name: StoredRows(OwnFiles(Files(part, name))) for name in SPECS}
+    settled: dict[str, Mapping[int, int]] = {}
+    for record in journal.records():
+        if (commit := Commit.from_json(record.payload)) is not None:
+            settled.update(commit.settled)
+    stored = {name: StoredRows(OwnFiles(Files(part, name)), settled.get(name)) for name in SPECS}
     kept, written = _Kept(), Counter[str]()
     is_whole = True
     for record in journal.records():

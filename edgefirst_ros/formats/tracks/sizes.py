@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from edgefirst_ros.formats.tracks.classes import Prior, Size
 
+Floats = npt.NDArray[np.float64]
+
 SIGMA_M = 0.15
-"""Standard deviation of one measured extent, metres."""
+"""Standard deviation of one measured extent, metres, at least: boxes are larger or smaller than what they show."""
 
 _MOST_SIGMA_M = 1.5
 _INDEPENDENT = 30.0
 """Further sightings add no information, as their errors are alike."""
+_ALIKE_M = 0.1
+"""What does not average out of sightings from one side, for the same reason."""
+_SURE = 2.0
+"""Standard deviations of a heading: an angle smaller than these cannot be told from none."""
+_TYPICAL_SHARE = 90.0
+"""Percentile that stands for the largest extent seen: the largest of many is the one with the largest error."""
+
+
+def scatter(values: Floats, times_s: Floats) -> float:
+    """Standard deviation of the noise of smooth values (N,) or (N, K); 0 if there are too few to tell.
+
+    Robust: from the median distance of each value from the line between its neighbours.
+    """
+    if len(times_s) < 3:
+        return 0.0
+    values = values.reshape(len(times_s), -1)
+    share = ((times_s[1:-1] - times_s[:-2]) / np.maximum(times_s[2:] - times_s[:-2], 1e-9))[:, None]
+    off = values[1:-1] - (1 - share) * values[:-2] - share * values[2:]
+    return float(1.4826 * np.median(np.abs(off) / np.sqrt(1 + share**2 + (1 - share) ** 2)))
 
 
 def prior_weights(prior: Prior) -> tuple[float, float]:
@@ -27,154 +48,165 @@ def prior_weights(prior: Prior) -> tuple[float, float]:
     return (SIGMA_M / min(length / 4, _MOST_SIGMA_M)) ** 2, (4 * SIGMA_M / width) ** 2
 
 
-@dataclass(frozen=True, slots=True)
-class SeenExtent:
-    """What one sighting shows of an object.
-
-    ``lateral_m`` is its extent across the direction it is seen along, ``depth_m`` along that, NaN where the
-    sensor cannot tell. ``turned_rad`` is its heading against that direction, None where it is not known.
-    """
-
-    lateral_m: float
-    depth_m: float
-    height_m: float
-    turned_rad: float | None
-
-
-class SizeEstimate:
-    """The size of a rigid object, a rectangle seen from above, over all its sightings.
+def size_of(
+    extents: tuple[Floats, Floats, Floats], turned: tuple[Floats, Floats], prior: Prior, sigma_m: float
+) -> Size:
+    """Length, width and height of a rigid object, a rectangle seen from above, over all its sightings.
 
     A rectangle L by W, turned by a, looks L |sin a| + W |cos a| wide and L |cos a| + W |sin a| deep. Of the
     sightings with a known heading these are solved for L and W by least squares, with the kind's typical
-    width and proportion as two more measurements. Without any, it is the kind's typical size, made longer or
-    narrower as far as what was seen demands. Nothing leaves the kind's range.
+    width and proportion as two more measurements. An angle within its own error counts as none: taken at
+    its value, it would say that the object's length adds nothing to what is seen, thus that it has none.
+    Without any heading, it is the kind's typical size, made longer or narrower as far as what was seen
+    demands. Nothing leaves the kind's range.
 
     Args:
-        forget: share by which older sightings count less with each new one; 0 weighs all alike.
+        extents: (N,) across the direction that it is seen along, (N,) along it, NaN where the sensor cannot
+            tell, and (N,) upwards.
+        turned: (N,) its heading against that direction, NaN where it is not known, and (N,) the standard
+            deviation of this.
+        prior: of its kind.
+        sigma_m: standard deviation of an extent, ``SIGMA_M`` at least.
     """
-
-    def __init__(self, forget: float = 0.0) -> None:
-        self._kept = 1.0 - forget
-        # Sums of the normal equations over sightings with a heading: of sin², sin cos, cos², sin l, cos l.
-        self._ss = self._sc = self._cc = self._sl = self._cl = 0.0
-        self._turned = 0.0
-        self._height_m = 0.0
-        self._weight = 0.0
-        self._widest_m = 0.0
-        self._narrowest_m = math.inf
-        self._last = (0.0, math.nan)
-
-    def see(self, extent: SeenExtent) -> None:
-        """Take one sighting."""
-        self._weight = self._kept * self._weight + 1.0
-        self._height_m += (extent.height_m - self._height_m) / self._weight
-        if extent.turned_rad is None:
-            self._widest_m = max(self._widest_m, extent.lateral_m)
-            self._narrowest_m = min(self._narrowest_m, extent.lateral_m)
-            self._last = (extent.lateral_m, extent.depth_m)
-            return
-        sine, cosine = abs(math.sin(extent.turned_rad)), abs(math.cos(extent.turned_rad))
-        kept = self._kept
-        self._turned = kept * self._turned + 1.0
-        self._ss, self._sc, self._cc = kept * self._ss, kept * self._sc, kept * self._cc
-        self._sl, self._cl = kept * self._sl, kept * self._cl
-        self._add(sine, cosine, extent.lateral_m)
-        if not math.isnan(extent.depth_m):
-            self._add(cosine, sine, extent.depth_m)
-
-    def size(self, prior: Prior) -> Size:
-        """Length, width and height as far as they are known by now, for an object of this kind."""
-        length, width = self._seen(prior) if self._ss + self._cc > 0 else self._assumed(prior)
-        height = self._height_m if self._weight else prior.typical_m[2]
-        sizes = zip((length, width, height), prior.least_m, prior.most_m, strict=True)
-        length, width, height = (min(max(size, least), most) for size, least, most in sizes)
-        return length, width, height
-
-    def lies_across(self, prior: Prior) -> bool:
-        """Whether an object of unknown heading is seen from the side: nearer its kind's length than width."""
-        length, width, _ = prior.typical_m
-        seen, depth = self._last
-        return length > width and seen > ((length + width) / 2 if math.isnan(depth) else depth)
-
-    def _add(self, along: float, across: float, seen_m: float) -> None:
-        """An equation: L times ``along`` and W times ``across`` are what was seen."""
-        self._ss += along * along
-        self._sc += along * across
-        self._cc += across * across
-        self._sl += along * seen_m
-        self._cl += across * seen_m
-
-    def _assumed(self, prior: Prior) -> tuple[float, float]:
-        (length, width, _), (seen, depth) = prior.typical_m, self._last
-        if not self._widest_m:
-            return length, width
-        if not math.isnan(depth):
-            return (seen, depth) if self.lies_across(prior) else (depth, seen)
-        return max(length, self._widest_m), min(width, self._narrowest_m)
-
-    def _seen(self, prior: Prior) -> tuple[float, float]:
-        typical = prior.typical_m
-        proportion = typical[0] / typical[1]
-        shared = max(self._turned / _INDEPENDENT, 1.0)
-        length_w, width_w = (shared * weight for weight in prior_weights(prior))
-        ll, lw = self._ss + length_w, self._sc - proportion * length_w
-        ww = self._cc + proportion**2 * length_w + width_w
-        right = self._cl + typical[1] * width_w
-        width = (ll * right - lw * self._sl) / (ll * ww - lw * lw)
-        width = min(max(width, prior.least_m[1]), prior.most_m[1])
-        length = (self._sl - lw * width) / ll
-        bounded = min(max(length, prior.least_m[0]), prior.most_m[0])
-        if bounded != length:
-            width = (right - lw * bounded) / ww
-        return bounded, width
+    lateral, depth, height = extents
+    angle, sigma_rad = turned
+    known = np.isfinite(angle)
+    if not len(lateral):
+        found = prior.typical_m
+    elif known.any():
+        rows = lateral[known], depth[known], angle[known], sigma_rad[known]
+        found = (*_solved(*rows, prior, sigma_m), float(height.mean()))
+    else:
+        found = (*_assumed(lateral, depth, prior), float(height.mean()))
+    sizes = zip(found, prior.least_m, prior.most_m, strict=True)
+    length, width, tall = (min(max(size, least), most) for size, least, most in sizes)
+    return length, width, tall
 
 
-View = tuple[float, float]
-"""Direction along which an object was seen, radians, and how wide it looked across that, metres."""
+def lies_across(lateral: Floats, depth: Floats, prior: Prior) -> bool:
+    """Whether an object of unknown heading is seen from the side: nearer its kind's length than width."""
+    length, width, _ = prior.typical_m
+    if length <= width or not len(lateral):
+        return False
+    deep = depth[np.isfinite(depth)]
+    return bool(np.median(lateral) > (np.median(deep) if len(deep) else (length + width) / 2))
 
-NEW_SIDE_RAD = math.radians(2.0)
-"""Views from directions closer than this add no information."""
 
-_STEP_DEG = 1.0
-_APART_DEG = 20.0
-_CLEAR = 9.0
-"""How much worse any other orientation must fit, in squared standard deviations."""
+def _assumed(lateral: Floats, depth: Floats, prior: Prior) -> tuple[float, float]:
+    length, width, _ = prior.typical_m
+    deep = depth[np.isfinite(depth)]
+    if len(deep):
+        seen, far = float(np.median(lateral)), float(np.median(deep))
+        return (seen, far) if lies_across(lateral, depth, prior) else (far, seen)
+    if len(lateral) == 1:
+        return max(length, float(lateral[0])), min(width, float(lateral[0]))
+    narrowest, widest = np.percentile(lateral, (100.0 - _TYPICAL_SHARE, _TYPICAL_SHARE)).tolist()
+    return max(length, widest), min(width, narrowest)
 
+
+def _beyond(part: Floats, sigma_rad: Floats) -> Floats:
+    """|sin| or |cos| of an angle, as far as the angle's error does not explain it."""
+    kept: Floats = np.sqrt(np.maximum(part**2 - (_SURE * np.sin(np.minimum(sigma_rad, math.pi / 4))) ** 2, 0))
+    return kept
+
+
+def _solved(
+    lateral: Floats, depth: Floats, angle: Floats, sigma_rad: Floats, prior: Prior, sigma_m: float
+) -> tuple[float, float]:
+    sine, cosine = _beyond(np.sin(angle), sigma_rad), _beyond(np.cos(angle), sigma_rad)
+    # Of two sightings, the one whose angle is less certain tells less.
+    weight = SIGMA_M**2 / (sigma_m**2 + (prior.typical_m[0] * sigma_rad * np.cos(angle)) ** 2)
+    deep = np.isfinite(depth)
+    deep_weight = SIGMA_M**2 / (sigma_m**2 + (prior.typical_m[0] * sigma_rad * np.sin(angle)) ** 2)
+    along = np.concatenate([sine, cosine[deep]])
+    across = np.concatenate([cosine, sine[deep]])
+    seen = np.concatenate([lateral, depth[deep]])
+    weight = np.concatenate([weight, deep_weight[deep]])
+    ss, sc, cc, sl, cl = (
+        float((weight * one * other).sum())
+        for one, other in ((along, along), (along, across), (across, across), (along, seen), (across, seen))
+    )
+    proportion, typical = prior.typical_m[0] / prior.typical_m[1], prior.typical_m[1]
+    shared = max(float(weight[: len(lateral)].sum()) / _INDEPENDENT, 1.0)
+    length_w, width_w = (shared * each for each in prior_weights(prior))
+    ll, lw, ww = ss + length_w, sc - proportion * length_w, cc + proportion**2 * length_w + width_w
+    right = cl + typical * width_w
+    width = (ll * right - lw * sl) / (ll * ww - lw * lw)
+    width = min(max(width, prior.least_m[1]), prior.most_m[1])
+    length = (sl - lw * width) / ll
+    bounded = min(max(length, prior.least_m[0]), prior.most_m[0])
+    return bounded, width if bounded == length else (right - lw * bounded) / ww
+
+
+_SIDE_RAD = math.radians(2.0)
+"""Views from directions closer than this are averaged: they add no information about the heading."""
+_STEP_RAD = math.radians(1.0)
+_CLEAR = ((5.0, 4.0), (20.0, 9.0))
+"""By how many squared standard deviations any orientation must fit worse that is more degrees off: a heading is
+told to 5 degrees, and is no other one."""
 _LEAST_PROPORTION = 1.4
 
 
-def still_heading(views: Sequence[View], prior: Prior) -> float | None:
-    """The heading that explains all views best; None if another explains them about as well.
+@dataclass(frozen=True, slots=True)
+class Still:
+    """How an object lies that does not move.
 
-    For every orientation, length and width are solved as ``SizeEstimate`` does, and what remains is
-    compared. Which end is the front cannot be seen: of the two it is that which points rather away from
-    where it was seen first.
+    Attributes:
+        heading_rad: that which explains all views best; NaN if another does about as well.
+        sigma_rad: its standard deviation.
+        length_m, width_m: the mean over all headings, each as likely as it explains the views.
+    """
+
+    heading_rad: float
+    sigma_rad: float
+    length_m: float
+    width_m: float
+
+
+def still(bearings_rad: Floats, lateral_m: Floats, prior: Prior, sigma_m: float = SIGMA_M) -> Still | None:
+    """How an object lies by how wide it looked from several sides; None if it was seen from one only.
+
+    For every orientation, length and width are solved as ``size_of`` does, and what remains is compared.
+    Which end is the front cannot be seen: of the two it is that which points rather away from where it was
+    seen first.
 
     Args:
-        views: from as many sides as there are, each once.
+        bearings_rad: (N,) direction along which it was seen.
+        lateral_m: (N,) how wide it looked across that.
         prior: of its kind; nothing is told of kinds that are about as wide as long.
+        sigma_m: standard deviation of a width.
     """
-    if prior.typical_m[0] < _LEAST_PROPORTION * prior.typical_m[1] or len(views) < 2:
+    if prior.typical_m[0] < _LEAST_PROPORTION * prior.typical_m[1] or len(bearings_rad) < 2:
         return None
-    bearing, seen = np.array(views, np.float64).T
-    headings = np.radians(np.arange(0.0, 180.0, _STEP_DEG))
+    turns = np.unwrap(bearings_rad)
+    _, side, count = np.unique(
+        np.round((turns - turns[0]) / _SIDE_RAD), return_inverse=True, return_counts=True
+    )
+    if len(count) < 2:
+        return None
+    bearing, seen = (np.bincount(side.ravel(), values) / count for values in (turns, lateral_m))
+    weight = SIGMA_M**2 / (_ALIKE_M**2 + sigma_m**2 / count)
+    headings = np.arange(0.0, math.pi - _STEP_RAD / 2, _STEP_RAD)
     turned = headings[:, None] - bearing
     sine, cosine = np.abs(np.sin(turned)), np.abs(np.cos(turned))
     length_w, width_w = prior_weights(prior)
     proportion, width0 = prior.typical_m[0] / prior.typical_m[1], prior.typical_m[1]
-    ll = (sine**2).sum(axis=1) + length_w
-    lw = (sine * cosine).sum(axis=1) - proportion * length_w
-    ww = (cosine**2).sum(axis=1) + proportion**2 * length_w + width_w
-    left, right = (sine * seen).sum(axis=1), (cosine * seen).sum(axis=1) + width0 * width_w
+    ll = (weight * sine**2).sum(axis=1) + length_w
+    lw = (weight * sine * cosine).sum(axis=1) - proportion * length_w
+    ww = (weight * cosine**2).sum(axis=1) + proportion**2 * length_w + width_w
+    left, right = (weight * sine * seen).sum(axis=1), (weight * cosine * seen).sum(axis=1) + width0 * width_w
     width = ((ll * right - lw * left) / (ll * ww - lw * lw)).clip(prior.least_m[1], prior.most_m[1])
     length = ((left - lw * width) / ll).clip(prior.least_m[0], prior.most_m[0])
     off = seen - sine * length[:, None] - cosine * width[:, None]
-    cost = (off**2).sum(axis=1) + length_w * (length - proportion * width) ** 2
+    cost = (weight * off**2).sum(axis=1) + length_w * (length - proportion * width) ** 2
     cost = (cost + width_w * (width - width0) ** 2) / SIGMA_M**2
     best = int(np.argmin(cost))
     apart = np.abs((headings - headings[best] + math.pi / 2) % math.pi - math.pi / 2)
-    others = cost[apart > math.radians(_APART_DEG)]
-    if others.min() - cost[best] < _CLEAR:
-        return None
-    heading = float(headings[best])
-    return heading if math.cos(heading - bearing[0]) >= 0 else heading - math.pi
+    likely = np.exp((cost[best] - cost) / 2)
+    likely /= likely.sum()
+    heading, sigma = float(headings[best]), max(float(apart[cost - cost[best] <= 1.0].max()), _STEP_RAD)
+    if any(cost[np.degrees(apart) > off + 1e-6].min() - cost[best] < worse for off, worse in _CLEAR):
+        heading = math.nan
+    elif math.cos(heading - bearings_rad[0]) < 0:
+        heading -= math.pi
+    return Still(heading, sigma, float(likely @ length), float(likely @ width))

@@ -38,6 +38,12 @@ def accounting(report: Report) -> Html:
             tag("li", f"{n:,} parts refused: {r}")
             for r, n in list(account.refused_parts.items())[:MOST_REASONS]
         ]
+        reasons += [
+            tag("li", f"{n:,} left out of {name}: {r}")
+            for name, several in list(account.left_out.items())[:8]
+            for r, n in list(several.items())[:MOST_REASONS]
+            if r not in account.reasons.get("skipped", {})
+        ]
         name = joined(tag("b", topic), tag("small", account.type))
         name = joined(name, tag("ul", *reasons[:MOST_REASONS])) if reasons else name
         figures = (getattr(account, column) for column in columns)

@@ -40,6 +40,8 @@ def header(report: Report, verdict: Verdict, title: str) -> Html:
     if report.samples is not None:
         label = "samples possible" if report.purpose == "recording" else "samples"
         facts.append((label, f"{report.samples:,}"))
+    if report.samples and report.labelled is not None:
+        facts.append(("with labels", f"{report.labelled:,} of {report.samples:,}"))
     if driven_m:
         facts.append(("driven", distance(sum(driven_m))))
     if report.topics:

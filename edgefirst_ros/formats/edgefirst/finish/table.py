@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -16,7 +16,7 @@ from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.errors import DatasetError, WriteError
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.sync import sync_file
-from edgefirst_ros.formats.edgefirst.finish.columns import Column, TableRow, columns
+from edgefirst_ros.formats.edgefirst.finish.columns import LABELLED, Column, TableRow, columns, labelled
 from edgefirst_ros.formats.edgefirst.finish.split import BlockSplit
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.store.arrowfile import ArrowTable
@@ -25,7 +25,7 @@ from edgefirst_ros.model.untrusted import refusing
 
 BATCH_BYTES = 8 << 20
 """A record batch ends with the sample that reaches this many bytes of the journal."""
-ALWAYS = frozenset({"name", "frame", "group"})
+ALWAYS = frozenset({"name", "frame", "group", *LABELLED})
 _CATEGORICAL = re.compile(rb"\d{1,9};\d{1,9};u(?:8|16|32);\w*")
 
 
@@ -35,6 +35,7 @@ class _Summary:
 
     labels: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
+    looked: set[str] = field(default_factory=set)
     span_ns: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
@@ -70,7 +71,7 @@ def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -
     with path.open("xb") as file:
         summed = _Summed(file)
         with pa.ipc.new_file(summed, schema) as writer:
-            for batch in _batches(journal, splits):
+            for batch in _batches(journal, splits, summary.looked):
                 writer.write_table(_to_arrow(batch, schema_columns).replace_schema_metadata(schema.metadata))
                 rows += len(batch)
         file.flush()
@@ -179,6 +180,7 @@ def _summarise(journal: SampleJournal) -> _Summary:
         first, last = summary.span_ns.get(record.sequence, (record.time_ns, record.time_ns))
         summary.span_ns[record.sequence] = (min(first, record.time_ns), max(last, record.time_ns))
         summary.used |= _fields_in_use(record)
+        summary.looked.update(record.looked)
         for annotation in record.annotations:
             summary.used |= _fields_in_use(annotation)
             if annotation.label is not None:
@@ -192,14 +194,18 @@ def _fields_in_use(record: SampleRecord | Annotation) -> set[str]:
     return {f.name for f in fields(record) if getattr(record, f.name) is not None}
 
 
-def _batches(journal: SampleJournal, splits: Mapping[str, BlockSplit]) -> Iterator[list[TableRow]]:
+def _batches(
+    journal: SampleJournal, splits: Mapping[str, BlockSplit], looked: Collection[str]
+) -> Iterator[list[TableRow]]:
     """Rows in order: one per annotation, and one without annotation for a sample that has none."""
     batch: list[TableRow] = []
     begin = 0
     for committed in journal:
         record = committed.record
         group = splits[record.sequence].group(record.time_ns)
-        batch += [TableRow(record, annotation, group) for annotation in record.annotations or (Annotation(),)]
+        holds = labelled(record.looked, looked)
+        rows = record.annotations or (Annotation(),)
+        batch += [TableRow(record, annotation, group, holds) for annotation in rows]
         if committed.end - begin >= BATCH_BYTES:
             yield batch
             batch, begin = [], committed.end

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.edgefirst.prepare.masks import class_outlines, instance_outline
-from edgefirst_ros.formats.edgefirst.store.journal import Annotation
+from edgefirst_ros.formats.edgefirst.store.journal import Annotation, Looked
 from edgefirst_ros.messages.boxes3d import BoxAxes
 from edgefirst_ros.messages.detection import Box, Detections, Mask, ModelInfo
 from edgefirst_ros.sample import Role, Sample
@@ -26,6 +26,7 @@ class Annotations:
 
     Attributes:
         rows: the rows.
+        looked: which messages say what is in the sample, be it nothing.
         topics: topics of the messages read.
         stored: for each topic, bytes of its rows in the journal.
         refused: (topic, reason) of messages, boxes and masks that are not stored.
@@ -35,6 +36,7 @@ class Annotations:
     topics: list[str] = field(default_factory=list)
     stored: Counter[str] = field(default_factory=Counter)
     refused: list[tuple[str, str]] = field(default_factory=list)
+    looked: set[Looked] = field(default_factory=set)
 
     def add(self, topic: str, rows: Iterable[Annotation]) -> None:
         """Append the rows of a topic."""
@@ -68,6 +70,7 @@ def annotate(sample: Sample, *, with_raster: bool) -> Annotations:
             result.refused.append((topic, f"{type(datum).__name__} instead of {datum_type.__name__}"))
             continue
         result.topics.append(topic)
+        result.looked |= _looked(role, datum)
         if isinstance(datum, Mask):
             result.add(topic, _class_rows(datum, topic, labels, result.refused, with_raster))
         elif isinstance(datum, Detections) and role is Role.MODEL:
@@ -78,6 +81,20 @@ def annotate(sample: Sample, *, with_raster: bool) -> Annotations:
         elif isinstance(datum, Detections):
             _add_boxes_3d(datum, topic, labels, result)
     return result
+
+
+def _looked(role: Role, datum: Detections | Mask) -> set[Looked]:
+    """What a message looked for: a model finds boxes, masks or both, and tells which by those that it finds."""
+    if isinstance(datum, Mask):
+        return {Looked.MASK} if datum.mask.size else set()
+    if role is Role.BOXES_3D:
+        return {Looked.BOXES_3D}
+    found = {Looked.MODEL}
+    if datum.boxes:
+        found.add(Looked.MODEL_BOXES)
+    if any(mask.mask.size for mask in datum.masks):
+        found.add(Looked.MODEL_MASKS)
+    return found
 
 
 class _Labels:

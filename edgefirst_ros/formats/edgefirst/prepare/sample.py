@@ -145,6 +145,7 @@ def prepare_sample(
         location=(location.latitude_deg, location.longitude_deg) if location else None,
         pose=sample.ego.rpy_deg,
         annotations=tuple(annotations.rows),
+        looked=tuple(sorted(annotations.looked)),
     )
     return PreparedSample(
         sequence=sequence,

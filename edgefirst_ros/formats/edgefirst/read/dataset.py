@@ -25,14 +25,20 @@ Sample = dict[str, Any]
 ANNOTATIONS = ("boxes2d", "boxes3d", "masks")
 KEYS = (*DECODERS, *ANNOTATIONS)
 """What ``keys`` may name; the other keys are in every sample."""
+_PARTS = {
+    "boxes2d": ("boxes2d", "labels2d", "scores2d", "ignore2d"),
+    "boxes3d": ("boxes3d", "labels3d", "scores3d", "ignore3d"),
+    "masks": ("masks", "labels_masks", "ignore_masks"),
+}
+"""What samples have by key of annotations."""
 NO_LABEL = -1
 
 
 class EdgeFirstDataset:
     """The samples of an EdgeFirst dataset; ``dataset[i]`` reads one when it is asked for.
 
-    A sample is a dictionary of numpy arrays and plain values. What it lacks is None; boxes and masks that it
-    lacks are empty arrays and lists. All schema versions give the same units and orders:
+    A sample is a dictionary of numpy arrays and plain values. What it lacks is None: boxes and masks, too, where
+    nobody looked for them, while without any they are empty arrays and lists. All schema versions give the same units and orders:
 
     ============= ==================== ==============================================================
     key           shape, dtype         what
@@ -66,7 +72,8 @@ class EdgeFirstDataset:
     ============= ==================== ==============================================================
 
     Samples are those that have files, a row in the table, or both, by sequence and frame. One without rows
-    has no objects. Rows that the table excludes, objects of no class, are left out.
+    has no objects, by the vendor's rule. Whether somebody looked is in columns of this package; a table without
+    them, of others or of an earlier version, does not tell, and its boxes and masks are never None. Rows that the table excludes, objects of no class, are left out.
 
     It can be pickled, and read by any number of threads and processes, forked or spawned: each process opens
     the files for itself. In memory is only an index.
@@ -198,6 +205,10 @@ class EdgeFirstDataset:
             with_masks = "masks" in self._keys
             rows = [] if entry.row is None else self._table.rows(entry.row, with_masks=with_masks)
             self._add_annotations(sample, rows)
+            for key in ANNOTATIONS:
+                # What was added to such a sample later on was looked for.
+                if key in facts.unlabelled & self._keys and not len(sample[key]):
+                    sample.update(dict.fromkeys(_PARTS[key]))
         return sample
 
     def _add_files(self, sample: Sample, entry: Entry) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -52,6 +53,18 @@ class Annotation:
         return len(_compact(_known(self)))
 
 
+class Looked(StrEnum):
+    """A message that says what is in a sample, be it nothing."""
+
+    MODEL = "model"
+    MODEL_BOXES = "model_boxes"
+    """With boxes in it."""
+    MODEL_MASKS = "model_masks"
+    """With masks in it."""
+    MASK = "mask"
+    BOXES_3D = "boxes3d"
+
+
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
     """A committed sample: its name, the values that all its rows share, and its annotations.
@@ -64,6 +77,7 @@ class SampleRecord:
         location: latitude and longitude in degrees.
         pose: roll, pitch and yaw in signed degrees.
         annotations: one per row.
+        looked: what was looked for in it, ``Looked``.
     """
 
     sequence: str
@@ -73,6 +87,7 @@ class SampleRecord:
     location: tuple[FiniteFloat, FiniteFloat] | None = None
     pose: tuple[FiniteFloat, FiniteFloat, FiniteFloat] | None = None
     annotations: tuple[Annotation, ...] = ()
+    looked: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """JSON; fields that are None are left out. Read back, sequences are tuples."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,10 @@ from edgefirst_ros.model.untrusted import open_regular
 
 _MOST_WAYS = 16
 """Rows committed together lie in a chunk or two, each there twice at most; a stranger's may lie in more."""
+
+
+Change = Callable[[int, Records], Records]
+"""What rows become, of the number of the first one and the rows."""
 
 
 class GrowingArray:
@@ -123,6 +127,42 @@ class GrowingArray:
                 self._unsynced.add(tail.parent)
         self._synced_length = self._sync.length
 
+    def changed(self, first: int, change: Change) -> dict[int, int]:
+        """CRC-32 of the chunks with rows from a number on, by number, as ``rewrite`` will make them.
+
+        What they hold now is in their tails, synced, when this returns.
+
+        Raises:
+            OSError: the disk is full or gone.
+        """
+        sums = {}
+        for number, rows in self._chunks_from(first):
+            if number < self.length // self.files.chunk:
+                replace_file(self.files.files.tail(number), rows.tobytes(), sync=True)
+            sums[number] = crc32(self._changed(number, rows, first, change).tobytes())
+        return sums
+
+    def rewrite(self, first: int, change: Change) -> None:
+        """Write the chunks with rows from a number on as ``change`` makes them, which are not synced yet."""
+        for number, rows in self._chunks_from(first):
+            made = self._changed(number, rows, first, change)
+            if number < self.length // self.files.chunk:
+                self.files.write_chunk(number, made, sync=False)
+            else:
+                self._rows[: self._filled] = made  # ``complete`` writes it
+
+    def _chunks_from(self, first: int) -> Iterator[tuple[int, Records]]:
+        last = self.length // self.files.chunk
+        for number in range(first // self.files.chunk, last):
+            yield number, self.files.read_chunk(number)
+        if self._filled:
+            yield last, self._rows[: self._filled]
+
+    def _changed(self, number: int, rows: Records, first: int, change: Change) -> Records:
+        start = number * self.files.chunk
+        kept = max(first - start, 0)
+        return np.concatenate([rows[:kept], change(start + kept, rows[kept:])])
+
     def complete(self) -> None:
         """Write the last chunk and the length, which are not synced yet; tails stay until that is done."""
         if self._filled:
@@ -164,37 +204,45 @@ class StoredRows:
     """The rows of an array as they lie in its tails and chunks, to be read forwards, by their checksums.
 
     The rows of a chunk can be there twice, in its tail and in its file, and after a power cut either may hold
-    something else. Those count that have the right checksum.
+    something else. Those count that have the right checksum; a chunk that was settled has one of its own.
+
+    Args:
+        files: where they are.
+        settled: CRC-32 of settled chunks, by number.
 
     Attributes:
         refuted: tails that do not have it, whose chunks do.
     """
 
-    def __init__(self, files: OwnFiles) -> None:
+    def __init__(self, files: OwnFiles, settled: Mapping[int, int] | None = None) -> None:
         self.refuted: set[Path] = set()
         self._files = files
+        self._settled = settled or {}
         self._copies: dict[int, list[_Copy]] = {}
 
     def holds(self, start: int, stop: int, crc: int) -> bool:
         """Whether rows of this CRC-32 are there; of what is there twice, what has it counts from now on."""
-        ways: list[tuple[int, tuple[_Copy, ...]]] = [(0, ())]
+        ways: list[tuple[int | None, tuple[_Copy, ...]]] = [(0, ())]
         first = start // self._files.chunk
         self._copies = {n: copies for n, copies in self._copies.items() if n >= first}
         while start < stop and ways:
             number, begin = divmod(start, self._files.chunk)
             end = min(self._files.chunk, begin + stop - start)
             if number not in self._copies:
-                self._copies[number] = [*_copies(self._files, number)]
+                self._copies[number] = [*_copies(self._files, number, self._settled.get(number))]
+            # None: all of it is settled, and its chunks vouch for themselves.
             longer = [
-                (crc32(copy.rows[begin:end].tobytes(), value), (*way, copy))
-                for value, way in ways
+                (None if value is None else crc32(copy.rows[begin:end].tobytes(), value), (*way, copy))
+                for value, way in [*ways, *([(None, ())] if len(ways) == 1 and not ways[0][1] else [])]
                 for copy in self._copies[number]
-                if len(copy.rows) >= end
+                if len(copy.rows) >= end and (copy.is_settled or value is not None)
             ]
             ways = longer[:_MOST_WAYS]
             start += end - begin
-        right = {copy for value, way in ways if value == crc for copy in way}
+        right = {copy for value, way in ways if value in (crc, None) for copy in way}
         for number in {copy.number for copy in right}:
+            settled = {copy for copy in right if copy.number == number and copy.is_settled}
+            right -= {copy for copy in right if settled and copy.number == number} - settled
             others = [copy for copy in self._copies[number] if copy not in right]
             self.refuted.update(copy.path for copy in others if copy.is_tail)
             self._copies[number] = [copy for copy in self._copies[number] if copy in right]
@@ -209,14 +257,17 @@ class _Copy:
     path: Path
     rows: Records
     is_tail: bool
+    is_settled: bool = False
 
 
-def _copies(files: OwnFiles, number: int) -> Iterator[_Copy]:
+def _copies(files: OwnFiles, number: int, settled: int | None = None) -> Iterator[_Copy]:
     tail = files.files.tail(number)
     with suppress(FileNotFoundError):
         yield _Copy(number, tail, _tail_rows(files, tail), is_tail=True)
     with suppress(DatasetError):
-        yield _Copy(number, files.files.chunk(number), files.read_chunk(number), is_tail=False)
+        rows = files.read_chunk(number)
+        is_settled = settled is not None and crc32(rows.tobytes()) == settled
+        yield _Copy(number, files.files.chunk(number), rows, is_tail=False, is_settled=is_settled)
 
 
 def _tail_rows(files: OwnFiles, tail: Path) -> Records:

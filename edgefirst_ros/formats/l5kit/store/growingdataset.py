@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.journal import Journal
@@ -34,6 +35,7 @@ from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, OwnFiles
 from edgefirst_ros.formats.l5kit.store.growingarray import GrowingArray, stored_crc
 from edgefirst_ros.formats.l5kit.store.journal import JOURNAL_FORMAT, NO_ROWS, Commit, Growth
 from edgefirst_ros.formats.l5kit.store.schema import (
+    AGENTS,
     FRAMES,
     JOURNAL,
     MANIFEST,
@@ -47,6 +49,9 @@ from edgefirst_ros.formats.l5kit.store.schema import (
 )
 from edgefirst_ros.formats.l5kit.store.vouched import MADE_BY, refuse_changed
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, GROUP, GROUP_KEY
+
+
+Extent = tuple[float, float, float]
 
 
 def settle(path: Path) -> None:
@@ -94,6 +99,8 @@ class GrowingDataset:
         self.arrays: dict[str, GrowingArray] = {}
         self._committed_notes = 0
         self._is_new = True
+        self._settled: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], Extent]] = []
+        self._first_new = (kept or {}).get(AGENTS, NO_ROWS).length
         self._scene = scene_row(0, "", 0)
         self._journal = journal or _begin(path)
         try:
@@ -168,6 +175,35 @@ class GrowingDataset:
         self.append(SCENES, self._scene)
         self.commit()
 
+    def settle_agents(
+        self, rows: npt.NDArray[np.int64], yaw: npt.NDArray[np.float64], extent: Extent
+    ) -> None:
+        """Give rows of agents the yaw and the extent that are known by now, when the dataset is completed."""
+        self._settled.append((rows, yaw, extent))
+
+    def _changed(self, first: int, rows: Records) -> Records:
+        """Rows of agents, from a number on, with what is settled of them."""
+        rows = rows.copy()
+        for numbers, yaw, extent in self._settled:
+            inside = (numbers >= first) & (numbers < first + len(rows))
+            rows["yaw"][numbers[inside] - first] = yaw[inside]
+            rows["extent"][numbers[inside] - first] = extent
+        return rows
+
+    def _settle(self) -> None:
+        """Rewrite chunks of agents whose rows are settled.
+
+        The journal has the checksums of what was committed, which the tails keep, and from here on of the chunks
+        too: whichever of both a crash leaves is whole.
+        """
+        if not self._settled:
+            return
+        agents, first = self.arrays[AGENTS], self._first_new
+        self._journal.append(Commit(settled={AGENTS: agents.changed(first, self._changed)}).to_json())
+        self._journal.sync()
+        agents.rewrite(first, self._changed)
+        self._settled.clear()
+
     @contextmanager
     def syncing(self) -> Iterator[list[Path]]:
         """What holds everything that was committed before, see Syncing; any one thread."""
@@ -182,7 +218,9 @@ class GrowingDataset:
     @property
     def finish_bytes(self) -> int:
         """How many bytes ``complete`` writes at most: the chunks under way, whose rows stay until then."""
-        return sum(array.tail_bytes for array in self.arrays.values()) + self._journal.size
+        agents = self.arrays[AGENTS]
+        rewritten = 2 * agents.length * agents.files.spec.dtype.itemsize if self._settled else 0
+        return sum(array.tail_bytes for array in self.arrays.values()) + self._journal.size + rewritten
 
     @property
     def is_lost(self) -> bool:
@@ -199,6 +237,7 @@ class GrowingDataset:
         Raises:
             OSError: as the file system has it; nothing is lost then.
         """
+        self._settle()
         for name, array in self.arrays.items():
             array.complete()
             if name in SIDE and not self.length(POINTS):

@@ -37,12 +37,14 @@ class Commit:
         notes: of the scenes that are new.
         scene: host and start time, in nanoseconds, of the scene that begins with the next frame.
         extends: all this is of the finished dataset that is continued.
+        settled: CRC-32 of chunks that are written again, other than they were committed, by array and number.
     """
 
     rows: Mapping[str, Growth] = field(default_factory=dict)
     notes: tuple[SceneNote, ...] = ()
     scene: tuple[str, int] | None = None
     extends: bool = False
+    settled: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
         """The record's payload."""
@@ -53,6 +55,8 @@ class Commit:
             record["scene"] = self.scene
         if self.extends:
             record["extends"] = True
+        if self.settled:
+            record["settled"] = {name: list(sums.items()) for name, sums in self.settled.items()}
         return json_bytes(record)
 
     @classmethod
@@ -67,7 +71,11 @@ class Commit:
                 host, start_ns = scene
                 scene = (str(host), int(np.int64(index(start_ns))))
             extends = bool(record.get("extends"))
-            return cls(rows, notes, scene, extends) if rows.keys() <= SPECS.keys() else None
+            settled = {
+                name: {index(number): index(crc) for number, crc in sums}
+                for name, sums in record.get("settled", {}).items()
+            }
+            return cls(rows, notes, scene, extends, settled) if rows.keys() <= SPECS.keys() else None
         except (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError):
             return None
 

@@ -16,7 +16,7 @@ from edgefirst_ros.formats.l5kit.store.schema import AGENT, FACE, POINT, Records
 from edgefirst_ros.formats.l5kit.write.egopath import EgoPath
 from edgefirst_ros.formats.l5kit.write.points import seen_from
 from edgefirst_ros.formats.l5kit.write.prepare import Cloud, Pose, PreparedFrame
-from edgefirst_ros.formats.l5kit.write.tracks import Shown, Sighting, Tracks
+from edgefirst_ros.formats.l5kit.write.tracks import Settled, Shown, Sighting, Tracks
 
 BRIDGED_NS = 300_000_000
 """Longest gap between samples that is interpolated; in longer ones only frames next to a sample exist."""
@@ -101,6 +101,12 @@ class FrameGrid:
         self._start_ns = 0
         self._step = 0
         self._last_step: int | None = None
+        self._rows = 0
+        """Rows of agents in the frames so far."""
+
+    def settled(self, *, final: bool = False) -> Iterator[Settled]:
+        """What is known by now of agents of earlier frames, each once; with ``final`` of all of them."""
+        return self._tracks.settled(final=final)
 
     def add(self, sample: PreparedFrame) -> None:
         """Add the next sample."""
@@ -286,8 +292,12 @@ class FrameGrid:
         self._last_step = self._step
         stored: Counter[tuple[int, str]] = Counter()
         self._tracks.learn(due_ns + self._learn_ns)
-        shown = self._tracks.rows(due_ns, float(yaw_of(pose.rotation)), self._own_ns(due_ns))
+        ego_yaw_rad = float(yaw_of(pose.rotation))
+        shown = self._tracks.rows(due_ns, ego_yaw_rad, self._own_ns(due_ns))
         self._credit_agents(shown, stored)
+        for number, each in enumerate(shown, self._rows):
+            each.track.wrote(number, due_ns, ego_yaw_rad)
+        self._rows += len(shown)
         agents = [np.zeros(0, AGENT), *(each.row for each in shown)]
         nearest = min(self._held, key=lambda held: abs(held.sample.time_ns - due_ns))
         return Frame(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
@@ -15,17 +16,17 @@ from edgefirst_ros.formats.l5kit.geometry import wrapped
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.formats.l5kit.store.schema import AGENT, LABELS, AgentLabel, Records
 from edgefirst_ros.formats.l5kit.write.candidates import CLUSTER_KEYS
-from edgefirst_ros.formats.tracks.classes import Prior
+from edgefirst_ros.formats.tracks.classes import Prior, Size
 from edgefirst_ros.formats.tracks.motion import Place, Spot, TrackPath
-from edgefirst_ros.formats.tracks.sizes import NEW_SIDE_RAD, SeenExtent, SizeEstimate, View, still_heading
+from edgefirst_ros.formats.tracks.solver import Sightings, Solved, interpolated, motion, nearest, solved
 
 REACH_NS = 50_000_000
 """How far a track is extrapolated beyond its first and last sighting: half a step at 10 Hz."""
 
 _LEAST_WEIGHT = 0.1
-_FORGET = 0.03
 _TOO_FAST_M_S = 50.0
-_SIDES = 180
+_MOST_SIGHTINGS, _KEPT_SIGHTINGS = 20_000, 200
+"""Sightings of a track in memory, 56 bytes each, and those that are kept of them when it is settled."""
 _NO_KIND = (AgentLabel.NOT_SET, AgentLabel.UNKNOWN, AgentLabel.DONTCARE, AgentLabel.AVRESEARCH_DONTCARE)
 _KINDS = np.array([label not in _NO_KIND for label in AgentLabel])
 
@@ -66,6 +67,7 @@ class Shown:
 
     row: Records
     sightings: tuple[Sighting, Sighting]
+    track: AgentTrack
 
     @property
     def source(self) -> int:
@@ -73,8 +75,26 @@ class Shown:
         return min(sighting.source for sighting in self.sightings)
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What is known of rows that were made before, once an object is gone: N rows of the scene's agents.
+
+    Attributes:
+        rows: (N,) numbers of the rows in the scene.
+        yaw: (N,) as in the agents array.
+        extent: length, width, height of the object.
+    """
+
+    rows: npt.NDArray[np.int64]
+    yaw: npt.NDArray[np.float64]
+    extent: Size
+
+
 class AgentTrack:
-    """One object: its path, heading, size and class. ``number`` is its id in the scene."""
+    """One object: its path, heading, size and class. ``number`` is its id in the scene.
+
+    Rows are made of what is known when their frame is due. ``settle`` says later what all sightings say of them.
+    """
 
     def __init__(self, number: int, options: L5KitOptions) -> None:
         self.number = number
@@ -82,17 +102,28 @@ class AgentTrack:
         self._path = TrackPath(round(options.velocity_window_s * 1e9))
         self._sightings: list[Sighting] = []
         self._waiting: deque[Sighting] = deque()
+        self._times_ns = array("q")
+        self._seen = array("d")
+        """Of all sightings: east, north, bearing, lateral, depth, height."""
+        self._solved_at = 0
         self._heading_rad: float | None = None
-        self._still_rad: float | None = None
-        self._views: list[View] = []
-        self._size = SizeEstimate(_FORGET)
+        self._across = False
+        self._size: Size | None = None
         self._label = np.zeros(len(LABELS))
         self._learnt = 0
+        self._rows = array("q")
+        """Numbers of its rows, and their times."""
+        self._ego_yaws_rad = array("d")
 
     @property
     def last(self) -> Sighting:
         """The latest sighting."""
         return self._sightings[-1]
+
+    @property
+    def is_long(self) -> bool:
+        """Whether so much is known of it that it may as well be settled."""
+        return len(self._times_ns) >= _MOST_SIGHTINGS
 
     def add(self, sighting: Sighting) -> None:
         """Add a sighting, unless it is not later than the last one."""
@@ -121,12 +152,13 @@ class AgentTrack:
         """Take heading, size and class from the sightings up to this time."""
         while self._waiting and self._waiting[0].time_ns <= until_ns:
             seen = self._waiting.popleft()
-            self._heading_rad = self._heading(seen.time_ns)
-            heading = self._still(seen) if self._heading_rad is None else self._heading_rad
-            turned = None if heading is None else heading - seen.bearing_rad
-            self._size.see(SeenExtent(seen.lateral_m, seen.depth_m, seen.height_m, turned))
+            self._times_ns.append(seen.time_ns)
+            self._seen.extend((*seen.place_m, seen.bearing_rad, seen.lateral_m, seen.depth_m, seen.height_m))
             self._learnt += 1
             self._label += max(1 / self._learnt, _LEAST_WEIGHT) * (seen.label - self._label)
+        # Each time with a quarter more than before, so that all of it together takes as long as a few times.
+        if len(self._times_ns) > 1.25 * self._solved_at:
+            self._take(self._solve())
 
     def shown(self, time_ns: int, ego_yaw_rad: float) -> Shown | None:
         """Its row at a time; None where it was not seen."""
@@ -134,32 +166,79 @@ class AgentTrack:
         spot = self._path.at(time_ns, gap_ns=gap_ns, reach_ns=REACH_NS)
         return None if spot is None else self._row(time_ns, spot, ego_yaw_rad)
 
-    def _heading(self, time_ns: int) -> float | None:
-        """Direction of its motion at that time; while it stands still, the last one known."""
-        moving = self._path.heading(time_ns, self._options.heading_speed_m_s)
-        return self._heading_rad if moving is None else moving
+    def wrote(self, row: int, time_ns: int, ego_yaw_rad: float) -> None:
+        """Note that ``shown`` of this time is this row of the scene."""
+        self._rows.extend((row, time_ns))
+        self._ego_yaws_rad.append(ego_yaw_rad)
 
-    def _still(self, seen: Sighting) -> float | None:
-        """Heading of an object never seen moving, estimated from the directions it was seen from."""
-        last_rad = self._views[-1][0] if self._views else math.inf
-        if not abs(seen.bearing_rad - last_rad) < NEW_SIDE_RAD and len(self._views) < _SIDES:
-            self._views.append((seen.bearing_rad, seen.lateral_m))
-            self._still_rad = still_heading(self._views, self._prior())
-        return self._still_rad
+    def settle(self) -> Settled | None:
+        """What all sightings say of the rows since the last call, and begin anew; None if there are none.
+
+        The last sightings are kept, for a track that goes on.
+        """
+        self.learn(self._path.times_ns[-1])
+        if not len(self._rows):
+            return None
+        found = self._solve()
+        held_rad = self._heading_rad
+        self._take(found)
+        rows, times_ns = np.array(self._rows).reshape(-1, 2).T
+        told = np.isfinite(found.headings_rad)
+        if told.any():
+            begin_ns = self._times_ns[0]
+            own_s = (np.array(self._times_ns)[told] - begin_ns) / 1e9
+            yaw = interpolated(own_s, found.headings_rad[told], (times_ns - begin_ns) / 1e9)
+        elif held_rad is not None:
+            yaw = np.full(len(rows), held_rad)
+        else:
+            yaw = np.array(self._ego_yaws_rad) + (math.pi / 2 if found.across else 0.0)
+        kept = len(self._times_ns) - _KEPT_SIGHTINGS
+        if kept > 0:
+            del self._times_ns[:kept], self._seen[: 6 * kept]
+            self._solved_at = len(self._times_ns)
+        del self._rows[:], self._ego_yaws_rad[:]
+        return Settled(rows, np.asarray(wrapped(yaw), np.float64), found.size_m)
+
+    def _solve(self) -> Solved:
+        east, north, *others = np.array(self._seen).reshape(-1, 6).T
+        places = np.column_stack([east, north])
+        times_ns = np.array(self._times_ns, np.int64)
+        least_m_s, window_ns = self._motion
+        return solved(Sightings(times_ns, places, *others), self._prior(), least_m_s, window_ns)
+
+    @property
+    def _motion(self) -> tuple[float, int]:
+        """Least speed that gives a heading, and over how long it is measured."""
+        return self._options.heading_speed_m_s, round(self._options.velocity_window_s * 1e9)
+
+    def _take(self, found: Solved) -> None:
+        """Take what is known so far for the rows to come."""
+        self._solved_at = len(self._times_ns)
+        self._across, self._size = found.across, found.size_m
+        if math.isfinite(found.headings_rad[-1]):
+            self._heading_rad = float(found.headings_rad[-1])
+
+    def _yaw(self, time_ns: int) -> float | None:
+        """Direction of its motion at a time, else what is known of its heading so far."""
+        times_s = (np.array(self._path.times_ns) - time_ns) / 1e9
+        if len(times_s) > 1:
+            least_m_s, window_ns = self._motion
+            found, _ = motion(times_s, np.array(self._path.places_m), least_m_s, window_ns / 1e9)
+            near = found[nearest(times_s, np.zeros(1))[0]]
+            if math.isfinite(near):
+                self._heading_rad = float(near)
+        return self._heading_rad
 
     def _row(self, time_ns: int, spot: Spot, ego_yaw_rad: float) -> Shown:
-        prior = self._prior()
-        yaw = self._heading(time_ns)
+        yaw = self._yaw(time_ns)
         if yaw is None:
-            yaw = self._still_rad
-        if yaw is None:
-            yaw = ego_yaw_rad + (math.pi / 2 if self._size.lies_across(prior) else 0.0)
+            yaw = ego_yaw_rad + (math.pi / 2 if self._across else 0.0)
         row = np.zeros(1, AGENT)
-        row["centroid"], row["extent"] = spot.place_m, self._size.size(prior)
+        row["centroid"], row["extent"] = spot.place_m, self._size or self._prior().typical_m
         row["yaw"], row["track_id"] = wrapped(np.array(yaw)), self.number
         row["velocity"] = self._path.velocity(time_ns) or (0.0, 0.0)
         row["label_probabilities"] = self._label / self._label.sum()
-        return Shown(row, (self._sightings[spot.before], self._sightings[spot.after]))
+        return Shown(row, (self._sightings[spot.before], self._sightings[spot.after]), self)
 
     def _prior(self) -> Prior:
         """Typical and possible sizes of the most probable label that names a kind of object."""
@@ -183,6 +262,7 @@ class Tracks:
         self._by_key: dict[int, AgentTrack] = {}
         self._loose: dict[int, dict[int, list[AgentTrack]]] = {}
         self._next = CLUSTER_KEYS
+        self._gone: list[AgentTrack] = []
 
     def __len__(self) -> int:
         return len(self._all)
@@ -245,11 +325,19 @@ class Tracks:
         gone_ns = before_ns - self._timeout_ns
         for track in self._all:
             track.forget(before_ns)
+        self._gone += [track for track in self._all if track.last.time_ns < gone_ns]
         self._all = [track for track in self._all if track.last.time_ns >= gone_ns]
         self._by_key = {key: track for key, track in self._by_key.items() if track.last.time_ns >= gone_ns}
         for messages in self._loose.values():
             for time_ns in [time_ns for time_ns in messages if time_ns < before_ns]:
                 del messages[time_ns]
+
+    def settled(self, *, final: bool = False) -> Iterator[Settled]:
+        """What is known by now of the rows of objects that are gone; with ``final`` of all objects."""
+        gone, self._gone = self._gone, []
+        for track in [*gone, *(track for track in self._all if final or track.is_long)]:
+            if (found := track.settle()) is not None:
+                yield found
 
     def _near(self, time_ns: int, loose_ns: tuple[int, int]) -> Iterator[AgentTrack]:
         first_ns, last_ns = loose_ns

@@ -78,6 +78,7 @@ class L5KitWriter:
         self._grid: FrameGrid | None = None
         self._open: deque[Future[Written]] = deque()
         self._in_scene = False
+        self._first_agent = 0
         self._motion = Motion(POSE_NOISE_M)
         self._last_ns = 0
         self._frames = 0
@@ -240,6 +241,8 @@ class L5KitWriter:
             self._motion.move([frame.time_ns], frame.pose.position_m[None])
             self._motion.turn([frame.time_ns], frame.pose.rotation[None])
             grid.credit(frame, size)
+        for settled in grid.settled(final=final):
+            store.settle_agents(settled.rows + self._first_agent, settled.yaw, settled.extent)
         for held in grid.done(final=final):
             self._open.popleft().set_result(self._written(held))
 
@@ -259,6 +262,7 @@ class L5KitWriter:
         if self._in_scene or self._sequence is None:
             return
         note = SceneNote(self._sequence.name, frame.pose.origin)
+        self._first_agent = store.length(AGENTS)
         store.begin_scene(self._sequence.host[:_HOST_LENGTH] or _NO_HOST, frame.time_ns, note)
         self._in_scene = True
 

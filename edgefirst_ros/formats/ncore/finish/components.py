@@ -262,12 +262,23 @@ def _cuboids(facts: Facts) -> Component:
     dims, rotations, headings = solved(boxes, poses, [*facts.transforms.values()], rig_frame, facts.nodes)
     attributes = JsonPayload(*boxes.attributes(dims, rotations))
     records: list[Record] = [*group(""), *group("cuboids"), (f"cuboids/{ATTRIBUTES_KEY}", attributes)]
-    if not len(boxes):
+    messages_us = np.unique(np.concatenate([np.array(boxes.times_us, np.int64), np.array(facts.nothing_us, np.int64)]))
+    if not len(messages_us):
         return {}, records, {}
+    if not len(boxes):
+        return {MESSAGES: MESSAGES_META}, records, {MESSAGES: messages_us.astype(np.uint64)}
     extra = np.array(boxes.extra).reshape(len(boxes), len(cuboids.EXTRA))
     columns: Arrays = {name: extra[:, index] for index, name in enumerate(cuboids.EXTRA)}
     columns["heading_basis"] = headings
-    return CUBOIDS_META, records, columns
+    columns[MESSAGES] = messages_us.astype(np.uint64)
+    return CUBOIDS_META | {MESSAGES: MESSAGES_META}, records, columns
+
+
+MESSAGES = "messages_timestamps_us"
+MESSAGES_META = (
+    "times of all messages of 3-D boxes, those without boxes too: between two of them that are as far apart as "
+    "usual, what has no observation was looked for and not there"
+)
 
 
 COMPONENT_VERSION = "v1"

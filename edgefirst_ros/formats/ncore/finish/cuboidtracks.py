@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,10 @@ from scipy.spatial.transform import Rotation, Slerp
 from edgefirst_ros.formats.ncore.extrinsics import RIG, TransformRow, sensor_edges
 from edgefirst_ros.formats.ncore.finish.cuboidtable import CuboidTable
 from edgefirst_ros.formats.ncore.finish.trajectory import RigPoses
-from edgefirst_ros.formats.tracks.classes import PRIORS, Prior, Size
-from edgefirst_ros.formats.tracks.motion import headings_of
-from edgefirst_ros.formats.tracks.sizes import NEW_SIDE_RAD, SeenExtent, SizeEstimate, View, still_heading
+from edgefirst_ros.formats.tracks.classes import PRIORS, Prior
+from edgefirst_ros.formats.tracks.solver import Heading, Sightings
+from edgefirst_ros.formats.tracks.solver import solved as solve_track
 
-_WINDOW_NS = 500_000_000
-_MOVING_M_S = 1.0
 _AWAY_US = 2_000_000
 """A track that was unseen for longer starts again."""
 
@@ -38,19 +35,6 @@ _AXES_OF_BOX_IN_OPTICAL = np.array([[0.0, -1.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.
 Floats = npt.NDArray[np.float64]
 Times = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
-
-
-class Heading(IntEnum):
-    """What the heading of a cuboid is derived from."""
-
-    MOTION = 0
-    """The track's motion at that time, faster than 1 m/s."""
-    HELD = 1
-    """The track's motion at another time, as it is slower at this one."""
-    VIEWS = 2
-    """How wide it looked from several sides; which end is the front is not known."""
-    ASSUMED = 3
-    """Nothing: away from the sensor, or across that if it looks rather as long as its kind is."""
 
 
 META: dict[str, Any] = {
@@ -74,18 +58,20 @@ class _Seen:
         bearings_rad: which way the sensor looks.
         lateral_m: extent across that.
         height_m: extent upwards.
-        headings_rad: in the world, None if unknown.
+        headings_rad: (N,) in the world, NaN if unknown.
+        across: (N,) whether what is of unknown heading lies across the sensor's direction.
         basis: (N,) ``Heading``.
         dims_m: (N, 3) length, width, height.
     """
 
     worlds: Floats
     placed: npt.NDArray[np.bool_]
-    places_m: list[tuple[float, float]]
-    bearings_rad: list[float]
-    lateral_m: list[float]
-    height_m: list[float]
-    headings_rad: list[float | None]
+    places_m: Floats
+    bearings_rad: Floats
+    lateral_m: Floats
+    height_m: Floats
+    headings_rad: Floats
+    across: npt.NDArray[np.bool_]
     basis: npt.NDArray[np.uint8]
     dims_m: Floats
 
@@ -115,14 +101,30 @@ def solved(
     """
     seen = _seen(boxes, poses, transforms, rig_frame, nodes)
     tracks, at = _tracks(boxes, seen)
-    _solve_motion(boxes, seen, tracks, at)
-    kinds = boxes.kinds
+    kinds, times_ns = boxes.kinds, np.array(boxes.times_us, np.int64) * 1000
     for rows in np.split(tracks, np.flatnonzero(np.diff(at)) + 1) if len(tracks) else ():
-        track = rows.tolist()
-        prior = PRIORS[Counter([kinds[row] for row in track]).most_common(1)[0][0]]
-        _solve_still(track, seen, prior)
-        seen.dims_m[rows] = _size(track, seen, prior)
+        prior = PRIORS[Counter([kinds[row] for row in rows]).most_common(1)[0][0]]
+        _solve(rows, times_ns[rows], seen, prior)
     return seen.dims_m, _rotations(boxes, seen), seen.basis
+
+
+def _solve(rows: Rows, times_ns: Times, seen: _Seen, prior: Prior) -> None:
+    """Solve a track; of two cuboids at one time the first counts, and the other is as it."""
+    first = np.concatenate([[True], np.diff(times_ns) > 0])
+    own, whose = rows[first], np.cumsum(first) - 1
+    found = solve_track(
+        Sightings(
+            times_ns[first],
+            np.where(seen.placed[own, None], seen.places_m[own], np.nan),
+            seen.bearings_rad[own],
+            seen.lateral_m[own],
+            np.full(len(own), np.nan),
+            seen.height_m[own],
+        ),
+        prior,
+    )
+    seen.headings_rad[rows], seen.basis[rows] = found.headings_rad[whose], found.basis[whose]
+    seen.across[rows], seen.dims_m[rows] = found.across, found.size_m
 
 
 def _rig_at(poses: RigPoses | None, wanted: Times) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -171,11 +173,12 @@ def _seen(
     return _Seen(
         worlds=worlds,
         placed=told[which],
-        places_m=list(zip(places[:, 0].tolist(), places[:, 1].tolist(), strict=True)),
-        bearings_rad=list(map(math.atan2, away[:, 1].tolist(), away[:, 0].tolist())),
-        lateral_m=measured[:, 0].tolist(),
-        height_m=np.where(optical, measured[:, 1], measured[:, 2]).tolist(),
-        headings_rad=[None] * len(boxes),
+        places_m=places[:, :2],
+        bearings_rad=np.where(told[which], np.arctan2(away[:, 1], away[:, 0]), 0.0),
+        lateral_m=measured[:, 0],
+        height_m=np.where(optical, measured[:, 1], measured[:, 2]),
+        headings_rad=np.full(len(boxes), np.nan),
+        across=np.zeros(len(boxes), np.bool_),
         basis=np.full(len(boxes), Heading.ASSUMED, np.uint8),
         dims_m=np.zeros((len(boxes), 3)),
     )
@@ -189,74 +192,10 @@ def _tracks(boxes: CuboidTable, seen: _Seen) -> tuple[Rows, Times]:
     names[loose] = len(boxes.texts) + np.flatnonzero(loose)
     rows = np.lexsort((times_us, names))  # stable, so rows of one time stay in order
     step_us, placed = np.diff(times_us[rows]), seen.placed[rows]
-    places = [seen.places_m[row] for row in rows.tolist()]
-    leaps = np.array(list(map(math.dist, places, places[1:])), np.float64)
+    leaps = np.linalg.norm(np.diff(seen.places_m[rows], axis=0), axis=1)
     leapt = (leaps > _TOO_FAST_M_S * step_us / 1e6) & (step_us > 0) & placed[1:] & placed[:-1]
     another = (np.diff(names[rows]) != 0) | (step_us > _AWAY_US) | leapt
     return rows, np.concatenate([np.zeros(min(len(rows), 1), np.int64), np.cumsum(another)])
-
-
-def _solve_motion(boxes: CuboidTable, seen: _Seen, tracks: Rows, track_of: Times) -> None:
-    """Solve headings of cuboids that move at the time or at another time."""
-    placed = seen.placed[tracks]
-    rows, track = tracks[placed], track_of[placed]
-    if not len(rows):
-        return
-    times_us = np.array(boxes.times_us, np.int64)[rows]
-    # Times of all tracks on one axis, further apart than any window is wide.
-    at_us = times_us - times_us.min() + track * (int(np.ptp(times_us)) + 2 * _WINDOW_NS // 1000)
-    places = [seen.places_m[row] for row in rows.tolist()]
-    headings = headings_of(at_us, track, places, window_ns=_WINDOW_NS, least_m_s=_MOVING_M_S)
-    moving = np.array([heading is not None for heading in headings])
-    for row, heading in zip(rows.tolist(), headings, strict=True):
-        seen.headings_rad[row] = heading
-    seen.basis[rows[moving]] = Heading.MOTION
-    when, who, whence = at_us[moving], track[moving], rows[moving].tolist()
-    slow = np.flatnonzero(~moving & np.isin(track, who))
-    if not len(slow):
-        return
-    after = np.searchsorted(when, at_us[slow]).clip(0, len(when) - 1)
-    before = np.searchsorted(when, when[(after - 1).clip(0)])  # the first of those of its time
-    held = who[before] == track[slow]
-    off_us = np.where(held, np.abs(when[before] - at_us[slow]), np.iinfo(np.int64).max)
-    held &= (off_us <= np.abs(when[after] - at_us[slow])) | (who[after] != track[slow])
-    for row, source in zip(rows[slow].tolist(), np.where(held, before, after).tolist(), strict=True):
-        seen.headings_rad[row] = seen.headings_rad[whence[source]]
-    seen.basis[rows[slow]] = Heading.HELD
-
-
-def _solve_still(track: Sequence[int], seen: _Seen, prior: Prior) -> None:
-    """Solve headings of objects that never move, from their views from several sides."""
-    views: list[View] = []
-    placed = [row for row in track if seen.placed[row]] if len(track) > 1 else []
-    if not placed or seen.headings_rad[placed[0]] is not None:
-        return
-    for row in placed:
-        bearing_rad = seen.bearings_rad[row]
-        if not views or abs(bearing_rad - views[-1][0]) >= NEW_SIDE_RAD:
-            views.append((bearing_rad, seen.lateral_m[row]))
-    still = still_heading(views, prior)
-    if still is not None:
-        for row in placed:
-            seen.headings_rad[row] = still
-        seen.basis[placed] = Heading.VIEWS
-
-
-def _size(track: Sequence[int], seen: _Seen, prior: Prior) -> Size:
-    estimate = SizeEstimate()
-    unknown = []
-    for row in track:
-        heading, turned = seen.headings_rad[row], None
-        bearing = seen.bearings_rad[row] if seen.placed[row] else 0.0
-        if heading is None:
-            unknown.append((row, bearing))
-        else:
-            turned = heading - bearing
-        estimate.see(SeenExtent(seen.lateral_m[row], math.nan, seen.height_m[row], turned))
-    if unknown and estimate.lies_across(prior):
-        for row, bearing in unknown:
-            seen.headings_rad[row] = bearing + math.pi / 2
-    return estimate.size(prior)
 
 
 def _rotations(boxes: CuboidTable, seen: _Seen) -> Floats:
@@ -267,10 +206,7 @@ def _rotations(boxes: CuboidTable, seen: _Seen) -> Floats:
     frames = np.where(optical, _AXES_OF_BOX_IN_OPTICAL, np.eye(3))
     told = seen.basis != Heading.ASSUMED
     frames[told] = seen.worlds[told][:, :3, :3].transpose(0, 2, 1)
-    known = np.array([heading is not None for heading in seen.headings_rad])
-    bearings = np.where(seen.placed, seen.bearings_rad, 0.0)
-    headings = np.array([heading or 0.0 for heading in seen.headings_rad])
-    turns = np.where(told, headings, np.where(known, headings - bearings, 0.0))
+    turns = np.where(told, seen.headings_rad, np.where(seen.across, math.pi / 2, 0.0))
     turned = frames @ Rotation.from_euler("z", turns[:, None]).as_matrix()
     angles: Floats = Rotation.from_matrix(turned).as_euler("xyz") + 0.0
     return angles

@@ -62,6 +62,7 @@ class Facts:
             standard deviations, NaN where unknown.
         series: raw series by prefix.
         cuboids: as they came.
+        nothing_us: times of messages of 3-D boxes without any.
         boxes2d_span_us: first and last time of 2-D boxes.
         boxes2d: the 2-D boxes, if kept in memory; None if they must be read from the journal.
         early_labels: whether labels came before their camera.
@@ -85,6 +86,7 @@ class Facts:
     pose_rests: array[float] = field(default_factory=lambda: array("d"))
     series: dict[str, Series] = field(default_factory=dict)
     cuboids: CuboidTable = field(default_factory=CuboidTable)
+    nothing_us: array[int] = field(default_factory=lambda: array("q"))
     boxes2d_span_us: tuple[int, int] | None = None
     boxes2d: list[FlatBoxes] | None = None
     _boxes2d_size: int = 0
@@ -194,6 +196,9 @@ class Facts:
         node, observations, extra, kinds, tracked, optical = value
         self.cuboids.add(node, observations, extra)
         self.cuboids.mark(kinds, tracked, optical=optical)
+
+    def _take_nothing(self, value: int) -> None:
+        self.nothing_us.append(value)
 
     def _take_generic(self, value: list[Any]) -> None:
         component, name, key, dtype, shape, data = value

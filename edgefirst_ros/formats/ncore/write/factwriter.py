@@ -206,9 +206,9 @@ class FactWriter:
         return written + self._record("row", [self._series[topic], value.time_us, *value.values])
 
     def cuboids(self, cuboids: Cuboids) -> int:
-        """The boxes of one message."""
+        """The boxes of one message, which may have none: it looked all the same."""
         if not cuboids.observations:
-            return 0
+            return self._record("nothing", cuboids.time_us)
         written = self.node(cuboids.frame_id)
         name = node(cuboids.frame_id, self._rig_frame)
         return written + self._record(

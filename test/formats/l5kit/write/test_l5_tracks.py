@@ -63,7 +63,7 @@ def test_standing_still_keeps_the_heading(tmp_path: Path) -> None:
 def test_slower_than_the_limit_never_had_a_heading(tmp_path: Path) -> None:
     slow = [
         sample(i, {Role.BOXES_3D: crossing(0.09 * i)}, yaw_deg=30.0, position_m=(0.0, 0.0, 0.0))
-        for i in range(5)
+        for i in range(25)
     ]
     agents = write(tmp_path, slow).agents[:]
     np.testing.assert_allclose(agents["yaw"], np.radians(30.0), atol=1e-5)
@@ -92,7 +92,7 @@ def test_velocity_is_the_line_of_least_squares_through_half_a_second_about_the_f
 def test_size_of_a_car_that_crosses_is_seen_from_its_side(tmp_path: Path) -> None:
     """4.2 m wide as it looks: that is its length, and its width is what goes with it."""
     extent = write(tmp_path, crossings(0.0, 1.0, 2.0, width=4.2)).agents["extent"]
-    np.testing.assert_allclose(extent[:, 0], 4.2, atol=0.02)
+    np.testing.assert_allclose(extent[:, 0], 4.2, atol=0.05)
     np.testing.assert_allclose(extent[:, 1], 1.75, atol=0.1)
     np.testing.assert_allclose(extent[:, 2], 1.5, rtol=1e-6)
 
@@ -106,8 +106,7 @@ def test_size_is_seen_from_both_sides_of_a_turn(tmp_path: Path) -> None:
         for i, (x, y, w) in enumerate(away + across)
     ]
     extent = write(tmp_path, given, velocity_window_s=0.2).agents["extent"]
-    np.testing.assert_allclose(extent[0, :2], [4.25, 1.7], atol=0.15)
-    np.testing.assert_allclose(extent[-1, :2], [5.1, 1.7], atol=0.25)
+    np.testing.assert_allclose(extent[:, :2], [[5.1, 1.7]] * 20, atol=0.25)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +155,7 @@ def test_cluster_has_the_extent_of_its_points_along_its_heading(tmp_path: Path) 
         return sample(frame, {Role.RADAR_CLUSTERS: points})
 
     agents = write(tmp_path, [at(0), at(1)]).agents[:]
-    np.testing.assert_allclose(agents["extent"], [[4.0, 1.0, 1.5]] * 2, atol=0.02)
+    np.testing.assert_allclose(agents["extent"], [[4.0, 1.0, 1.5]] * 2, atol=0.03)
     np.testing.assert_allclose(agents["velocity"], [[0.0, 20.0]] * 2, atol=1e-4)
     agents = write(tmp_path, [at(0)], "once").agents[:]
     np.testing.assert_allclose(agents["extent"], [[1.0, 4.0, 1.5]], atol=1e-3)
@@ -234,3 +233,12 @@ def test_tracks_end_with_the_scene(tmp_path: Path) -> None:
     agents = write(tmp_path, given).agents[:]
     assert agents["velocity"][:, 1].tolist() == pytest.approx([10.0, 10.0, 0.0])
     assert len(set(agents["track_id"].tolist())) == 1
+
+
+def test_who_first_stands_has_the_heading_with_which_he_walks(tmp_path: Path) -> None:
+    """Known only when the row has long been written; it is mended when the dataset is completed."""
+    places = [0.0] * 40 + [0.15 * i for i in range(1, 30)]
+    given = crossings(*places, label="person", width=0.6)
+    agents = write(tmp_path, given).agents[:]
+    np.testing.assert_allclose(agents["yaw"], np.pi / 2, atol=0.02)
+    assert len(np.unique(agents["extent"], axis=0)) == 1, "an object does not grow"

@@ -200,7 +200,7 @@ def test_without_anything_to_tell_it_lies_as_it_looks(tmp_path: Path, heading: f
         for each in cuboids(sequence):
             np.testing.assert_allclose(each["bbox3"]["rot"], [0, 0, np.pi / 2 if across else 0.0], atol=1e-9)
             length, width, height = each["bbox3"]["dim"]
-            assert (length, width, height) == pytest.approx((4.5, 1.8 if across else 1.7, 1.5), abs=0.02)
+            assert (length, width, height) == pytest.approx((4.5, 1.8 if across else 1.7, 1.5), abs=0.11)
 
 
 def test_in_an_optical_frame_what_is_assumed_stands_upright(tmp_path: Path) -> None:

@@ -1,0 +1,207 @@
+"""Heading and size of one object from all its sightings: the tracker of every format that has tracks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefirst_ros.formats.tracks.classes import Prior, Size
+from edgefirst_ros.formats.tracks.sizes import (
+    SIGMA_M,
+    Floats,
+    lies_across,
+    scatter,
+    size_of,
+    still,
+)
+
+MOVING_M_S = 1.0
+"""Slower motion gives no heading: positions drift as slowly as that with the rig's own pose."""
+WINDOW_NS = 500_000_000
+_WIDER = (0.5, 1, 2, 4, 8)
+"""Multiples of the window that are tried, until the heading is good: what is slow needs a longer way."""
+_GOOD_RAD, _MOST_RAD = 0.05, 0.1
+"""Standard deviations of a heading from motion: good enough, and the most that is taken. The way is then ten
+times as long as it is uncertain, so noise alone, of any length of track, does not make a heading."""
+_STRAIGHT = 2.0
+"""Times the noise that positions may be off the line of a longer window, which else has a curve or a stop in it."""
+_TURNS = 3.0
+"""Standard deviations by which two headings differ where an object turned in between."""
+_LEAST_SIGMA_M, _UNKNOWN_SIGMA_M = 0.03, 0.1
+"""Of a position: at least, and where there are too few sightings to tell."""
+_ENOUGH = 8
+
+Times = npt.NDArray[np.int64]
+
+
+class Heading(IntEnum):
+    """What the heading of an object is derived from."""
+
+    MOTION = 0
+    """Its motion at that time."""
+    HELD = 1
+    """Its motion at another time, as it does not move, or not far enough, at this one."""
+    VIEWS = 2
+    """How wide it looked from several sides; which end is the front is not known."""
+    ASSUMED = 3
+    """Nothing: away from the sensor, or across that if it looks rather as long as its kind is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sightings:
+    """N sightings of one object in order of time.
+
+    Attributes:
+        times_ns: (N,) later each than the one before.
+        places_m: (N, 2) in a level frame that does not move; NaN where its pose is not known.
+        bearings_rad: (N,) in that frame, the direction that it was seen along.
+        lateral_m: (N,) extent across that.
+        depth_m: (N,) extent along that, NaN where the sensor cannot tell.
+        height_m: (N,)
+    """
+
+    times_ns: Times
+    places_m: Floats
+    bearings_rad: Floats
+    lateral_m: Floats
+    depth_m: Floats
+    height_m: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """What is known of an object.
+
+    Attributes:
+        headings_rad: (N,) in the frame of the places; NaN where nothing tells.
+        basis: (N,) ``Heading``.
+        across: where nothing tells: whether it lies across the direction it is seen along.
+        size_m: length, width, height.
+    """
+
+    headings_rad: Floats
+    basis: npt.NDArray[np.uint8]
+    across: bool
+    size_m: Size
+
+
+def solved(seen: Sightings, prior: Prior, least_m_s: float = MOVING_M_S, window_ns: int = WINDOW_NS) -> Solved:
+    """Headings and size of an object over all its sightings.
+
+    The heading is the direction of its motion, where the way is long against the noise of its positions. Where it
+    is not, it is that of the nearest time at which it was; of an object that never moved, it is told by how
+    wide it looked from several sides, if that is conclusive.
+
+    Args:
+        seen: at least one sighting.
+        prior: of its kind.
+        least_m_s: a slower motion gives no heading.
+        window_ns: over which motion is measured, or longer.
+    """
+    count = len(seen.times_ns)
+    times_s = (seen.times_ns - seen.times_ns[0]) / 1e9
+    known = np.isfinite(seen.places_m).all(axis=1)
+    headings, sigma = np.full(count, np.nan), np.full(count, np.nan)
+    basis = np.full(count, Heading.ASSUMED, np.uint8)
+    widths = scatter(seen.lateral_m, times_s) if count >= _ENOUGH else 0.0
+    sigma_m = max(SIGMA_M, widths)
+    standing = None
+    if np.count_nonzero(known) > 1:
+        found, error = motion(times_s[known], seen.places_m[known], least_m_s, window_ns / 1e9)
+        headings[known], sigma[known] = found, error
+        basis[known] = np.where(np.isfinite(found), Heading.MOTION, Heading.ASSUMED)
+        moving = np.flatnonzero(np.isfinite(headings))
+        if len(moving):
+            source = moving[nearest(times_s[moving], times_s)]
+            basis[known & np.isnan(headings)] = Heading.HELD
+            held = basis == Heading.HELD
+            headings[held], sigma[held] = headings[source][held], sigma[source][held]
+        else:
+            standing = still(seen.bearings_rad[known], seen.lateral_m[known], prior, sigma_m)
+        if standing is not None and math.isfinite(standing.heading_rad):
+            headings[known], sigma[known] = standing.heading_rad, standing.sigma_rad
+            basis[known] = Heading.VIEWS
+    extents = seen.lateral_m, seen.depth_m, seen.height_m
+    length, width, height = size_of(extents, (headings - seen.bearings_rad, sigma), prior, sigma_m)
+    if standing is not None and Heading.VIEWS not in basis:
+        length, width = standing.length_m, standing.width_m
+    return Solved(headings, basis, lies_across(seen.lateral_m, seen.depth_m, prior), (length, width, height))
+
+
+def nearest(times_s: Floats, wanted_s: Floats) -> npt.NDArray[np.intp]:
+    """Index of the time that is nearest to each wanted one, of two the earlier."""
+    after = np.searchsorted(times_s, wanted_s).clip(0, len(times_s) - 1)
+    before = (after - 1).clip(0)
+    found: npt.NDArray[np.intp] = np.where(
+        np.abs(times_s[before] - wanted_s) <= np.abs(times_s[after] - wanted_s), before, after
+    )
+    return found
+
+
+def noise_m(times_s: Floats, places_m: Floats) -> float:
+    """Standard deviation of the positions (N, 2) about a smooth path, along one axis."""
+    found = scatter(places_m, times_s)
+    return max(found, _LEAST_SIGMA_M if len(times_s) >= _ENOUGH else _UNKNOWN_SIGMA_M)
+
+
+def motion(times_s: Floats, places_m: Floats, least_m_s: float, window_s: float) -> tuple[Floats, Floats]:
+    """Direction of motion at each sighting and its standard deviation (N,), NaN where there is no telling.
+
+    A line is fitted to the positions in a window about each time, the shortest in which the direction is good,
+    else the one of those tried in which it is best.
+    """
+    noise = noise_m(times_s, places_m)
+    columns = np.column_stack([np.ones_like(times_s), times_s - times_s.mean(), places_m - places_m.mean(axis=0)])
+    sums = np.concatenate([np.zeros((1, 4, 4)), np.cumsum(columns[:, :, None] * columns[:, None, :], axis=0)])
+    heading, sigma = np.full(len(times_s), np.nan), np.full(len(times_s), np.inf)
+    of_s = times_s.copy()
+    for wider in _WIDER:
+        half_s = max(window_s, 1e-3) * wider / 2 + 1e-9
+        low = np.searchsorted(times_s, times_s - half_s)
+        high = np.searchsorted(times_s, times_s + half_s, "right")
+        each = sums[high] - sums[low]
+        count = each[:, 0, 0]
+        spread = each[:, 1, 1] - each[:, 0, 1] ** 2 / count
+        open_ = (sigma > _GOOD_RAD) & (count >= 2) & (spread > 0)
+        if not open_.any():
+            continue
+        each, count, spread = each[open_], count[open_], spread[open_]
+        slope = (each[:, 1, 2:] - each[:, 0, 1, None] * each[:, 0, 2:] / count[:, None]) / spread[:, None]
+        total = each[:, [2, 3], [2, 3]] - each[:, 0, 2:] ** 2 / count[:, None]
+        rest = np.maximum((total - slope**2 * spread[:, None]).sum(axis=1), 0.0)
+        # What does not lie on the line is no noise of one sighting, but a curve or a leap: as uncertain.
+        off = np.sqrt(rest / np.maximum(2 * count - 4, 1.0)) * (count > 2)
+        speed = np.hypot(slope[:, 0], slope[:, 1])
+        error = np.maximum(noise, off) / np.sqrt(spread) / np.maximum(speed, 1e-9)
+        is_straight = (off <= _STRAIGHT * noise) | (wider <= 1)
+        better = is_straight & (speed >= least_m_s) & (error <= _MOST_RAD) & (error < sigma[open_])
+        rows = np.flatnonzero(open_)[better]
+        heading[rows] = np.arctan2(slope[better, 1], slope[better, 0])
+        sigma[rows] = error[better]
+        of_s[rows] = times_s.mean() + each[better, 0, 1] / count[better]
+    found = np.where(np.isfinite(heading), sigma, np.nan)
+    return _turned_on(times_s, heading, found, of_s), found
+
+
+def _turned_on(times_s: Floats, heading: Floats, sigma: Floats, of_s: Floats) -> Floats:
+    """Headings at the ends of a track, where the window lies on one side of the sighting.
+
+    The line of a window has the direction of its middle. What turned by more than its noise from as far away
+    to there is taken to turn on at that rate.
+    """
+    off_s = times_s - of_s
+    other = nearest(times_s, of_s - 2 * off_s)
+    apart_s = of_s - of_s[other]
+    turn = (heading - heading[other] + math.pi) % (2 * math.pi) - math.pi
+    turns = (np.abs(turn) > _TURNS * np.hypot(sigma, sigma[other])) & (np.abs(apart_s) > np.abs(off_s))
+    rate = np.divide(turn, apart_s, out=np.zeros_like(turn), where=turns)
+    return heading + rate * off_s
+
+
+def interpolated(times_s: Floats, headings_rad: Floats, wanted_s: Floats) -> Floats:
+    """Headings at other times, between those known; held beyond them."""
+    return np.interp(wanted_s, times_s, np.unwrap(headings_rad)) % (2 * math.pi)
