@@ -634,6 +634,8 @@ def test_what_is_finished_meanwhile_waits_for_what_is_written(
         writer.write(writer.prepare(lidar(START_NS + seconds * 1000 * MS)))
     begun.acquire()
     go_on.release()
+    while not hurried:
+        time.sleep(0.01)
     for seconds in range(7, 12):
         writer.write(writer.prepare(lidar(START_NS + seconds * 1000 * MS)))
     begun.acquire()
