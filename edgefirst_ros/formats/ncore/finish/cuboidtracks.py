@@ -15,6 +15,7 @@ from scipy.spatial.transform import Rotation, Slerp
 from edgefirst_ros.formats.ncore.extrinsics import RIG, TransformRow, sensor_edges
 from edgefirst_ros.formats.ncore.finish.cuboidtable import CuboidTable
 from edgefirst_ros.formats.ncore.finish.trajectory import RigPoses
+from edgefirst_ros.formats.pace import rest
 from edgefirst_ros.formats.tracks.classes import PRIORS, Prior
 from edgefirst_ros.formats.tracks.solver import Heading, Sightings
 from edgefirst_ros.formats.tracks.solver import solved as solve_track
@@ -103,6 +104,7 @@ def solved(
     tracks, at = _tracks(boxes, seen)
     kinds, times_ns = boxes.kinds, np.array(boxes.times_us, np.int64) * 1000
     for rows in np.split(tracks, np.flatnonzero(np.diff(at)) + 1) if len(tracks) else ():
+        rest()
         prior = PRIORS[Counter([kinds[row] for row in rows]).most_common(1)[0][0]]
         _solve(rows, times_ns[rows], seen, prior)
     return seen.dims_m, _rotations(boxes, seen), seen.basis
