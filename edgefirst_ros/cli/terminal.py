@@ -140,7 +140,7 @@ def print_report(console: Console, report: Mapping[str, Any], *, details: bool =
             _print_clocks(console, sequence)
         if report["labelled"] is not None:
             of = several(report["samples"], "samples")
-            print_line(console, f"{report['labelled']:,} of {of} have labels: a model looked at them")
+            print_line(console, f"{report['labelled']:,} of {of} have labels: a model looked at their picture")
         _print_formats(console, report["formats"])
     for recording in report.get("recordings", ()):
         _print_faults(console, recording["file"], recording["faults"])

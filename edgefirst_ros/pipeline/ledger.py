@@ -375,7 +375,7 @@ class Ledger:
 
     @property
     def labelled(self) -> int:
-        """Samples in the output that a model looked at, whether it found something or nothing."""
+        """Samples in the output whose picture a model looked at, whether it found something or nothing."""
         with self._lock:
             return self._labelled
 
