@@ -127,7 +127,7 @@ def _solved(
         for one, other in ((along, along), (along, across), (across, across), (along, seen), (across, seen))
     )
     proportion, typical = prior.typical_m[0] / prior.typical_m[1], prior.typical_m[1]
-    shared = max(float(weight[: len(lateral)].sum()) / _INDEPENDENT, 1.0)
+    shared = max(len(lateral) / _INDEPENDENT, 1.0)
     length_w, width_w = (shared * each for each in prior_weights(prior))
     ll, lw, ww = ss + length_w, sc - proportion * length_w, cc + proportion**2 * length_w + width_w
     right = cl + typical * width_w
