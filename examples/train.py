@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 from torch.nn import functional
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Subset
 
 import edgefirst_ros
 
@@ -40,8 +40,11 @@ print(train.labels)
 CELL = 16
 """Pixels of the picture to a cell of what the model predicts."""
 
+boxed = train.with_keys(["boxes2d"])
+looked_at = [number for number, sample in enumerate(boxed) if sample["boxes2d"] is not None]
+print(len(looked_at), "of", len(train), "pictures have labels; no model looked at the others")
 loader = DataLoader(
-    train.with_keys(["image", "boxes2d"]), batch_size=8, shuffle=True, collate_fn=edgefirst_ros.collate
+    Subset(train.with_keys(["image", "boxes2d"]), looked_at), batch_size=8, shuffle=True, collate_fn=edgefirst_ros.collate
 )
 batch = next(iter(loader))
 pictures = batch["image"].float() / 255
