@@ -93,7 +93,9 @@ def agents(dataset: Path, truth: Truth) -> Labels:
             index = by_key[int(agent["track_id"])]
             ecef = pymap3d.enu2ecef(*agent["centroid"], 0.0, *origin)
             place = np.array(pymap3d.ecef2enu(*ecef, *world), np.float64)[:2]
-            rows.append((index, time_ns, place, float(agent["yaw"]), agent["extent"], agent["velocity"], False))
+            rows.append(
+                (index, time_ns, place, float(agent["yaw"]), agent["extent"], agent["velocity"], False)
+            )
     return _compared(rows, truth)
 
 
@@ -117,7 +119,17 @@ def cuboids(sequence: Path, truth: Truth) -> Labels:
         centroid = T_world_rig[:3, :3] @ each["bbox3"]["centroid"] + T_world_rig[:3, 3]
         ahead = (T_world_rig[:3, :3] @ Rotation.from_euler("xyz", each["bbox3"]["rot"]).as_matrix())[:, 0]
         yaw = float(np.arctan2(ahead[1], ahead[0]))
-        rows.append((by_id[each["track_id"]], time_ns, centroid[:2], yaw, each["bbox3"]["dim"], None, of == Heading.ASSUMED))
+        rows.append(
+            (
+                by_id[each["track_id"]],
+                time_ns,
+                centroid[:2],
+                yaw,
+                each["bbox3"]["dim"],
+                None,
+                of == Heading.ASSUMED,
+            )
+        )
     return _compared(rows, truth)
 
 
@@ -254,9 +266,7 @@ def noise(folder: Path) -> Iterator[Figure]:
     """Cars and trucks that are parked, come, and go ahead."""
     for seed in (3, 5):
         where = folder / str(seed)
-        _, truth = driven(
-            where, ["l5kit", "ncore"], seconds=seconds(24.0), seed=seed, boxes=_NOISE, **_DRIVE
-        )
+        _, truth = driven(where, ["l5kit", "ncore"], seconds=seconds(24.0), seed=seed, boxes=_NOISE, **_DRIVE)
         (dataset,) = (where / "out" / "l5kit").glob("*.zarr")
         (sequence,) = [path for path in (where / "out" / "ncore").iterdir() if path.is_dir()]
         for name, labels in (("cuboids", cuboids(sequence, truth)), ("agents", agents(dataset, truth))):
@@ -268,7 +278,12 @@ def stands(folder: Path) -> Iterator[Figure]:
     """They stand until the rig is there; sightings from 2 s before they walk on, as the rig passes them."""
     walk_s = 4.0
     _, truth = driven(
-        folder, ["l5kit", "ncore"], seconds=seconds(9.0), walkers_stand_s=walk_s, stops=((0.0, 20.0),), **_DRIVE
+        folder,
+        ["l5kit", "ncore"],
+        seconds=seconds(9.0),
+        walkers_stand_s=walk_s,
+        stops=((0.0, 20.0),),
+        **_DRIVE,
     )
     (dataset,) = (folder / "out" / "l5kit").glob("*.zarr")
     (sequence,) = [path for path in (folder / "out" / "ncore").iterdir() if path.is_dir()]
@@ -278,7 +293,9 @@ def stands(folder: Path) -> Iterator[Figure]:
         walked = np.unique(labels.box[people & (last_s > walk_s + 3.0)])
         chosen = np.isin(labels.box, walked) & (last_s < walk_s)
         yield at_least(f"{name}: labels of people who stand", int(chosen.sum()), 10)
-        yield at_most(f"{name}: yaw off, p95", np.degrees(np.percentile(labels.yaw_rad[chosen], 95)), 15.0, "deg")
+        yield at_most(
+            f"{name}: yaw off, p95", np.degrees(np.percentile(labels.yaw_rad[chosen], 95)), 15.0, "deg"
+        )
 
 
 @scenario("labels-two-lidars", "of two lidars of one role a dataset holds the clouds of one")
@@ -329,7 +346,5 @@ def unlabelled(folder: Path) -> Iterator[Figure]:
     files = edgefirst_ros.export_coco(dataset, folder / "coco")
     pictures = sum(len(json.loads(path.read_text())["images"]) for path in files)
     yield exactly("pictures in COCO", pictures, looked)
-    only = converted(
-        [folder / "drive"], folder / "only", complete="model", formats=["edgefirst"]
-    )
+    only = converted([folder / "drive"], folder / "only", complete="model", formats=["edgefirst"])
     yield at_most("samples of --complete model beyond those", only.report["samples"] - looked, 0)

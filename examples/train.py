@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 from torch.nn import functional
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader
 
 import edgefirst_ros
 
@@ -40,12 +40,9 @@ print(train.labels)
 CELL = 16
 """Pixels of the picture to a cell of what the model predicts."""
 
-boxed = train.with_keys(["boxes2d"])
-looked_at = [number for number, sample in enumerate(boxed) if sample["boxes2d"] is not None]
+looked_at = edgefirst_ros.open(out, group="train", keys=["image", "boxes2d"], labelled="boxes2d")
 print(len(looked_at), "of", len(train), "pictures have labels; no model looked at the others")
-loader = DataLoader(
-    Subset(train.with_keys(["image", "boxes2d"]), looked_at), batch_size=8, shuffle=True, collate_fn=edgefirst_ros.collate
-)
+loader = DataLoader(looked_at, batch_size=8, shuffle=True, collate_fn=edgefirst_ros.collate)
 batch = next(iter(loader))
 pictures = batch["image"].float() / 255
 print("batch", tuple(pictures.shape), "boxes", [len(boxes) for boxes in batch["boxes2d"]])

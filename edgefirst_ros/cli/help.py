@@ -54,7 +54,7 @@ class Command(TyperCommand):
 
 
 def valued(args: list[str]) -> Iterator[str]:
-    """The arguments, an option whose value may be left out with one: names that follow it, and are no file."""
+    """The arguments; an option whose value may be left out has one: the names that follow, or its own."""
     rest = iter(range(len(args)))
     for number in rest:
         given, following = args[number], args[number + 1 : number + 2]

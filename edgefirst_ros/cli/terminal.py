@@ -140,7 +140,9 @@ def print_report(console: Console, report: Mapping[str, Any], *, details: bool =
             _print_clocks(console, sequence)
         if report["labelled"] is not None:
             of = several(report["samples"], "samples")
-            print_line(console, f"{report['labelled']:,} of {of} have labels: a model looked at their picture")
+            print_line(
+                console, f"{report['labelled']:,} of {of} have labels: a model looked at their picture"
+            )
         _print_formats(console, report["formats"])
     for recording in report.get("recordings", ()):
         _print_faults(console, recording["file"], recording["faults"])
@@ -231,9 +233,7 @@ def _print_reasons(console: Console, topics: Mapping[str, Mapping[str, Any]]) ->
         for name, reasons in account["left_out"].items():
             for reason, count in reasons.items():
                 if reason not in account["reasons"].get("skipped", {}):  # another format has them
-                    print_line(
-                        console, f"  {escape(topic)}: {count:,} left out of {name}: {escape(reason)}"
-                    )
+                    print_line(console, f"  {escape(topic)}: {count:,} left out of {name}: {escape(reason)}")
 
 
 def _print_clocks(console: Console, sequence: Mapping[str, Any]) -> None:

@@ -29,7 +29,11 @@ from edgefirst_ros.timing.finding import Choice, Rule
 
 ALL = "all"
 """In ``complete``: every sensor."""
-SHORT_ROLES = {"lidar": Role.LIDAR_POINTS.value, "radar": Role.RADAR_TARGETS.value, "cube": Role.RADAR_CUBE.value}
+SHORT_ROLES = {
+    "lidar": Role.LIDAR_POINTS.value,
+    "radar": Role.RADAR_TARGETS.value,
+    "cube": Role.RADAR_CUBE.value,
+}
 """In ``complete``: what a word stands for."""
 Policy = Literal["nearest", "before", "exact", "once"]
 _MOST_OFF_UNIT = 0.01
@@ -340,9 +344,10 @@ class Settings(BaseModel):
     keyframes: bool = Field(False, description="Keep only video key frames; no other frame is decoded.")
     complete: str = Field(
         "",
-        description="Only samples that have a message of every sensor that is sending (true or all), or of those "
-        "that are named: roles, or entries of topics (model,lidar; lidar, radar and cube stand for lidar_points, "
-        "radar_targets and radar_cube). Empty or false: a frame becomes a sample with whatever companions it has.",
+        description="Only samples that have a message of every sensor that is sending (true or all), or of "
+        "those that are named, by role or entry of topics: model,lidar. lidar, radar and cube stand for "
+        "lidar_points, radar_targets and radar_cube. Empty or false: a frame becomes a sample with whatever "
+        "companions it has.",
     )
     lookahead_s: float = Field(
         1.0,
@@ -505,7 +510,9 @@ class Settings(BaseModel):
         wanted = self.complete.split(",") if self.complete else []
         if unknown := [name for name in wanted if name not in known]:
             told = ", ".join(sorted({*SHORT_ROLES, *roles}))
-            raise ValueError(f"complete: no sensor {', '.join(unknown)}; there are {ALL}, {told}, and entries of topics")
+            raise ValueError(
+                f"complete: no sensor {', '.join(unknown)}; there are {ALL}, {told}, and entries of topics"
+            )
         if ALL in wanted and len(wanted) > 1:
             raise ValueError(f"complete: {ALL} includes the others")
         return self

@@ -313,7 +313,7 @@ class Ledger:
                 self._topics[topic].pairing.add(error_ns, sample)
 
     def combined(self, topics: Collection[str], *, labelled: bool = False) -> None:
-        """Count a sample in the output by the topics that its companions are of, and whether it has labels."""
+        """Count a sample in the output by the topics of its companions, and whether it has labels."""
         with self._lock:
             self._labelled += labelled
             self._companions.update(topics)

@@ -1,4 +1,4 @@
-"""A picture that no model looked at is not one without objects: in samples, COCO, the report and the table."""
+"""A picture that no model looked at is not one without objects: in samples, COCO, report and table."""
 
 from __future__ import annotations
 
@@ -68,6 +68,10 @@ def test_boxes_are_none_where_no_model_looked_and_empty_where_it_saw_nothing(sch
             if expected:
                 assert (len(sample["boxes2d"]) > 0) is (traffic == "lanes")
         assert len(dataset) / 3 < seen < len(dataset)
+        only = edgefirst_ros.open(folder, keys=["boxes2d"], labelled="boxes2d")
+        assert len(only) == seen
+        assert all(sample["boxes2d"] is not None for sample in only)
+        assert len(edgefirst_ros.open(folder, labelled="masks")) == 0
         assert report["labelled"] == seen
         table = dataset.to_polars().unique(["name", "frame"])
         assert table["box2d_labelled"].sum() == seen
@@ -84,7 +88,7 @@ def test_coco_leaves_out_what_nobody_looked_at_unless_it_is_asked_for(tmp_path: 
 
 
 def test_a_dataset_that_does_not_tell_has_empty_boxes(tmp_path: Path) -> None:
-    """As of others or of an earlier version: without annotations means without objects, by the vendor's rule."""
+    """As of others or of an earlier version: no annotations mean no objects, by the vendor's rule."""
     folder, _, _ = drive("2025.01")
     table = pl.read_ipc(folder / "d.arrow")
     old = tmp_path / "d"

@@ -51,7 +51,9 @@ def test_named_sensors_alone_are_demanded_also_those_that_are_optional_by_defaul
 
 
 def test_a_sensor_that_is_none_is_named_with_those_that_are() -> None:
-    with pytest.raises(ConfigError, match="complete: no sensor lidr; there are all, .*lidar_points.*entries"):
+    with pytest.raises(
+        ConfigError, match=r"complete: no sensor lidr; there are all, .*lidar_points.*entries"
+    ):
         build_config({"complete": "model,lidr"})
     with pytest.raises(ConfigError, match="complete: all includes the others"):
         build_config({"complete": "all,model"})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import os
+import re
 import subprocess
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
@@ -306,7 +306,9 @@ def content(path: Path) -> dict[str, bytes]:
     found = tree(path)
     if "agents/0" in found and ".zgroup" in found:
         agents = unsettled(np.asarray(ChunkedDataset(path).open().agents[:]))
-        found = {name: data for name, data in found.items() if not re.fullmatch(r"agents/\d+|\.manifest", name)}
+        found = {
+            name: data for name, data in found.items() if not re.fullmatch(r"agents/\d+|\.manifest", name)
+        }
         found["agents"] = agents.tobytes()
     return found
 

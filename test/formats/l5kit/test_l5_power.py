@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from l5_disk import Disk, Killed, steps
-from l5_samples import cut, feed, same_rows, sample, scenes, content, write
+from l5_samples import content, cut, feed, same_rows, sample, scenes, write
 
 from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.base import CrashSafe

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from l5_disk import Killed, steps
-from l5_samples import SEQUENCE, cut, feed, random_dataset, same_rows, sample, scenes, content, write
+from l5_samples import SEQUENCE, content, cut, feed, random_dataset, same_rows, sample, scenes, write
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound, WriteError
 from edgefirst_ros.formats import datasets

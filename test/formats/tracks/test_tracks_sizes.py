@@ -18,8 +18,15 @@ def looks(size_m: tuple[float, float], turned_rad: Floats | float) -> Floats:
     return size_m[0] * np.abs(np.sin(turned_rad)) + size_m[1] * np.abs(np.cos(turned_rad))
 
 
-def size(lateral: object, turned: object = NAN, depth: object = NAN, *, prior: Prior, height: float = 3.0,
-         sigma_rad: float = 0.0) -> Size:
+def size(
+    lateral: object,
+    turned: object = NAN,
+    depth: object = NAN,
+    *,
+    prior: Prior,
+    height: float = 3.0,
+    sigma_rad: float = 0.0,
+) -> Size:
     seen = np.atleast_1d(np.array(lateral, np.float64))
     angle, deep = (np.broadcast_to(np.array(each, np.float64), seen.shape) for each in (turned, depth))
     extents = seen, deep, np.full(len(seen), height)

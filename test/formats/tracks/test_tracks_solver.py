@@ -1,4 +1,4 @@
-"""Headings and sizes of whole tracks with noise: what moved has the way's heading, what did not has none of it."""
+"""Headings and sizes of whole tracks with noise: what moved has its way's heading, what did not has none."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from edgefirst_ros.formats.tracks.classes import PRIORS, Kind
-from edgefirst_ros.formats.tracks.solver import Heading, Sightings, Solved, solved
 from edgefirst_ros.formats.tracks.sizes import Floats
+from edgefirst_ros.formats.tracks.solver import Heading, Sightings, Solved, solved
 
 HZ = 15
 NOISE_M, NOISE_SHARE = 0.1, 0.05
@@ -53,7 +53,9 @@ def along(speed_m_s: float, heading_rad: float) -> Callable[[Floats], Floats]:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_noise_moves_nothing_that_is_parked(seed: int) -> None:
-    found, _ = track(along(0.0, 0.0), lambda t: np.full_like(t, 0.4), (4.6, 1.9, 1.9), Kind.CAR, seed=seed, seconds=60)
+    found, _ = track(
+        along(0.0, 0.0), lambda t: np.full_like(t, 0.4), (4.6, 1.9, 1.9), Kind.CAR, seed=seed, seconds=60
+    )
     assert set(found.basis) == {Heading.ASSUMED}
     assert np.isnan(found.headings_rad).all()
 
@@ -76,7 +78,11 @@ def test_parked_and_passed_it_lies_within_5_degrees_or_that_is_assumed(
 
 @pytest.mark.parametrize(
     ("speed_m_s", "size_m", "kind"),
-    [(4.5, (7.5, 2.4, 3.0), Kind.TRUCK), (-7.5, (4.2, 1.8, 1.6), Kind.CAR), (8.0, (10.5, 2.5, 3.2), Kind.BUS)],
+    [
+        (4.5, (7.5, 2.4, 3.0), Kind.TRUCK),
+        (-7.5, (4.2, 1.8, 1.6), Kind.CAR),
+        (8.0, (10.5, 2.5, 3.2), Kind.BUS),
+    ],
 )
 def test_what_goes_ahead_or_comes_is_as_long_as_it_is(
     speed_m_s: float, size_m: tuple[float, float, float], kind: Kind
@@ -118,7 +124,9 @@ def test_a_bend_is_followed_to_its_ends() -> None:
 
     offs = []
     for seed in range(5):
-        found, true = track(place, lambda t: rate * t + np.pi / 2, (0.5, 0.6, 1.75), Kind.PEDESTRIAN, seed=seed)
+        found, true = track(
+            place, lambda t: rate * t + np.pi / 2, (0.5, 0.6, 1.75), Kind.PEDESTRIAN, seed=seed
+        )
         assert set(found.basis) <= {Heading.MOTION, Heading.HELD}
         offs.append(off_deg(found.headings_rad, true))
     assert np.median(offs) < 6.0
