@@ -28,7 +28,7 @@ _GOOD_RAD, _MOST_RAD = 0.05, 0.1
 """Standard deviations of a heading from motion: good enough, and the most that is taken. The way is then ten
 times as long as it is uncertain, so noise alone, of any length of track, does not make a heading."""
 _STRAIGHT = 2.0
-"""Times the noise that positions may be off the line of a longer window: else it has a curve or a stop in it."""
+"""Times the noise that positions may be off the line of a longer window: else it has a curve or a stop."""
 _TURNS = 3.0
 """Standard deviations by which two headings differ where an object turned in between."""
 _LEAST_SIGMA_M, _UNKNOWN_SIGMA_M = 0.03, 0.1
