@@ -75,7 +75,7 @@ A, B = "/lidar_a/points", "/lidar_b/points"
 TWO = {
     "topics": {
         "lidar_points": {"topic": A},
-        "lidar_b": {"role": "lidar_points", "topic": B, "required": "never"},
+        "lidar_b": {"role": "lidar_points", "topic": B, "required": "always"},
     },
     "formats": ["edgefirst", "ncore", "l5kit"],
     "ego": {"smoothing": "lag"},
