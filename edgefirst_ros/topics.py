@@ -20,8 +20,8 @@ CONTEXT_ROLES = roles_of(SensorKind.CALIBRATION)
 """Roles whose latest message describes other sensors."""
 EGO_ROLES = roles_of(SensorKind.MOTION)
 COMPANION_ROLES = roles_of(SensorKind.COMPANION)
-LABEL_ROLES = frozenset({Role.MODEL, Role.MASK, Role.BOXES_3D})
-"""Roles whose messages say what is in a sample, be it nothing."""
+LABEL_ROLES = frozenset({Role.MODEL, Role.MASK})
+"""Roles whose messages say what is in a picture, be it nothing; boxes in space need none."""
 MAX_UNUSED = 64
 """Topics without a use that are counted one by one; the rest is counted as ``OTHER_TOPICS``."""
 OTHER_TOPICS = "(other topics)"

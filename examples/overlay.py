@@ -37,6 +37,8 @@ def overlay(dataset: edgefirst_ros.EdgeFirstDataset, number: int) -> tuple[Image
         lidar = f"no points: {report} {missing}"
     else:
         lidar = f"{draw_points(picture, positions(sample['lidar']), projection):,} points of the lidar"
+    if sample["boxes2d"] is None:
+        return picture, f"{lidar}; no model looked at the picture"
     labels = [dataset.labels[label] if label >= 0 else "" for label in sample["labels2d"]]
     boxes = [Box2d(*box, label) for box, label in zip(sample["boxes2d"].tolist(), labels, strict=True)]
     draw_boxes(picture, boxes)

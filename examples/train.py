@@ -40,9 +40,9 @@ print(train.labels)
 CELL = 16
 """Pixels of the picture to a cell of what the model predicts."""
 
-loader = DataLoader(
-    train.with_keys(["image", "boxes2d"]), batch_size=8, shuffle=True, collate_fn=edgefirst_ros.collate
-)
+looked_at = edgefirst_ros.open(out, group="train", keys=["image", "boxes2d"], labelled="boxes2d")
+print(len(looked_at), "of", len(train), "pictures have labels; no model looked at the others")
+loader = DataLoader(looked_at, batch_size=8, shuffle=True, collate_fn=edgefirst_ros.collate)
 batch = next(iter(loader))
 pictures = batch["image"].float() / 255
 print("batch", tuple(pictures.shape), "boxes", [len(boxes) for boxes in batch["boxes2d"]])

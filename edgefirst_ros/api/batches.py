@@ -29,7 +29,8 @@ def collate(samples: Sequence[Sample]) -> dict[str, Any]:
     (B, 3, H, W) uint8, ``cube`` complex64, ``depth`` and the lidar's images int32. If sizes differ, or a
     sample lacks it, it is a list of B tensors or None. ``lidar`` and ``radar`` are lists of (N, F) float32
     tensors or None, with x, y, z first; ``lidar_fields`` and ``radar_fields`` name the columns. Boxes,
-    labels, scores and what is to be ignored are lists of B tensors, or None where nobody looked for them. Where unknown, ``location`` (B, 2) and
+    labels, scores and what is to be ignored are lists of B tensors, or None where nobody looked for them.
+    Where unknown, ``location`` (B, 2) and
     ``pose`` (B, 3) float64 are NaN, and ``time_ns`` and ``frame`` (B,) int64 are -1. Others are lists of what
     the samples have.
 

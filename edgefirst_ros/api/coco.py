@@ -35,7 +35,7 @@ def export_coco(
     Pictures are copied byte for byte to ``out/images/``. ``out/annotations/instances_GROUP.json`` has boxes
     in pixels (left, top, width, height); those to be ignored have ``iscrowd`` 1. Pictures without a group are
     in ``instances_ungrouped.json``, or in ``instances_all.json`` if none has one. Categories are the labels
-    of the dataset, from 1. Samples without a picture, boxes without a label, and masks are left out, and so are
+    of the dataset, from 1. Samples without a picture, boxes without a label, and masks are left out. So are
     pictures in which nobody looked for boxes: COCO's readers take them for pictures without objects. If it
     fails, nothing is left of it.
 

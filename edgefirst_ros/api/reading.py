@@ -23,6 +23,7 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
     group: str | None = None,
     transform: Callable[[Sample], Any] | None = None,
     labels: Iterable[str] | None = None,
+    labelled: str | None = None,
 ) -> EdgeFirstDataset:
     """Open an EdgeFirst dataset, ZIP or folder; see ``EdgeFirstDataset`` for what its samples are.
 
@@ -33,6 +34,8 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
         transform: called with each sample; returns what ``dataset[i]`` shall be.
         labels: names of the classes in the order of their numbers, so that several datasets have the same;
             by default those of this dataset.
+        labelled: only samples that were searched for ``boxes2d``, ``boxes3d`` or ``masks``, be it without
+            result: what to train on.
 
     Raises:
         DatasetNotFound: there is no finished dataset, or several.
@@ -40,7 +43,9 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
         ConfigError: there is no such key or group, or a label that occurs is not among ``labels``.
     """
     folder, name = _place(Path(path))
-    return EdgeFirstDataset(folder, name, keys=keys, group=group, transform=transform, labels=labels)
+    return EdgeFirstDataset(
+        folder, name, keys=keys, group=group, transform=transform, labels=labels, labelled=labelled
+    )
 
 
 def _place(path: Path) -> tuple[Path, str]:

@@ -100,7 +100,7 @@ def capture(
     rate: options.Rate = None,
     every_n: options.EveryN = None,
     keyframes: options.Keyframes = False,
-    complete: options.Complete = False,
+    complete: options.Complete = None,
     incomplete: options.Incomplete = False,
     workers: options.Workers = None,
     record: Annotated[
@@ -155,7 +155,7 @@ def capture(
             "rate_hz": rate,
             "every_n": every_n,
             "keyframes": keyframes or None,
-            "complete": complete or None,
+            "complete": complete,
             "workers": workers,
             "split_every_s": split_every_s,
             "split_every_mb": split_every_mb,

@@ -59,7 +59,7 @@ def convert(
     rate: options.Rate = None,
     every_n: options.EveryN = None,
     keyframes: options.Keyframes = False,
-    complete: options.Complete = False,
+    complete: options.Complete = None,
     incomplete: options.Incomplete = False,
     workers: options.Workers = None,
     overwrite: Annotated[
@@ -178,7 +178,7 @@ def convert(
             "rate_hz": rate,
             "every_n": every_n,
             "keyframes": keyframes or None,
-            "complete": complete or None,
+            "complete": complete,
             "workers": workers,
         }
         edgefirst = options.edgefirst_values(schema, container)

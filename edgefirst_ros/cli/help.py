@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -21,6 +23,9 @@ LEAST_HELP = 44
 EXIT_NO_COMMAND = 2
 MOST_NUMBER = 1e10
 """Times and sizes of more overflow; seeds have less."""
+LEFT_OUT = {"--complete": "all"}
+"""Options whose value may be left out, and what it is then."""
+_NAMES = re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")
 LONGEST_NAMES = 34
 """Options with longer names have their explanation below them."""
 
@@ -30,7 +35,7 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own click
         """Understand the arguments behind the command's name."""
-        rest: list[str] = super().parse_args(ctx, args)
+        rest: list[str] = super().parse_args(ctx, [*valued(args)])
         parameter: Any  # typer's own click
         for parameter in self.params:
             given = ctx.params.get(parameter.name)
@@ -46,6 +51,22 @@ class Command(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own click
         """Write what ``--help`` prints."""
         formatter.write(help_text(self, ctx))
+
+
+def valued(args: list[str]) -> Iterator[str]:
+    """The arguments; an option whose value may be left out has one: the names that follow, or its own."""
+    rest = iter(range(len(args)))
+    for number in rest:
+        given, following = args[number], args[number + 1 : number + 2]
+        if given == "--":
+            yield from args[number:]
+            return
+        if given not in LEFT_OUT:
+            yield given
+        elif following and _NAMES.fullmatch(following[0]) and not Path(following[0]).exists():
+            yield f"{given}={args[next(rest)]}"
+        else:
+            yield f"{given}={LEFT_OUT[given]}"
 
 
 class Group(TyperGroup):

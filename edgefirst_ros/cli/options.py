@@ -87,8 +87,13 @@ ShownPrefix = Annotated[
 ]
 Keyframes = Annotated[bool, typer.Option("--keyframes", help="Keep only video key frames.")]
 Complete = Annotated[
-    bool,
-    typer.Option("--complete", help="Keep only samples with a message of every sensor that was sending."),
+    str | None,
+    typer.Option(
+        "--complete",
+        metavar="[SENSOR,...]",
+        help="Keep only samples with a message of every sensor that was sending, or of those that are named, "
+        "such as model,lidar.",
+    ),
 ]
 Incomplete = Annotated[bool, typer.Option("--incomplete", hidden=True)]
 INCOMPLETE = "--incomplete is no longer needed: samples that lack a sensor are written without it"

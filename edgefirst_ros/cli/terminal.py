@@ -141,9 +141,11 @@ def print_report(console: Console, report: Mapping[str, Any], *, details: bool =
         _print_reasons(console, report["topics"])
         for sequence in report["sequences"]:
             _print_clocks(console, sequence)
-        if report["labelled"] is not None:
+        if report.get("labelled") is not None:
             of = several(report["samples"], "samples")
-            print_line(console, f"{report['labelled']:,} of {of} have labels: a model looked at them")
+            print_line(
+                console, f"{report['labelled']:,} of {of} have labels: a model looked at their picture"
+            )
         _print_formats(console, report["formats"])
     verdict = judge(parsed(report))
     for each in verdict.findings:
@@ -221,12 +223,10 @@ def _print_reasons(console: Console, topics: Mapping[str, Mapping[str, Any]]) ->
                 print_line(console, f"  {escape(topic)}: {count:,} {column}: {escape(reason)}")
         for reason, count in account["refused_parts"].items():
             print_line(console, f"  {escape(topic)}: {several(count, 'parts')} refused: {escape(reason)}")
-        for name, reasons in account["left_out"].items():
+        for name, reasons in account.get("left_out", {}).items():
             for reason, count in reasons.items():
                 if reason not in account["reasons"].get("skipped", {}):  # another format has them
-                    print_line(
-                        console, f"  {escape(topic)}: {count:,} left out of {name}: {escape(reason)}"
-                    )
+                    print_line(console, f"  {escape(topic)}: {count:,} left out of {name}: {escape(reason)}")
 
 
 def _print_clocks(console: Console, sequence: Mapping[str, Any]) -> None:

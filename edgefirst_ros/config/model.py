@@ -27,6 +27,14 @@ from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.sample import Role
 from edgefirst_ros.timing.finding import Choice, Rule
 
+ALL = "all"
+"""In ``complete``: every sensor."""
+SHORT_ROLES = {
+    "lidar": Role.LIDAR_POINTS.value,
+    "radar": Role.RADAR_TARGETS.value,
+    "cube": Role.RADAR_CUBE.value,
+}
+"""In ``complete``: what a word stands for."""
 Policy = Literal["nearest", "before", "exact", "once"]
 _MOST_OFF_UNIT = 0.01
 """Of a quaternion's length: two decimals are enough for a mounting."""
@@ -104,7 +112,7 @@ class TopicRule(BaseModel):
         "",
         description="always: no sample without this topic; auto: required while messages arrive, so a sensor "
         "that fails does not end the dataset; never: optional, and a sample without it is complete; empty: "
-        "auto if complete is true, else optional.",
+        "auto if complete demands it, else optional.",
     )
     significant_bits: int = Field(
         0,
@@ -339,10 +347,12 @@ class Settings(BaseModel):
     rate_hz: float = Field(0.0, ge=0, description="Maximum samples per second; 0 keeps every frame.")
     every_n: int = Field(1, ge=1, description="Keep one of every N reference frames.")
     keyframes: bool = Field(False, description="Keep only video key frames; no other frame is decoded.")
-    complete: bool = Field(
-        False,
-        description="Only samples that have a message of every sensor that is sending. false: a frame "
-        "becomes a sample with whatever companions it has.",
+    complete: str = Field(
+        "",
+        description="Only samples that have a message of every sensor that is sending (true or all), or of "
+        "those that are named, by role or entry of topics: model,lidar. lidar, radar and cube stand for "
+        "lidar_points, radar_targets and radar_cube. Empty or false: a frame becomes a sample with whatever "
+        "companions it has.",
     )
     lookahead_s: float = Field(
         1.0,
@@ -446,8 +456,25 @@ class Settings(BaseModel):
         """When a sample must have a message of the topic; auto: while messages arrive."""
         if rule.required == "always":
             return "always"
-        chosen = rule.required or ("auto" if self.complete else "never")
+        is_named = self.complete != ALL and self._demands(rule)
+        chosen = "auto" if is_named else rule.required or ("auto" if self._demands(rule) else "never")
         return "auto" if chosen == "auto" and rule.role in self.sample_roles else "never"
+
+    def _demands(self, rule: TopicRule) -> bool:
+        if self.complete in {"", ALL}:
+            return bool(self.complete)
+        names = {rule.role.value, *(name for name, each in self.topics.items() if each == rule)}
+        return any(SHORT_ROLES.get(wanted, wanted) in names for wanted in self.complete.split(","))
+
+    @field_validator("complete", mode="before")
+    @classmethod
+    def _all_or_names(cls, value: object) -> object:
+        if isinstance(value, bool) or (isinstance(value, str) and value.lower() in {"true", "false"}):
+            return ALL if str(value).lower() == "true" else ""
+        names = names_of(value)
+        if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names):
+            return ",".join(filter(None, names))
+        return value
 
     @field_validator("record_topics")
     @classmethod
@@ -480,6 +507,20 @@ class Settings(BaseModel):
             base = merged.get(name, {"role": name} if name in roles else {})
             merged[name] = {**base, **own}
         return {**data, "topics": merged}
+
+    @model_validator(mode="after")
+    def _known_sensors(self) -> Settings:
+        roles = {rule.role.value for rule in self.topics.values()}
+        known = {ALL, *SHORT_ROLES, *roles, *self.topics}
+        wanted = self.complete.split(",") if self.complete else []
+        if unknown := [name for name in wanted if name not in known]:
+            told = ", ".join(sorted({*SHORT_ROLES, *roles}))
+            raise ValueError(
+                f"complete: no sensor {', '.join(unknown)}; there are {ALL}, {told}, and entries of topics"
+            )
+        if ALL in wanted and len(wanted) > 1:
+            raise ValueError(f"complete: {ALL} includes the others")
+        return self
 
     @model_validator(mode="after")
     def _one_selection(self) -> Settings:

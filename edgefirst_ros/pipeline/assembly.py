@@ -499,8 +499,8 @@ class Pipeline:
     def _known(self) -> Known:
         findings = tuple(self._clock.findings)
         motion = self._motions[0] if self._motions else None
-        expected = self._routing.used((finding.topic for finding in findings), self._heard)
-        return Known(self._routing.reference, expected, findings, motion)
+        expected, left_out = self._routing.used((finding.topic for finding in findings), self._heard)
+        return Known(self._routing.reference, expected, left_out, findings, motion)
 
     def _end_sequence(self, reason: str) -> None:
         self._sequencer.end(reason)

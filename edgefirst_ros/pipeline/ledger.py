@@ -310,7 +310,7 @@ class Ledger:
                 self._topics[topic].pairing.add(error_ns, sample)
 
     def combined(self, topics: Collection[str], *, labelled: bool = False) -> None:
-        """Count a sample in the output by the topics that its companions are of, and whether it has labels."""
+        """Count a sample in the output by the topics of its companions, and whether it has labels."""
         with self._lock:
             self._labelled += labelled
             self._companions.update(topics)
@@ -372,7 +372,7 @@ class Ledger:
 
     @property
     def labelled(self) -> int:
-        """Samples in the output that a model looked at, whether it found something or nothing."""
+        """Samples in the output whose picture a model looked at, whether it found something or nothing."""
         with self._lock:
             return self._labelled
 

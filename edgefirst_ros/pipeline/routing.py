@@ -111,10 +111,17 @@ class Routing:
             self._look_for_reference(findings)
         return ""
 
-    def used(self, topics: Iterable[str], heard: Iterable[str]) -> list[str]:
-        """The configured topics, by name, that are among these and in use, in samples where they may be."""
+    def used(self, topics: Iterable[str], heard: Iterable[str]) -> tuple[list[str], list[str]]:
+        """The configured topics, by name, that are among these and in use.
+
+        First those that samples take, where they may, then those in whose place they take another one.
+        """
         found = [route for topic in topics if (route := self._map.route(topic)) is not None]
-        return [route.name for route in found if not (route.replaced_by or self.instead(route, heard))]
+        names: tuple[list[str], list[str]] = [], []
+        for route in found:
+            if not route.replaced_by:
+                names[bool(self.instead(route, heard))].append(route.name)
+        return names
 
     def instead(self, route: Route, heard: Iterable[str]) -> str:
         """The topic that samples take for the role of this one, or "" if it is this one.

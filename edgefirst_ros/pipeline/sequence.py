@@ -63,6 +63,7 @@ class SequenceRun:
         ledger: of the whole run.
         fanout: takes samples and measurements.
         expected: configured topics that are known to send: they count as alive from the start.
+        left_out: configured topics of which samples take no message, but of another one of their role.
         known: calibration in force before any has come.
         motion: of the whole drive, where it is known beforehand.
         before: trajectory of the sequence before, where it continues.
@@ -87,6 +88,7 @@ class SequenceRun:
         *,
         fanout: FanOut,
         expected: Iterable[str] = (),
+        left_out: Iterable[str] = (),
         known: Calibration | None = None,
         motion: Motion | None = None,
         before: Trajectory | None = None,
@@ -111,6 +113,7 @@ class SequenceRun:
         alive = frozenset(expected)
         roles = {config.topics[name].role for name in alive}
         self._aligner.expect(alive)
+        self._aligner.leave_out(left_out)
         if start is not None:
             self._aligner.heard(start.last_ns)
         self._context = SampleContext(

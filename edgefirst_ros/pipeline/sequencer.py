@@ -39,11 +39,13 @@ class SequenceSummary:
 class Known:
     """What is known when a sequence begins.
 
-    ``expected`` are the configured topics that have sent, ``findings`` their clocks.
+    ``expected`` are the configured topics that have sent and that samples take, ``left_out`` those in whose
+    place they take another one of the role; ``findings`` are their clocks.
     """
 
     reference: tuple[Role, frozenset[str]]
     expected: Sequence[str]
+    left_out: Sequence[str]
     findings: Sequence[Finding]
     motion: Motion | None = None
     """The whole drive's, where it was found beforehand."""
@@ -219,6 +221,7 @@ class Sequencer:
             self._ledger,
             fanout=self._fanout,
             expected=set(known.expected).difference(silent),
+            left_out=known.left_out,
             known=change.known if change else self._calibration,
             motion=known.motion,
             before=trajectory,

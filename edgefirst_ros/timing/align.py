@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Literal, Protocol, TypeVar
 
 from edgefirst_ros.timing.selection import Selection
@@ -126,6 +126,12 @@ class Aligner(Generic[Candidate]):
     def expect(self, streams: Iterable[str]) -> None:
         """Declare streams that exist, though they may not have sent anything yet."""
         self._expected.update(streams)
+
+    def leave_out(self, streams: Iterable[str]) -> None:
+        """Declare streams of which no sample takes a message, whatever their rules say."""
+        for name in self._streams.keys() & set(streams):
+            stream = self._streams[name]
+            stream.rule = replace(stream.rule, required="never", wanted=False)
 
     def heard(self, last_ns: Mapping[str, int]) -> None:
         """Say when streams were heard last, before the first frame; times by stream name."""

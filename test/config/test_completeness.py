@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from edgefirst_ros.cli.help import valued
 from edgefirst_ros.config.choices import chosen_config
 from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config
+from edgefirst_ros.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -19,6 +22,9 @@ from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config
         ({"topics": {"radar_cube": {"required": "always"}}}, "always"),
         ({"complete": True, "topics": {"radar_cube": {"required": "never"}}}, "never"),
         ({"complete": True, "formats": ["l5kit"]}, "never"),
+        ({"complete": "model,lidar"}, "never"),
+        ({"complete": ["cube"]}, "auto"),
+        ({"complete": "radar_cube,model"}, "auto"),
     ],
 )
 def test_what_a_sample_must_have(values: dict[str, Any], required: str) -> None:
@@ -36,3 +42,32 @@ def test_what_is_optional_by_default_stays_so_in_complete_samples() -> None:
 def test_the_command_line_chooses_complete_samples_whatever_the_file_says() -> None:
     assert chosen_config({"complete": False}, {"complete": True}, {}).complete
     assert chosen_config({"complete": True}, {"complete": None}, {}).complete
+
+
+def test_named_sensors_alone_are_demanded_also_those_that_are_optional_by_default() -> None:
+    config = build_config({"complete": "model,lidar,boxes3d", "formats": ["edgefirst"]})
+    demanded = {name for name, rule in config.topics.items() if config.required(rule) == "auto"}
+    assert demanded == {"model", "model_boxes2d", "lidar_points", "boxes3d"}
+
+
+def test_a_sensor_that_is_none_is_named_with_those_that_are() -> None:
+    with pytest.raises(
+        ConfigError, match=r"complete: no sensor lidr; there are all, .*lidar_points.*entries"
+    ):
+        build_config({"complete": "model,lidr"})
+    with pytest.raises(ConfigError, match="complete: all includes the others"):
+        build_config({"complete": "all,model"})
+
+
+def test_the_option_takes_names_or_none_and_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "drive").mkdir()
+    given = {
+        ("--complete", "drive.mcap"): ["--complete=all", "drive.mcap"],
+        ("--complete", "drive"): ["--complete=all", "drive"],
+        ("--complete", "model,lidar", "drive"): ["--complete=model,lidar", "drive"],
+        ("drive", "--complete"): ["drive", "--complete=all"],
+        ("--", "--complete"): ["--", "--complete"],
+    }
+    for arguments, understood in given.items():
+        assert list(valued(list(arguments))) == understood

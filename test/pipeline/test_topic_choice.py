@@ -75,7 +75,7 @@ A, B = "/lidar_a/points", "/lidar_b/points"
 TWO = {
     "topics": {
         "lidar_points": {"topic": A},
-        "lidar_b": {"role": "lidar_points", "topic": B, "required": "never"},
+        "lidar_b": {"role": "lidar_points", "topic": B, "required": "always"},
     },
     "formats": ["edgefirst", "ncore", "l5kit"],
     "ego": {"smoothing": "lag"},
@@ -141,7 +141,9 @@ def test_the_sensor_of_the_reference_s_device_is_taken(tmp_path: Path) -> None:
     recording = record(tmp_path / f"{SEQUENCE}.mcap", two_devices())
     report = convert([recording], tmp_path / "out", build_config(values)).report
     one, two = report["topics"]["/one/lidar/points"], report["topics"]["/two/lidar/points"]
-    assert one["reasons"] == {"skipped": {"samples take lidar_points from /two/lidar/points": one["received"]}}
+    assert one["reasons"] == {
+        "skipped": {"samples take lidar_points from /two/lidar/points": one["received"]}
+    }
     assert two["written"] == two["received"] - two["unpaired"] > 20
 
 

@@ -116,8 +116,11 @@ def _frames(folder: Path) -> Iterator[tuple[str, str]]:
     from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset  # noqa: PLC0415
 
     dataset = ChunkedDataset(folder).open()
+    agents = np.array(dataset.agents[:])
+    # What later sightings say of an object: a killed run has what was known when the frame was made.
+    agents["yaw"], agents["extent"] = 0.0, 0.0
     owned = [
-        ("agent_index_interval", dataset.agents),
+        ("agent_index_interval", agents),
         ("traffic_light_faces_index_interval", dataset.tl_faces),
     ]
     frames = np.asarray(dataset.frames[:])

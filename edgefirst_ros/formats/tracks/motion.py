@@ -1,14 +1,9 @@
-"""Position, velocity and heading of an object over time, from its sightings."""
+"""Position and velocity of an object over time, from its sightings."""
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
 
 Place = tuple[float, float]
 """East and north, or x and y of any level frame, in metres."""
@@ -97,59 +92,3 @@ class TrackPath:
         east = sum((s - middle) * x for s, (x, _) in zip(seconds, self.places_m[low:high], strict=True))
         north = sum((s - middle) * y for s, (_, y) in zip(seconds, self.places_m[low:high], strict=True))
         return east / spread, north / spread
-
-    def heading(self, time_ns: int, least_m_s: float) -> float | None:
-        """Which way it moved, radians from the first axis to the second; None if slower than the least."""
-        velocity = self.velocity(time_ns)
-        if velocity is None or math.hypot(*velocity) < least_m_s:
-            return None
-        return math.atan2(velocity[1], velocity[0])
-
-
-def headings_of(
-    at_us: npt.NDArray[np.int64],
-    track: npt.NDArray[np.int64],
-    places_m: Sequence[Place],
-    *,
-    window_ns: int,
-    least_m_s: float,
-) -> list[float | None]:
-    """Which way objects moved at each sighting, to the bit as ``TrackPath.heading`` has it for each object.
-
-    Args:
-        at_us: (N,) times, sorted; those of two objects are further apart than the window is wide.
-        track: (N,) number of the object, sorted.
-        places_m: where it was; a second place at one time is left out.
-        window_ns: see ``TrackPath``.
-        least_m_s: None if slower.
-    """
-    kept = np.concatenate([[True], np.diff(at_us) > 0])
-    times, whose = at_us[kept], track[kept]
-    x, y = np.array(places_m, np.float64).reshape(-1, 2)[kept].T
-    half = window_ns // 2 // 1000
-    low, high = np.searchsorted(times, at_us - half), np.searchsorted(times, at_us + half, "right")
-    begin, end = np.searchsorted(whose, track), np.searchsorted(whose, track, "right")
-    alone = high - low < 2
-    nearest = np.minimum(np.maximum(np.searchsorted(times, at_us) - 1, begin), end - 2)
-    low, high = np.where(alone, nearest, low), np.where(alone, nearest + 2, high)
-    count = np.where(end - begin < 2, 0, high - low)
-    rows, east, north, spread = np.flatnonzero(count), *np.zeros((3, len(at_us)))
-    middle = np.zeros(len(at_us))
-    # Sums run over the places in a window one after the other: their order decides the last bit.
-    for place in range(int(count.max(initial=0))):
-        inside = rows[count[rows] > place]
-        middle[inside] += (times[low[inside] + place] - at_us[inside]) * 1000 / 1e9
-    middle[rows] /= count[rows]
-    for place in range(int(count.max(initial=0))):
-        inside = rows[count[rows] > place]
-        at = low[inside] + place
-        off = (times[at] - at_us[inside]) * 1000 / 1e9 - middle[inside]
-        spread[inside] += [each**2 for each in off.tolist()]
-        east[inside] += off * x[at]
-        north[inside] += off * y[at]
-    found: list[float | None] = [None] * len(at_us)
-    velocity = zip((east[rows] / spread[rows]).tolist(), (north[rows] / spread[rows]).tolist(), strict=True)
-    for row, (east_m_s, north_m_s) in zip(rows.tolist(), velocity, strict=True):
-        if math.hypot(east_m_s, north_m_s) >= least_m_s:
-            found[row] = math.atan2(north_m_s, east_m_s)
-    return found

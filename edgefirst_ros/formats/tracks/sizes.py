@@ -13,7 +13,7 @@ from edgefirst_ros.formats.tracks.classes import Prior, Size
 Floats = npt.NDArray[np.float64]
 
 SIGMA_M = 0.15
-"""Standard deviation of one measured extent, metres, at least: boxes are larger or smaller than what they show."""
+"""Standard deviation of one measured extent, metres, at least: boxes do not fit what they show."""
 
 _MOST_SIGMA_M = 1.5
 _INDEPENDENT = 30.0
@@ -23,7 +23,7 @@ _ALIKE_M = 0.1
 _SURE = 2.0
 """Standard deviations of a heading: an angle smaller than these cannot be told from none."""
 _TYPICAL_SHARE = 90.0
-"""Percentile that stands for the largest extent seen: the largest of many is the one with the largest error."""
+"""Percentile that stands for the largest extent seen: the largest of many has the largest error."""
 
 
 def scatter(values: Floats, times_s: Floats) -> float:
@@ -74,8 +74,8 @@ def size_of(
     if not len(lateral):
         found = prior.typical_m
     elif known.any():
-        rows = lateral[known], depth[known], angle[known], sigma_rad[known]
-        found = (*_solved(*rows, prior, sigma_m), float(height.mean()))
+        seen, told = (lateral[known], depth[known]), (angle[known], sigma_rad[known])
+        found = (*_solved(seen, told, prior, sigma_m), float(height.mean()))
     else:
         found = (*_assumed(lateral, depth, prior), float(height.mean()))
     sizes = zip(found, prior.least_m, prior.most_m, strict=True)
@@ -111,8 +111,9 @@ def _beyond(part: Floats, sigma_rad: Floats) -> Floats:
 
 
 def _solved(
-    lateral: Floats, depth: Floats, angle: Floats, sigma_rad: Floats, prior: Prior, sigma_m: float
+    extents: tuple[Floats, Floats], turned: tuple[Floats, Floats], prior: Prior, sigma_m: float
 ) -> tuple[float, float]:
+    (lateral, depth), (angle, sigma_rad) = extents, turned
     sine, cosine = _beyond(np.sin(angle), sigma_rad), _beyond(np.cos(angle), sigma_rad)
     # Of two sightings, the one whose angle is less certain tells less.
     weight = SIGMA_M**2 / (sigma_m**2 + (prior.typical_m[0] * sigma_rad * np.cos(angle)) ** 2)
@@ -127,7 +128,7 @@ def _solved(
         for one, other in ((along, along), (along, across), (across, across), (along, seen), (across, seen))
     )
     proportion, typical = prior.typical_m[0] / prior.typical_m[1], prior.typical_m[1]
-    shared = max(float(weight[: len(lateral)].sum()) / _INDEPENDENT, 1.0)
+    shared = max(len(lateral) / _INDEPENDENT, 1.0)
     length_w, width_w = (shared * each for each in prior_weights(prior))
     ll, lw, ww = ss + length_w, sc - proportion * length_w, cc + proportion**2 * length_w + width_w
     right = cl + typical * width_w
@@ -142,8 +143,8 @@ _SIDE_RAD = math.radians(2.0)
 """Views from directions closer than this are averaged: they add no information about the heading."""
 _STEP_RAD = math.radians(1.0)
 _CLEAR = ((5.0, 4.0), (20.0, 9.0))
-"""By how many squared standard deviations any orientation must fit worse that is more degrees off: a heading is
-told to 5 degrees, and is no other one."""
+"""By how many squared standard deviations any orientation must fit worse that is more degrees off: a heading
+is told to 5 degrees, and is no other one."""
 _LEAST_PROPORTION = 1.4
 
 

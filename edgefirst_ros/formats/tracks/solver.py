@@ -28,7 +28,7 @@ _GOOD_RAD, _MOST_RAD = 0.05, 0.1
 """Standard deviations of a heading from motion: good enough, and the most that is taken. The way is then ten
 times as long as it is uncertain, so noise alone, of any length of track, does not make a heading."""
 _STRAIGHT = 2.0
-"""Times the noise that positions may be off the line of a longer window, which else has a curve or a stop in it."""
+"""Times the noise that positions may be off the line of a longer window: else it has a curve or a stop."""
 _TURNS = 3.0
 """Standard deviations by which two headings differ where an object turned in between."""
 _LEAST_SIGMA_M, _UNKNOWN_SIGMA_M = 0.03, 0.1
@@ -89,12 +89,14 @@ class Solved:
     size_m: Size
 
 
-def solved(seen: Sightings, prior: Prior, least_m_s: float = MOVING_M_S, window_ns: int = WINDOW_NS) -> Solved:
+def solved(
+    seen: Sightings, prior: Prior, least_m_s: float = MOVING_M_S, window_ns: int = WINDOW_NS
+) -> Solved:
     """Headings and size of an object over all its sightings.
 
-    The heading is the direction of its motion, where the way is long against the noise of its positions. Where it
-    is not, it is that of the nearest time at which it was; of an object that never moved, it is told by how
-    wide it looked from several sides, if that is conclusive.
+    The heading is the direction of its motion, where the way is long against the noise of its positions.
+    Where it is not, it is that of the nearest time at which it was; of an object that never moved, it is told
+    by how wide it looked from several sides, if that is conclusive.
 
     Args:
         seen: at least one sighting.
@@ -151,11 +153,13 @@ def noise_m(times_s: Floats, places_m: Floats) -> float:
 def motion(times_s: Floats, places_m: Floats, least_m_s: float, window_s: float) -> tuple[Floats, Floats]:
     """Direction of motion at each sighting and its standard deviation (N,), NaN where there is no telling.
 
-    A line is fitted to the positions in a window about each time, the shortest in which the direction is good,
-    else the one of those tried in which it is best.
+    A line is fitted to the positions in a window about each time, the shortest in which the direction is
+    good, else the one of those tried in which it is best.
     """
     noise = noise_m(times_s, places_m)
-    columns = np.column_stack([np.ones_like(times_s), times_s - times_s.mean(), places_m - places_m.mean(axis=0)])
+    columns = np.column_stack(
+        [np.ones_like(times_s), times_s - times_s.mean(), places_m - places_m.mean(axis=0)]
+    )
     sums = np.concatenate([np.zeros((1, 4, 4)), np.cumsum(columns[:, :, None] * columns[:, None, :], axis=0)])
     heading, sigma = np.full(len(times_s), np.nan), np.full(len(times_s), np.inf)
     of_s = times_s.copy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
@@ -300,6 +301,25 @@ def tree(path: Path) -> dict[str, bytes]:
     return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
 
 
+def content(path: Path) -> dict[str, bytes]:
+    """As ``tree``, but of agents without what later sightings settle, and without the sums of all that."""
+    found = tree(path)
+    if "agents/0" in found and ".zgroup" in found:
+        agents = unsettled(np.asarray(ChunkedDataset(path).open().agents[:]))
+        found = {
+            name: data for name, data in found.items() if not re.fullmatch(r"agents/\d+|\.manifest", name)
+        }
+        found["agents"] = agents.tobytes()
+    return found
+
+
+def unsettled(agents: np.ndarray) -> np.ndarray:
+    """Agents without heading and size: of these a killed run has what was known when the frame was made."""
+    rows = agents.copy()
+    rows["yaw"], rows["extent"] = 0.0, 0.0
+    return rows
+
+
 ARRAYS = ("scenes", "frames", "agents", "traffic_light_faces", "points", "point_spans")
 
 
@@ -313,6 +333,7 @@ def cut(dataset: ChunkedDataset, count: int) -> dict[str, np.ndarray]:
         ("points", "point_spans", "point_index_interval"),
     ):
         rows[name] = rows[name][: int(rows[owner][field][-1, 1])]
+    rows["agents"] = unsettled(rows["agents"])
     scenes = rows["scenes"][rows["scenes"]["frame_index_interval"][:, 0] < count].copy()
     scenes["frame_index_interval"][-1, 1] = min(scenes["frame_index_interval"][-1, 1], count)
     scenes["end_time"][-1] = rows["frames"]["timestamp"][-1]

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from l5_disk import Disk, Killed, steps
-from l5_samples import cut, feed, same_rows, sample, scenes, tree, write
+from l5_samples import content, cut, feed, same_rows, sample, scenes, write
 
 from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.base import CrashSafe
@@ -173,5 +173,5 @@ def test_what_is_complete_survives_as_it_is(seed: int, has_name: bool, points: b
         else:
             recover(path, complete=True)
             writer.close()
-        assert tree(path) == tree(Path(folder) / "expected.zarr")
+        assert content(path) == content(Path(folder) / "expected.zarr")
         assert [each.name for each in path.parent.iterdir()] == ["ds.zarr"]

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from l5_disk import Killed, steps
-from l5_samples import SEQUENCE, cut, feed, random_dataset, same_rows, sample, scenes, tree, write
+from l5_samples import SEQUENCE, content, cut, feed, random_dataset, same_rows, sample, scenes, write
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound, WriteError
 from edgefirst_ros.formats import datasets
@@ -62,12 +62,12 @@ def test_recovered_is_what_would_have_been_written(tmp_path: Path, count: int) -
     writer.abort()
     found = recover(tmp_path / "ds.zarr")
     write(tmp_path, SAMPLES[:count], "whole")
-    assert tree(tmp_path / "ds.zarr") == tree(tmp_path / "whole.zarr")
+    assert content(tmp_path / "ds.zarr") == content(tmp_path / "whole.zarr")
     assert (found.kept["frames"], found.dropped, found.was_finished) == (count, 0, False)
     assert found.paths == (tmp_path / "ds.zarr",)
     again = recover(tmp_path / "ds.zarr.part")
     assert (again.kept, again.was_finished) == (found.kept, True)
-    assert tree(tmp_path / "ds.zarr") == tree(tmp_path / "whole.zarr")
+    assert content(tmp_path / "ds.zarr") == content(tmp_path / "whole.zarr")
 
 
 def frames_of(path: Path) -> int:
@@ -88,7 +88,7 @@ def prefix(count: int) -> dict[str, bytes]:
     if count not in PREFIXES:
         with tempfile.TemporaryDirectory() as folder:
             write(Path(folder), SAMPLES[:count])
-            PREFIXES[count] = tree(Path(folder) / "ds.zarr")
+            PREFIXES[count] = content(Path(folder) / "ds.zarr")
     return PREFIXES[count]
 
 
@@ -233,8 +233,8 @@ def test_an_unfinished_replacement_is_finished_beside_the_complete_one(
     found = recover(tmp_path / "ds.zarr")
     assert (found.path, found.kept["frames"]) == (tmp_path / "ds_recovered.zarr", count)
     assert found.beside == tmp_path / "ds.zarr"
-    assert tree(tmp_path / "ds.zarr") == prefix(had)
-    assert tree(tmp_path / "ds_recovered.zarr") == prefix(count)
+    assert content(tmp_path / "ds.zarr") == prefix(had)
+    assert content(tmp_path / "ds_recovered.zarr") == prefix(count)
     killed_overwrite(tmp_path, 2)
     assert recover(tmp_path / "ds.zarr").path == tmp_path / "ds_recovered_2.zarr"
     assert recover(tmp_path / "ds.zarr").was_finished
@@ -261,7 +261,7 @@ def test_an_overwriting_run_without_a_frame_is_not_the_complete_dataset(tmp_path
     writer = L5KitWriter(tmp_path, "ds", L5KitOptions(), overwrite=True)
     writer.begin(SEQUENCE)
     assert writer.close() == [], "nothing came of this run"
-    assert tree(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
+    assert content(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
     assert [p.name for p in tmp_path.iterdir()] == ["ds.zarr"]
 
 
@@ -278,7 +278,7 @@ def test_killed_at_any_step_of_overwriting_a_complete_dataset_is_there(
         new = [sample(i) for i in range(3)]
         with tempfile.TemporaryDirectory() as fresh:
             write(Path(fresh), new)
-            expected = tree(Path(fresh) / "ds.zarr")
+            expected = content(Path(fresh) / "ds.zarr")
         with pytest.MonkeyPatch.context() as dying:
             done = steps(dying, first)
             run(root, new, overwrite=True)
@@ -292,7 +292,7 @@ def test_killed_at_any_step_of_overwriting_a_complete_dataset_is_there(
                 recover(path)
         for each in [*root.glob("*.part")]:
             recover(each)
-        complete = [p for p in root.iterdir() if tree(p) in (prefix(len(SAMPLES)), expected)]
+        complete = [p for p in root.iterdir() if content(p) in (prefix(len(SAMPLES)), expected)]
         assert path in complete, (done, [p.name for p in root.iterdir()])
         assert not [*root.glob("*.part")]
         assert recover(path).was_finished
@@ -303,10 +303,10 @@ def test_overwriting_what_a_kill_left_between_two_names_begins_with_the_complete
     killed_overwrite(tmp_path, 3)
     (tmp_path / "ds.zarr").rename(tmp_path / "ds.zarr.old.part")
     killed_overwrite(tmp_path, 2)
-    assert tree(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
+    assert content(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
     assert recover(tmp_path / "ds.zarr").path == tmp_path / "ds_recovered.zarr"
-    assert tree(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
-    assert tree(tmp_path / "ds_recovered.zarr") == prefix(2)
+    assert content(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
+    assert content(tmp_path / "ds_recovered.zarr") == prefix(2)
 
 
 @pytest.mark.parametrize("append", [False, True])
@@ -318,11 +318,11 @@ def test_a_complete_run_gets_its_name_and_one_that_is_not_goes_beside(tmp_path: 
             root = tmp_path / f"{limit}-{complete}"
             root.mkdir()
             write(root, SAMPLES[:6] if append else SAMPLES)
-            before = tree(root / "ds.zarr")
+            before = content(root / "ds.zarr")
             writer = L5KitWriter(root, "ds", L5KitOptions(append=append), overwrite=not append)
             feed(writer, SAMPLES[6:] if append else SAMPLES[:6])
             assert writer.complete() == writer.complete() == [root / "ds.zarr"]
-            assert tree(root / "ds.zarr") == before, "the old one is there until the new one has its name"
+            assert content(root / "ds.zarr") == before, "the old one is there until the new one has its name"
             with pytest.MonkeyPatch.context() as dying:
                 done = steps(dying, limit)
                 with suppress(Killed):
@@ -332,11 +332,11 @@ def test_a_complete_run_gets_its_name_and_one_that_is_not_goes_beside(tmp_path: 
             names = sorted(path.name for path in root.iterdir())
             if complete or append or done[0] <= limit or found.was_finished:
                 assert names == ["ds.zarr"]
-                assert tree(root / "ds.zarr") == expected
+                assert content(root / "ds.zarr") == expected
             else:
                 assert names == ["ds.zarr", "ds_recovered.zarr"]
-                assert tree(root / "ds.zarr") == before
-                assert tree(root / "ds_recovered.zarr") == expected
+                assert content(root / "ds.zarr") == before
+                assert content(root / "ds_recovered.zarr") == expected
     assert done[0] <= 99, "the last one came to its end"
 
 
@@ -395,7 +395,7 @@ def test_rows_ahead_of_the_journal(tmp_path: Path, junk: bytes) -> None:
     (part / "agents" / "3.new").write_bytes(junk)
     found = recover(tmp_path / "ds.zarr")
     assert (found.kept["frames"], +found.lost, found.dropped > 0) == (len(SAMPLES), {}, True)
-    assert tree(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
+    assert content(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
 
 
 @settings(max_examples=60, deadline=None)
@@ -422,7 +422,7 @@ def test_metadata_is_not_needed(tmp_path: Path) -> None:
         (part / name).write_bytes(b"")
     (part / "points.zarray").write_bytes(b"\xff{")
     recover(tmp_path / "ds.zarr")
-    assert tree(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
+    assert content(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
 
 
 def test_a_chunk_that_never_came_is_made_of_its_tail(tmp_path: Path) -> None:
@@ -439,7 +439,7 @@ def test_a_chunk_that_never_came_is_made_of_its_tail(tmp_path: Path) -> None:
     short.write_bytes(b"")
     other.write_bytes(files.chunk(3).read_bytes())
     recover(tmp_path / "ds.zarr")
-    assert tree(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
+    assert content(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
 
 
 def leftovers(tmp_path: Path) -> Iterator[tuple[str, Path]]:
@@ -470,7 +470,7 @@ def test_what_was_killed_before_anything_was_committed_is_found_and_removed(
         assert "nothing had been committed; the leftovers are removed" in found.text
         assert ("the complete ds.zarr" in found.text) is old
         assert [p.name for p in path.parent.iterdir()] == (["ds.zarr"] if old else [])
-        assert not old or tree(path) == prefix(6)
+        assert not old or content(path) == prefix(6)
 
 
 def test_an_unfinished_store_of_another_format_is_not_taken_for_one(tmp_path: Path) -> None:
@@ -482,19 +482,19 @@ def test_an_unfinished_store_of_another_format_is_not_taken_for_one(tmp_path: Pa
 def test_without_a_journal_it_is_left_alone(tmp_path: Path) -> None:
     part = growing(tmp_path)
     (part / schema.JOURNAL).unlink()
-    before = tree(part)
+    before = content(part)
     with pytest.raises(WriteError, match=r"has no journal: .* earlier version .* nothing was changed"):
         recover(part)
-    assert tree(part) == before
+    assert content(part) == before
 
 
 def test_a_journal_of_another_version_is_left_alone(tmp_path: Path) -> None:
     part = growing(tmp_path)
     (part / schema.JOURNAL).write_bytes(b"edgefirst_ros journal l5kit 3\n and so on")
-    before = tree(part)
+    before = content(part)
     with pytest.raises(DatasetError, match="nothing was changed"):
         recover(part)
-    assert tree(part) == before
+    assert content(part) == before
 
 
 LINKS = (".", "frames", "agents/0", "agents/.agents.2.rows", schema.JOURNAL, ".zattrs.new")
@@ -521,7 +521,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, name: str) -> None:
             run(tmp_path, SAMPLES[:6], overwrite=True)
     else:
         run(tmp_path, SAMPLES[:6], overwrite=True)
-        assert tree(tmp_path / "ds.zarr") == prefix(6)
+        assert content(tmp_path / "ds.zarr") == prefix(6)
     assert all(path.read_bytes() == before[path] for path in real.rglob("*") if path.is_file())
 
 
@@ -609,7 +609,7 @@ def test_killed_behind_its_rename_it_is_as_any_other(tmp_path: Path) -> None:
     write(tmp_path, SAMPLES)
     (tmp_path / "ds.zarr" / schema.JOURNAL).touch()
     assert recover(tmp_path / "ds.zarr").was_finished
-    assert tree(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
+    assert content(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
 
 
 def test_a_dataset_without_points_has_no_files_of_them_to_verify(tmp_path: Path) -> None:
@@ -619,10 +619,10 @@ def test_a_dataset_without_points_has_no_files_of_them_to_verify(tmp_path: Path)
     assert writer._store is not None
     writer._store.close()
     expected = {
-        name: data for name, data in tree(tmp_path / "ds.zarr.part").items() if name != schema.JOURNAL
+        name: data for name, data in content(tmp_path / "ds.zarr.part").items() if name != schema.JOURNAL
     }
     assert recover(tmp_path / "ds.zarr").kept["frames"] == 6
-    assert tree(tmp_path / "ds.zarr") == expected
+    assert content(tmp_path / "ds.zarr") == expected
     assert not [*(tmp_path / "ds.zarr").glob("point*")]
 
 
@@ -636,4 +636,4 @@ def test_a_killed_merge_keeps_the_datasets_that_were_whole(tmp_path: Path) -> No
     tail.write_bytes(bytes(tail.stat().st_size))
     assert recover(tmp_path / "all.zarr").kept == {"scenes": 4, "frames": 10}
     merge(paths[:2], tmp_path / "two.zarr")
-    assert tree(tmp_path / "all.zarr") == tree(tmp_path / "two.zarr")
+    assert content(tmp_path / "all.zarr") == content(tmp_path / "two.zarr")

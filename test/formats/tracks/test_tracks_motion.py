@@ -1,13 +1,10 @@
-"""Places, velocities and headings of one object between its sightings."""
+"""Places and velocities of one object between its sightings."""
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
 import pytest
 
-from edgefirst_ros.formats.tracks.motion import TrackPath, headings_of
+from edgefirst_ros.formats.tracks.motion import TrackPath
 
 S = 10**9
 
@@ -50,8 +47,6 @@ def test_velocity_is_of_the_window_about_the_time_or_of_its_neighbours() -> None
     assert made.velocity(round(0.6 * S)) == pytest.approx((0.0, 10.0))
     assert made.velocity(5 * S) == pytest.approx((0.0, 10.0))
     assert path((0, 0, 0)).velocity(0) is None
-    assert made.heading(round(0.6 * S), 9.9) == pytest.approx(math.pi / 2)
-    assert made.heading(round(0.6 * S), 10.1) is None
 
 
 def test_time_does_not_go_back() -> None:
@@ -72,22 +67,3 @@ def test_what_is_forgotten_is_not_needed_any_more() -> None:
         )
     assert made.forget(100 * S) == 9
     assert len(made) == 2
-
-
-def test_headings_of_all_are_those_of_one_after_the_other() -> None:
-    random = np.random.default_rng(3)
-    at_us, numbers, places, expected = [], [], [], []
-    for number in range(40):
-        times_us = np.sort(random.integers(0, 3_000_000, random.integers(1, 40)))
-        times_us[1::5] = times_us[::5][: len(times_us[1::5])]  # seen twice at one time
-        own = random.normal(scale=0.5, size=(len(times_us), 2)).cumsum(axis=0).tolist()
-        one = TrackPath(500_000_000)
-        for time_us, place in zip(times_us.tolist(), own, strict=True):
-            one.add(time_us * 1000, tuple(place))
-        expected += [one.heading(time_us * 1000, 1.0) for time_us in times_us.tolist()]
-        at_us += (times_us + number * 4_000_000).tolist()
-        numbers += [number] * len(times_us)
-        places += map(tuple, own)
-    found = headings_of(np.array(at_us), np.array(numbers), places, window_ns=500_000_000, least_m_s=1.0)
-    assert found == expected
-    assert {None} < set(found)

@@ -86,7 +86,7 @@ def _current(labels: tuple[str, ...]) -> dict[str, Column]:
 
 
 LABELLED = ("box2d_labelled", "mask_labelled", "box3d_labelled")
-"""Columns of this package's own: whether the sample was searched for 2-D boxes, masks, 3-D boxes. A sample that
+"""Columns of this package's own: whether the sample was searched for 2-D boxes, masks, 3-D boxes. One that
 nobody looked at has no annotations either, and is no picture without objects."""
 
 
@@ -99,7 +99,7 @@ def labelled(looked: Collection[str], found: Collection[str]) -> frozenset[str]:
 
     Args:
         looked: ``Looked`` of the sample.
-        found: of all samples. A model that never has boxes and has masks is one for masks, and the other way round.
+        found: of all samples. A model that never has boxes and has masks is one for masks, and vice versa.
     """
     finds_masks = Looked.MODEL_MASKS in found
     finds_boxes = Looked.MODEL_BOXES in found or not finds_masks

@@ -84,7 +84,7 @@ def annotate(sample: Sample, *, with_raster: bool) -> Annotations:
 
 
 def _looked(role: Role, datum: Detections | Mask) -> set[Looked]:
-    """What a message looked for: a model finds boxes, masks or both, and tells which by those that it finds."""
+    """What a message looked for: a model finds boxes, masks or both, and tells which by what it finds."""
     if isinstance(datum, Mask):
         return {Looked.MASK} if datum.mask.size else set()
     if role is Role.BOXES_3D:

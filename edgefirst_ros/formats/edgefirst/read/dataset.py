@@ -31,14 +31,17 @@ _PARTS = {
     "masks": ("masks", "labels_masks", "ignore_masks"),
 }
 """What samples have by key of annotations."""
+_FIELDS = {"boxes2d": "box2d", "boxes3d": "box3d", "masks": "rings"}
+"""What a row has of them."""
 NO_LABEL = -1
 
 
 class EdgeFirstDataset:
     """The samples of an EdgeFirst dataset; ``dataset[i]`` reads one when it is asked for.
 
-    A sample is a dictionary of numpy arrays and plain values. What it lacks is None: boxes and masks, too, where
-    nobody looked for them, while without any they are empty arrays and lists. All schema versions give the same units and orders:
+    A sample is a dictionary of numpy arrays and plain values. What it lacks is None: boxes and masks, too,
+    where nobody looked for them, while without any they are empty arrays and lists. All schema versions give
+    the same units and orders:
 
     ============= ==================== ==============================================================
     key           shape, dtype         what
@@ -72,8 +75,9 @@ class EdgeFirstDataset:
     ============= ==================== ==============================================================
 
     Samples are those that have files, a row in the table, or both, by sequence and frame. One without rows
-    has no objects, by the vendor's rule. Whether somebody looked is in columns of this package; a table without
-    them, of others or of an earlier version, does not tell, and its boxes and masks are never None. Rows that the table excludes, objects of no class, are left out.
+    has no objects, by the vendor's rule. Whether somebody looked is in columns of this package; a table
+    without them, of others or of an earlier version, does not tell, and its boxes and masks are never None.
+    Rows that the table excludes, objects of no class, are left out.
 
     It can be pickled, and read by any number of threads and processes, forked or spawned: each process opens
     the files for itself. In memory is only an index.
@@ -85,6 +89,7 @@ class EdgeFirstDataset:
         group: only samples of this group, such as ``train``.
         transform: called with each sample; returns what ``dataset[i]`` shall be.
         labels: names of the classes, so that several datasets have the same numbers.
+        labelled: only samples in which somebody looked for these annotations: whose key is not None.
 
     Attributes:
         path: the dataset's folder.
@@ -107,6 +112,7 @@ class EdgeFirstDataset:
         group: str | None = None,
         transform: Callable[[Sample], Any] | None = None,
         labels: Iterable[str] | None = None,
+        labelled: str | None = None,
     ) -> None:
         self.path = folder.absolute()
         self._files = DatasetFiles(self.path, name)
@@ -119,6 +125,10 @@ class EdgeFirstDataset:
             raise ConfigError([f"group: {self.path} has no group {group}; it has {known}"])
         self._stems = find_stems(self._files.names, [(name, frame) for name, frame, _ in self._table.samples])
         self._entries = in_order(self._table.samples, self._stems, group)
+        if labelled is not None:
+            if labelled not in ANNOTATIONS:
+                raise ConfigError([f"labelled: expected one of {', '.join(ANNOTATIONS)}, found {labelled}"])
+            self._entries = [entry for entry in self._entries if self._is_labelled(entry, labelled)]
         self.labels = (
             self._table.labels if labels is None else _chosen(labels, self._table.occurring, self.path)
         )
@@ -189,6 +199,13 @@ class EdgeFirstDataset:
         """The path of the first of these kinds of files that a sample has."""
         stems = self._stems.get(entry.key, ())
         return next((name for stem in stems if (name := self._files.find(stem, *kinds)) is not None), None)
+
+    def _is_labelled(self, entry: Entry, key: str) -> bool:
+        """Whether somebody looked for these annotations; what was added later on was looked for, too."""
+        if entry.row is None or key not in self._table.facts(entry.row).unlabelled:
+            return True
+        rows = self._table.rows(entry.row, with_masks=key == "masks")
+        return any(getattr(row, _FIELDS[key]) is not None for row in rows)
 
     def _read(self, entry: Entry) -> Sample:
         facts = Facts(None, None) if entry.row is None else self._table.facts(entry.row)

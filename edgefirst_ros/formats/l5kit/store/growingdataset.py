@@ -50,7 +50,6 @@ from edgefirst_ros.formats.l5kit.store.schema import (
 from edgefirst_ros.formats.l5kit.store.vouched import MADE_BY, refuse_changed
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, GROUP, GROUP_KEY
 
-
 Extent = tuple[float, float, float]
 
 
@@ -193,8 +192,8 @@ class GrowingDataset:
     def _settle(self) -> None:
         """Rewrite chunks of agents whose rows are settled.
 
-        The journal has the checksums of what was committed, which the tails keep, and from here on of the chunks
-        too: whichever of both a crash leaves is whole.
+        The journal has the checksums of what was committed, which the tails keep, and from here on of the
+        chunks, too: whichever of both a crash leaves is whole.
         """
         if not self._settled:
             return

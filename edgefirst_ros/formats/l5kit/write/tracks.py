@@ -93,7 +93,7 @@ class Settled:
 class AgentTrack:
     """One object: its path, heading, size and class. ``number`` is its id in the scene.
 
-    Rows are made of what is known when their frame is due. ``settle`` says later what all sightings say of them.
+    Rows are made of what is known when their frame is due. ``settle`` says later what all sightings say.
     """
 
     def __init__(self, number: int, options: L5KitOptions) -> None:

@@ -262,7 +262,9 @@ def _cuboids(facts: Facts) -> Component:
     dims, rotations, headings = solved(boxes, poses, [*facts.transforms.values()], rig_frame, facts.nodes)
     attributes = JsonPayload(*boxes.attributes(dims, rotations))
     records: list[Record] = [*group(""), *group("cuboids"), (f"cuboids/{ATTRIBUTES_KEY}", attributes)]
-    messages_us = np.unique(np.concatenate([np.array(boxes.times_us, np.int64), np.array(facts.nothing_us, np.int64)]))
+    messages_us = np.unique(
+        np.concatenate([np.array(boxes.times_us, np.int64), np.array(facts.nothing_us, np.int64)])
+    )
     if not len(messages_us):
         return {}, records, {}
     if not len(boxes):
@@ -276,8 +278,8 @@ def _cuboids(facts: Facts) -> Component:
 
 MESSAGES = "messages_timestamps_us"
 MESSAGES_META = (
-    "times of all messages of 3-D boxes, those without boxes too: between two of them that are as far apart as "
-    "usual, what has no observation was looked for and not there"
+    "times of all messages of 3-D boxes, those without boxes too: what has no observation at such a time was "
+    "looked for and not there"
 )
 
 
