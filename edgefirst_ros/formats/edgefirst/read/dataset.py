@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.errors import ConfigError, DatasetError
+from edgefirst_ros.formats.edgefirst.finish.quality import Quality
 from edgefirst_ros.formats.edgefirst.read.decoding import DECODERS
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
 from edgefirst_ros.formats.edgefirst.read.rows import AnnotationTable, Facts, Row
 from edgefirst_ros.formats.edgefirst.read.stems import Entry, find_stems, in_order
+from edgefirst_ros.formats.edgefirst.store.paths import QUALITY
 from edgefirst_ros.model.untrusted import refusing
 
 if TYPE_CHECKING:
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 
 Sample = dict[str, Any]
 ANNOTATIONS = ("boxes2d", "boxes3d", "masks")
-KEYS = (*DECODERS, *ANNOTATIONS)
+QUALITY_KEY = "quality"
+KEYS = (*DECODERS, *ANNOTATIONS, QUALITY_KEY)
 """What ``keys`` may name; the other keys are in every sample."""
 NO_LABEL = -1
 
@@ -63,6 +66,7 @@ class EdgeFirstDataset:
     masks         list of lists        by mask, its rings (P, 2) float32: x, y as fractions of the picture
     labels_masks  (N,) int64           as labels2d
     ignore_masks  (N,) bool            as ignore2d
+    quality       dict                 what its sensors showed, by measure; see docs/edgefirst.md
     ============= ==================== ==============================================================
 
     Samples are those that have files, a row in the table, or both, by sequence and frame. One without rows
@@ -105,6 +109,7 @@ class EdgeFirstDataset:
         self._files = DatasetFiles(self.path, name)
         self._table = AnnotationTable(self._files.table, len(self._files.names))
         self._keys = _known(keys)
+        self._quality: Quality | None = None
         self._group, self._transform = group, transform
         groups = {found for _, _, found in self._table.samples if found is not None}
         if group is not None and group not in groups:
@@ -198,6 +203,10 @@ class EdgeFirstDataset:
             with_masks = "masks" in self._keys
             rows = [] if entry.row is None else self._table.rows(entry.row, with_masks=with_masks)
             self._add_annotations(sample, rows)
+        if QUALITY_KEY in self._keys:
+            if self._quality is None:
+                self._quality = Quality(self.path / QUALITY, len(self._files.names))
+            sample["quality"] = self._quality.of(entry.sequence, entry.frame)
         return sample
 
     def _add_files(self, sample: Sample, entry: Entry) -> None:

@@ -52,6 +52,13 @@ class Annotation:
         return len(_compact(_known(self)))
 
 
+MEASURES = (
+    *("camera_luminance", "camera_contrast", "camera_sharpness", "camera_clipped", "camera_fingerprint"),
+    *("camera_repeated", "lidar_points", "lidar_zeros", "lidar_sectors", "lidar_repeated"),
+)
+"""Names that a sample's measures have."""
+
+
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
     """A committed sample: its name, the values that all its rows share, and its annotations.
@@ -64,6 +71,7 @@ class SampleRecord:
         location: latitude and longitude in degrees.
         pose: roll, pitch and yaw in signed degrees.
         annotations: one per row.
+        quality: measures of what its sensors showed, of ``MEASURES``.
     """
 
     sequence: str
@@ -73,6 +81,7 @@ class SampleRecord:
     location: tuple[FiniteFloat, FiniteFloat] | None = None
     pose: tuple[FiniteFloat, FiniteFloat, FiniteFloat] | None = None
     annotations: tuple[Annotation, ...] = ()
+    quality: dict[str, FiniteFloat] | None = None
 
     def to_json(self) -> str:
         """JSON; fields that are None are left out. Read back, sequences are tuples."""
